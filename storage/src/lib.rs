@@ -109,8 +109,8 @@ pub use maintenance::{
 };
 pub use meter::{Meter, Metered, Requests};
 pub use options::{
-    CompactionOptions, Durability, Maintenance, Options, SnapshotOptions, TableOptions,
-    WriteOptions,
+    CompactionOptions, Durability, HoldOptions, Maintenance, Options, SnapshotOptions,
+    TableOptions, WriteOptions,
 };
 pub use read::{
     ExpiryBounds, FilterPrefix, FoundSoFar, Group, MergeOperator, MergeOperators, PurgeContext,

@@ -273,6 +273,19 @@ pub struct SnapshotOptions {
     pub expires_in: Option<Duration>,
 }
 
+/// Options of a hold: see [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldOptions {
+    /// The name of the hold, as the name of a snapshot. Snapshots may have the same one.
+    pub name: String,
+    /// The table that is held.
+    pub table: String,
+    /// A note of the holder, in any form.
+    pub held_for: String,
+    /// The hold goes so long after it was made; `None`: never by itself.
+    pub expires_in: Option<Duration>,
+}
+
 /// Options of one write.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions {

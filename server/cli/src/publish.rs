@@ -27,12 +27,18 @@ Examples:
   ebb publish app@monday ./lake
   ebb publish app@monday ./lake --table users --table orders --goal 10m
   ebb publish app@monday ./lake --decimal 18,2 --empty-as-null
+  ebb publish app@tuesday ./lake --pin-max 20%
+  ebb publish app@tuesday ./lake --full
   ebb publish app@monday s3://lake/ebb
   duckdb -c \"SELECT count(*) FROM iceberg_scan('./lake/app/users')\"
 
 Each table becomes ./lake/app/TABLE, with a tag of the snapshot's name. Static columns are a table
 of their own, TABLE_static. Publishing another snapshot to the same folder adds a tag; what readers
 see without a tag is the latest publication.
+
+After a publication ebb keeps its snapshot readable for a week, or as --pin-max sets it. The next
+publication to the same folder then writes only what changed. The report has for each table how many rows
+that were, or why all rows were written.
 
 It is a job as those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb serve holds the
 directory of --data it runs there. Tasks that are done are kept in the folder: the same command

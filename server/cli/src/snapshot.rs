@@ -42,7 +42,8 @@ Examples:
 'reads' is the size of the files that reading the snapshot touches; most of it
 may be shared. 'pinned' is what deleting this snapshot alone frees, in bytes of
 files, counted by one pass over all tables. The last line is what deleting all
-of the snapshots frees: more than the sum, because they share what they see.";
+of the snapshots frees: more than the sum, because they share what they see.
+Only with --pinned the list has what ebb publish keeps for its next publication.";
 
 const RENEW_EXAMPLES: &str = "\
 Examples:
@@ -272,6 +273,9 @@ fn list(args: &List) -> Result<()> {
             if let Some(bytes) = view.pinned_exact_bytes {
                 object["pinned_bytes"] = bytes.into();
             }
+            if let Some(holder) = &view.held_for {
+                object["held_for"] = json!(holder);
+            }
             object
         };
         printer.json(&listed.iter().map(object).collect::<Vec<_>>())?;
@@ -288,7 +292,11 @@ fn list(args: &List) -> Result<()> {
             ];
             let pinned = view.pinned_exact_bytes;
             row.extend(pinned.map(|bytes| HumanBytes(bytes).to_string()));
-            row.push(view.tables.join(", "));
+            let tables = view.tables.join(", ");
+            row.push(match &view.held_for {
+                Some(holder) => format!("{tables}, for {holder}"),
+                None => tables,
+            });
             row
         };
         let rows: Vec<_> = listed.iter().map(row).collect();
@@ -321,7 +329,12 @@ fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
     let mut snapshots = Vec::new();
     let now = SystemTime::now();
     for name in names {
-        let infos = database::keyspace(db, &name)?.snapshots().into_iter();
+        let keyspace = database::keyspace(db, &name)?;
+        let mut infos = keyspace.snapshots();
+        if args.pinned {
+            infos.extend(keyspace.holds());
+        }
+        let infos = infos.into_iter();
         snapshots.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
     }
     let mut pins = None;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Input, Output};
 #[cfg(feature = "publish")]
-use ebb_storage::SnapshotTable;
+use ebb_storage::{Db, SnapshotTable};
 #[cfg(feature = "publish")]
 use ebb_tables::names::TableName;
 
@@ -114,8 +114,8 @@ pub(crate) struct Materials<'a> {
 /// The tables and the target of a publication.
 #[cfg(feature = "publish")]
 pub(crate) struct PublicationSite<'a> {
-    /// The id of the database.
-    pub(crate) database_id: String,
+    /// The database.
+    pub(crate) db: Db,
     /// The tables of one snapshot.
     pub(crate) tables: Vec<(&'a TableName, &'a SnapshotTable)>,
     /// The name of the snapshot.

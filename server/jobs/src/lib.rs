@@ -83,6 +83,7 @@ pub use outputs::{
     CqlLoad, CqlOutput, FilesOutput, FilesTarget, LimitedOutput, LoadedRows, Relay, RowFormat,
     RowWriter, ScratchDir, TableOutput, has_rows_written_at,
 };
+pub use publish::pins;
 
 /// Returns the names of the applications, ascending.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -106,6 +106,10 @@ pub struct JobEnd {
     /// The reason why the job took longer than its work, on average over its time.
     #[serde(default)]
     pub waited: Option<Wait>,
+    /// Lines about the output, if there is more to it than rows: how much of each table a publication
+    /// wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// How long a job will take.
@@ -145,6 +149,9 @@ impl JobView {
             let waited = report["waited"].clone();
             serde_json::from_value::<Option<Wait>>(waited).ok()?
         });
+        let notes = report.as_ref().map(|report| report["notes"].clone());
+        let notes = notes.and_then(|notes| serde_json::from_value(notes).ok());
+        let notes: Vec<String> = notes.unwrap_or_default();
         // The report of a job that did not start is none of the runtime's.
         let report = report.and_then(|report| serde_json::from_value(report).ok());
         let ended = |report| JobEnd {
@@ -152,6 +159,7 @@ impl JobView {
             parked: false,
             unrecorded: None,
             waited,
+            notes,
         };
         Self {
             end: report.map(ended),

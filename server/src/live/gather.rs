@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use ebb_colocate::{Action, GuardSample, RequestRates, RequestSource};
 use ebb_jobs::history::now_unix_ms;
+use ebb_jobs::pins::{self, ReleasedPin};
 use ebb_scheduler::model::JobId;
 use ebb_scheduler::runtime::JobState;
 use serde_json::json;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Shared;
 use super::ahead::Ahead;
@@ -25,6 +26,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// The part of one core's time that looking ahead takes at most. With many jobs it is done less
 /// often.
 const LOOK_AHEAD_PART: f64 = 0.01;
+
+/// The seconds between two looks at the pins of publications. Each looks at all tables that have pins.
+const LOOK_AT_PINS_EVERY_S: f64 = 60.0;
 
 /// The sampling thread. Dropping this ends it.
 pub(super) struct Gathering {
@@ -105,6 +109,8 @@ struct Gatherer {
     sampled_s: f64,
     /// The time of the next look ahead, in seconds of the runtime's time.
     look_ahead_at_s: f64,
+    /// The time of the next look at the pins of publications, in seconds of the runtime's time.
+    look_at_pins_s: f64,
     /// The jobs of the last sample.
     names: BTreeMap<JobId, Arc<JobName>>,
     states: BTreeMap<String, JobState>,
@@ -125,6 +131,7 @@ impl Gatherer {
             stops: Stops::default(),
             sampled_s: now_s,
             look_ahead_at_s: 0.0,
+            look_at_pins_s: 0.0,
             names: BTreeMap::new(),
             states: BTreeMap::new(),
             snapshots: None,
@@ -161,6 +168,7 @@ impl Gatherer {
         self.guard(now_unix_ms);
         self.jobs(&jobs);
         self.snapshots();
+        self.pins(now_s);
         self.look_ahead(now_s, !jobs.is_empty());
         shared.events.send("sample", &sample);
     }
@@ -302,6 +310,36 @@ impl Gatherer {
             }
         }
         self.snapshots = Some(now);
+    }
+
+    /// Lets the pins of publications go that take too much of the disk.
+    fn pins(&mut self, now_s: f64) {
+        if now_s < self.look_at_pins_s {
+            return;
+        }
+        let Some(db) = self.shared.node.db() else {
+            return;
+        };
+        self.look_at_pins_s = now_s + LOOK_AT_PINS_EVERY_S;
+        match pins::release_large(db) {
+            Ok(released) => {
+                for ReleasedPin {
+                    table,
+                    target,
+                    pinned_bytes,
+                } in released
+                {
+                    info!(
+                        target: "jobs",
+                        table,
+                        published_to = target,
+                        pinned_bytes,
+                        "a pin took too much of the disk: the next publication writes all rows"
+                    );
+                }
+            }
+            Err(error) => warn!(target: "jobs", "the pins of publications: {error}"),
+        }
     }
 
     fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {

@@ -164,7 +164,7 @@ impl Recording {
     fn end(
         &mut self,
         report: &JobReport,
-        waited: Option<&Wait>,
+        (waited, notes): (Option<&Wait>, &[String]),
         job: &RunningJob,
         input: &str,
     ) -> Result<(), HistoryError> {
@@ -180,6 +180,9 @@ impl Recording {
         let mut kept = json!(report);
         if let Some(waited) = waited {
             kept["waited"] = json!(waited);
+        }
+        if !notes.is_empty() {
+            kept["notes"] = json!(notes);
         }
         (self.history).end(&self.record, state, Some(kept))?;
         let measured = recorded?.measured;
@@ -262,11 +265,13 @@ fn drive(
     let report = steps.see_through(job);
     let parked = report.outcome == Outcome::Cancelled && job.stopped() == Some(Stop::Park);
     let waited = job.waited(&report);
+    let notes = open_job.commits.notes();
     let ended = match recording {
         // What its tasks did is written; the record stays as that of a job that runs.
         Some(recording) if parked => recording.recorder.finish().map(|_| ()),
         Some(mut recording) => {
-            recording.end(&report, waited.as_ref(), job, &open_job.input_label())
+            let beside = (waited.as_ref(), &notes[..]);
+            recording.end(&report, beside, job, &open_job.input_label())
         }
         None => Ok(()),
     };
@@ -280,6 +285,7 @@ fn drive(
         parked,
         unrecorded: ended.err().map(|error| error.to_string()),
         waited,
+        notes,
     };
     let word = registry.end(job.id(), &end);
     log_end(job, word, &end);
@@ -296,6 +302,9 @@ fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
             warn!(target: "jobs", application, took_s, cause, "job {id} {word}");
         }
         _ => info!(target: "jobs", application, took_s, "job {id} {word}"),
+    }
+    for note in &end.notes {
+        info!(target: "jobs", application, "job {id}: {note}");
     }
     if let Some(error) = &end.unrecorded {
         error!(target: "jobs", "the end of job {id} is not in the history: {error}");

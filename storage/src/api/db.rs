@@ -310,7 +310,7 @@ impl Db {
     /// new ones, which take its place, while readers and writers go on. So no read fails any more because
     /// of them, and their runs are merged again. Every version that can be read stays, for snapshots
     /// too. For the lost keys an older value shows, or none, as the newest version may be lost, or a
-    /// deletion.
+    /// deletion. The [holds](Keyspace::hold_snapshot) of the table go before.
     ///
     /// The damaged files get a name in the folder `damaged` of the database's directory, if they are
     /// files of that disk. Nothing reads them there; remove them at any time.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::api::snapshot_info::scope_of;
 use crate::api::{Snapshot, SnapshotInfo, SnapshotScope, Table};
-use crate::db::DbInner;
+use crate::db::{DbInner, hold_name};
 use crate::error::Result;
 use crate::key::SeqNo;
-use crate::options::{SnapshotOptions, TableOptions};
+use crate::options::{HoldOptions, SnapshotOptions, TableOptions};
 use crate::sstable::SsTableOptions;
 
 /// A keyspace of an open database. Clones are cheap.
@@ -167,6 +167,63 @@ impl Keyspace {
     /// it has expired.
     pub fn snapshot(&self, name: &str) -> Result<Snapshot> {
         Snapshot::open(self.db.clone(), &self.name, name)
+    }
+
+    /// Holds what a snapshot shows of one table: it stays readable when the snapshot is deleted. A hold
+    /// of the same name is replaced. Snapshots are listed without holds.
+    ///
+    /// A hold goes when it expires, when its table is dropped, when the free space comes near to
+    /// [`Options::low_water_bytes`](crate::Options::low_water_bytes), and before
+    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gives up something of its table. So a holder
+    /// must be able to go on without it. While it is there, it shows all that its snapshot has shown
+    /// since the hold was made. A hold can be made of another one, too, by the name in [`Keyspace::holds`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = ebb_storage::Db::open(dir.path(), Default::default())?;
+    /// # let app = db.keyspace("app")?;
+    /// # app.table("users", Default::default())?.put(b"ada", b"1815")?;
+    /// app.create_snapshot("monday")?;
+    /// let hold = ebb_storage::HoldOptions {
+    ///     name: "copied".into(),
+    ///     table: "users".into(),
+    ///     held_for: "the copy on the other disk".into(),
+    ///     expires_in: None,
+    /// };
+    /// app.hold_snapshot("monday", &hold)?;
+    /// app.delete_snapshot("monday")?;
+    /// let held = app.held("copied")?.table("users")?;
+    /// assert_eq!(held.get(b"ada")?.unwrap(), "1815");
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is no such snapshot, it does not cover the
+    /// table, or the table was dropped.
+    pub fn hold_snapshot(&self, snapshot: &str, hold: &HoldOptions) -> Result<()> {
+        self.db.hold_snapshot(&self.name, snapshot, hold)
+    }
+
+    /// Opens a hold for reading, as [`Keyspace::snapshot`].
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone.
+    pub fn held(&self, name: &str) -> Result<Snapshot> {
+        Snapshot::open(self.db.clone(), &self.name, &hold_name(name))
+    }
+
+    /// The holds, oldest commit first, as [`Keyspace::snapshots`]. Their names begin with `hold/`, and
+    /// under these names they can be deleted as snapshots, too.
+    pub fn holds(&self) -> Vec<SnapshotInfo> {
+        SnapshotInfo::list(&self.db, self.db.holds_of(&self.name))
+    }
+
+    /// Lets a hold go.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone already.
+    pub fn release_hold(&self, name: &str) -> Result<()> {
+        self.db.delete_snapshot(&self.name, &hold_name(name))
     }
 
     /// The snapshots, oldest first, without reading a file: looks at each of their tables

@@ -48,6 +48,8 @@ pub struct SnapshotInfo {
     pub pinned_bytes: u64,
     /// How far off that may well be. If this is about as much as `pinned_bytes`, little is known.
     pub pinned_error_bytes: u64,
+    /// The note of the holder of a [hold](crate::Keyspace::hold_snapshot); `None` for a snapshot.
+    pub held_for: Option<String>,
 }
 
 /// A table of snapshots, looked at once for all of them.
@@ -128,6 +130,7 @@ impl SnapshotInfo {
             approximate_bytes,
             pinned_bytes: pinned.bytes.min(approximate_bytes),
             pinned_error_bytes: pinned.error_bytes,
+            held_for: record.held_for,
         }
     }
 }

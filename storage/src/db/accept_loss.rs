@@ -23,7 +23,7 @@ impl Engine {
     /// gets the run of the damaged file and returns the new files; without any the file goes, and the
     /// run with its last file. The damaged file is removed once no reader needs it. If it is gone
     /// before that, nothing is written, or the new files are removed, and the result is false; also if
-    /// `write_rest` returns `None`, for a file that is to stay.
+    /// `write_rest` returns `None`, for a file that is to stay. The holds of the table go before the edit.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.
@@ -55,6 +55,10 @@ impl Engine {
         (run, lost): (RunId, FileNumber),
         rest: Option<Arc<Run>>,
     ) -> Result<bool> {
+        // No hold is made meanwhile.
+        let _snapshots = self.snapshot_ops.lock().unwrap();
+        let released = self.release_holds_before_loss(table.id);
+        released.inspect_err(|_| rest.iter().for_each(|rest| rest.retire()))?;
         let by = rest.as_ref().map(|rest| rest.meta().files.clone());
         let edit = Edit::AcceptLoss {
             table: table.id,

@@ -45,9 +45,10 @@ use crate::wal::{SegmentHold, Wal};
 /// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
 /// of files > `manifest` > the queue's order lock > a table's `replacing` and the locks inside WAL,
 /// the snapshot registry and conflicts. Four are taken with none of these held:
-/// `ingesting`, above `catalog`, `reopening` and `checking_file`, above `catalog` too and above the
-/// lock inside `claims`, and that lock, above that of the registry: it is held neither while a picker
-/// decides nor during a merge. With `check_record` held no other is taken.
+/// `ingesting`, above `catalog`, `reopening`, above `snapshot_ops`, and `checking_file`, above
+/// `catalog`, both above the lock inside `claims` too, and that lock, above that of the registry: it
+/// is held neither while a picker decides nor during a merge. With `check_record` held no other is
+/// taken.
 /// Flushes do their I/O under `flushing` and `manifest` only, merges under
 /// `manifest` only (they claim their runs instead), which no reader takes, and
 /// no writer either (`Maintenance::Manual` aside). Writers hold the lock of the write stall

@@ -4,7 +4,7 @@
 //! ```text
 //!   free space
 //!     │  everything
-//!     ├─ twice the mark: jobs and backups are given up, so that no write is refused for them
+//!     ├─ twice the mark: jobs, backups and holds are given up, so that no write is refused for them
 //!     │  writes, merges
 //!     ├─ the mark: writes are refused, and only merges begin that give much back
 //!     │  flushes, which shorten the log; truncating, dropping, deleting snapshots
@@ -20,7 +20,7 @@ use super::Engine;
 use super::events::Shortage;
 use crate::error::{Error, Result};
 use crate::mutation::{self, Mutation};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// The bytes of the log after which a write looks again. They may lie below the mark, so they are a
 /// small part of it.
@@ -38,6 +38,8 @@ pub(super) struct LowWater {
     /// it: for a smaller one there may be space, and then the large one would begin a shortage again
     /// and again.
     refused_bytes: AtomicU64,
+    /// Whether the last look found less than twice the mark.
+    is_near: AtomicBool,
 }
 
 impl LowWater {
@@ -48,6 +50,7 @@ impl LowWater {
             mark_bytes: AtomicU64::new(mark_bytes(least_bytes, manifest_bytes)),
             look_at: AtomicU64::new(0),
             refused_bytes: AtomicU64::new(0),
+            is_near: AtomicBool::new(false),
         }
     }
 
@@ -126,8 +129,14 @@ impl Engine {
         let found = self.disk().free_bytes(&self.dir);
         // A disk that does not report it refuses what finds no space by itself.
         let free_bytes = found.ok().flatten().unwrap_or(u64::MAX);
+        let is_near = is_short(free_bytes, mark_bytes.saturating_mul(2), bytes);
         let is_short =
             is_short(free_bytes, mark_bytes, bytes) && !mutation::is(Mutation::WriteBelowLowWater);
+        let was_near = self.low_water.is_near.swap(is_near, Ordering::Relaxed);
+        if is_near && !was_near {
+            // The thread that looks at the time lets the holds go.
+            self.signal.look_at_the_time();
+        }
         let refused_bytes = is_short.then_some(bytes);
         self.low_water
             .note_look(self.wal.written_bytes(), refused_bytes);
@@ -153,6 +162,11 @@ impl Engine {
         let bytes = self.low_water.refused_bytes.load(Ordering::Relaxed);
         // The error is that of a write.
         let _ = self.look_at_space(bytes);
+    }
+
+    /// Whether the last look found less than twice the low-water mark.
+    pub(super) fn is_near_low_water(&self) -> bool {
+        self.low_water.is_near.load(Ordering::Relaxed)
     }
 
     /// Whether the last look found less than the low-water mark.

@@ -66,4 +66,5 @@ pub(crate) use inner::DbInner;
 pub(crate) use large_groups::GroupListeners;
 pub use large_groups::LargeGroup;
 pub use pinned::SnapshotPins;
+pub(crate) use snapshots::hold_name;
 pub(crate) use table_core::TableCore;

@@ -79,6 +79,9 @@ impl Engine {
         let bookmarks = self.snapshots.bookmark_seqs(table.span());
         let runs: Vec<&Run> = version.all_runs().map(|run| &**run).collect();
         let mut estimates = pin_estimates(&runs, &bookmarks);
+        for shared in self.snapshots.shared_seqs(table.span()) {
+            estimates.alone.remove(&shared);
+        }
         if table.is_dropped() {
             // The table goes with its last snapshot.
             estimates.together = PinEstimate::exactly(stored(runs.into_iter()).file_bytes);

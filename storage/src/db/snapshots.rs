@@ -1,4 +1,4 @@
-//! Creating, renewing and deleting named snapshots.
+//! Creating, renewing and deleting named snapshots, and holds of them.
 
 use std::time::Duration;
 
@@ -8,9 +8,17 @@ use super::events::Event;
 use super::tables::unknown_keyspace;
 use crate::commit::{encode_snapshot_create, encode_snapshot_delete, encode_snapshot_expiry};
 use crate::error::{Error, Result};
-use crate::key::{ReadPoint, SeqNo};
-use crate::options::SnapshotOptions;
+use crate::key::{ReadPoint, SeqNo, TableId};
+use crate::options::{HoldOptions, SnapshotOptions};
 use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
+
+/// The beginning of the names of holds. No name of a snapshot has a slash, so none is that of a hold.
+const HOLD_PREFIX: &str = "hold/";
+
+/// Returns the name under which a hold is recorded.
+pub(crate) fn hold_name(name: &str) -> String {
+    format!("{HOLD_PREFIX}{name}")
+}
 
 impl Engine {
     /// Creates a snapshot of a keyspace, or of one table of it. It is a commit
@@ -71,6 +79,8 @@ impl Engine {
             expires_ms: options
                 .expires_in
                 .map(|time| after(held.read_time_ms, time)),
+            held_for: None,
+            at: None,
         };
         let payload = encode_snapshot_create(&record);
         let outcome = self.commit_record(
@@ -83,6 +93,71 @@ impl Engine {
         outcome?;
         drop(last_id);
         if options.expires_in.is_some() {
+            self.signal.look_at_the_time();
+        }
+        self.after_commit(&[]);
+        Ok(())
+    }
+
+    /// Holds what a snapshot shows of one table, in place of an earlier hold of that name.
+    ///
+    /// The hold is recorded while the snapshot is there, under the lock under which it would be deleted.
+    /// So also for a replay of the log something stands at the commit at all times.
+    pub(crate) fn hold_snapshot(
+        &self,
+        keyspace: &str,
+        snapshot: &str,
+        hold: &HoldOptions,
+    ) -> Result<()> {
+        check_name("hold", &hold.name)?;
+        self.check_space(0)?;
+        let name = hold_name(&hold.name);
+        let mut last_id = self.snapshot_ops.lock().unwrap();
+        let now_ms = self.now_ms();
+        let held = self.snapshots.find_live(keyspace, snapshot, now_ms)?;
+        let table = {
+            // It is not dropped meanwhile: that takes `snapshot_ops`.
+            let table = self.find_table(keyspace, &hold.table)?;
+            if !held.covers(table.span()) {
+                let missing = format!("{} in snapshot {snapshot}", hold.table);
+                return Err(Error::not_found("table", missing));
+            }
+            CoveredTable {
+                id: table.id,
+                name: hold.table.clone(),
+            }
+        };
+        if let Some(before) = self.snapshots.find(keyspace, &name) {
+            if before.record.id == held.record.id {
+                // Without it nothing might stand at the commit for a moment.
+                return Err(Error::InvalidRequest(format!(
+                    "hold {} cannot be made of itself; choose another name",
+                    hold.name
+                )));
+            }
+            self.delete_bookmarks(&[before.record.id])?;
+        }
+        *last_id += 1;
+        let id = *last_id;
+        let record = SnapshotRecord {
+            id,
+            keyspace: keyspace.to_string(),
+            name,
+            table: Some(table),
+            created_ms: held.record.created_ms,
+            expires_ms: hold.expires_in.map(|time| after(now_ms, time)),
+            held_for: Some(hold.held_for.clone()),
+            at: Some(held.seq),
+        };
+        let payload = encode_snapshot_create(&record);
+        self.commit_record(
+            &payload,
+            |seq| self.snapshots.add_bookmark(seq, record),
+            || self.snapshots.retract_bookmark(id),
+            |_| (),
+        )?;
+        drop(last_id);
+        if hold.expires_in.is_some() {
             self.signal.look_at_the_time();
         }
         self.after_commit(&[]);
@@ -126,15 +201,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes the snapshots that are past their time; true when there were any.
+    /// Deletes the snapshots that are past their time, and all holds once the free space comes near to
+    /// the low-water mark; true when there were any.
     pub(super) fn delete_expired_snapshots(&self) -> Result<bool> {
         let first = self.snapshots.next_expiry_ms();
-        if first.is_none_or(|first| first > self.now_ms()) {
+        let is_short = self.is_near_low_water();
+        if !is_short && first.is_none_or(|first| first > self.now_ms()) {
             return Ok(false);
         }
         let one = self.snapshot_ops.lock().unwrap();
         // One that was renewed meanwhile is not among them.
-        let expired = self.snapshots.expired(self.now_ms());
+        let mut expired = self.snapshots.expired(self.now_ms());
+        if is_short {
+            let holds = self.snapshots.holds(None).into_iter();
+            let is_new = |hold: &SnapshotRecord| expired.iter().all(|other| other.id != hold.id);
+            let holds: Vec<_> = holds.filter(is_new).collect();
+            expired.extend(holds);
+        }
+        if expired.is_empty() {
+            return Ok(false);
+        }
         let ids: Vec<u64> = expired.iter().map(|record| record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
         // After a failure some may be there still; the next try tells of them.
@@ -149,7 +235,11 @@ impl Engine {
         Ok(!expired.is_empty())
     }
 
+    /// Reports a snapshot that has expired. No client of the database has ever seen a hold.
     fn tell_expired(&self, gone: &SnapshotRecord) {
+        if gone.held_for.is_some() {
+            return;
+        }
         self.events.tell(Event::SnapshotExpired {
             keyspace: &gone.keyspace,
             name: &gone.name,
@@ -171,6 +261,22 @@ impl Engine {
         }
     }
 
+    /// Lets the holds of a table go, which is about to be dropped; under `snapshot_ops`.
+    pub(super) fn release_holds_of(&self, table: TableId) -> Result<()> {
+        for hold in self.snapshots.holds(Some(table)) {
+            self.remove_bookmark(hold.id)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the holds of a table go before something of it is given up as lost. A holder compares later
+    /// snapshots with the held one, so it would not notice what all of them lack. Under `snapshot_ops`.
+    pub(super) fn release_holds_before_loss(&self, table: TableId) -> Result<()> {
+        self.release_holds_of(table)?;
+        // A power loss must not bring a hold back beside the loss, nor one that went earlier.
+        self.wal.sync_all()
+    }
+
     /// The commit that deletes a snapshot; under `snapshot_ops`.
     pub(super) fn remove_bookmark(&self, id: u64) -> Result<()> {
         let deleted = self.with_reserve(|| {
@@ -184,9 +290,22 @@ impl Engine {
         deleted.map(drop)
     }
 
-    /// The snapshots of a keyspace, oldest first, without those that are past
+    /// The snapshots of a keyspace, oldest first, without holds and those that are past
     /// their time.
     pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
+        let mut list = self.bookmarks_of(keyspace);
+        list.retain(|bookmark| bookmark.record.held_for.is_none());
+        list
+    }
+
+    /// The holds in a keyspace, oldest first, without those that are past their time.
+    pub(crate) fn holds_of(&self, keyspace: &str) -> Vec<Bookmark> {
+        let mut list = self.bookmarks_of(keyspace);
+        list.retain(|bookmark| bookmark.record.held_for.is_some());
+        list
+    }
+
+    fn bookmarks_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let now_ms = self.now_ms();
         self.snapshots
             .bookmarks_where(|it| it.keyspace == keyspace && !it.has_expired(now_ms))

@@ -158,6 +158,11 @@ impl Engine {
     pub(crate) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {
         // No snapshot is created or deleted meanwhile.
         let _snapshots = self.snapshot_ops.lock().unwrap();
+        let found = self.catalog.read().unwrap().table(keyspace, name);
+        if let Some(table) = found {
+            // A hold is for what follows, and nothing follows on a dropped table.
+            self.release_holds_of(table.id)?;
+        }
         let mut catalog = self.catalog.write().unwrap();
         let table = catalog.table(keyspace, name);
         let table = table.ok_or_else(|| unknown_table(keyspace, name))?;

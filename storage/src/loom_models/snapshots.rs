@@ -89,6 +89,8 @@ pub(super) fn record() -> SnapshotRecord {
         }),
         created_ms: 0,
         expires_ms: None,
+        held_for: None,
+        at: None,
     }
 }
 

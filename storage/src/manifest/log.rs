@@ -451,6 +451,8 @@ mod tests {
             table: None,
             created_ms: 0,
             expires_ms: None,
+            held_for: None,
+            at: None,
         };
         let changes = SnapshotChanges {
             as_of: SeqNo(1),

@@ -439,6 +439,8 @@ mod tests {
                 table: None,
                 created_ms: 0,
                 expires_ms: None,
+                held_for: None,
+                at: None,
             };
             (SeqNo(seq), SnapshotOp::Create(record))
         };

@@ -2,8 +2,8 @@
 //! for each flush and merge of it, and the snapshot of a name.
 //!
 //! ```text
-//!   keyspace ─► points   ascending by commit; those of a table are in the range of its lifetime
-//!            └► commits  by the names of snapshots
+//!   keyspace ─► points  ascending by commit; those of a table are in the range of its lifetime
+//!            └► places  by the names of snapshots
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,8 +19,10 @@ pub(super) struct SnapshotIndex {
 
 #[derive(Debug, Default)]
 struct OfKeyspace {
+    /// Ascending by commit, then by id.
     points: Vec<SnapshotPoint>,
-    commits: HashMap<String, SeqNo>,
+    /// The [place](Bookmark::place) of the newest snapshot of each name.
+    places: HashMap<String, (SeqNo, u64)>,
 }
 
 /// A snapshot, without its names.
@@ -32,6 +34,12 @@ pub(super) struct SnapshotPoint {
     table: Option<TableId>,
 }
 
+impl SnapshotPoint {
+    fn place(&self) -> (SeqNo, u64) {
+        (self.at.seq, self.id)
+    }
+}
+
 impl SnapshotIndex {
     pub(super) fn of(bookmarks: &[Bookmark]) -> Self {
         let mut index = Self::default();
@@ -39,19 +47,25 @@ impl SnapshotIndex {
         index
     }
 
-    /// Adds a snapshot that is newer than all others.
+    /// Adds a snapshot.
     pub(super) fn add(&mut self, bookmark: &Bookmark) {
         let record = &bookmark.record;
         let of = match self.keyspaces.get_mut(&record.keyspace) {
             Some(of) => of,
             None => self.keyspaces.entry(record.keyspace.clone()).or_default(),
         };
-        of.points.push(SnapshotPoint {
+        let added = SnapshotPoint {
             at: bookmark.point(),
             id: record.id,
             table: record.table.as_ref().map(|only| only.id),
-        });
-        of.commits.insert(record.name.clone(), bookmark.seq);
+        };
+        let place = bookmark.place();
+        let at = of.points.partition_point(|other| other.place() < place);
+        of.points.insert(at, added);
+        let newest = of.places.entry(record.name.clone()).or_insert(place);
+        if newest.1 < place.1 {
+            *newest = place;
+        }
     }
 
     pub(super) fn remove(&mut self, bookmark: &Bookmark) {
@@ -61,17 +75,17 @@ impl SnapshotIndex {
         };
         of.points.retain(|point| point.id != record.id);
         // A newer one may have the name.
-        if of.commits.get(&record.name) == Some(&bookmark.seq) {
-            of.commits.remove(&record.name);
+        if of.places.get(&record.name) == Some(&bookmark.place()) {
+            of.places.remove(&record.name);
         }
         if of.points.is_empty() {
             self.keyspaces.remove(&record.keyspace);
         }
     }
 
-    /// Returns the commit of a snapshot.
-    pub(super) fn commit(&self, keyspace: &str, name: &str) -> Option<SeqNo> {
-        self.keyspaces.get(keyspace)?.commits.get(name).copied()
+    /// Returns the [place](Bookmark::place) of a snapshot.
+    pub(super) fn place(&self, keyspace: &str, name: &str) -> Option<(SeqNo, u64)> {
+        self.keyspaces.get(keyspace)?.places.get(name).copied()
     }
 
     /// Returns the snapshots that cover a table, ascending by commit.
@@ -111,6 +125,8 @@ mod tests {
                 }),
                 created_ms: 7 * seq,
                 expires_ms: None,
+                held_for: None,
+                at: None,
             },
         }
     }
@@ -159,10 +175,10 @@ mod tests {
             }
             for bookmark in &all {
                 let record = &bookmark.record;
-                let is_left = left.contains(bookmark).then_some(bookmark.seq);
-                assert_eq!(index.commit(&record.keyspace, &record.name), is_left);
+                let is_left = left.contains(bookmark).then_some(bookmark.place());
+                assert_eq!(index.place(&record.keyspace, &record.name), is_left);
             }
-            assert_eq!(index.commit("none", "s3"), None);
+            assert_eq!(index.place("none", "s3"), None);
         }
     }
 
@@ -172,10 +188,35 @@ mod tests {
         let (older, mut newer) = (bookmark(3, "app", None), bookmark(5, "app", None));
         newer.record.name.clone_from(&older.record.name);
         let mut index = SnapshotIndex::of(&[older.clone(), newer.clone()]);
-        assert_eq!(index.commit("app", "s3"), Some(SeqNo(5)));
+        assert_eq!(index.place("app", "s3"), Some(newer.place()));
         index.remove(&older);
-        assert_eq!(index.commit("app", "s3"), Some(SeqNo(5)));
+        assert_eq!(index.place("app", "s3"), Some(newer.place()));
         index.remove(&newer);
-        assert_eq!(index.commit("app", "s3"), None);
+        assert_eq!(index.place("app", "s3"), None);
+    }
+
+    /// A hold is created after snapshots that stand behind it.
+    #[test]
+    fn a_hold_is_found_beside_the_snapshot_at_whose_commit_it_stands() {
+        let (older, newer) = (bookmark(3, "app", None), bookmark(5, "app", None));
+        let mut hold = bookmark(3, "app", Some(1));
+        hold.record.id = 200;
+        hold.record.name = "hold/copied".into();
+        let mut index = SnapshotIndex::of(&[older.clone(), newer]);
+        index.add(&hold);
+        let found = |index: &SnapshotIndex, id| -> Vec<_> {
+            let table = TableSpan {
+                keyspace: "app",
+                id: TableId(id),
+                lifetime: Lifetime::default(),
+            };
+            index.covering(table).map(|point| point.id).collect()
+        };
+        assert_eq!(found(&index, 1), [103, 200, 105]);
+        assert_eq!(found(&index, 2), [103, 105]);
+        index.remove(&older);
+        assert_eq!(found(&index, 1), [200, 105]);
+        assert_eq!(index.place("app", "s3"), None);
+        assert_eq!(index.place("app", "hold/copied"), Some(hold.place()));
     }
 }

@@ -24,6 +24,13 @@ pub(crate) struct SnapshotRecord {
     /// From then on it is as good as deleted, and soon is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_ms: Option<u64>,
+    /// The note of the holder of a hold; `None` for a snapshot that a user created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) held_for: Option<String>,
+    /// The commit at which a hold stands, which is that of an earlier snapshot. Only in operations: a
+    /// bookmark has this number as its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<SeqNo>,
 }
 
 /// The table of a snapshot of one table.
@@ -53,7 +60,7 @@ pub(crate) struct SnapshotExpiry {
     pub(crate) expires_ms: Option<u64>,
 }
 
-/// A snapshot with the number it got.
+/// A snapshot with the commit at which it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bookmark {
@@ -68,6 +75,12 @@ impl Bookmark {
             seq: self.seq,
             read_time_ms: self.record.created_ms,
         }
+    }
+
+    /// Returns its place among others: by the commit, where holds stand beside a snapshot, and then by
+    /// the id.
+    pub(super) fn place(&self) -> (SeqNo, u64) {
+        (self.seq, self.record.id)
     }
 
     /// Returns whether the snapshot covers a table.
@@ -87,7 +100,7 @@ pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
     /// The largest id that a snapshot ever had, deleted ones included.
     pub(crate) last_id: u64,
-    /// Ascending by number.
+    /// Ascending by commit, then by id.
     pub(crate) list: Vec<Bookmark>,
 }
 
@@ -95,7 +108,9 @@ impl Bookmarks {
     /// Applies the operation of the commit `seq`. This and what follows is called in commit order.
     pub(crate) fn apply(&mut self, seq: SeqNo, op: SnapshotOp) {
         match op {
-            SnapshotOp::Create(record) => self.add(seq, record),
+            SnapshotOp::Create(record) => {
+                self.add(seq, record);
+            }
             SnapshotOp::Delete(id) => {
                 self.remove(seq, id);
             }
@@ -114,11 +129,20 @@ impl Bookmarks {
         self.as_of = self.as_of.max(changes.as_of);
     }
 
-    /// Adds the bookmark that the commit `seq` creates.
-    pub(crate) fn add(&mut self, seq: SeqNo, record: SnapshotRecord) {
+    /// Adds the bookmark that the commit `seq` creates, and returns it. It stands at that commit; a hold
+    /// stands at an earlier one.
+    pub(crate) fn add(&mut self, seq: SeqNo, mut record: SnapshotRecord) -> &Bookmark {
         self.as_of = seq;
         self.last_id = record.id.max(self.last_id);
-        self.list.push(Bookmark { seq, record });
+        let stands_at = record.at.take().map_or(seq, |at| at.min(seq));
+        let added = Bookmark {
+            seq: stands_at,
+            record,
+        };
+        let place = added.place();
+        let at = self.list.partition_point(|other| other.place() < place);
+        self.list.insert(at, added);
+        &self.list[at]
     }
 
     /// Removes the bookmark that the commit `seq` deletes, and returns it if it is there.
@@ -157,6 +181,8 @@ mod tests {
             table,
             created_ms: 1_795_293_012_345,
             expires_ms: None,
+            held_for: None,
+            at: None,
         }
     }
 
@@ -237,5 +263,36 @@ mod tests {
         // Some of it is known.
         bookmarks.catch_up(changes(9, &[(3, SnapshotOp::Delete(1)), (5, create(3))]));
         assert_eq!((ids(&bookmarks), bookmarks.as_of), (vec![2, 3], SeqNo(9)));
+    }
+
+    /// A hold is created after snapshots that stand behind it.
+    #[test]
+    fn a_hold_is_listed_beside_the_snapshot_at_whose_commit_it_stands() {
+        let hold = SnapshotRecord {
+            held_for: Some("a copy".into()),
+            at: Some(SeqNo(1)),
+            ..record(3, None)
+        };
+        let create = |id| (SeqNo(id), SnapshotOp::Create(record(id, None)));
+        let changes = SnapshotChanges {
+            as_of: SeqNo(7),
+            ops: vec![create(1), create(2), (SeqNo(7), SnapshotOp::Create(hold))],
+        };
+        let json = serde_json::to_vec(&changes).unwrap();
+        let read: SnapshotChanges = serde_json::from_slice(&json).unwrap();
+        assert_eq!(read, changes);
+        let found = |of: &Bookmarks| -> Vec<_> { of.list.iter().map(Bookmark::place).collect() };
+        let mut bookmarks = Bookmarks::default();
+        bookmarks.catch_up(changes.clone());
+        let expected = [(SeqNo(1), 1), (SeqNo(1), 3), (SeqNo(2), 2)];
+        assert_eq!(
+            (&found(&bookmarks)[..], bookmarks.as_of),
+            (&expected[..], SeqNo(7))
+        );
+        assert_eq!(bookmarks.list[1].record.at, None);
+        bookmarks.catch_up(changes);
+        assert_eq!(found(&bookmarks), expected);
+        bookmarks.remove(SeqNo(8), 1);
+        assert_eq!(found(&bookmarks), expected[1..]);
     }
 }

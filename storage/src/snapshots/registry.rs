@@ -9,7 +9,8 @@
 //! - A transaction's view is registered under the order lock at the last number
 //!   given, before that is visible; it reads once it is.
 //! - A bookmark is registered under the order lock of the commit queue, at the
-//!   moment it gets its number: every later write stands behind it.
+//!   moment it gets its number: every later write stands behind it. A hold gets
+//!   the number of a snapshot that is there until the hold is registered.
 //! - Flush and compaction fix their inputs first, then ask for the boundaries.
 //!   A view registered after that has a number not below any in the inputs, so
 //!   it needs of each key just the newest version, which is always kept. It also
@@ -23,7 +24,7 @@ use super::{
     Bookmark, Bookmarks, SnapshotChanges, SnapshotExpiry, SnapshotOp, SnapshotRecord, TableSpan,
 };
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, ReadPoint, SeqNo};
+use crate::key::{Boundaries, ReadPoint, SeqNo, TableId};
 use crate::mutation::{self, Mutation};
 use crate::runs::KeptFor;
 use crate::sync::Mutex;
@@ -42,7 +43,8 @@ pub(crate) struct PinPoints {
     pub(crate) without: Boundaries,
     /// The number of bookmarks.
     pub(crate) bookmarks: usize,
-    /// The bookmarks without a view at the same commit: their commits and the ids of snapshots.
+    /// The bookmarks without a view or another bookmark at the same commit: their commits and the ids
+    /// of snapshots.
     pub(crate) lone: Vec<(SeqNo, u64)>,
 }
 
@@ -201,6 +203,17 @@ impl SnapshotRegistry {
         list.map(|bookmark| bookmark.record.clone()).collect()
     }
 
+    /// The holds: of a table, or all.
+    pub(crate) fn holds(&self, table: Option<TableId>) -> Vec<SnapshotRecord> {
+        let state = self.state.lock().unwrap();
+        let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
+        let is_hold = |record: &&SnapshotRecord| {
+            let held = record.table.as_ref().map(|only| only.id);
+            record.held_for.is_some() && table.is_none_or(|table| held == Some(table))
+        };
+        records.filter(is_hold).cloned().collect()
+    }
+
     /// When the next snapshot expires, if one ever does.
     pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
         let state = self.state.lock().unwrap();
@@ -218,12 +231,13 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.last_id
     }
 
-    /// The number of snapshots, and when the oldest was created.
+    /// The number of snapshots without holds, and when the oldest was created.
     pub(crate) fn count_and_oldest_ms(&self) -> (usize, Option<u64>) {
         let state = self.state.lock().unwrap();
-        let list = &state.bookmarks.list;
-        let created_ms = list.iter().map(|bookmark| bookmark.record.created_ms);
-        (list.len(), created_ms.min())
+        let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
+        let snapshots = records.filter(|record| record.held_for.is_none());
+        let created_ms = snapshots.map(|record| record.created_ms);
+        (created_ms.clone().count(), created_ms.min())
     }
 
     /// The bookmarks whose records fit, oldest first.
@@ -270,8 +284,13 @@ impl SnapshotRegistry {
         let state = self.state.lock().unwrap();
         let bookmarks: Vec<_> = state.index.covering(table).copied().collect();
         let views = || state.views.keys().copied();
-        let is_lone = |bookmark: &&SnapshotPoint| views().all(|view| view.seq != bookmark.at.seq);
-        let lone = bookmarks.iter().filter(is_lone);
+        let is_unseen = |lone: &&SnapshotPoint| views().all(|view| view.seq != lone.at.seq);
+        let of_one_commit = bookmarks.chunk_by(|a, b| a.at.seq == b.at.seq);
+        let lone = of_one_commit.filter_map(|those| match those {
+            [only] => Some(only),
+            _ => None,
+        });
+        let lone = lone.filter(is_unseen);
         let points = bookmarks.iter().map(|bookmark| bookmark.at);
         PinPoints {
             lone: lone.map(|lone| (lone.at.seq, lone.id)).collect(),
@@ -303,6 +322,16 @@ impl SnapshotRegistry {
         seqs
     }
 
+    /// The numbers at which several bookmarks of a table stand, as a snapshot and its hold do.
+    pub(crate) fn shared_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
+        let state = self.state.lock().unwrap();
+        let bookmarks = state.index.covering(table);
+        let seqs: Vec<_> = bookmarks.map(|bookmark| bookmark.at.seq).collect();
+        let of_one_commit = seqs.chunk_by(|a, b| a == b);
+        let shared = of_one_commit.filter(|those| those.len() > 1);
+        shared.map(|those| those[0]).collect()
+    }
+
     pub(crate) fn views(&self) -> usize {
         self.state.lock().unwrap().views.values().sum()
     }
@@ -314,10 +343,8 @@ impl State {
         self.unrecorded.push_back((seq, op.clone()));
         match op {
             SnapshotOp::Create(record) => {
-                self.bookmarks.add(seq, record);
-                if let Some(added) = self.bookmarks.list.last() {
-                    self.index.add(added);
-                }
+                let added = self.bookmarks.add(seq, record);
+                self.index.add(added);
             }
             SnapshotOp::Delete(id) => {
                 if let Some(removed) = self.bookmarks.remove(seq, id) {
@@ -329,9 +356,9 @@ impl State {
     }
 
     fn find(&self, keyspace: &str, name: &str) -> Option<&Bookmark> {
-        let seq = self.index.commit(keyspace, name)?;
+        let place = self.index.place(keyspace, name)?;
         let list = &self.bookmarks.list;
-        let found = list.binary_search_by_key(&seq, |bookmark| bookmark.seq);
+        let found = list.binary_search_by_key(&place, Bookmark::place);
         found.ok().map(|at| &list[at])
     }
 
@@ -350,6 +377,7 @@ impl State {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::{CoveredTable, Lifetime};
     use super::*;
 
     fn record(id: u64) -> SnapshotRecord {
@@ -360,6 +388,31 @@ mod tests {
             table: None,
             created_ms: 0,
             expires_ms: None,
+            held_for: None,
+            at: None,
+        }
+    }
+
+    const TABLE: TableId = TableId(1);
+
+    fn span() -> TableSpan<'static> {
+        TableSpan {
+            keyspace: "app",
+            id: TABLE,
+            lifetime: Lifetime::default(),
+        }
+    }
+
+    fn hold(id: u64, at: u64) -> SnapshotRecord {
+        SnapshotRecord {
+            name: format!("hold/h{id}"),
+            table: Some(CoveredTable {
+                id: TABLE,
+                name: "t".into(),
+            }),
+            held_for: Some("a copy".into()),
+            at: Some(SeqNo(at)),
+            ..record(id)
         }
     }
 
@@ -426,5 +479,37 @@ mod tests {
         });
         assert_eq!(reopened.find("app", "s1"), snapshots.find("app", "s1"));
         assert_eq!(reopened.find("other", "s1"), None);
+    }
+
+    #[test]
+    fn a_hold_and_its_snapshot_have_names_of_their_own_and_neither_pins_alone() {
+        let snapshots = SnapshotRegistry::new(Bookmarks::default());
+        snapshots.add_bookmark(SeqNo(10), record(1));
+        snapshots.add_bookmark(SeqNo(20), record(2));
+        snapshots.add_bookmark(SeqNo(30), hold(3, 10));
+        let found = |name: &str| {
+            let found = snapshots.find("app", name);
+            found.map(|found| (found.seq.0, found.record.id))
+        };
+        let all = ["s1", "s2", "hold/h3"];
+        let expected = [Some((10, 1)), Some((20, 2)), Some((10, 3))];
+        assert_eq!(all.map(found), expected);
+        assert_eq!(snapshots.count_and_oldest_ms().0, 2);
+        let holds = |table| snapshots.holds(table).len();
+        assert_eq!([None, Some(TABLE), Some(TableId(2))].map(holds), [1, 1, 0]);
+        assert_eq!(snapshots.shared_seqs(span()), [SeqNo(10)]);
+        assert_eq!(snapshots.pin_points(span(), 0).lone, [(SeqNo(20), 2)]);
+
+        snapshots.add_bookmark(SeqNo(40), hold(4, 20));
+        snapshots.retract_bookmark(4);
+        snapshots.remove_bookmark(SeqNo(50), 1);
+        assert_eq!(all.map(found), [None, expected[1], expected[2]]);
+        assert_eq!(snapshots.bookmark_seqs(span()), [10, 20].map(SeqNo));
+        assert!(snapshots.shared_seqs(span()).is_empty());
+        let lone = snapshots.pin_points(span(), 0).lone;
+        assert_eq!(lone, [(SeqNo(10), 3), (SeqNo(20), 2)]);
+        let mut recorded = Bookmarks::default();
+        recorded.catch_up(snapshots.changes(SeqNo::ZERO, snapshots.as_of()));
+        assert_eq!(recorded.list, snapshots.bookmarks_where(|_| true));
     }
 }

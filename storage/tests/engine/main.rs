@@ -19,6 +19,7 @@ mod format_versions;
 mod forms;
 mod full_disk;
 mod garbage;
+mod holds;
 mod ingest;
 mod left_out;
 mod limits;

@@ -63,6 +63,11 @@ impl Report<'_> {
         inputs.flat_map(|input| &input.skipped).collect()
     }
 
+    /// Returns what the job put in place, in words.
+    fn notes(&self) -> &[String] {
+        self.job.end.as_ref().map_or(&[], |end| &end.notes)
+    }
+
     fn object(&self, report: &JobReport) -> Value {
         let mut object = json!(report);
         let run = self.job.run.as_ref();
@@ -80,6 +85,9 @@ impl Report<'_> {
         object["waited"] = json!(self.job.waited());
         let estimate = run.and_then(|run| run.estimate.as_ref());
         object["advice"] = json!(estimate.and_then(|estimate| estimate.advice.as_ref()));
+        if !self.notes().is_empty() {
+            object["notes"] = json!(self.notes());
+        }
         object
     }
 
@@ -143,7 +151,13 @@ impl Report<'_> {
                 HumanBytes(counters.output_bytes)
             ),
         };
-        lines.push(format!("  output  {}: {written}", output.to));
+        match self.notes() {
+            [] => lines.push(format!("  output  {}: {written}", output.to)),
+            notes => {
+                lines.push(format!("  output  {}", output.to));
+                lines.extend(notes.iter().map(|note| format!("          {note}")));
+            }
+        }
         lines
     }
 }

@@ -29,7 +29,18 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
     let said = place.ebb("publish shop@monday lake").ok();
     assert!(said.contains("publish succeeded"), "{said}");
     assert!(said.contains("shop.items at monday: 1 row"), "{said}");
+    let written = "shop.items: 1 row in full, because it is the first publication";
+    assert!(said.contains(written), "{said}");
     assert!(is_whole("monday"));
+    let said = place.ebb("publish shop@monday lake").ok();
+    assert!(said.contains("shop@monday is published already"), "{said}");
+    let said = place.ebb("snapshot list --pinned").ok();
+    assert!(
+        said.contains("items, for publications to file://"),
+        "{said}"
+    );
+    let said = place.ebb("snapshot list").ok();
+    assert!(!said.contains("publications to"), "{said}");
 
     let said = place.ebb("publish shop@none lake").fails(3);
     assert!(said.contains("no snapshot none"), "{said}");
@@ -55,11 +66,20 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
         .ok();
     let report: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(report["outcome"]["kind"], "succeeded", "{said}");
+    let written = "shop.items: 1 row added, 0 replaced, 0 deleted";
+    assert_eq!(report["notes"][0], written, "{said}");
     assert!(is_whole("tuesday"));
     let hint = place.read("lake/shop/items/metadata/version-hint.text");
     assert_eq!(hint, "2");
-    place
-        .ebb("publish shop@wednesday lake --varint-as-text")
+    let said = place
+        .ebb("publish shop@wednesday lake --varint-as-text --pin-max 20%")
         .ok();
+    assert!(
+        said.contains("3 rows in full, because the columns"),
+        "{said}"
+    );
+    place
+        .ebb("publish shop@monday lake --pin-max week")
+        .refused();
     assert!(is_whole("wednesday"));
 }

@@ -10,7 +10,7 @@
 //!   either     no                     no one: the job starts again
 //! ```
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
@@ -20,12 +20,25 @@ use super::{History, JobRecord};
 #[derive(Debug, Clone, Default)]
 pub struct CommitRecord {
     record: Arc<OnceLock<(History, JobRecord)>>,
+    notes: Arc<Mutex<Vec<String>>>,
 }
 
 impl CommitRecord {
     /// From now on commits are recorded of `job`. The first call counts.
     pub fn set(&self, history: &History, job: &JobRecord) {
         let _ = self.record.set((history.clone(), job.clone()));
+    }
+
+    /// Notes what was put in place, for the report of the job: a line for each thing.
+    pub fn note(&self, notes: impl IntoIterator<Item = String>) {
+        let mut all = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(notes);
+    }
+
+    /// Returns what was noted.
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.clone()
     }
 
     /// Records that the output is about to be put in place; of rows for a table of CQL at

@@ -6,23 +6,36 @@
 //!                       └─> plain: key and value ───────────────> two cells
 //! ```
 //!
-//! The key of a record is the number of the table that the row goes to, big-endian, and the value is
-//! the cells of the row, one per column:
+//! If a table has an older snapshot, only the rows that differ are read. The key of a record is a
+//! [`RowKey`], and the value is the cells of the row, one per column:
 //!
 //! ```text
 //!   length, u32 LE, or 0xffffffff for null | bytes
 //! ```
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `changed` | the rows that differ between two snapshots |
+//! | `row_key` | the keys of records |
 
+mod changed;
+mod row_key;
+
+use std::iter;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ebb_model::key::PARTITIONS_START;
 use ebb_model::row::{LiveColumn, RowError};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_storage::{Cache, SnapshotTable};
-use ebb_tables::read::{PartitionStart, ProjectedPartition, Projection, RowScan, Source, read_key};
+use ebb_tables::read::{ProjectedPartition, Projection, RowScan, Source, read_key};
 
+use self::changed::Compared;
+pub(crate) use self::changed::{Rewritten, RewrittenRow};
+pub(crate) use self::row_key::{Change, RowKey};
 use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
 
@@ -37,7 +50,11 @@ pub(crate) struct CellsInput {
 
 #[derive(Debug)]
 struct Table {
+    /// The table, cut into splits.
     stored: SnapshotInput,
+    newer: SnapshotTable,
+    /// The snapshot from which on differences are read; `None` if all rows are read.
+    older: Option<SnapshotTable>,
     /// The number of the table that the rows go to.
     rows_to: u32,
     cql: Option<CqlCells>,
@@ -47,7 +64,6 @@ struct Table {
 #[derive(Debug)]
 struct CqlCells {
     schema: Arc<TableSchema>,
-    read_time_s: i64,
     rows: CellColumns,
     /// The partition key and the static columns, if there are any, and the number of the table that
     /// they go to.
@@ -62,33 +78,44 @@ struct CellColumns {
 }
 
 impl CellsInput {
-    /// Adds a table that CQL did not make.
-    pub(crate) fn add_plain(&mut self, table: SnapshotTable, splits: usize, rows_to: u32) {
+    /// Adds a table that CQL did not make. With an `older` snapshot of it only the differences are
+    /// read.
+    pub(crate) fn add_plain(
+        &mut self,
+        table: SnapshotTable,
+        older: Option<SnapshotTable>,
+        splits: usize,
+        rows_to: u32,
+    ) {
         self.tables.push(Table {
-            stored: SnapshotInput::new(table, splits),
+            stored: SnapshotInput::new(table.clone(), splits),
+            newer: table,
+            older,
             rows_to,
             cql: None,
         });
     }
 
-    /// Adds a table that CQL made. Its rows go to the table `rows_to`, its static columns to
-    /// `statics_to`.
+    /// Adds a table that CQL made. Its rows go to the first table of `goes_to`, its static columns to
+    /// the second one. With an `older` snapshot of it, at which it had the same columns, only the
+    /// differences are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,
+        older: Option<SnapshotTable>,
         schema: Arc<TableSchema>,
         splits: usize,
-        rows_to: u32,
-        statics_to: Option<u32>,
+        (rows_to, statics_to): (u32, Option<u32>),
     ) {
-        let read_time_s = table.read_time_ms() / 1000;
         let statics = statics_to.map(|number| (CellColumns::new(&schema, true), number));
+        let stored = SnapshotInput::new(table.clone(), splits);
         self.tables.push(Table {
             // After the schema and the entries of indexes.
-            stored: SnapshotInput::new(table, splits).within(PARTITIONS_START.to_vec(), None),
+            stored: stored.within(PARTITIONS_START.to_vec(), None),
+            newer: table,
+            older,
             rows_to,
             cql: Some(CqlCells {
-                read_time_s: i64::try_from(read_time_s).unwrap_or(i64::MAX),
                 rows: CellColumns::new(&schema, false),
                 statics,
                 schema,
@@ -101,6 +128,47 @@ impl CellsInput {
     /// Returns the number of the table, in the order of their adding, that a split is of.
     pub(crate) fn table_of(split: &Split) -> Option<usize> {
         Some(take_number(split)?.0)
+    }
+
+    /// Returns the first key that a split reads, and the one before which it ends, if it ends before
+    /// any.
+    pub(crate) fn range_of(split: &Split) -> Option<(Bytes, Option<Bytes>)> {
+        let (_, payload) = take_number(split)?;
+        let Piece { lower, upper } = Piece::decode(payload);
+        Some((lower, upper))
+    }
+
+    /// Reads a split as [`Input::read`], and records also the rows of `rewritten`, if the split is of a
+    /// table of which only differences are read.
+    pub(crate) fn read_with(
+        &self,
+        split: &Split,
+        rewritten: Rewritten<'_>,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let unknown = || TaskError::failed("a split of a table that the job does not have");
+        let (number, payload) = take_number(split).ok_or_else(unknown)?;
+        let table = self.tables.get(number).ok_or_else(unknown)?;
+        let inner = Split {
+            payload: payload.to_vec(),
+            ..split.clone()
+        };
+        let Some(older) = &table.older else {
+            return match &table.cql {
+                Some(cql) => table.read_cql(cql, &inner, record),
+                None => table.read_plain(&inner, record),
+            };
+        };
+        let compared = Compared {
+            older,
+            newer: &table.newer,
+            rows_to: table.rows_to,
+        };
+        let piece = Piece::of(&inner);
+        match &table.cql {
+            Some(cql) => compared.read_cql(cql, &piece, rewritten, record),
+            None => compared.read_plain(&piece, rewritten, record),
+        }
     }
 }
 
@@ -167,29 +235,23 @@ impl Input for CellsInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        let unknown = || TaskError::failed("a split of a table that the job does not have");
-        let (number, payload) = take_number(split).ok_or_else(unknown)?;
-        let table = self.tables.get(number).ok_or_else(unknown)?;
-        let inner = Split {
-            payload: payload.to_vec(),
-            ..split.clone()
-        };
-        match &table.cql {
-            Some(cql) => table.read_cql(cql, &inner, record),
-            None => table.read_plain(&inner, record),
-        }
+        self.read_with(
+            split,
+            &mut iter::empty::<Result<RewrittenRow, TaskError>>(),
+            record,
+        )
     }
 }
 
 impl Table {
     fn read_plain(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        let number = self.rows_to.to_be_bytes();
-        let mut row = Vec::new();
+        let (mut row, mut row_key) = (Vec::new(), Vec::new());
         self.stored.read(split, &mut |key, value| {
             row.clear();
             push_cell(&mut row, key);
             push_cell(&mut row, value);
-            record(&number, &row)
+            added(self.rows_to, key).encode(&mut row_key);
+            record(&row_key, &row)
         })
     }
 
@@ -203,49 +265,55 @@ impl Table {
         let source = Source::Stored(self.stored.reader(), Cache::Bypass);
         let scan = RowScan::open(source, &cql.schema, &piece.lower, piece.upper.as_deref());
         let mut scan = scan.map_err(of_table)?;
-        let number = self.rows_to.to_be_bytes();
-        let mut row = RowCells::default();
+        let read_time_s = changed::read_time_s(&self.newer);
+        let (mut row, mut row_key) = (RowCells::default(), Vec::new());
         while let Some(start) = scan.next_partition().map_err(of_table)? {
             // Of several splits that cut a partition one has the header.
+            let header = start.header.as_deref();
             if let Some((columns, number)) = &cql.statics
                 && start.header_in_range
             {
-                let statics = cql.partition(columns, &start)?;
-                let has_values = statics.partition().has_static_values();
-                if has_values.map_err(of_table)? {
-                    row.begin_partition(&statics, &columns.types)?;
-                    record(&number.to_be_bytes(), row.finish(&columns.types))?;
+                let statics = cql.partition(columns, &start.key, header, read_time_s)?;
+                if let Some(cells) = row.of_statics(&statics, &columns.types)? {
+                    added(*number, &start.key).encode(&mut row_key);
+                    record(&row_key, cells)?;
                 }
             }
-            let rows = cql.partition(&cql.rows, &start)?;
+            let rows = cql.partition(&cql.rows, &start.key, header, read_time_s)?;
             row.begin_partition(&rows, &cql.rows.types)?;
             while let Some(stored) = scan.next_row().map_err(of_table)? {
-                let found = rows.row(stored.clustering(), &stored.operand);
-                let Some(found) = found.map_err(of_table)? else {
-                    continue;
-                };
-                row.begin_row();
-                let written = rows.for_each_cell(&found, |slot, column| {
-                    row.push(slot, &column, &cql.rows.types)
-                });
-                written.map_err(of_table)?;
-                record(&number, row.finish(&cql.rows.types))?;
+                let operand = Some(&stored.operand[..]);
+                if let Some(cells) = row.of_operand(cql, &rows, stored.clustering(), operand)? {
+                    added(self.rows_to, &stored.key).encode(&mut row_key);
+                    record(&row_key, cells)?;
+                }
             }
         }
         Ok(())
     }
 }
 
+/// Returns the key of the record of a row of which nothing older is known.
+fn added(table: u32, key: &[u8]) -> RowKey<'_> {
+    RowKey {
+        table,
+        change: Change::Added,
+        key,
+    }
+}
+
 impl CqlCells {
+    /// Returns a partition as a reader at a time sees it. `key` is any key of it.
     fn partition<'p>(
         &'p self,
         columns: &'p CellColumns,
-        start: &'p PartitionStart,
+        key: &'p [u8],
+        header: Option<&'p [u8]>,
+        read_time_s: i64,
     ) -> Result<ProjectedPartition<'p>, TaskError> {
         let (projection, schema) = (&columns.projection, &self.schema);
-        let key = read_key(schema, &start.key).map_err(of_table)?;
-        let header = start.header.as_deref();
-        let partition = ProjectedPartition::new(projection, schema, key, header, self.read_time_s);
+        let key = read_key(schema, key).map_err(of_table)?;
+        let partition = ProjectedPartition::new(projection, schema, key, header, read_time_s);
         partition.map_err(of_table)
     }
 }
@@ -278,6 +346,49 @@ impl RowCells {
         }
         self.shared = (self.bytes.len(), self.next);
         Ok(())
+    }
+
+    /// Writes the cells of the static columns of a partition; `None` without static values.
+    fn of_statics(
+        &mut self,
+        partition: &ProjectedPartition<'_>,
+        types: &[CqlType],
+    ) -> Result<Option<&[u8]>, TaskError> {
+        let has_values = partition.partition().has_static_values();
+        if !has_values.map_err(of_table)? {
+            return Ok(None);
+        }
+        self.begin_partition(partition, types)?;
+        Ok(Some(self.finish(types)))
+    }
+
+    /// Writes the cells of a row of the partition that was begun, by its encoded clustering and its
+    /// operand; `None` if the row is not there.
+    fn of_operand(
+        &mut self,
+        cql: &CqlCells,
+        partition: &ProjectedPartition<'_>,
+        clustering: &[u8],
+        operand: Option<&[u8]>,
+    ) -> Result<Option<&[u8]>, TaskError> {
+        let Some(operand) = operand else {
+            return Ok(None);
+        };
+        let found = partition.row(clustering, operand).map_err(of_table)?;
+        let Some(found) = found else {
+            return Ok(None);
+        };
+        let types = &cql.rows.types;
+        self.begin_row();
+        let written =
+            partition.for_each_cell(&found, |slot, column| self.push(slot, &column, types));
+        written.map_err(of_table)?;
+        Ok(Some(self.finish(types)))
+    }
+
+    /// Returns the cells that were written last.
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Forgets the cells of the row before.
@@ -323,6 +434,18 @@ impl RowCells {
         self.fill(types.len());
         &self.bytes
     }
+}
+
+/// Returns values as the cells of a row.
+pub(crate) fn cells_of(values: &[Option<Vec<u8>>]) -> Vec<u8> {
+    let mut cells = Vec::new();
+    for value in values {
+        match value {
+            Some(value) => push_cell(&mut cells, value),
+            None => cells.extend_from_slice(&NULL.to_le_bytes()),
+        }
+    }
+    cells
 }
 
 /// Appends a cell. The store has no values of 4 GiB.

@@ -33,7 +33,7 @@ mod snapshot;
 mod union;
 
 #[cfg(feature = "publish")]
-pub(crate) use cells::{Cells, CellsInput, cell_columns};
+pub(crate) use cells::{Cells, CellsInput, Change, RewrittenRow, RowKey, cell_columns, cells_of};
 pub use cql::{CqlInput, CqlText};
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;

@@ -218,7 +218,7 @@ impl Piece {
         Self::decode(&split.payload)
     }
 
-    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         let upper = self.upper.as_deref();
         let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
         (Bound::Included(&self.lower[..]), upper)
@@ -234,7 +234,7 @@ impl Piece {
 
     /// # Panics
     /// For bytes that [`Piece::encode`] did not give.
-    fn decode(payload: &[u8]) -> Self {
+    pub(super) fn decode(payload: &[u8]) -> Self {
         let (head, keys) = payload.split_at(5);
         let length = u32::from_le_bytes(head[1..].try_into().expect("four bytes"));
         let (lower, upper) = keys.split_at(length as usize);

@@ -1,7 +1,5 @@
 //! The source and the target of a publication, opened.
 
-use ebb_storage::Db;
-
 use super::input::{OpenInput, OpenPlace};
 use super::site::Site;
 use crate::application::PublicationSite;
@@ -25,7 +23,7 @@ pub(super) fn of<'a>(
         None => target.clone(),
     };
     let no_database = || JobError::NoDatabase(request.output.to.to_string());
-    let database_id = site.db.as_ref().map(Db::id).ok_or_else(no_database)?;
+    let db = site.db.clone().ok_or_else(no_database)?;
     let table = |(asked, opened): (&'a InputRequest, &'a OpenInput)| match (asked, &opened.place) {
         (InputRequest::Table(asked), OpenPlace::Table(table) | OpenPlace::Cql(table, _)) => {
             Some((&asked.table, table))
@@ -34,7 +32,7 @@ pub(super) fn of<'a>(
     };
     let snapshot = inputs.iter().find_map(|opened| opened.snapshot.as_ref());
     Ok(Some(PublicationSite {
-        database_id,
+        db,
         tables: request
             .inputs
             .iter()

@@ -1,27 +1,31 @@
-//! The job of a publication: its input, which leaves out what an earlier start has done, and its output,
-//! a Parquet file for each task and table.
+//! A publication: its plan, what its tasks share, its commit, and what it reports.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_publish::commit::{
-    Base, CommitError, Origin, Publication, PublishedTable, Stamp, data_file_name, sweep,
+    Base, CommitError, DeleteFile, LiveFile, Origin, Publication, PublishedTable, Stamp, sweep,
 };
-use ebb_publish::data_file::{DataFileError, DataFileWriter, ROW_GROUP_BYTES_MAX};
+use ebb_publish::data_file::ROW_GROUP_BYTES_MAX;
 use ebb_publish::iceberg::manifest::DataFile;
-use ebb_publish::target::{Target, Upload};
+use ebb_publish::rows::{PositionalDeletes, RowsError};
+use ebb_publish::target::Target;
 use ebb_publish::types::{OnEmpty, ValueError};
-use ebb_scheduler::runtime::{
-    Emit, Input, JobSpec, Mapper, Output, OutputWriter, RecordSink, Split, TaskError,
-};
+use ebb_scheduler::runtime::{Input, JobSpec, Split, TaskError};
+use ebb_tables::names::TableName;
 use ebb_tables::schema_at;
 use serde_json::json;
 
-use super::PublishRequest;
-use super::plan::{COLUMNS_PROPERTY, PreviousColumns, StoredColumns, TablePlan, check_tables};
-use super::records::{Records, StoredPlan, TaskRecord, data_files};
+use super::extent::Extent;
+use super::input::{Differing, PendingInput};
+use super::output::PublicationOutput;
+use super::pins::TargetPins;
+use super::plan::{COLUMNS_PROPERTY, OPTIONS_PROPERTY, StoredColumns, TablePlan, check_tables};
+use super::planner::{Planner, agree, read_time_s};
+use super::previous::Previous;
+use super::records::{Records, RowCounts, StoredPlan, TaskRecord, data_files};
+use super::{PinMax, PublishRequest};
 use crate::application::PublicationSite;
 use crate::error::JobError;
 use crate::history::{CommitRecord, now_unix_ms};
@@ -48,36 +52,46 @@ pub(super) fn spec(
     Ok(JobSpec::new(
         name,
         Arc::new(input),
-        Arc::new(AsItIs),
+        Arc::new(Differing),
         output,
     ))
 }
 
 /// A publication, as its input and its output share it.
-struct PublicationJob {
-    target: Target,
-    records: Records,
-    plan: StoredPlan,
+pub(super) struct PublicationJob {
+    pub(super) target: Target,
+    pub(super) records: Records,
+    pub(super) plan: StoredPlan,
     /// True if the target has the plan from an earlier start.
     is_resumed: bool,
-    tables: Vec<TablePlan>,
+    /// The Iceberg tables.
+    pub(super) tables: Vec<TablePlan>,
+    /// The newest publication of each of them, as tasks share it.
+    pub(super) previous: Vec<Previous>,
+    /// The tables of the store, each with the numbers of the Iceberg tables that it goes to.
+    stored: Vec<(TableName, Range<u32>)>,
     /// The tasks that are not done, ascending: the number of each in the plan.
-    pending: Vec<u32>,
-    on_empty: OnEmpty,
+    pub(super) pending: Vec<u32>,
+    pub(super) on_empty: OnEmpty,
     /// Half of a task's memory: a task has one row group for each table that it writes, and mostly it
     /// writes one table.
-    row_group_bytes: usize,
+    pub(super) row_group_bytes: usize,
     replaces_tag: bool,
     /// No other start of a publication has it, so neither have its files.
-    run: String,
+    pub(super) run: String,
     /// True once the target was prepared for the first task.
     has_begun: Mutex<bool>,
     /// The tasks that are done, those of earlier starts included.
-    done: Mutex<BTreeMap<u32, TaskRecord>>,
-    commits: CommitRecord,
+    pub(super) done: Mutex<BTreeMap<u32, TaskRecord>>,
+    pub(super) commits: CommitRecord,
+    /// The snapshot that is published, as `KEYSPACE@SNAPSHOT`.
+    label: String,
+    /// The name of the snapshot.
+    snapshot: String,
+    pins: TargetPins,
 }
 
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -93,29 +107,43 @@ impl PublicationJob {
         splits: usize,
     ) -> Result<(Self, CellsInput), JobError> {
         let target = open_target(&site.target)?;
+        let pins = TargetPins {
+            db: site.db.clone(),
+            location: target.url("").trim_end_matches('/').to_owned(),
+            max: options.pin_max.unwrap_or_default(),
+        };
+        let database_id = site.db.id();
         let mut tables: Vec<TablePlan> = Vec::new();
         let mut cells = CellsInput::default();
-        // By the table of the store: the numbers of the Iceberg tables that it goes to.
-        let mut goes_to: Vec<Range<u32>> = Vec::new();
-        for &(name, stored) in &site.tables {
+        let mut goes_to = Vec::new();
+        for &(name, table) in &site.tables {
             let first = tables.len() as u32;
-            let schema = schema_at(stored, &name.to_string())?;
+            let schema = schema_at(table, &name.to_string())?.map(Arc::new);
+            let pinned = pins.open(name)?;
+            let planner = Planner {
+                target: &target,
+                options,
+                pinned: pinned
+                    .as_ref()
+                    .map(|pinned| (pinned.seq().0, read_time_s(pinned))),
+            };
             let origin = |table_id: String| Origin {
-                database_id: site.database_id.clone(),
+                database_id: database_id.clone(),
                 table_id,
                 snapshot: site.snapshot.to_owned(),
-                sequence_number: stored.seq().0,
-                read_time_s: i64::try_from(stored.read_time_ms() / 1000).unwrap_or(i64::MAX),
+                sequence_number: table.seq().0,
+                read_time_s: read_time_s(table),
             };
             let plan = |suffix: &str, id: String, columns: StoredColumns| {
                 let name = format!("{}/{}{suffix}", name.keyspace, name.table);
-                plan_table(&target, name, origin(id), columns, options)
+                planner.plan(name, origin(id), columns)
             };
             match schema {
                 None => {
-                    let id = format!("table {}", stored.number());
+                    let id = format!("table {}", table.number());
                     tables.push(plan("", id, StoredColumns::plain(options.text))?);
-                    cells.add_plain(stored.clone(), splits, first);
+                    let older = agree(table, pinned, &mut tables[first as usize..])?;
+                    cells.add_plain(table.clone(), older, splits, first);
                 }
                 Some(schema) => {
                     let id = schema.id().to_string();
@@ -127,10 +155,11 @@ impl PublicationJob {
                         tables.push(plan("_static", format!("{id} static"), columns)?);
                         statics_to = Some(first + 1);
                     }
-                    cells.add_cql(stored.clone(), Arc::new(schema), splits, first, statics_to);
+                    let older = agree(table, pinned, &mut tables[first as usize..])?;
+                    cells.add_cql(table.clone(), older, schema, splits, (first, statics_to));
                 }
             }
-            goes_to.push(first..tables.len() as u32);
+            goes_to.push((name.clone(), first..tables.len() as u32));
         }
         let keyspace = site
             .tables
@@ -138,7 +167,7 @@ impl PublicationJob {
             .map_or("", |(name, _)| &name.keyspace[..]);
         check_tables(keyspace, &tables)?;
         // Each table was opened by the name of the snapshot.
-        let mut commits = site.tables.iter().map(|(_, stored)| stored.seq());
+        let mut commits = site.tables.iter().map(|(_, table)| table.seq());
         let first = commits.next();
         if commits.any(|commit| Some(commit) != first) {
             return Err(JobError::senseless(format!(
@@ -150,7 +179,7 @@ impl PublicationJob {
         let records = Records::new(keyspace, site.snapshot);
         let of = tables.first().map(|table| &table.origin);
         let origin = json!({
-            "database_id": site.database_id,
+            "database_id": database_id,
             "sequence_number": of.map(|origin| origin.sequence_number),
             "read_time_s": of.map(|origin| origin.read_time_s),
             "options": options,
@@ -173,7 +202,7 @@ impl PublicationJob {
         };
         let is_needed = |split: &Split| {
             let goes_to = CellsInput::table_of(split).and_then(|number| goes_to.get(number));
-            let mut numbers = goes_to.cloned().unwrap_or_default();
+            let mut numbers = goes_to.map_or(0..0, |(_, numbers)| numbers.clone());
             numbers.any(|number| !tables[number as usize].is_published)
         };
         let numbered = (0..).zip(&plan.splits);
@@ -182,11 +211,13 @@ impl PublicationJob {
         let pending = numbered.filter(is_left);
         let pending: Vec<u32> = pending.map(|(number, _)| number).collect();
         let job = Self {
+            previous: tables.iter().map(|_| Previous::default()).collect(),
             target,
             records,
             plan,
             is_resumed,
             tables,
+            stored: goes_to,
             pending,
             on_empty: if options.empty_as_null {
                 OnEmpty::Null
@@ -200,13 +231,27 @@ impl PublicationJob {
             has_begun: Mutex::new(false),
             done: Mutex::new(done),
             commits: site.commits.clone(),
+            label: format!("{keyspace}@{}", site.snapshot),
+            snapshot: site.snapshot.to_owned(),
+            pins,
         };
         Ok((job, cells))
     }
 
+    /// Returns the Iceberg tables that a table of the store goes to, with their numbers.
+    pub(super) fn tables_of(&self, stored: usize) -> impl Iterator<Item = (u32, &TablePlan)> {
+        let goes_to = self.stored.get(stored);
+        let numbers = goes_to.map_or(0..0, |(_, numbers)| numbers.clone());
+        numbers.map(move |number| (number, &self.tables[number as usize]))
+    }
+
+    fn of_numbers(&self, numbers: &Range<u32>) -> &[TablePlan] {
+        &self.tables[numbers.start as usize..numbers.end as usize]
+    }
+
     /// Before the first task: proves that of two publishers one commits, removes what publishers left
-    /// that can no longer commit, and stores the plan.
-    fn begin(&self) -> Result<(), TaskError> {
+    /// that can no longer commit, and, of a new plan, pins its snapshot and then stores it.
+    pub(super) fn begin(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let mut has_begun = lock(&self.has_begun);
         if *has_begun {
@@ -221,6 +266,14 @@ impl PublicationJob {
         let begun = if self.is_resumed {
             self.records.forget_refused(target)
         } else {
+            for (name, numbers) in &self.stored {
+                let mut tables = self.of_numbers(numbers).iter();
+                // If an earlier start has read the table, its pin counts.
+                if !tables.any(|table| table.is_published) {
+                    // A failure shows at the end, when the pin is renewed.
+                    let _ = self.pins.begin(name, &self.snapshot);
+                }
+            }
             self.records.begin(target, &self.plan)
         };
         begun.map_err(TaskError::failed)?;
@@ -228,11 +281,14 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Commits the tables that are not published yet, then writes the record of the set.
-    fn commit(&self) -> Result<(), TaskError> {
+    /// Commits the tables that are not published yet, then writes the record of the set, and keeps what
+    /// was published for the next publication.
+    pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let left = || self.tables.iter().filter(|table| !table.is_published);
-        if left().next().is_some() {
+        let is_new = left().next().is_some();
+        self.check_pins()?;
+        if is_new {
             self.records
                 .forget_whole(target)
                 .map_err(TaskError::failed)?;
@@ -249,7 +305,7 @@ impl PublicationJob {
                 })
             })?;
         }
-        let whole = self.whole().map_err(TaskError::failed)?;
+        let (whole, newest) = self.whole().map_err(TaskError::failed)?;
         self.records
             .end(target, &whole)
             .map_err(TaskError::failed)?;
@@ -257,33 +313,69 @@ impl PublicationJob {
             // The publication is there. What remains is removed by the next one.
             let _ = sweep(target, &table.name);
         }
+        if is_new {
+            let tables = (0..).zip(&self.tables);
+            (self.commits).note(tables.map(|(number, table)| self.written(number, table)));
+        } else {
+            (self.commits).note([format!("{} is published already", self.label)]);
+        }
+        self.renew_pins(&newest, is_new);
         Ok(())
     }
 
-    fn commit_table(&self, number: u32, table: &TablePlan) -> Result<(), CommitError> {
+    /// Checks that the snapshots are still kept with which tasks have compared. Otherwise they may have
+    /// compared after rows of both snapshots were lost.
+    fn check_pins(&self) -> Result<(), TaskError> {
+        for (name, numbers) in &self.stored {
+            let tables = self.of_numbers(numbers).iter();
+            let mut left = tables.filter(|table| !table.is_published);
+            if left.any(TablePlan::is_of_changes)
+                && self.pins.open(name).map_err(TaskError::failed)?.is_none()
+            {
+                return Err(TaskError::failed(format!(
+                    "{name}: the snapshot that was published before is not kept any more: its time was \
+                     over, space got short, or rows of the table were lost; publish again, which \
+                     writes all rows"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn commit_table(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
         let found = PublishedTable::open(&self.target, &table.name)?;
         // Before this start, or by another one of the same publication.
         if found.is_published(&table.origin, self.replaces_tag)? {
-            return Ok(found.mend_hint()?);
+            found.mend_hint().map_err(CommitError::from)?;
+            return Ok(());
         }
         found.check_version(table.version)?;
-        let files = lock(&self.done)
-            .values()
-            .flat_map(|task| &task.files)
-            .filter(|(of, _)| *of == number)
-            .map(|(_, file)| file.clone())
-            .collect();
+        let (mut files, mut deletes) = (Vec::new(), Vec::new());
+        for task in lock(&self.done).values() {
+            files.extend(of_table(&task.files, number));
+            deletes.extend(of_table(&task.deletes, number));
+        }
+        let base = if table.is_of_changes() {
+            let removed_files = self.merge_deletes(table, &mut deletes)?;
+            Base::Kept { removed_files }
+        } else {
+            Base::Replaced
+        };
         let columns = table.columns.iter().map(|column| column.field.clone());
-        let property = (COLUMNS_PROPERTY.to_owned(), table.columns_property.clone());
+        let properties = [
+            (COLUMNS_PROPERTY, &table.columns_property),
+            (OPTIONS_PROPERTY, &table.options_property),
+        ];
+        let properties = properties.map(|(name, value)| (name.to_owned(), value.clone()));
         let publication = Publication {
             origin: table.origin.clone(),
             columns: columns.collect(),
             last_column_id: table.last_column_id,
-            base: Base::Replaced,
+            base,
             files,
-            deletes: Vec::new(),
+            deletes,
             replaces_tag: self.replaces_tag,
-            properties: [property].into(),
+            properties: properties.into(),
         };
         let stamp = Stamp {
             now_ms: i64::try_from(now_unix_ms()).unwrap_or(i64::MAX),
@@ -292,35 +384,139 @@ impl PublicationJob {
                 .into_uuid()
                 .to_string(),
         };
-        found.commit(&publication, &stamp).map(drop)
+        found.commit(&publication, &stamp)?;
+        Ok(())
     }
 
-    /// Returns the record that the publication is whole.
-    fn whole(&self) -> Result<serde_json::Value, CommitError> {
-        let mut tables = Vec::new();
-        for table in &self.tables {
-            let version = PublishedTable::open(&self.target, &table.name)?.version();
-            let metadata = format!("{}/metadata/v{version}.metadata.json", table.name);
-            tables.push(json!({"table": table.name, "metadata": metadata}));
+    /// Writes one file of deletes for each data file that has too many, and puts it in the place of those
+    /// among `deletes`. Returns the files of the newest publication that leave the table.
+    fn merge_deletes(
+        &self,
+        table: &TablePlan,
+        deletes: &mut Vec<DataFile>,
+    ) -> Result<Vec<String>, CommitFailure> {
+        let leaving = table.rewrites.files.iter();
+        let mut removed_files: Vec<String> = leaving
+            .map(|&place| table.live[place].file.file_path.clone())
+            .collect();
+        let mut merged = PositionalDeletes::default();
+        for &place in &table.rewrites.deletes {
+            let live = &table.live[place];
+            let before = live.deletes.iter();
+            removed_files.extend(before.map(|of| of.file.file_path.clone()));
+            let is_own = |file: &mut DataFile| {
+                file.referenced_data_file.as_ref() == Some(&live.file.file_path)
+            };
+            let own = deletes.extract_if(.., is_own).map(|file| DeleteFile {
+                file,
+                sequence_number: live.sequence_number,
+            });
+            let all = LiveFile {
+                deletes: live.deletes.iter().cloned().chain(own).collect(),
+                ..live.clone()
+            };
+            merged.add_deleted(&self.target, place, &all)?;
+        }
+        let unique = format!("{}-merged", self.run);
+        let names = (&table.name[..], table.version + 1, &unique[..]);
+        deletes.extend(merged.write(&self.target, &table.live, names)?);
+        Ok(removed_files)
+    }
+
+    /// Returns the record that the publication is whole, and for each table whether readers that name no
+    /// tag see this publication.
+    fn whole(&self) -> Result<(serde_json::Value, Vec<bool>), CommitError> {
+        let (mut tables, mut newest) = (Vec::new(), Vec::new());
+        for (number, table) in (0..).zip(&self.tables) {
+            let found = PublishedTable::open(&self.target, &table.name)?;
+            let metadata = format!("{}/metadata/v{}.metadata.json", table.name, found.version());
+            let mut entry = json!({"table": table.name, "metadata": metadata});
+            if !table.is_published {
+                let counts = self.counts(number);
+                entry["is_whole"] = json!(!table.is_of_changes());
+                entry["rows"] = json!(counts);
+            }
+            tables.push(entry);
+            newest.push(found.origin().as_ref() == Some(&table.origin));
         }
         let empty_values = lock(&self.done)
             .values()
             .map(|task| task.empty_values)
             .sum::<u64>();
         let of = self.tables.first().map(|table| &table.origin);
-        Ok(json!({
+        let whole = json!({
             "database_id": of.map(|origin| &origin.database_id),
             "snapshot": of.map(|origin| &origin.snapshot),
             "sequence_number": of.map(|origin| origin.sequence_number),
             "read_time_s": of.map(|origin| origin.read_time_s),
             "tables": tables,
             "empty_values_as_null": empty_values,
-        }))
+        });
+        Ok((whole, newest))
+    }
+
+    /// Returns the rows that all tasks have written of a table.
+    fn counts(&self, number: u32) -> RowCounts {
+        let mut all = RowCounts::default();
+        for task in lock(&self.done).values() {
+            let counts = task.counts.iter().filter(|(of, _)| *of == number);
+            counts.for_each(|(_, counts)| all += *counts);
+        }
+        all
+    }
+
+    /// Returns a line about what was written of a table.
+    fn written(&self, number: u32, table: &TablePlan) -> String {
+        let label = table.label();
+        if table.is_published {
+            return format!("{label}: published before");
+        }
+        let counts = self.counts(number);
+        match &table.extent {
+            Extent::Whole(why) => {
+                let rows = if counts.added == 1 { "row" } else { "rows" };
+                format!("{label}: {} {rows} in full, because {why}", counts.added)
+            }
+            Extent::Changes => format!("{label}: {counts}"),
+        }
+    }
+
+    /// Keeps what readers see, for the next publication to compare with. A failure costs that one its
+    /// time, and is no reason for this one to fail.
+    fn renew_pins(&self, newest: &[bool], is_new: bool) {
+        for (name, numbers) in &self.stored {
+            let published = &self.tables[numbers.start as usize].origin;
+            if !numbers.clone().all(|number| newest[number as usize]) {
+                continue;
+            }
+            let why = match self.pins.renew(name, published.sequence_number) {
+                Ok(true) => continue,
+                Ok(false) if !is_new || self.pins.max == PinMax::Nothing => continue,
+                Ok(false) => {
+                    "its time was over, space got short, or rows of the table were lost".to_owned()
+                }
+                Err(error) => error.to_string(),
+            };
+            self.commits.note([format!(
+                "{name}: the next publication will write all rows, because what was published is not \
+                 kept: {why}"
+            )]);
+        }
+    }
+
+    /// Lets go what is kept of the table of the store that goes to an Iceberg table, because it does not
+    /// fit to the files there.
+    pub(super) fn forget_pin(&self, number: u32) {
+        let mut stored = self.stored.iter();
+        if let Some((name, _)) = stored.find(|(_, numbers)| numbers.contains(&number)) {
+            // A pin that stays makes the next publication fail in the same way.
+            let _ = self.pins.forget(name);
+        }
     }
 
     /// Returns the error of a row with a value that Iceberg does not have. The error names table and
     /// column; the row and the value are written to the target.
-    fn refused(
+    pub(super) fn refused(
         &self,
         table: &TablePlan,
         cells: &[u8],
@@ -356,24 +552,19 @@ fn open_target(target: &PublishTarget) -> Result<Target, JobError> {
     opened.map_err(JobError::senseless)
 }
 
-/// Plans a table of the target, after what the target has of it.
-fn plan_table(
-    target: &Target,
-    name: String,
-    origin: Origin,
-    stored: StoredColumns,
-    options: &PublishRequest,
-) -> Result<TablePlan, JobError> {
-    let found = PublishedTable::open(target, &name).map_err(TaskError::failed)?;
-    let is_published = found.is_published(&origin, options.replace);
-    let is_published = is_published.map_err(JobError::senseless)?;
-    let previous = PreviousColumns::of(&found);
-    let plan = TablePlan::new(name, origin, stored, &previous, options)?;
-    Ok(TablePlan {
-        version: found.version(),
-        is_published,
-        ..plan
-    })
+/// The reason for which a table cannot be committed.
+#[derive(Debug, thiserror::Error)]
+enum CommitFailure {
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+}
+
+/// Returns the files of one of several tables.
+fn of_table(files: &[(u32, DataFile)], number: u32) -> impl Iterator<Item = DataFile> {
+    let files = files.iter().filter(move |(of, _)| *of == number);
+    files.map(|(_, file)| file.clone())
 }
 
 /// Returns the tasks that an earlier start has done, as far as their data files are there.
@@ -400,131 +591,4 @@ fn done_tasks(
     records
         .done(target, plan, is_there)
         .map_err(TaskError::failed)
-}
-
-/// The splits of the tasks that are not done.
-struct PendingInput {
-    cells: CellsInput,
-    job: Arc<PublicationJob>,
-}
-
-impl Input for PendingInput {
-    fn splits(&self) -> Result<Vec<Split>, TaskError> {
-        let split = |(index, task): (u32, &u32)| Split {
-            index,
-            ..self.job.plan.splits[*task as usize].clone()
-        };
-        Ok((0..).zip(&self.job.pending).map(split).collect())
-    }
-
-    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        self.cells.read(split, record)
-    }
-}
-
-struct AsItIs;
-
-impl Mapper for AsItIs {
-    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        emit.emit(key, value)
-    }
-}
-
-struct PublicationOutput(Arc<PublicationJob>);
-
-impl Output for PublicationOutput {
-    fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let task = self.0.pending.get(partition as usize);
-        let unknown = || TaskError::failed("a task that the publication does not have");
-        self.0.begin()?;
-        Ok(Box::new(TaskWriter {
-            task: *task.ok_or_else(unknown)?,
-            job: Arc::clone(&self.0),
-            attempt,
-            files: BTreeMap::new(),
-        }))
-    }
-
-    fn commit(&self) -> Result<(), TaskError> {
-        self.0.commits.begin(None)?;
-        self.0.commit()
-    }
-
-    /// Leaves the tasks that are done for the next start, which a stop of the server may precede. No
-    /// reader sees their files; a later publication of the table sweeps them.
-    fn abort(&self) {}
-}
-
-/// Writes the rows of a task: a file for each table that has any.
-struct TaskWriter {
-    job: Arc<PublicationJob>,
-    task: u32,
-    attempt: u32,
-    files: BTreeMap<u32, OpenFile>,
-}
-
-/// A data file that is being written. It leaves nothing behind if it is dropped.
-struct OpenFile {
-    writer: DataFileWriter<Upload>,
-    url: String,
-}
-
-impl OpenFile {
-    fn create(job: &PublicationJob, table: &TablePlan, unique: &str) -> Result<Self, TaskError> {
-        let name = data_file_name(&table.name, table.version + 1, unique);
-        let upload = job.target.upload(&name).map_err(TaskError::failed)?;
-        let row_group_bytes = job.row_group_bytes;
-        let writer = DataFileWriter::new(upload, &table.columns, job.on_empty, row_group_bytes);
-        Ok(Self {
-            writer: writer.map_err(TaskError::failed)?,
-            url: job.target.url(&name),
-        })
-    }
-}
-
-impl OutputWriter for TaskWriter {
-    fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        let number = key.first_chunk().map(|number| u32::from_be_bytes(*number));
-        let job = &self.job;
-        let table = number.and_then(|number| Some((number, job.tables.get(number as usize)?)));
-        let Some((number, table)) = table else {
-            return Err(TaskError::failed(
-                "a row of a table that the publication does not have",
-            ));
-        };
-        if table.is_published {
-            return Ok(());
-        }
-        let file = match self.files.entry(number) {
-            Entry::Occupied(file) => file.into_mut(),
-            Entry::Vacant(place) => {
-                let unique = format!("{}-{}-{}", job.run, self.task, self.attempt);
-                place.insert(OpenFile::create(job, table, &unique)?)
-            }
-        };
-        match file.writer.append(Cells(value)) {
-            Ok(()) => Ok(()),
-            Err(DataFileError::Value { column, error }) => {
-                Err(job.refused(table, value, (&column[..], &error)))
-            }
-            Err(error) => Err(TaskError::failed(error)),
-        }
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), TaskError> {
-        let Self {
-            job, task, files, ..
-        } = *self;
-        let mut record = TaskRecord::default();
-        for (number, OpenFile { writer, url }) in files {
-            record.empty_values += writer.empty_values();
-            let (upload, file) = writer.finish(url).map_err(TaskError::failed)?;
-            upload.complete().map_err(TaskError::failed)?;
-            record.files.push((number, file));
-        }
-        let noted = (job.records).end_task(&job.target, &job.plan.id, task, &record);
-        noted.map_err(TaskError::failed)?;
-        lock(&job.done).insert(task, record);
-        Ok(())
-    }
 }

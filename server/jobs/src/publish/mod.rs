@@ -6,7 +6,13 @@
 //!   splits of all tables ─> rows as cells ─> a Parquet file per task and table
 //!                             │                   │ noted in the target: done once is done
 //!                             └─> commit <────────┘ each table, then the record of the set
+//!                                   │
+//!                                   └─> pins: what was published stays readable
 //! ```
+//!
+//! The next publication of the same tables to the same target compares its snapshot with the one that is
+//! kept: it writes the rows that differ, and deletes of the rows that they replace. If nothing fitting is
+//! kept, it writes all rows.
 //!
 //! A table always shows its old publications, or also the new one, and nothing in between.
 //! Until the record of the set is there, some of the tables may have the new one and others not.
@@ -14,17 +20,38 @@
 //! | file | content |
 //! | --- | --- |
 //! | `plan` | the Iceberg tables and their columns, as decisions |
+//! | `planner` | the plan of a table, after what the target has of it |
+//! | `extent` | whether all rows of a table are written, or those that changed, as a decision |
+//! | `pins` | the snapshots that targets show, kept for their next publications |
 //! | `records` | the objects in the target that are ebb's own: what is planned, done, and whole |
-//! | `job` | the input and the output of the job |
+//! | `job` | a publication: its plan, its commit, and what it reports |
+//! | `input` | the rows to write |
+//! | `previous` | where the newest publication has a row, and the rows of its files that go |
+//! | `row_keys` | the keys of rows, made of the columns of the primary key |
+//! | `output` | data files and files of deletes |
 //!
-//! The options are part of every build. The job needs the feature `publish`.
+//! The options and the list of pins are part of every build. The job needs the feature `publish`.
 
+#[cfg(feature = "publish")]
+mod extent;
+#[cfg(feature = "publish")]
+mod input;
 #[cfg(feature = "publish")]
 mod job;
 #[cfg(feature = "publish")]
+mod output;
+mod pin_max;
+pub mod pins;
+#[cfg(feature = "publish")]
 mod plan;
 #[cfg(feature = "publish")]
+mod planner;
+#[cfg(feature = "publish")]
+mod previous;
+#[cfg(feature = "publish")]
 mod records;
+#[cfg(feature = "publish")]
+mod row_keys;
 #[cfg(all(test, feature = "publish"))]
 mod tests;
 
@@ -33,6 +60,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::pin_max::PinMax;
 use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::JobError;
@@ -65,6 +93,17 @@ pub struct PublishRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub replace: bool,
+    /// Publish all rows [default: those that changed since the publication before, if ebb keeps the
+    /// snapshot that it was made from].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long))]
+    pub full: bool,
+    /// Keep what is published readable, for the next publication to compare with, for a time such as
+    /// 36h, or until that takes a part of the database such as 20%; 0s keeps nothing [default: 7d].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long, value_name = "TIME|PERCENT"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub pin_max: Option<PinMax>,
 }
 
 /// Precision and scale of a decimal, as in `18,2`.

@@ -10,21 +10,27 @@
 
 use std::collections::BTreeMap;
 use std::slice;
+use std::sync::Arc;
 
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
-use ebb_publish::commit::{Origin, PublishedTable};
+use ebb_publish::commit::{LiveFile, Origin, PublishedTable, Rewrites};
 use ebb_publish::data_file::Column;
 use ebb_publish::types::{DecimalForm, FieldIds, IcebergType, NestedField, TypeOptions, field};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::PublishRequest;
+use super::extent::{Extent, WhyWhole};
+use super::row_keys::KeyForm;
 use crate::error::RequestError;
 use crate::inputs::cell_columns;
 
 /// The property of an Iceberg table that says which column of the store each field is.
 pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
+
+/// The property of an Iceberg table with the options that the cells of its rows depend on.
+pub(super) const OPTIONS_PROPERTY: &str = "ebb.options";
 
 /// An Iceberg table of a publication.
 #[derive(Debug, Clone)]
@@ -41,6 +47,16 @@ pub(super) struct TablePlan {
     pub(super) last_column_id: i32,
     /// The value of [`COLUMNS_PROPERTY`].
     pub(super) columns_property: String,
+    /// The value of [`OPTIONS_PROPERTY`].
+    pub(super) options_property: String,
+    /// The keys of its rows in the store.
+    pub(super) keys: KeyForm,
+    /// The rows that are written.
+    pub(super) extent: Extent,
+    /// The data files of the newest publication, if those rows are written that differ from it.
+    pub(super) live: Vec<LiveFile>,
+    /// The files among them that are written anew.
+    pub(super) rewrites: Rewrites,
     /// The version of the metadata that the publication continues; 0 if there is none.
     pub(super) version: u64,
     /// True if the tag names the snapshot already, so that nothing is to be done.
@@ -52,6 +68,7 @@ pub(super) struct TablePlan {
 pub(super) struct StoredColumns {
     columns: Vec<StoredColumn>,
     key_columns: usize,
+    keys: KeyForm,
 }
 
 #[derive(Debug)]
@@ -89,7 +106,7 @@ pub(super) struct PreviousColumns {
 impl StoredColumns {
     /// Returns all columns of a CQL table but the static ones, or the static ones with the partition
     /// key.
-    pub(super) fn of_cql(schema: &TableSchema, are_static: bool) -> Self {
+    pub(super) fn of_cql(schema: &Arc<TableSchema>, are_static: bool) -> Self {
         let dropped_us = |id| {
             let old = schema.dropped().iter().find(|old| old.id == id);
             old.map(|old| old.dropped_us)
@@ -98,8 +115,14 @@ impl StoredColumns {
         let columns = places.iter().map(|&place| &schema.columns()[place]);
         let key_columns = columns.clone();
         let key_columns = key_columns.filter(|column| column.kind <= ColumnKind::Clustering);
+        let keys = if are_static {
+            KeyForm::Statics
+        } else {
+            KeyForm::Rows
+        };
         Self {
             key_columns: key_columns.count(),
+            keys: keys(Arc::clone(schema)),
             columns: columns
                 .map(|column| StoredColumn {
                     identity: Identity {
@@ -131,6 +154,7 @@ impl StoredColumns {
         Self {
             columns: [(0, "key"), (1, "value")].map(column).into(),
             key_columns: 1,
+            keys: KeyForm::Plain,
         }
     }
 }
@@ -192,9 +216,51 @@ impl TablePlan {
             key_columns: stored.key_columns,
             last_column_id: ids.last,
             columns_property: json!(known).to_string(),
+            options_property: json!({
+                "decimal": options.decimal,
+                "varint_as_text": options.varint_as_text,
+                "empty_as_null": options.empty_as_null,
+                "text": options.text,
+            })
+            .to_string(),
+            keys: stored.keys,
+            extent: Extent::Whole(WhyWhole::IsFirst),
+            live: Vec::new(),
+            rewrites: Rewrites::default(),
             version: 0,
             is_published: false,
         })
+    }
+
+    /// Returns whether the newest publication has the same columns.
+    pub(super) fn has_columns_of(&self, table: &PublishedTable<'_>) -> bool {
+        let (fields, _) = table.columns();
+        let own = self.columns.iter().map(|column| &column.field);
+        own.eq(&fields) && table.property(COLUMNS_PROPERTY) == Some(&self.columns_property[..])
+    }
+
+    /// Returns whether the keys of rows can be had back from the files. The values of a partition key are
+    /// in the key of a row as they are, and those of clustering columns in their order: there equal numbers
+    /// are one.
+    pub(super) fn has_exact_keys(&self) -> bool {
+        let in_partition = self.keys.partition_columns();
+        let mut key = self.columns.iter().take(self.key_columns).enumerate();
+        key.all(|(place, Column { ty, .. })| {
+            let are_numbers = matches!(ty, CqlType::Boolean | CqlType::Decimal | CqlType::Varint);
+            has_one_form(ty) || place >= in_partition && are_numbers
+        })
+    }
+
+    /// Decides that all rows are written.
+    pub(super) fn write_whole(&mut self, why: WhyWhole) {
+        self.extent = Extent::Whole(why);
+        self.live = Vec::new();
+        self.rewrites = Rewrites::default();
+    }
+
+    /// Returns whether only the rows are written that differ from those of the newest publication.
+    pub(super) fn is_of_changes(&self) -> bool {
+        self.extent == Extent::Changes
     }
 
     /// The table as people write it, `KEYSPACE.TABLE`.
@@ -213,8 +279,34 @@ impl TablePlan {
             "columns": columns.collect::<Vec<_>>(),
             "columns_property": self.columns_property,
             "version": self.version,
+            "is_of_changes": self.is_of_changes(),
+            // Tasks have copied the rows of these.
+            "rewritten_files": self.rewrites.files,
         })
     }
+}
+
+/// Returns whether each value of a type has only one form in bytes, so that a data file gives back the one
+/// that was written. Of decimals there are 1.5 and 1.50, of varints some with needless bytes, and of
+/// addresses IPv4 wrapped in IPv6; the last components of a tuple may be null or missing.
+fn has_one_form(ty: &CqlType) -> bool {
+    matches!(
+        ty,
+        CqlType::Ascii
+            | CqlType::Bigint
+            | CqlType::Blob
+            | CqlType::Date
+            | CqlType::Double
+            | CqlType::Float
+            | CqlType::Int
+            | CqlType::Smallint
+            | CqlType::Text
+            | CqlType::Time
+            | CqlType::Timestamp
+            | CqlType::Timeuuid
+            | CqlType::Tinyint
+            | CqlType::Uuid
+    )
 }
 
 /// Checks that no two tables of a publication have names that differ only in case.
@@ -295,7 +387,7 @@ mod tests {
     }
 
     fn planned(schema: &TableSchema, are_static: bool, previous: &PreviousColumns) -> TablePlan {
-        let stored = StoredColumns::of_cql(schema, are_static);
+        let stored = StoredColumns::of_cql(&Arc::new(schema.clone()), are_static);
         let options = PublishRequest::default();
         TablePlan::new("app/t".into(), origin(), stored, previous, &options).unwrap()
     }
@@ -355,9 +447,36 @@ mod tests {
     }
 
     #[test]
+    fn values_of_several_forms_in_a_partition_key_do_not_come_back() {
+        let has_exact_keys = |of_partition: CqlType, of_clustering: CqlType| {
+            let schema = TableSchema::create(TableDefinition {
+                keyspace: "app".into(),
+                name: "t".into(),
+                id: uuid::Uuid::nil(),
+                columns: vec![
+                    ("k".to_owned(), of_partition, false),
+                    ("c".to_owned(), of_clustering, false),
+                ],
+                partition_key: vec!["k".into()],
+                clustering: vec!["c".into()],
+                order: Vec::new(),
+                options: Default::default(),
+            });
+            planned(&schema.unwrap(), false, &PreviousColumns::default()).has_exact_keys()
+        };
+        assert!(has_exact_keys(CqlType::Text, CqlType::Uuid));
+        assert!(has_exact_keys(CqlType::Int, CqlType::Decimal));
+        assert!(!has_exact_keys(CqlType::Decimal, CqlType::Int));
+        assert!(!has_exact_keys(CqlType::Varint, CqlType::Int));
+        assert!(!has_exact_keys(CqlType::Int, CqlType::Inet));
+        let tuple = CqlType::Tuple([CqlType::Int, CqlType::Int].into());
+        assert!(!has_exact_keys(CqlType::Int, tuple));
+    }
+
+    #[test]
     fn names_that_differ_only_in_case_are_refused() {
         let schema = schema().add_column("Z", CqlType::Int, false).unwrap();
-        let stored = StoredColumns::of_cql(&schema, false);
+        let stored = StoredColumns::of_cql(&Arc::new(schema), false);
         let options = PublishRequest::default();
         let none = PreviousColumns::default();
         let refused = TablePlan::new("app/t".into(), origin(), stored, &none, &options);

@@ -13,6 +13,8 @@
 //! of the job's failure, which clients without permissions on the table may see.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::AddAssign;
 
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::{Target, TargetError};
@@ -61,8 +63,47 @@ impl StoredPlan {
 pub(super) struct TaskRecord {
     /// Its data files, with the numbers of their tables.
     pub(super) files: Vec<(u32, DataFile)>,
+    /// Its files of deletes, with the numbers of their tables.
+    pub(super) deletes: Vec<(u32, DataFile)>,
+    /// Its rows by what became of them, with the numbers of their tables.
+    pub(super) counts: Vec<(u32, RowCounts)>,
     /// Empty values that became null.
     pub(super) empty_values: u64,
+}
+
+/// The rows of a table by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RowCounts {
+    /// Rows that were not there before, or of which that is not known.
+    pub(super) added: u64,
+    /// Rows with other cells.
+    pub(super) replaced: u64,
+    /// Rows that are as they were, and are in other files now.
+    pub(super) rewritten: u64,
+    /// Rows that are not there any more.
+    pub(super) removed: u64,
+}
+
+/// Writes the counts as a report has them.
+impl fmt::Display for RowCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = if self.added == 1 { "row" } else { "rows" };
+        write!(f, "{} {rows} added", self.added)?;
+        write!(f, ", {} replaced, {} deleted", self.replaced, self.removed)?;
+        if self.rewritten > 0 {
+            write!(f, ", {} written again to merge files", self.rewritten)?;
+        }
+        Ok(())
+    }
+}
+
+impl AddAssign for RowCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.added += more.added;
+        self.replaced += more.replaced;
+        self.rewritten += more.rewritten;
+        self.removed += more.removed;
+    }
 }
 
 impl Records {
@@ -102,7 +143,11 @@ impl Records {
             };
             let record = target.read(&name)?.unwrap_or_default();
             let record: Option<TaskRecord> = serde_json::from_slice(&record).ok();
-            let record = record.filter(|record| record.files.iter().all(&is_there));
+            let has_files = |record: &TaskRecord| {
+                let mut files = record.files.iter().chain(&record.deletes);
+                files.all(&is_there)
+            };
+            let record = record.filter(has_files);
             done.extend(record.map(|record| (number, record)));
         }
         Ok(done)
@@ -161,7 +206,7 @@ impl Records {
     }
 }
 
-/// Returns the locations of the data files that a table of the target has.
+/// Returns the locations of the data files, and the files of deletes, that a table of the target has.
 pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String>> {
     let names = target.list(&format!("{table}/data"))?;
     Ok(names.iter().map(|name| target.url(name)).collect())
@@ -170,8 +215,10 @@ pub(super) fn data_files(target: &Target, table: &str) -> Result<BTreeSet<String
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use ebb_publish::commit::Origin;
+    use ebb_publish::commit::{Origin, Rewrites};
 
+    use super::super::extent::Extent;
+    use super::super::row_keys::KeyForm;
     use super::*;
 
     #[test]
@@ -189,6 +236,11 @@ mod tests {
             key_columns: 0,
             last_column_id: 0,
             columns_property: String::new(),
+            options_property: String::new(),
+            keys: KeyForm::Plain,
+            extent: Extent::Changes,
+            live: Vec::new(),
+            rewrites: Rewrites::default(),
             version: u64::from(is_published),
             is_published,
         };
@@ -229,8 +281,8 @@ mod tests {
         assert_eq!(records.plan(&target).unwrap(), Some(plan("a")));
 
         let record = TaskRecord {
-            files: Vec::new(),
             empty_values: 3,
+            ..TaskRecord::default()
         };
         records.end_task(&target, "a", 1, &record).unwrap();
         // Of no split of the plan.

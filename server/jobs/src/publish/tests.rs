@@ -1,4 +1,6 @@
-//! Publications of databases in memory, read back by the metadata that they committed.
+//! Publications of databases in memory, read back as other engines read them.
+
+mod changes;
 
 use std::sync::Arc;
 
@@ -7,18 +9,16 @@ use ebb_model::types::elements::{build, build_map, build_tuple};
 use ebb_model::types::{CqlType, UserType};
 use ebb_publish::commit::PublishedTable;
 use ebb_publish::iceberg::metadata::TableMetadata;
-use ebb_publish::iceberg::{manifest, manifest_list};
+use ebb_publish::source::Source;
 use ebb_publish::target::Target;
-use ebb_publish::types::{NestedField, read_value};
 use ebb_scheduler::runtime::{JobSpec, Outcome, Runtime, Split};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Maintenance, ManualClock, Options, Table, TableOptions};
 use ebb_tables::write::{OperandWriter, WriteTimes, delete_partition, delete_row};
 use ebb_tables::{CQL_ROW, LazyCatalog, database_options};
-use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::*;
+use crate::history::CommitRecord;
 use crate::launch::{OpenJob, Site};
 use crate::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PublishTarget, TableInput,
@@ -61,6 +61,10 @@ fn parse(ty: &str) -> CqlType {
 
 fn int(value: i32) -> Vec<u8> {
     value.to_be_bytes().to_vec()
+}
+
+fn literal(value: Option<&[u8]>, ty: &CqlType) -> String {
+    value.map_or("null".to_owned(), |value| ty.literal(value))
 }
 
 impl Store {
@@ -124,6 +128,11 @@ impl Store {
     }
 
     fn spec(&self, request: &JobRequest) -> Result<JobSpec, JobError> {
+        Ok(self.open(request)?.0)
+    }
+
+    /// Opens the job of a publication, and where it notes what it has published.
+    fn open(&self, request: &JobRequest) -> Result<(JobSpec, CommitRecord), JobError> {
         let site = Site {
             db: Some(self.db.clone()),
             catalog: LazyCatalog::default(),
@@ -131,8 +140,9 @@ impl Store {
             cores: 2,
             task_memory_bytes: 1 << 20,
         };
-        match OpenJob::open(request, &[], &site)?.work.take() {
-            Some(Work::Job(spec)) => Ok(*spec),
+        let mut job = OpenJob::open(request, &[], &site)?;
+        match job.work.take() {
+            Some(Work::Job(spec)) => Ok((*spec, job.commits.clone())),
             _ => panic!("a publication is one job"),
         }
     }
@@ -157,46 +167,31 @@ impl Store {
 
     /// The rows that a tag names, sorted: the cells as CQL writes them, in the order of the columns.
     fn rows(&self, table: &str, tag: &str, written: &Written) -> Vec<String> {
-        let target = self.target();
-        let metadata = self.metadata(table);
-        let id = metadata.refs[tag].snapshot_id;
-        let mut snapshots = metadata.snapshots.iter();
-        let snapshot = snapshots.find(|s| s.snapshot_id == id).unwrap();
-        let mut schemas = metadata.schemas.iter();
-        let schema = schemas.find(|s| s["schema-id"] == snapshot.schema_id);
-        let fields = schema.unwrap()["fields"].as_array().unwrap().iter();
-        let fields: Vec<_> = fields.map(|f| NestedField::from_json(f).unwrap()).collect();
-        let read = |url: &str| {
-            let name = url.strip_prefix(&target.url("")).unwrap();
-            target.read(name).unwrap().unwrap()
+        let folder = self.dir.path().join(format!("lake/app/{table}"));
+        let source = Source::table(&folder, Some(tag)).unwrap();
+        let column = |name: &String| {
+            let ty = &written.schema.column(name).unwrap().ty;
+            (name.clone(), ty.clone())
         };
+        let columns: Vec<_> = source.columns().iter().map(column).collect();
         let mut rows = Vec::new();
-        for listed in manifest_list::decode(&read(&snapshot.manifest_list)).unwrap() {
-            for entry in manifest::decode(&read(&listed.manifest_path)).unwrap() {
-                let file = read(&entry.data_file.file_path);
-                let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-                for batch in reader.build().unwrap() {
-                    let batch = batch.unwrap();
-                    let schema = batch.schema();
-                    let cell = |row: usize, field: &NestedField| {
-                        let id = field.id.to_string();
-                        let mut columns = schema.fields().iter();
-                        let at = columns
-                            .position(|c| c.metadata().get(PARQUET_FIELD_ID_META_KEY) == Some(&id));
-                        let ty = &written.schema.column(&field.name).unwrap().ty;
-                        let value =
-                            at.and_then(|at| read_value(batch.column(at), row, ty).unwrap());
-                        value.map_or("null".to_owned(), |value| ty.literal(&value))
-                    };
-                    for row in 0..batch.num_rows() {
-                        let cells = fields.iter().map(|field| cell(row, field));
-                        rows.push(cells.collect::<Vec<_>>().join(", "));
-                    }
-                }
+        for file in source.files() {
+            let mut found = source.rows(file, &columns).unwrap();
+            while found.next_row().unwrap() {
+                let cells = found.values().iter().zip(&columns);
+                let cells = cells.map(|(value, (_, ty))| literal(value.as_deref(), ty));
+                rows.push(cells.collect::<Vec<_>>().join(", "));
             }
         }
         rows.sort();
         rows
+    }
+
+    /// The names of ebb's own records, without the indexes of data files.
+    fn records(&self) -> Vec<String> {
+        let mut names = self.target().list("_ebb").unwrap();
+        names.retain(|name| !name.starts_with("_ebb/.index/"));
+        names
     }
 
     /// Checks that the folder has no data file that no snapshot names.
@@ -509,10 +504,7 @@ fn a_task_that_is_done_is_not_done_again_and_nothing_shows_before_the_commit() {
     assert_eq!(store.rows("t", "monday", &written), expected);
     assert_eq!(store.rows("t_static", "monday", &written), statics());
     store.check_swept("t");
-    assert_eq!(
-        store.target().list("_ebb").unwrap(),
-        ["_ebb/app/monday.json"]
-    );
+    assert_eq!(store.records(), ["_ebb/app/monday.json"]);
 
     // Once more, there is nothing to do but the hint, which a killed publisher may have left out.
     let hint = "app/t/metadata/version-hint.text";
@@ -646,10 +638,7 @@ fn a_value_that_does_not_fit_fails_the_job_whose_cause_does_not_show_it() {
     };
     assert_eq!(store.publish(&["t"], "monday", as_text), Outcome::Succeeded);
     assert_eq!(store.rows("t", "monday", &written).len(), 1);
-    assert_eq!(
-        store.target().list("_ebb").unwrap(),
-        ["_ebb/app/monday.json"]
-    );
+    assert_eq!(store.records(), ["_ebb/app/monday.json"]);
 }
 
 #[test]

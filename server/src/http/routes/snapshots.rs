@@ -49,7 +49,7 @@ struct Listed {
     /// The value of `next` in the page before this one.
     after: Option<String>,
     /// Whether to count the bytes that snapshots pin, by one pass over their tables. Then all
-    /// snapshots are on one page.
+    /// snapshots are on one page, with those that ebb keeps for publications.
     #[serde(default)]
     exact: bool,
 }
@@ -90,7 +90,11 @@ async fn list(
         let now = SystemTime::now();
         for name in keyspaces {
             let keyspace = db.existing_keyspace(&name)?;
-            let infos = keyspace.snapshots().into_iter();
+            let mut infos = keyspace.snapshots();
+            if listed.exact {
+                infos.extend(keyspace.holds());
+            }
+            let infos = infos.into_iter();
             all.extend(infos.map(|info| SnapshotView::of(&name, info, now)));
         }
         all.sort_by_cached_key(place);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ebb_jobs::pins::holder;
 use ebb_storage::{SnapshotInfo, SnapshotPins, SnapshotScope};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -38,6 +39,10 @@ pub struct SnapshotView {
     /// The bytes of files that are kept for this snapshot alone, counted by a pass over its tables.
     /// Only present if the request has `exact=true`.
     pub pinned_exact_bytes: Option<u64>,
+    /// The purpose for which ebb keeps it, if no user created it. Such snapshots are only listed with
+    /// `exact=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_for: Option<String>,
 }
 
 /// Snapshots, the newest first.
@@ -101,6 +106,7 @@ impl SnapshotView {
             pinned_bytes: info.pinned_bytes,
             pinned_error_bytes: info.pinned_error_bytes,
             pinned_exact_bytes: None,
+            held_for: info.held_for.as_deref().map(holder),
         }
     }
 

@@ -141,6 +141,8 @@ mod tests {
                 }),
                 created_ms: 0,
                 expires_ms: None,
+                held_for: None,
+                at: None,
             };
             state.bookmarks.add(SeqNo(seq), record);
         }

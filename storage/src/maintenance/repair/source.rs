@@ -585,6 +585,9 @@ impl Reader<'_> {
     fn finish(mut self) -> Source {
         self.lost
             .extend(std::mem::take(&mut self.unclaimed).into_values());
+        // The holders of holds would not notice what is lost of them.
+        let bookmarks = &mut self.state.bookmarks.list;
+        bookmarks.retain(|bookmark| bookmark.record.held_for.is_none());
         self.name_tables();
         // Readers stand at snapshots, or above all that is saved.
         let bookmarks = self.state.bookmarks.list.iter().map(|b| b.point());

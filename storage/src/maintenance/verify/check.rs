@@ -318,7 +318,10 @@ impl<'a> Check<'a> {
                 }
             }
         }
-        self.report.bookmarks = log.bookmarks.list.len() as u64;
+        let bookmarks = log.bookmarks.list.iter();
+        // As all lists of snapshots, without holds.
+        let snapshots = bookmarks.filter(|bookmark| bookmark.record.held_for.is_none());
+        self.report.bookmarks = snapshots.count() as u64;
         ControlFlow::Continue(log.waiting)
     }
 

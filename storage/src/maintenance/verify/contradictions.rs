@@ -113,6 +113,8 @@ mod tests {
                 }),
                 created_ms: 0,
                 expires_ms: None,
+                held_for: None,
+                at: None,
             },
         };
         let mut state = State {

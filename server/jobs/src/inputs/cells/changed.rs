@@ -1,0 +1,491 @@
+//! The rows of a table that differ between two snapshots.
+//!
+//! ```text
+//!   keys that may differ ─┐
+//!   rows to write again ──┴─► KeysToCompare ─► the row at both snapshots ─► a record
+//! ```
+//!
+//! The row of a key that may differ is read at both snapshots. A row to write again of which nothing has
+//! changed is recorded as it was published, without a look into the store. A key of a partition's header
+//! stands for all rows of the partition, because the deletions in the header hide rows. So all of them are
+//! read and compared, also in the splits that have other rows of the partition than the header.
+//!
+//! Single rows are read by their keys, after the header of their partition: see
+//! [the purge race](ebb_tables::read#the-purge-race).
+
+use std::cmp::{Ordering, max};
+use std::iter::Peekable;
+
+use bytes::Bytes;
+use ebb_model::key::{Place, end_of_prefix, header_key, partition_prefix};
+use ebb_scheduler::runtime::{RecordSink, TaskError};
+use ebb_storage::{Cache, ChangedKeys, Changes, SnapshotTable};
+use ebb_tables::read::{ProjectedPartition, RowScan, Source, read_key};
+
+use super::{Change, CqlCells, Piece, RowCells, RowKey, push_cell};
+use crate::error::{of_store, of_table};
+
+/// A row of the older snapshot that is written again also if it is as it was, because its data file goes.
+#[derive(Debug, Clone)]
+pub(crate) struct RewrittenRow {
+    /// The number of the table that the row goes to.
+    pub(crate) table: u32,
+    /// The key of the row in the store.
+    pub(crate) key: Bytes,
+    /// The cells as they were published.
+    pub(crate) cells: Vec<u8>,
+}
+
+/// Rows that are written again, by ascending keys.
+pub(crate) type Rewritten<'r> = &'r mut dyn Iterator<Item = Result<RewrittenRow, TaskError>>;
+
+/// A table at two snapshots.
+pub(super) struct Compared<'t> {
+    pub(super) older: &'t SnapshotTable,
+    pub(super) newer: &'t SnapshotTable,
+    /// The number of the table that the rows go to.
+    pub(super) rows_to: u32,
+}
+
+/// The keys of a range of a table whose rows are to be compared, ascending, each once.
+struct KeysToCompare<'r> {
+    changed: Peekable<ChangedKeys>,
+    rewritten: Peekable<Rewritten<'r>>,
+}
+
+/// A key that may differ.
+struct KeyToCompare {
+    key: Bytes,
+    /// True if the row is written again also if it is as it was.
+    is_rewritten: bool,
+}
+
+/// The next of [`KeysToCompare`].
+enum Next {
+    Compare(KeyToCompare),
+    /// A row that is as it was.
+    Copy(RewrittenRow),
+}
+
+impl<'r> KeysToCompare<'r> {
+    fn open(
+        compared: &Compared<'_>,
+        piece: &Piece,
+        rewritten: Rewritten<'r>,
+    ) -> Result<Self, TaskError> {
+        let Compared { older, newer, .. } = compared;
+        let changes = newer.changed_keys::<&[u8], _>(older, piece.bounds());
+        match changes.map_err(of_store)? {
+            Changes::Keys(changed) => Ok(Self {
+                changed: changed.peekable(),
+                rewritten: rewritten.peekable(),
+            }),
+            Changes::Unknown(reason) => Err(TaskError::failed(format!(
+                "which rows have changed is not known any more: {reason}; publish again"
+            ))),
+        }
+    }
+
+    /// Returns the least key.
+    fn peek(&mut self) -> Result<Option<Bytes>, TaskError> {
+        if self.changed.peek().is_some_and(Result::is_err)
+            && let Some(Err(error)) = self.changed.next()
+        {
+            return Err(of_store(error));
+        }
+        if self.rewritten.peek().is_some_and(Result::is_err)
+            && let Some(Err(error)) = self.rewritten.next()
+        {
+            return Err(error);
+        }
+        let changed = self.changed.peek().and_then(|key| key.as_ref().ok());
+        let rewritten = self.rewritten.peek().and_then(|row| row.as_ref().ok());
+        let rewritten = rewritten.map(|row| &row.key);
+        let least = match (changed, rewritten) {
+            (Some(changed), Some(rewritten)) => Some(changed.min(rewritten)),
+            (one, other) => one.or(other),
+        };
+        Ok(least.cloned())
+    }
+
+    /// Takes the least key, if `is_wanted` returns true for it.
+    fn next_if(
+        &mut self,
+        is_wanted: impl FnOnce(&Bytes) -> bool,
+    ) -> Result<Option<Next>, TaskError> {
+        let Some(key) = self.peek()?.filter(is_wanted) else {
+            return Ok(None);
+        };
+        let is_least =
+            |row: &Result<RewrittenRow, TaskError>| row.as_ref().is_ok_and(|row| row.key == key);
+        let rewritten = self.rewritten.next_if(is_least).transpose()?;
+        let has_changed = |changed: &ebb_storage::Result<Bytes>| {
+            changed.as_ref().is_ok_and(|changed| *changed == key)
+        };
+        let changed = self.changed.next_if(has_changed);
+        Ok(Some(
+            match (changed.transpose().map_err(of_store)?, rewritten) {
+                (None, Some(row)) => Next::Copy(row),
+                (_, rewritten) => Next::Compare(KeyToCompare {
+                    is_rewritten: rewritten.is_some(),
+                    key,
+                }),
+            },
+        ))
+    }
+
+    /// Takes all keys up to `key`. Rows that are there have been taken of them already. Returns whether
+    /// the row of `key` is written again.
+    fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
+        let mut is_rewritten = false;
+        while let Some(next) = self.next_if(|next| next[..] <= *key)? {
+            is_rewritten = match next {
+                Next::Compare(next) => next.is_rewritten && next.key == key,
+                Next::Copy(row) => row.key == key,
+            };
+        }
+        Ok(is_rewritten)
+    }
+}
+
+/// Passes on what became of rows.
+struct Differences<'s> {
+    record: RecordSink<'s>,
+    key: Vec<u8>,
+}
+
+impl Differences<'_> {
+    /// Compares the cells of a row; `None` if the row is not there.
+    fn row(
+        &mut self,
+        (table, key): (u32, &[u8]),
+        older: Option<&[u8]>,
+        newer: Option<&[u8]>,
+        is_rewritten: bool,
+    ) -> Result<(), TaskError> {
+        let change = Change::between(older, newer, is_rewritten);
+        RowKey { table, change, key }.encode(&mut self.key);
+        let cells = newer.filter(|_| change.has_new());
+        (self.record)(&self.key, cells.unwrap_or_default())
+    }
+
+    /// Records a row that is as it was.
+    fn copy(&mut self, row: &RewrittenRow) -> Result<(), TaskError> {
+        let key = RowKey {
+            table: row.table,
+            change: Change::Rewritten,
+            key: &row.key,
+        };
+        key.encode(&mut self.key);
+        (self.record)(&self.key, &row.cells)
+    }
+}
+
+impl Compared<'_> {
+    /// Records what became of the rows of a table that CQL did not make.
+    pub(super) fn read_plain(
+        &self,
+        piece: &Piece,
+        rewritten: Rewritten<'_>,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let mut keys = KeysToCompare::open(self, piece, rewritten)?;
+        let mut differences = Differences {
+            record,
+            key: Vec::new(),
+        };
+        let (mut old_row, mut new_row) = (Vec::new(), Vec::new());
+        while let Some(next) = keys.next_if(|_| true)? {
+            match next {
+                Next::Copy(row) => differences.copy(&row)?,
+                Next::Compare(KeyToCompare { key, is_rewritten }) => {
+                    let older = plain_cells(self.older, &key, &mut old_row)?;
+                    let newer = plain_cells(self.newer, &key, &mut new_row)?;
+                    differences.row((self.rows_to, &key[..]), older, newer, is_rewritten)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records what became of the rows, and of the static columns, of a table that CQL made.
+    pub(super) fn read_cql(
+        &self,
+        cql: &CqlCells,
+        piece: &Piece,
+        rewritten: Rewritten<'_>,
+        record: RecordSink<'_>,
+    ) -> Result<(), TaskError> {
+        let mut differences = Differences {
+            record,
+            key: Vec::new(),
+        };
+        let mut keys = KeysToCompare::open(self, piece, rewritten)?;
+        if let Some(prefix) = partition_prefix(&piece.lower)
+            && self.has_changed_header_before(prefix, &piece.lower)?
+        {
+            let prefix = Bytes::copy_from_slice(prefix);
+            self.compare_rows(cql, (&prefix, piece), &mut keys, &mut differences)?;
+        }
+        while let Some(next) = keys.next_if(|_| true)? {
+            let next = match next {
+                Next::Compare(next) => next,
+                Next::Copy(row) => {
+                    differences.copy(&row)?;
+                    continue;
+                }
+            };
+            let decoded = read_key(&cql.schema, &next.key).map_err(of_table)?;
+            let prefix = next.key.slice(..decoded.prefix.len());
+            match decoded.place {
+                Place::Header => {
+                    self.compare_statics(cql, &next, &mut differences)?;
+                    self.compare_rows(cql, (&prefix, piece), &mut keys, &mut differences)?;
+                }
+                Place::Row(_) => {
+                    self.compare_some(cql, (&prefix, next), &mut keys, &mut differences)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the header of the partition `prefix` may have changed, if it lies before
+    /// `lower`: then another split has the header.
+    fn has_changed_header_before(&self, prefix: &[u8], lower: &[u8]) -> Result<bool, TaskError> {
+        let header = header_key(prefix);
+        if header[..] >= *lower {
+            return Ok(false);
+        }
+        let alone = &header[..]..=&header[..];
+        let changes = self.newer.changed_keys::<&[u8], _>(self.older, alone);
+        match changes.map_err(of_store)? {
+            Changes::Keys(mut keys) => Ok(keys.next().transpose().map_err(of_store)?.is_some()),
+            Changes::Unknown(_) => Ok(true),
+        }
+    }
+
+    /// Compares the static columns of a partition.
+    fn compare_statics(
+        &self,
+        cql: &CqlCells,
+        next: &KeyToCompare,
+        differences: &mut Differences<'_>,
+    ) -> Result<(), TaskError> {
+        let Some((_, table)) = &cql.statics else {
+            return Ok(());
+        };
+        let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
+        let older = static_cells(cql, self.older, &next.key, &mut old_row)?;
+        let newer = static_cells(cql, self.newer, &next.key, &mut new_row)?;
+        differences.row((*table, &next.key[..]), older, newer, next.is_rewritten)
+    }
+
+    /// Compares all rows of a partition that lie in a range.
+    fn compare_rows(
+        &self,
+        cql: &CqlCells,
+        (prefix, piece): (&[u8], &Piece),
+        keys: &mut KeysToCompare<'_>,
+        differences: &mut Differences<'_>,
+    ) -> Result<(), TaskError> {
+        let header = header_key(prefix);
+        let from = max(&piece.lower[..], &header[..]);
+        let behind = end_of_prefix(prefix);
+        let to = match (behind.as_deref(), piece.upper.as_deref()) {
+            (Some(behind), Some(upper)) => Some(behind.min(upper)),
+            (one, other) => one.or(other),
+        };
+        let mut old_scan = cql.scan(self.older, from, to)?;
+        let mut new_scan = cql.scan(self.newer, from, to)?;
+        let old_start = old_scan.next_partition().map_err(of_table)?;
+        let new_start = new_scan.next_partition().map_err(of_table)?;
+        let old_partition = old_start.as_ref();
+        let old_partition = old_partition
+            .map(|start| cql.partition_at(self.older, &start.key, start.header.as_deref()));
+        let new_partition = new_start.as_ref();
+        let new_partition = new_partition
+            .map(|start| cql.partition_at(self.newer, &start.key, start.header.as_deref()));
+        let mut old_rows = VisibleRows::open(cql, old_scan, old_partition.transpose()?)?;
+        let mut new_rows = VisibleRows::open(cql, new_scan, new_partition.transpose()?)?;
+        loop {
+            let order = match (&old_rows.key, &new_rows.key) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(old), Some(new)) => old.cmp(new),
+            };
+            let older = old_rows.row().filter(|_| order.is_le());
+            let newer = new_rows.row().filter(|_| order.is_ge());
+            let Some((key, _)) = older.or(newer) else {
+                break;
+            };
+            let is_rewritten = keys.is_rewritten(key)?;
+            let older = older.map(|(_, cells)| cells);
+            let newer = newer.map(|(_, cells)| cells);
+            differences.row((self.rows_to, &key[..]), older, newer, is_rewritten)?;
+            if order.is_le() {
+                old_rows.advance()?;
+            }
+            if order.is_ge() {
+                new_rows.advance()?;
+            }
+        }
+        // What is left of the partition are keys of rows that neither snapshot shows.
+        while keys.next_if(|key| key.starts_with(prefix))?.is_some() {}
+        Ok(())
+    }
+
+    /// Compares a row, and those rows of its partition whose keys come next.
+    fn compare_some(
+        &self,
+        cql: &CqlCells,
+        (prefix, first): (&[u8], KeyToCompare),
+        keys: &mut KeysToCompare<'_>,
+        differences: &mut Differences<'_>,
+    ) -> Result<(), TaskError> {
+        let header = header_key(prefix);
+        let old_header = self.older.get(&header).map_err(of_store)?;
+        let new_header = self.newer.get(&header).map_err(of_store)?;
+        let old_partition = cql.partition_at(self.older, &header, old_header.as_deref())?;
+        let new_partition = cql.partition_at(self.newer, &header, new_header.as_deref())?;
+        let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
+        old_row.begin_partition(&old_partition, &cql.rows.types)?;
+        new_row.begin_partition(&new_partition, &cql.rows.types)?;
+        let mut next = Some(Next::Compare(first));
+        while let Some(row) = next {
+            match row {
+                Next::Copy(row) => differences.copy(&row)?,
+                Next::Compare(KeyToCompare { key, is_rewritten }) => {
+                    let clustering = &key[prefix.len() + 1..];
+                    let operand = self.older.get(&key).map_err(of_store)?;
+                    let operand = operand.as_deref();
+                    let older = old_row.of_operand(cql, &old_partition, clustering, operand)?;
+                    let operand = self.newer.get(&key).map_err(of_store)?;
+                    let operand = operand.as_deref();
+                    let newer = new_row.of_operand(cql, &new_partition, clustering, operand)?;
+                    differences.row((self.rows_to, &key[..]), older, newer, is_rewritten)?;
+                }
+            }
+            next = keys.next_if(|key| key.starts_with(prefix))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the cells of a row of a table that CQL did not make.
+fn plain_cells<'c>(
+    table: &SnapshotTable,
+    key: &[u8],
+    cells: &'c mut Vec<u8>,
+) -> Result<Option<&'c [u8]>, TaskError> {
+    let Some(value) = table.get(key).map_err(of_store)? else {
+        return Ok(None);
+    };
+    cells.clear();
+    push_cell(cells, key);
+    push_cell(cells, &value);
+    Ok(Some(&cells[..]))
+}
+
+/// Returns the cells of the static columns of the partition whose header has the key `key`; `None`
+/// without static values.
+fn static_cells<'c>(
+    cql: &CqlCells,
+    table: &SnapshotTable,
+    key: &[u8],
+    cells: &'c mut RowCells,
+) -> Result<Option<&'c [u8]>, TaskError> {
+    let header = table.get(key).map_err(of_store)?;
+    let (Some(header), Some((columns, _))) = (header, &cql.statics) else {
+        return Ok(None);
+    };
+    let read_time_s = read_time_s(table);
+    let partition = cql.partition(columns, key, Some(&header[..]), read_time_s)?;
+    cells.of_statics(&partition, &columns.types)
+}
+
+/// Returns the time by which a table judges what has expired, in seconds since 1970.
+pub(super) fn read_time_s(table: &SnapshotTable) -> i64 {
+    i64::try_from(table.read_time_ms() / 1000).unwrap_or(i64::MAX)
+}
+
+impl CqlCells {
+    fn scan<'s>(
+        &'s self,
+        table: &'s SnapshotTable,
+        from: &[u8],
+        to: Option<&'s [u8]>,
+    ) -> Result<RowScan<'s>, TaskError> {
+        let source = Source::Stored(table, Cache::Bypass);
+        RowScan::open(source, &self.schema, from, to).map_err(of_table)
+    }
+
+    /// Returns a partition as a table shows it, over the columns of rows. `key` is any key of it.
+    fn partition_at<'p>(
+        &'p self,
+        table: &SnapshotTable,
+        key: &'p [u8],
+        header: Option<&'p [u8]>,
+    ) -> Result<ProjectedPartition<'p>, TaskError> {
+        self.partition(&self.rows, key, header, read_time_s(table))
+    }
+}
+
+/// The rows of a partition that are there, one after the other.
+struct VisibleRows<'p> {
+    cql: &'p CqlCells,
+    scan: RowScan<'p>,
+    /// `None` if the partition is not there.
+    partition: Option<ProjectedPartition<'p>>,
+    /// The key of the current row; `None` behind the last one.
+    key: Option<Bytes>,
+    cells: RowCells,
+}
+
+impl<'p> VisibleRows<'p> {
+    /// Moves to the first row.
+    fn open(
+        cql: &'p CqlCells,
+        scan: RowScan<'p>,
+        partition: Option<ProjectedPartition<'p>>,
+    ) -> Result<Self, TaskError> {
+        let mut cells = RowCells::default();
+        if let Some(partition) = &partition {
+            cells.begin_partition(partition, &cql.rows.types)?;
+        }
+        let mut rows = Self {
+            cql,
+            scan,
+            partition,
+            key: None,
+            cells,
+        };
+        rows.advance()?;
+        Ok(rows)
+    }
+
+    /// Returns the key and the cells of the current row.
+    fn row(&self) -> Option<(&Bytes, &[u8])> {
+        self.key.as_ref().map(|key| (key, self.cells.bytes()))
+    }
+
+    fn advance(&mut self) -> Result<(), TaskError> {
+        self.key = None;
+        let Some(partition) = &self.partition else {
+            return Ok(());
+        };
+        while let Some(stored) = self.scan.next_row().map_err(of_table)? {
+            let operand = Some(&stored.operand[..]);
+            let clustering = stored.clustering();
+            let cells = self
+                .cells
+                .of_operand(self.cql, partition, clustering, operand)?;
+            if cells.is_some() {
+                self.key = Some(stored.key.clone());
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! The keys of the records of a publication: which table a row goes to, what became of the row, and its
+//! key in the store.
+//!
+//! ```text
+//!   table, u32 BE | change, u8 | key of the row
+//! ```
+//!
+//! The key of a row of a CQL table is that of the engine; that of its static columns is the key of the
+//! partition's header. In any split, the keys of a table ascend.
+
+/// The change of a row between two snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// The row is as it was. Such a record has no cells, and only counts as work that was done.
+    None,
+    /// The row was not there before, or nothing is known of before.
+    Added,
+    /// The row has other cells.
+    Replaced,
+    /// The row is as it was, and its data file goes.
+    Rewritten,
+    /// The row is not there any more. The record has no cells.
+    Removed,
+}
+
+/// All that can become of a row.
+const ALL: [Change; 5] = [
+    Change::None,
+    Change::Added,
+    Change::Replaced,
+    Change::Rewritten,
+    Change::Removed,
+];
+
+/// The key of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowKey<'k> {
+    /// The number of the table that the row goes to.
+    pub(crate) table: u32,
+    pub(crate) change: Change,
+    /// The key of the row in the store.
+    pub(crate) key: &'k [u8],
+}
+
+impl Change {
+    /// Returns what became of a row with these cells before and now; without cells it is not there.
+    /// The data file of the row goes if `is_rewritten`.
+    pub(crate) fn between(older: Option<&[u8]>, newer: Option<&[u8]>, is_rewritten: bool) -> Self {
+        match (older, newer) {
+            (None, None) => Self::None,
+            (None, Some(_)) => Self::Added,
+            (Some(_), None) => Self::Removed,
+            (Some(older), Some(newer)) if older != newer => Self::Replaced,
+            (Some(_), Some(_)) if is_rewritten => Self::Rewritten,
+            (Some(_), Some(_)) => Self::None,
+        }
+    }
+
+    /// Returns whether the last publication has the row.
+    pub(crate) fn has_old(self) -> bool {
+        matches!(self, Self::Replaced | Self::Rewritten | Self::Removed)
+    }
+
+    /// Returns whether the record has the cells of the row.
+    pub(crate) fn has_new(self) -> bool {
+        matches!(self, Self::Added | Self::Replaced | Self::Rewritten)
+    }
+
+    fn of_byte(byte: u8) -> Option<Self> {
+        let mut all = ALL.into_iter();
+        all.find(|change| *change as u8 == byte)
+    }
+}
+
+impl<'k> RowKey<'k> {
+    /// Takes the key of a record apart; `None` if it is none.
+    pub(crate) fn decode(bytes: &'k [u8]) -> Option<Self> {
+        let (table, rest) = bytes.split_first_chunk()?;
+        let (change, key) = rest.split_first()?;
+        Some(Self {
+            table: u32::from_be_bytes(*table),
+            change: Change::of_byte(*change)?,
+            key,
+        })
+    }
+
+    /// Replaces `out` with the bytes of the key.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.table.to_be_bytes());
+        out.push(self.change as u8);
+        out.extend_from_slice(self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_a_record_comes_back_and_other_bytes_are_none() {
+        let mut bytes = Vec::new();
+        for change in ALL {
+            let key = RowKey {
+                table: 7,
+                change,
+                key: b"row",
+            };
+            key.encode(&mut bytes);
+            assert_eq!(RowKey::decode(&bytes), Some(key));
+        }
+        assert_eq!(RowKey::decode(&[0, 0, 0, 7, 9, 1]), None);
+        assert_eq!(RowKey::decode(&[0, 0, 0, 7]), None);
+    }
+
+    #[test]
+    fn a_row_that_is_the_same_is_no_change_unless_its_file_goes() {
+        let (a, b) = (Some(&b"a"[..]), Some(&b"b"[..]));
+        for (older, newer, is_rewritten, change) in [
+            (None, None, true, Change::None),
+            (None, b, false, Change::Added),
+            (a, None, true, Change::Removed),
+            (a, a, false, Change::None),
+            (a, a, true, Change::Rewritten),
+            (a, b, true, Change::Replaced),
+        ] {
+            assert_eq!(Change::between(older, newer, is_rewritten), change);
+            let is_change = change != Change::None;
+            assert_eq!(change.has_old(), older.is_some() && is_change);
+            assert_eq!(change.has_new(), newer.is_some() && is_change);
+        }
+    }
+}

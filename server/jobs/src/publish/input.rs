@@ -1,0 +1,64 @@
+//! The input of the job: the rows to write of those splits that an earlier start has not done.
+
+use std::sync::Arc;
+
+use ebb_scheduler::runtime::{Emit, Input, Mapper, RecordSink, Split, TaskError};
+
+use super::job::PublicationJob;
+use super::previous::RewrittenRows;
+use crate::inputs::{CellsInput, Change, RowKey};
+
+/// The splits of the tasks that are not done.
+pub(super) struct PendingInput {
+    pub(super) cells: CellsInput,
+    pub(super) job: Arc<PublicationJob>,
+}
+
+impl PendingInput {
+    /// Opens the rows of a split that are written again because their data files go.
+    fn rewritten(&self, split: &Split) -> Result<RewrittenRows, TaskError> {
+        let mut rows = RewrittenRows::default();
+        let (Some(number), Some((lower, upper))) =
+            (CellsInput::table_of(split), CellsInput::range_of(split))
+        else {
+            return Ok(rows);
+        };
+        for (number, table) in self.job.tables_of(number) {
+            if !table.is_published && !table.rewrites.files.is_empty() {
+                let previous = &self.job.previous[number as usize];
+                let range = (&lower[..], upper.as_deref());
+                let more = previous.rewritten(&self.job.target, (number, table), range)?;
+                rows.append(more);
+            }
+        }
+        Ok(rows)
+    }
+}
+
+impl Input for PendingInput {
+    fn splits(&self) -> Result<Vec<Split>, TaskError> {
+        let split = |(index, task): (u32, &u32)| Split {
+            index,
+            ..self.job.plan.splits[*task as usize].clone()
+        };
+        Ok((0..).zip(&self.job.pending).map(split).collect())
+    }
+
+    fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
+        let mut rewritten = self.rewritten(split)?;
+        self.cells.read_with(split, &mut rewritten, record)
+    }
+}
+
+/// Passes on the rows that are not as they were.
+pub(super) struct Differing;
+
+impl Mapper for Differing {
+    fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+        let is_as_it_was = RowKey::decode(key).is_some_and(|row| row.change == Change::None);
+        if is_as_it_was {
+            return Ok(());
+        }
+        emit.emit(key, value)
+    }
+}

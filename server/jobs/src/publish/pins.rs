@@ -1,0 +1,136 @@
+//! Pins: the snapshots that targets show, kept readable for the next publications.
+//!
+//! After a publication the node holds what was published of each table. The next publication to the same
+//! target compares with it, and writes only what changed. Without it that publication writes all rows, so
+//! a pin may go at any time: by its age, by what it takes of the disk, and when space gets short. The store
+//! lets it go before rows of the table that cannot be read are given up. Both snapshots lack such rows, so a
+//! comparison would not find them. For the same reason there is a pin from the beginning of a publication
+//! on, and only if it is there at the end, it becomes that of the target.
+
+#[cfg(feature = "publish")]
+mod target_pins;
+
+use std::cell::LazyCell;
+
+use ebb_storage::{Db, ErrorKind, Keyspace, Result, SnapshotInfo};
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "publish")]
+pub(super) use self::target_pins::TargetPins;
+
+/// The note of a pin in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    /// The location of the target.
+    published_to: String,
+    /// The percentage of the database that the pin may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    percent_max: Option<u8>,
+}
+
+impl Note {
+    /// Reads the note of a hold; `None` if the hold is no pin of a publication.
+    fn of(hold: &SnapshotInfo) -> Option<Self> {
+        serde_json::from_str(hold.held_for.as_deref()?).ok()
+    }
+
+    #[cfg(feature = "publish")]
+    fn to_text(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+}
+
+/// Returns the location of the target for which a hold with this note is kept, or the note itself if it
+/// is of no publication.
+pub fn holder(note: &str) -> String {
+    match serde_json::from_str::<Note>(note) {
+        Ok(note) => format!("publications to {}", note.published_to),
+        Err(_) => note.to_owned(),
+    }
+}
+
+/// A pin that was let go because it took too much of the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleasedPin {
+    /// The table, as `KEYSPACE.TABLE`.
+    pub table: String,
+    /// The location of the target.
+    pub target: String,
+    /// The bytes that were kept for the pin alone.
+    pub pinned_bytes: u64,
+}
+
+/// Lets the pins go that take more of the database than their publications allow. Deleting one snapshot
+/// may leave more to a pin, so this is done again from time to time.
+///
+/// # Errors
+/// The errors of the store.
+pub fn release_large(db: &Db) -> Result<Vec<ReleasedPin>> {
+    let file_bytes = LazyCell::new(|| {
+        let tables = db.stats().tables;
+        tables.iter().map(|table| table.file_bytes).sum::<u64>()
+    });
+    let mut released = Vec::new();
+    for keyspace in db.keyspaces() {
+        let keyspace = db.existing_keyspace(&keyspace)?;
+        for hold in keyspace.holds() {
+            let Some(note) = Note::of(&hold) else {
+                continue;
+            };
+            if let Some(percent) = note.percent_max
+                && is_too_large(hold.pinned_bytes, percent, *file_bytes)
+                && release(&keyspace, &hold)?
+            {
+                released.push(ReleasedPin {
+                    table: format!("{}.{}", keyspace.name(), hold.tables.concat()),
+                    target: note.published_to,
+                    pinned_bytes: hold.pinned_bytes,
+                });
+            }
+        }
+    }
+    Ok(released)
+}
+
+/// Returns whether a pin takes more than a percentage of all files.
+fn is_too_large(pinned_bytes: u64, percent_max: u8, file_bytes: u64) -> bool {
+    u128::from(pinned_bytes) * 100 > u128::from(file_bytes) * u128::from(percent_max)
+}
+
+/// Lets a hold go; false if it has gone already.
+fn release(keyspace: &Keyspace, hold: &SnapshotInfo) -> Result<bool> {
+    match keyspace.delete_snapshot(&hold.name) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_is_too_large_above_its_part_of_the_files() {
+        for (pinned, percent, files, is_large) in [
+            (20, 20, 100, false),
+            (21, 20, 100, true),
+            (0, 1, 0, false),
+            (u64::MAX, 100, u64::MAX, false),
+            (u64::MAX, 99, u64::MAX, true),
+        ] {
+            let found = is_too_large(pinned, percent, files);
+            assert_eq!(found, is_large, "{pinned} {percent} {files}");
+        }
+    }
+
+    #[test]
+    fn the_holder_of_a_pin_is_its_target() {
+        assert_eq!(
+            holder(r#"{"published_to":"file:///lake"}"#),
+            "publications to file:///lake"
+        );
+        assert_eq!(holder("a copy"), "a copy");
+    }
+}

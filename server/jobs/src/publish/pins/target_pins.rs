@@ -1,0 +1,146 @@
+//! The pins of one target, as its publications make and read them.
+
+use ebb_storage::{Db, ErrorKind, HoldOptions, Result, SnapshotTable};
+use ebb_tables::names::TableName;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::super::PinMax;
+use super::Note;
+
+/// The pins of a target: one for each table that is published there, and one for a publication of it that
+/// is at work.
+#[derive(Debug, Clone)]
+pub(in crate::publish) struct TargetPins {
+    pub(in crate::publish) db: Db,
+    /// The location of the target.
+    pub(in crate::publish) location: String,
+    pub(in crate::publish) max: PinMax,
+}
+
+/// A step of a publication that keeps its snapshot.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// Tasks read it.
+    Begun,
+    /// Readers of the target see it.
+    Published,
+}
+
+impl TargetPins {
+    /// Opens what is kept of a table; `None` without a pin.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(in crate::publish) fn open(&self, table: &TableName) -> Result<Option<SnapshotTable>> {
+        self.held(table, Stage::Published)
+    }
+
+    /// Keeps a snapshot of a table from the beginning of its publication on, beside what was published
+    /// before. If rows of the table are lost meanwhile, this pin goes, and [`renew`](Self::renew) does not
+    /// find it.
+    ///
+    /// # Errors
+    /// The errors of the store; a snapshot that is gone is one of them.
+    pub(in crate::publish) fn begin(&self, table: &TableName, snapshot: &str) -> Result<()> {
+        if self.max == PinMax::Nothing {
+            return self.release(table, Stage::Begun);
+        }
+        self.hold(table, snapshot, Stage::Begun)
+    }
+
+    /// Keeps the snapshot of the commit `published` in place of what was kept before, if it was kept since
+    /// the beginning of its publication; else nothing is kept any more. Returns whether the snapshot is
+    /// kept.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(in crate::publish) fn renew(&self, table: &TableName, published: u64) -> Result<bool> {
+        let stands_at = |stage: Stage| -> Result<bool> {
+            let held = self.held(table, stage)?;
+            Ok(held.is_some_and(|held| held.seq().0 == published))
+        };
+        let is_kept = self.max != PinMax::Nothing;
+        if is_kept && stands_at(Stage::Begun)? {
+            let begun = format!("hold/{}", self.name(table, Stage::Begun));
+            self.hold(table, &begun, Stage::Published)?;
+            self.release(table, Stage::Begun)?;
+            return Ok(true);
+        }
+        self.release(table, Stage::Begun)?;
+        // From an earlier run of the same command.
+        if is_kept && stands_at(Stage::Published)? {
+            return Ok(true);
+        }
+        self.forget(table)?;
+        Ok(false)
+    }
+
+    /// Lets go what is kept of a table, so that the next publication writes all rows.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub(in crate::publish) fn forget(&self, table: &TableName) -> Result<()> {
+        self.release(table, Stage::Published)
+    }
+
+    fn held(&self, table: &TableName, stage: Stage) -> Result<Option<SnapshotTable>> {
+        let keyspace = self.db.existing_keyspace(&table.keyspace)?;
+        let held = keyspace.held(&self.name(table, stage));
+        match held.and_then(|held| held.table(&table.table)) {
+            Ok(table) => Ok(Some(table)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hold(&self, table: &TableName, snapshot: &str, stage: Stage) -> Result<()> {
+        let note = Note {
+            published_to: self.location.clone(),
+            percent_max: self.max.percent(),
+        };
+        let hold = HoldOptions {
+            name: self.name(table, stage),
+            table: table.table.clone(),
+            held_for: note.to_text(),
+            expires_in: self.max.age(),
+        };
+        let keyspace = self.db.existing_keyspace(&table.keyspace)?;
+        keyspace.hold_snapshot(snapshot, &hold)
+    }
+
+    fn release(&self, table: &TableName, stage: Stage) -> Result<()> {
+        let keyspace = self.db.existing_keyspace(&table.keyspace)?;
+        match keyspace.release_hold(&self.name(table, stage)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&self, table: &TableName, stage: Stage) -> String {
+        name(&self.location, &table.table, stage)
+    }
+}
+
+/// Returns the name of the pin of a table for the target at a location.
+fn name(location: &str, table: &str, stage: Stage) -> String {
+    let hash = xxh3_128(format!("{location}\n{table}").as_bytes());
+    let stage = match stage {
+        Stage::Begun => "publishing",
+        Stage::Published => "published",
+    };
+    format!("{stage}-{hash:032x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_table_and_target_has_a_pin_of_its_own() {
+        let places = [("a", "t"), ("a", "u"), ("b", "t")];
+        let names = places.map(|(to, table)| name(to, table, Stage::Published));
+        assert!(names[0] != names[1] && names[0] != names[2] && names[1] != names[2]);
+        assert_eq!(names[0], name("a", "t", Stage::Published));
+        assert_ne!(names[0], name("a", "t", Stage::Begun));
+    }
+}

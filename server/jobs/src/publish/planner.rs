@@ -1,0 +1,88 @@
+//! The Iceberg tables of a table of the store, planned after what the target has of them and what the store
+//! keeps for it.
+
+use ebb_publish::commit::{Origin, PublishedTable, plan_rewrites};
+use ebb_publish::target::Target;
+use ebb_scheduler::runtime::TaskError;
+use ebb_storage::{Changes, SnapshotTable};
+
+use super::PublishRequest;
+use super::extent::{Extent, Facts, WhyWhole};
+use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
+use crate::error::JobError;
+
+/// Returns the moment at which a table judges expiry, in seconds since 1970.
+pub(super) fn read_time_s(table: &SnapshotTable) -> i64 {
+    i64::try_from(table.read_time_ms() / 1000).unwrap_or(i64::MAX)
+}
+
+/// Plans the Iceberg tables of a table of the store.
+pub(super) struct Planner<'p> {
+    pub(super) target: &'p Target,
+    pub(super) options: &'p PublishRequest,
+    /// The commit and the read time in seconds of what is kept for the target.
+    pub(super) pinned: Option<(u64, i64)>,
+}
+
+impl Planner<'_> {
+    /// Plans a table of the target, after what the target has of it.
+    pub(super) fn plan(
+        &self,
+        name: String,
+        origin: Origin,
+        stored: StoredColumns,
+    ) -> Result<TablePlan, JobError> {
+        let found = PublishedTable::open(self.target, &name).map_err(TaskError::failed)?;
+        let is_published = found.is_published(&origin, self.options.replace);
+        let is_published = is_published.map_err(JobError::senseless)?;
+        let previous = PreviousColumns::of(&found);
+        let mut plan = TablePlan::new(name, origin, stored, &previous, self.options)?;
+        plan.version = found.version();
+        plan.is_published = is_published;
+        let newest = found.origin();
+        let facts = Facts {
+            is_whole_demanded: self.options.full,
+            origin: &plan.origin,
+            newest: newest.as_ref(),
+            has_same_columns: plan.has_columns_of(&found),
+            has_same_options: found.property(OPTIONS_PROPERTY) == Some(&plan.options_property[..]),
+            has_exact_keys: plan.has_exact_keys(),
+            pinned: self.pinned,
+        };
+        plan.extent = facts.decide();
+        if plan.is_of_changes() && !is_published {
+            plan.live = found.live_files().map_err(TaskError::failed)?;
+            plan.rewrites = plan_rewrites(&plan.live);
+        }
+        Ok(plan)
+    }
+}
+
+/// Decides whether the Iceberg tables of a table of the store take only changes: all of those that are left
+/// do, or none, because one reading serves all of them. Returns the snapshot to compare with.
+pub(super) fn agree(
+    table: &SnapshotTable,
+    pinned: Option<SnapshotTable>,
+    tables: &mut [TablePlan],
+) -> Result<Option<SnapshotTable>, JobError> {
+    let mut left = tables.iter().filter(|table| !table.is_published);
+    if left.clone().next().is_none() {
+        return Ok(None);
+    }
+    let why = left.find_map(|table| match &table.extent {
+        Extent::Whole(why) => Some(why.clone()),
+        Extent::Changes => None,
+    });
+    let why = match (why, pinned) {
+        (Some(why), _) => why,
+        (None, None) => WhyWhole::NoPin,
+        (None, Some(older)) => match table.changed_keys::<&[u8], _>(&older, ..)? {
+            Changes::Keys(_) => return Ok(Some(older)),
+            Changes::Unknown(reason) => WhyWhole::Unknown(reason.to_string()),
+        },
+    };
+    for table in tables {
+        table.write_whole(why.clone());
+    }
+    Ok(None)
+}

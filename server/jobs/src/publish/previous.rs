@@ -1,0 +1,221 @@
+//! The files of the newest publication of a table: where its rows are, and those rows that are written
+//! again because their files go.
+
+use std::iter::Peekable;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use ebb_publish::commit::LiveFile;
+use ebb_publish::data_file::Column;
+use ebb_publish::rows::{LeftRows, Positions, RowFiles, RowKeys, RowsError};
+use ebb_publish::target::Target;
+use ebb_scheduler::runtime::TaskError;
+
+use super::plan::TablePlan;
+use super::row_keys::KeyForm;
+use crate::inputs::{RewrittenRow, cells_of};
+
+/// The parts of a table's newest publication that the tasks of a job share, read by the first of them.
+#[derive(Default)]
+pub(super) struct Previous {
+    files: Mutex<Option<Arc<RowFiles>>>,
+    leaving: Mutex<Option<Arc<[LeavingFile]>>>,
+}
+
+/// A data file whose rows are written again.
+struct LeavingFile {
+    /// The place among the live files.
+    place: usize,
+    /// The key of the first row that is left.
+    first_key: Vec<u8>,
+    /// A key above those of all rows, if one is known.
+    end: Option<Vec<u8>>,
+}
+
+/// Returns what is shared, made by the first caller.
+fn shared<T: Clone>(
+    place: &Mutex<Option<T>>,
+    make: impl FnOnce() -> Result<T, TaskError>,
+) -> Result<T, TaskError> {
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(made) = &*place {
+        return Ok(made.clone());
+    }
+    Ok(place.insert(make()?).clone())
+}
+
+/// Returns the error of a task that cannot read what was published before.
+pub(super) fn of_rows(error: RowsError) -> TaskError {
+    match error {
+        RowsError::Target(error) => TaskError::failed(error),
+        // Every attempt would find the same.
+        RowsError::File { .. } => TaskError::fatal(error),
+    }
+}
+
+impl Previous {
+    /// Opens the search for rows by their keys.
+    pub(super) fn positions(
+        &self,
+        target: &Target,
+        table: &TablePlan,
+    ) -> Result<Positions, TaskError> {
+        let open = || {
+            let keys = table.keys.clone();
+            let key_of = move |values: &[Option<Vec<u8>>]| {
+                keys.key_of(values).map_err(|error| error.to_string())
+            };
+            let keys = RowKeys::new(table.columns[..table.key_columns].to_vec(), key_of);
+            let files = RowFiles::open(target, table.live.clone(), keys);
+            files.map(Arc::new).map_err(of_rows)
+        };
+        Ok(Positions::new(shared(&self.files, open)?))
+    }
+
+    /// Opens the rows that are written again and whose keys lie from `lower` to before `upper`.
+    pub(super) fn rewritten(
+        &self,
+        target: &Target,
+        (number, table): (u32, &TablePlan),
+        (lower, upper): (&[u8], Option<&[u8]>),
+    ) -> Result<RewrittenRows, TaskError> {
+        let leaving = shared(&self.leaving, || leaving(target, table))?;
+        let is_around = |file: &&LeavingFile| {
+            let is_behind = upper.is_some_and(|upper| file.first_key[..] >= *upper);
+            let is_before = file.end.as_ref().is_some_and(|end| end[..] <= *lower);
+            !is_behind && !is_before
+        };
+        let open = |file: &LeavingFile| -> Result<_, TaskError> {
+            let rows = LeftRows::open(target, &table.live[file.place], &table.columns);
+            Ok(FileRows {
+                rows: rows.map_err(of_rows)?,
+                table: number,
+                key_columns: table.key_columns,
+                keys: table.keys.clone(),
+                lower: lower.to_vec(),
+                upper: upper.map(<[u8]>::to_vec),
+            }
+            .peekable())
+        };
+        let files = leaving.iter().filter(is_around).map(open);
+        Ok(RewrittenRows {
+            files: files.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Looks up the first keys of the data files that leave. The files of one publication were written by tasks
+/// with ranges of keys of their own, so each ends before the next one begins.
+fn leaving(target: &Target, table: &TablePlan) -> Result<Arc<[LeavingFile]>, TaskError> {
+    let keys = &table.columns[..table.key_columns];
+    let mut found = Vec::new();
+    for &place in &table.rewrites.files {
+        if let Some(first_key) = first_key(target, &table.live[place], keys, &table.keys)? {
+            found.push((table.live[place].sequence_number, first_key, place));
+        }
+    }
+    found.sort();
+    let ends: Vec<_> = found
+        .iter()
+        .skip(1)
+        .map(Some)
+        .chain([None])
+        .zip(&found)
+        .map(|(next, (number, ..))| {
+            let next = next.filter(|(of, ..)| of == number);
+            next.map(|(_, first_key, _)| first_key.clone())
+        })
+        .collect();
+    let files = found.into_iter().zip(ends);
+    let files = files.map(|((_, first_key, place), end)| LeavingFile {
+        place,
+        first_key,
+        end,
+    });
+    Ok(files.collect())
+}
+
+/// Returns the key of the first row that is left of a data file; `None` if none is.
+fn first_key(
+    target: &Target,
+    live: &LiveFile,
+    columns: &[Column],
+    keys: &KeyForm,
+) -> Result<Option<Vec<u8>>, TaskError> {
+    let mut rows = LeftRows::open(target, live, columns).map_err(of_rows)?;
+    if rows.next_row().map_err(of_rows)?.is_none() {
+        return Ok(None);
+    }
+    let key = keys.key_of(rows.values());
+    key.map(Some).map_err(TaskError::fatal)
+}
+
+/// The rows of one data file in a range of keys.
+struct FileRows {
+    rows: LeftRows,
+    table: u32,
+    key_columns: usize,
+    keys: KeyForm,
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+}
+
+impl FileRows {
+    fn step(&mut self) -> Result<Option<RewrittenRow>, TaskError> {
+        while self.rows.next_row().map_err(of_rows)?.is_some() {
+            let values = self.rows.values();
+            let key = self.keys.key_of(&values[..self.key_columns]);
+            let key = key.map_err(TaskError::fatal)?;
+            if self.upper.as_ref().is_some_and(|upper| key >= *upper) {
+                return Ok(None);
+            }
+            if key >= self.lower {
+                return Ok(Some(RewrittenRow {
+                    table: self.table,
+                    key: key.into(),
+                    cells: cells_of(values),
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for FileRows {
+    type Item = Result<RewrittenRow, TaskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+/// The rows that a task writes again, by ascending keys.
+#[derive(Default)]
+pub(super) struct RewrittenRows {
+    files: Vec<Peekable<FileRows>>,
+}
+
+impl RewrittenRows {
+    /// Adds the rows of another table.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.files.append(&mut other.files);
+    }
+}
+
+impl Iterator for RewrittenRows {
+    type Item = Result<RewrittenRow, TaskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let heads = self.files.iter_mut().enumerate();
+        let heads = heads.filter_map(|(at, rows)| {
+            // An error comes first.
+            let key: Option<Bytes> = match rows.peek()? {
+                Ok(row) => Some(row.key.clone()),
+                Err(_) => None,
+            };
+            Some((key, at))
+        });
+        let (_, at) = heads.min()?;
+        self.files[at].next()
+    }
+}

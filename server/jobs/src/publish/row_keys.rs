@@ -1,0 +1,100 @@
+//! The keys of published rows in the store, made of the columns of the primary key.
+
+use std::sync::Arc;
+
+use ebb_model::key::{KeyError, KeyLayout};
+use ebb_model::schema::TableSchema;
+
+/// The form of a row of an Iceberg table in the store.
+#[derive(Debug, Clone)]
+pub(super) enum KeyForm {
+    /// A key and a value of a table that CQL did not make.
+    Plain,
+    /// A row of a CQL table.
+    Rows(Arc<TableSchema>),
+    /// The static columns of a partition of a CQL table: the key is that of its header.
+    Statics(Arc<TableSchema>),
+}
+
+impl KeyForm {
+    /// Returns the number of the columns of the partition key, which come first.
+    pub(super) fn partition_columns(&self) -> usize {
+        match self {
+            Self::Plain => 1,
+            Self::Rows(schema) | Self::Statics(schema) => schema.layout().partition().len(),
+        }
+    }
+
+    /// Returns the key of a row in the store by the values of the primary key's columns. `None` is the
+    /// empty value, which is published as null by `--empty-as-null`.
+    ///
+    /// # Errors
+    /// If the values are not those of a key.
+    pub(super) fn key_of(&self, values: &[Option<Vec<u8>>]) -> Result<Vec<u8>, KeyError> {
+        let values: Vec<&[u8]> = values
+            .iter()
+            .map(|value| value.as_deref().unwrap_or_default())
+            .collect();
+        match self {
+            Self::Plain => Ok(values.concat()),
+            Self::Rows(schema) => {
+                let layout = schema.layout();
+                let (partition, clustering) = split(layout, &values);
+                let partition = layout.partition_key(partition)?;
+                layout.row_key(&partition, clustering)
+            }
+            Self::Statics(schema) => {
+                let layout = schema.layout();
+                let (partition, _) = split(layout, &values);
+                Ok(layout.partition_key(partition)?.header_key())
+            }
+        }
+    }
+}
+
+/// Cuts values behind those of the partition key.
+fn split<'v, 'b>(layout: &KeyLayout, values: &'v [&'b [u8]]) -> (&'v [&'b [u8]], &'v [&'b [u8]]) {
+    values.split_at(layout.partition().len().min(values.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::schema::TableDefinition;
+    use ebb_model::types::CqlType;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_rows_and_of_static_columns_are_those_of_the_store() {
+        let column = |name: &str, ty| (name.to_owned(), ty, false);
+        let schema = TableSchema::create(TableDefinition {
+            keyspace: "app".into(),
+            name: "t".into(),
+            id: uuid::Uuid::nil(),
+            columns: vec![
+                column("k", CqlType::Int),
+                column("j", CqlType::Text),
+                column("c", CqlType::Int),
+            ],
+            partition_key: vec!["k".into(), "j".into()],
+            clustering: vec!["c".into()],
+            order: Vec::new(),
+            options: Default::default(),
+        });
+        let schema = Arc::new(schema.unwrap());
+        let layout = schema.layout();
+        let (k, c) = (1_i32.to_be_bytes(), 2_i32.to_be_bytes());
+        let partition = layout.partition_key(&[&k, b""]).unwrap();
+        let values = [Some(k.to_vec()), None, Some(c.to_vec())];
+        let rows = KeyForm::Rows(Arc::clone(&schema));
+        let key = layout.row_key(&partition, &[&c]).unwrap();
+        assert_eq!(rows.key_of(&values).unwrap(), key);
+        let statics = KeyForm::Statics(Arc::clone(&schema));
+        assert_eq!(
+            statics.key_of(&values[..2]).unwrap(),
+            partition.header_key()
+        );
+        assert_eq!(KeyForm::Plain.key_of(&values[..1]).unwrap(), k);
+        assert!(rows.key_of(&values[..1]).is_err());
+    }
+}

@@ -1,0 +1,468 @@
+//! Publications of what changed, compared with a scan of their snapshots.
+
+use std::fs;
+
+use ebb_model::key::ByteRange;
+use ebb_scheduler::runtime::Input;
+use ebb_tables::schema_at;
+use ebb_tables::write::delete_ranges;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::inputs::{Cells, CellsInput, RowKey, cell_columns};
+
+const COLUMNS: [ColumnText; 5] = [
+    ("k", "int", false),
+    ("c", "int", false),
+    ("s", "text", true),
+    ("b", "text", false),
+    ("n", "int", false),
+];
+
+/// The rows and the static rows that a scan of a snapshot finds of a table.
+fn scanned(store: &Store, table: &str, snapshot: &str) -> [Vec<String>; 2] {
+    let snapshot = store.keyspace.snapshot(snapshot).unwrap();
+    let rows = snapshot.table(table).unwrap();
+    let schema = schema_at(&rows, &format!("app.{table}")).unwrap();
+    let schema = Arc::new(schema.unwrap());
+    let types = [false, true].map(|are_static| {
+        let places = cell_columns(&schema, are_static).into_iter();
+        let types = places.map(|place| schema.columns()[place].ty.clone());
+        types.collect::<Vec<_>>()
+    });
+    let mut cells = CellsInput::default();
+    cells.add_cql(rows, None, schema, 1, (0, Some(1)));
+    let mut found = [Vec::new(), Vec::new()];
+    for split in cells.splits().unwrap() {
+        let read = cells.read(&split, &mut |key, value| {
+            let of = RowKey::decode(key).unwrap().table as usize;
+            let cells = Cells(value).zip(&types[of]);
+            let cells = cells.map(|(value, ty)| literal(value, ty));
+            found[of].push(cells.collect::<Vec<_>>().join(", "));
+            Ok(())
+        });
+        read.unwrap();
+    }
+    found.iter_mut().for_each(|rows| rows.sort());
+    found
+}
+
+impl Store {
+    /// Publishes, and returns what the job has noted.
+    fn publish_noting(&self, table: &str, snapshot: &str, of: PublishRequest) -> Vec<String> {
+        let request = self.request(&[table], snapshot, of);
+        let (spec, noted) = self.open(&request).unwrap();
+        let runtime = Runtime::start(options(2)).unwrap();
+        let outcome = runtime.submit(spec).unwrap().wait().outcome;
+        assert_eq!(outcome, Outcome::Succeeded);
+        noted.notes()
+    }
+
+    /// Creates a snapshot and publishes it.
+    fn next(&self, table: &str, snapshot: &str) -> Vec<String> {
+        self.keyspace.create_snapshot(snapshot).unwrap();
+        self.publish_noting(table, snapshot, PublishRequest::default())
+    }
+
+    /// Checks that readers of the newest publication find what a scan of the snapshot does.
+    fn check(&self, written: &Written, snapshot: &str) {
+        let [rows, statics] = scanned(self, "t", snapshot);
+        assert_eq!(self.rows("t", "main", written), rows, "{snapshot}");
+        assert_eq!(self.rows("t_static", "main", written), statics);
+        assert_eq!(self.rows("t", snapshot, written), rows, "{snapshot}");
+    }
+
+    /// Returns the bytes of all files of rows and of deletes of a table.
+    fn data_bytes(&self, table: &str) -> u64 {
+        let folder = self.dir.path().join(format!("lake/app/{table}/data"));
+        let files = fs::read_dir(folder).unwrap();
+        files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum()
+    }
+
+    fn merge_files(&self) {
+        self.db.flush().unwrap();
+        self.db.compact().unwrap();
+    }
+}
+
+impl Written {
+    fn row(k: i32, c: i32, b: String) -> [Value<'static>; 3] {
+        [("k", int(k)), ("c", int(c)), ("b", b.into_bytes())]
+    }
+
+    fn delete_row(&self, k: i32, c: i32, times: &WriteTimes) {
+        let mut operand = Vec::new();
+        delete_row(times, &mut operand).unwrap();
+        self.merge(&self.row_key(&Self::row(k, c, String::new())), &operand);
+    }
+
+    fn delete_partition(&self, k: i32, times: &WriteTimes) {
+        let mut operand = Vec::new();
+        delete_partition(times, &mut operand);
+        self.merge(&self.header_key(&[("k", int(k))]), &operand);
+    }
+
+    /// Deletes the rows of a partition from `from` to before `to`.
+    fn delete_range(&self, k: i32, (from, to): (i32, i32), times: &WriteTimes) {
+        let encoded = |c: i32| {
+            let mut out = Vec::new();
+            let layout = self.schema.layout();
+            layout.encode_clustering(&[&int(c)], &mut out).unwrap();
+            out
+        };
+        let range = ByteRange {
+            from: encoded(from),
+            to: Some(encoded(to)),
+        };
+        let mut operand = Vec::new();
+        delete_ranges(times, &[range], &mut operand).unwrap();
+        self.merge(&self.header_key(&[("k", int(k))]), &operand);
+    }
+
+    fn set_schema(&mut self, schema: TableSchema) {
+        self.schema = schema;
+        self.store_schema();
+    }
+
+    /// Writes something at random at the second `s`.
+    fn write_at_random(&self, rng: &mut ChaCha8Rng, s: i64) {
+        let (k, c) = (rng.random_range(0..5), rng.random_range(0..40));
+        let times = at(s);
+        match rng.random_range(0..20) {
+            0 => self.delete_partition(k, &times),
+            1 => self.delete_range(k, (c, c + rng.random_range(1..20)), &times),
+            2..5 => self.delete_row(k, c, &times),
+            5..7 => {
+                let value = format!("static {}", rng.random_range(0..3)).into_bytes();
+                self.insert(&[("k", int(k)), ("s", value)], times);
+            }
+            7..10 => {
+                let expiring = WriteTimes {
+                    ttl_s: Some(rng.random_range(1..60)),
+                    ..times
+                };
+                self.insert(&Self::row(k, c, format!("expires {s}")), expiring);
+            }
+            // Often the value that the row has already.
+            _ => self.insert(
+                &Self::row(k, c, format!("{}", rng.random_range(0..3))),
+                times,
+            ),
+        }
+    }
+}
+
+#[test]
+fn after_each_of_many_rounds_readers_find_what_a_scan_of_the_snapshot_does() {
+    for seed in 0..4 {
+        let store = Store::new();
+        let mut written = store.create("t", &COLUMNS);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut s = 1;
+        let mut of_changes = 0;
+        for round in 0..24 {
+            match rng.random_range(0..12) {
+                0 => {
+                    written.table.truncate().unwrap();
+                    written.store_schema();
+                }
+                1 if written.schema.column("n").is_some() => {
+                    let dropped = written.schema.drop_column("n", (NOW_S + s) * 1_000_000);
+                    written.set_schema(dropped.unwrap());
+                }
+                1 => {
+                    let added = written.schema.add_column("n", CqlType::Int, false);
+                    written.set_schema(added.unwrap());
+                }
+                2 => store.merge_files(),
+                // Nothing is written, and some of the rows expire.
+                3 => {}
+                _ => {
+                    for _ in 0..rng.random_range(1..60) {
+                        written.write_at_random(&mut rng, s);
+                        s += 1;
+                    }
+                }
+            }
+            store.clock.advance_ms(rng.random_range(0..40_000));
+            let snapshot = format!("r{round}");
+            let notes = store.next("t", &snapshot);
+            of_changes += u32::from(notes[0].contains("replaced"));
+            store.check(&written, &snapshot);
+            if rng.random_range(0..2) == 0 {
+                // The pin alone keeps what the next round compares with.
+                store.keyspace.delete_snapshot(&snapshot).unwrap();
+                store.merge_files();
+            }
+        }
+        assert!(of_changes > 10, "seed {seed}: {of_changes}");
+    }
+}
+
+#[test]
+fn little_is_written_where_little_changed() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    // Values that do not compress.
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let mut insert = |k, c, s| {
+        let value: String = (0..8)
+            .map(|_| format!("{:032x}", rng.random::<u128>()))
+            .collect();
+        written.insert(&Written::row(k, c, value), at(s));
+    };
+    for row in 0..4_000 {
+        insert(row / 100, row % 100, 1);
+    }
+    let notes = store.next("t", "first");
+    let all = "app.t: 4000 rows in full, because it is the first publication";
+    assert!(notes[0].starts_with(all), "{notes:?}");
+    let first_bytes = store.data_bytes("t");
+
+    for k in 0..20 {
+        insert(k, 50, 2);
+    }
+    insert(77, 0, 2);
+    written.delete_row(30, 30, &at(2));
+    let notes = store.next("t", "second");
+    assert_eq!(
+        notes,
+        [
+            "app.t: 1 row added, 20 replaced, 1 deleted",
+            "app.t_static: 0 rows added, 0 replaced, 0 deleted"
+        ]
+    );
+    store.check(&written, "second");
+    let written_bytes = store.data_bytes("t") - first_bytes;
+    assert!(
+        written_bytes * 5 < first_bytes,
+        "{written_bytes} of {first_bytes}"
+    );
+
+    let notes = store.next("t", "third");
+    assert_eq!(notes[0], "app.t: 0 rows added, 0 replaced, 0 deleted");
+    assert_eq!(store.data_bytes("t") - first_bytes, written_bytes);
+    store.check(&written, "third");
+    let again = store.publish_noting("t", "third", PublishRequest::default());
+    assert_eq!(again, ["app@third is published already"]);
+}
+
+#[test]
+fn rows_of_files_with_many_deletes_are_written_again() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    for c in 0..100 {
+        written.insert(&Written::row(1, c, format!("old {c}")), at(1));
+    }
+    written.insert(&[("k", int(1)), ("s", b"static".to_vec())], at(1));
+    store.next("t", "first");
+    for c in 0..20 {
+        written.insert(&Written::row(1, c, format!("new {c}")), at(2));
+    }
+    let notes = store.next("t", "second");
+    assert_eq!(notes[0], "app.t: 0 rows added, 20 replaced, 0 deleted");
+    store.check(&written, "second");
+
+    written.delete_row(1, 50, &at(3));
+    written.insert(&Written::row(1, 60, "newest".to_owned()), at(3));
+    let notes = store.next("t", "third");
+    assert_eq!(
+        notes[0],
+        "app.t: 0 rows added, 1 replaced, 1 deleted, 78 written again to merge files"
+    );
+    store.check(&written, "third");
+    // A reader of the tag finds the file that has gone since.
+    assert_eq!(
+        store.rows("t", "second", &written),
+        scanned(&store, "t", "second")[0]
+    );
+}
+
+#[test]
+fn without_a_fitting_pin_all_rows_are_written_and_the_report_has_the_reason() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    let insert = |c, s| written.insert(&Written::row(1, c, "b".to_owned()), at(s));
+    insert(1, 1);
+    store.next("t", "first");
+    let holds = store.keyspace.holds();
+    assert_eq!(holds.len(), 1);
+    assert_eq!(store.keyspace.snapshot_names(), ["first"]);
+    store.keyspace.delete_snapshot(&holds[0].name).unwrap();
+    insert(2, 2);
+    let notes = store.next("t", "second");
+    let why = "2 rows in full, because the snapshot that was published before is not kept any more";
+    assert_eq!(notes[0], format!("app.t: {why}"));
+    store.check(&written, "second");
+
+    store.keyspace.create_snapshot("third").unwrap();
+    let full = PublishRequest {
+        full: true,
+        pin_max: Some(PinMax::Nothing),
+        ..PublishRequest::default()
+    };
+    let notes = store.publish_noting("t", "third", full);
+    assert_eq!(notes[0], "app.t: 2 rows in full, because --full was given");
+    assert!(store.keyspace.holds().is_empty());
+
+    // Another option, after a publication that keeps its snapshot.
+    let notes = store.next("t", "fourth");
+    assert!(notes[0].contains("not kept any more"), "{notes:?}");
+    store.keyspace.create_snapshot("fifth").unwrap();
+    let as_null = PublishRequest {
+        empty_as_null: true,
+        ..PublishRequest::default()
+    };
+    let notes = store.publish_noting("t", "fifth", as_null);
+    assert!(notes[0].contains("had other options"), "{notes:?}");
+    // An earlier snapshot becomes what readers see without a tag.
+    let replacing = PublishRequest {
+        replace: true,
+        ..PublishRequest::default()
+    };
+    store.keyspace.create_snapshot("old").unwrap();
+    store.next("t", "sixth");
+    let notes = store.publish_noting("t", "old", replacing);
+    assert!(notes[0].contains("of a later snapshot"), "{notes:?}");
+    insert(3, 3);
+    let notes = store.next("t", "seventh");
+    assert_eq!(notes[0], "app.t: 1 row added, 0 replaced, 0 deleted");
+    store.check(&written, "seventh");
+}
+
+/// The store lets the pins of a table go before rows of it are given up as lost.
+#[test]
+fn a_pin_that_goes_during_a_publication_is_not_made_at_its_end_and_not_compared_with() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    let insert = |c, s| written.insert(&Written::row(1, c, "b".to_owned()), at(s));
+    let begin = |snapshot: &str| {
+        store.keyspace.create_snapshot(snapshot).unwrap();
+        let request = store.request(&["t"], snapshot, PublishRequest::default());
+        let (spec, noted) = store.open(&request).unwrap();
+        run_tasks(&spec);
+        assert!(!store.keyspace.holds().is_empty());
+        for hold in store.keyspace.holds() {
+            store.keyspace.delete_snapshot(&hold.name).unwrap();
+        }
+        (spec, noted)
+    };
+    insert(1, 1);
+    let (first, noted) = begin("first");
+    first.output.commit().unwrap();
+    assert!(store.keyspace.holds().is_empty());
+    let notes = noted.notes();
+    assert!(notes.last().unwrap().contains("is not kept"), "{notes:?}");
+    store.check(&written, "first");
+
+    insert(2, 2);
+    let notes = store.next("t", "second");
+    assert!(notes[0].contains("2 rows in full"), "{notes:?}");
+    insert(3, 3);
+    let (third, _) = begin("third");
+    let error = third.output.commit().unwrap_err().to_string();
+    assert!(error.contains("is not kept any more"), "{error}");
+    drop(third);
+    let notes = store.publish_noting("t", "third", PublishRequest::default());
+    assert!(notes[0].contains("3 rows in full"), "{notes:?}");
+    store.check(&written, "third");
+    insert(4, 4);
+    let notes = store.next("t", "fourth");
+    assert_eq!(notes[0], "app.t: 1 row added, 0 replaced, 0 deleted");
+    store.check(&written, "fourth");
+}
+
+#[test]
+fn a_table_that_was_dropped_and_created_again_is_refused_as_before() {
+    let store = Store::new();
+    let create = || {
+        let table = store.keyspace.table("lines", TableOptions::default());
+        let table = table.unwrap();
+        table.put(b"1", b"one").unwrap();
+        table
+    };
+    drop(create());
+    store.next("lines", "monday");
+    assert_eq!(store.keyspace.holds().len(), 1);
+    store.keyspace.drop_table("lines").unwrap();
+    assert!(store.keyspace.holds().is_empty());
+    create();
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let request = store.request(&["lines"], "tuesday", PublishRequest::default());
+    let error = store.spec(&request).err().unwrap().to_string();
+    assert!(error.contains("dropped and created again"), "{error}");
+}
+
+#[test]
+fn changes_of_a_table_that_cql_did_not_make_are_published() {
+    let store = Store::new();
+    let table = store.keyspace.table("lines", TableOptions::default());
+    let table = table.unwrap();
+    let as_text = || PublishRequest {
+        text: true,
+        ..PublishRequest::default()
+    };
+    // The names and types of its columns.
+    let names = [("key", "text", false), ("value", "text", false)];
+    let written = store.create("of_text", &names);
+    for key in 0..50 {
+        table.put(format!("{key:02}").as_bytes(), b"old").unwrap();
+    }
+    store.keyspace.create_snapshot("monday").unwrap();
+    store.publish_noting("lines", "monday", as_text());
+    table.put(b"07", b"new").unwrap();
+    table.delete(b"08").unwrap();
+    table.put(b"09", b"old").unwrap();
+    table.put(b"50", b"new").unwrap();
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let notes = store.publish_noting("lines", "tuesday", as_text());
+    assert_eq!(notes, ["app.lines: 1 row added, 1 replaced, 1 deleted"]);
+    let rows = store.rows("lines", "tuesday", &written);
+    assert_eq!(rows.len(), 50);
+    assert_eq!(rows[7..9], ["'07', 'new'", "'09', 'old'"]);
+    assert_eq!(rows[49], "'50', 'new'");
+}
+
+#[test]
+fn a_publication_of_changes_goes_on_where_it_was_stopped() {
+    let store = Store::new();
+    let (written, _) = large(&store);
+    store.next("t", "monday");
+    for k in 0..4 {
+        let value = format!("changed {k}");
+        written.insert(&Written::row(k, 5, value.clone()), at(5));
+        written.insert(&[("k", int(k)), ("s", value.into_bytes())], at(5));
+    }
+    written.delete_range(1, (100, 110), &at(5));
+    written.delete_partition(2, &at(5));
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let request = store.request(&["t"], "tuesday", PublishRequest::default());
+    let first = store.spec(&request).unwrap();
+    let splits = first.input.splits().unwrap();
+    assert!(splits.len() > 2);
+    run_task(&first, &splits[1]);
+    first.output.abort();
+    // The process ends.
+    drop(first);
+
+    let (second, noted) = store.open(&request).unwrap();
+    assert_eq!(second.input.splits().unwrap().len(), splits.len() - 1);
+    run_tasks(&second);
+    drop(second);
+    let (third, _) = store.open(&request).unwrap();
+    assert!(third.input.splits().unwrap().is_empty());
+    third.output.commit().unwrap();
+    assert!(noted.notes().is_empty());
+    store.check(&written, "tuesday");
+    store.check_swept("t");
+    store.check_swept("t_static");
+
+    written.delete_row(3, 5, &at(6));
+    let notes = store.next("t", "wednesday");
+    let counts = "app.t: 0 rows added, 0 replaced, 1 deleted";
+    assert!(notes[0].starts_with(counts), "{notes:?}");
+    store.check(&written, "wednesday");
+}
