@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { assertAccessible, launch, logIn, picture, visit } from "./browser.mjs";
 
-const { URL, TOKEN, READER } = process.env;
+const { URL, TOKEN, READER, ADMIN } = process.env;
+/** The longest time until the load is drawn, for a visitor without a cache on a quiet machine. */
+const DRAWN_MS_MAX = 300;
 const FOREVER = String(2 ** 49);
 let browser, page, broken;
 
@@ -108,6 +110,18 @@ test("a job's share is drawn in the picture", async () => {
   await cancel(id);
 });
 
+test("a cancelled job is retried as another job", async () => {
+  await fillPi(FOREVER, "again");
+  const id = await submit();
+  await cancel(id);
+  const answer = page.waitForResponse((response) => response.url().endsWith(`/v1/jobs/${id}/retry`));
+  await row(id).getByRole("button", { name: "Retry" }).click();
+  const { record } = await (await answer).json();
+  assert.notEqual(record.id, id);
+  await page.locator(".message", { hasText: `was submitted again as ${record.id}` }).waitFor();
+  await cancel(String(record.id));
+});
+
 test("what-if is asked by keyboard alone", async () => {
   await page.locator("body").press("w");
   await page.locator("dialog").waitFor();
@@ -144,9 +158,35 @@ test("who may only read is offered no changes", async () => {
   const reader = await visit(browser, URL);
   await logIn(reader.page, READER);
   await reader.page.getByRole("heading", { name: "Jobs", exact: true }).waitFor();
-  assert.equal(await reader.page.getByRole("button", { name: /New|Cancel|Again|What if/ }).count(), 0);
+  assert.equal(await reader.page.getByRole("button", { name: /New|Cancel|Again|Retry|Edit|What if/ }).count(), 0);
+  await reader.page.getByRole("link", { name: "Server" }).click();
+  await reader.page.getByText("The configuration: log in with a token for scope admin.").waitFor();
   assert.deepEqual(reader.broken, []);
   await reader.context.close();
+});
+
+test("the page of the server has its queries, backups and configuration", async () => {
+  const admin = await visit(browser, URL);
+  await logIn(admin.page, ADMIN);
+  const made = await admin.page.evaluate(async () => {
+    const headers = { "Content-Type": "application/json" };
+    const body = JSON.stringify({ name: "monday" });
+    return (await fetch("/v1/backups", { method: "POST", headers, body })).status;
+  });
+  assert.equal(made, 201);
+  await admin.page.getByRole("link", { name: "Server" }).click();
+  await admin.page.locator("tr[data-backup=monday]").waitFor();
+  await admin.page.getByText("No query waits or runs.").waitFor();
+  const slo = admin.page.locator("tr[data-setting=slo]");
+  await slo.waitFor();
+  assert.match(await slo.textContent(), /p99=50ms.*command line/);
+  await admin.page.getByText(/\d+ defaults/).click();
+  await assertAccessible(admin.page, "the page of the server");
+  await picture(admin.page, "server");
+  await admin.page.goBack();
+  await admin.page.waitForSelector("svg.cores");
+  assert.deepEqual(admin.broken, []);
+  await admin.context.close();
 });
 
 test("the first load is quick", async () => {
@@ -174,8 +214,9 @@ test("the first load is quick", async () => {
   }
   const median = (times) => times.toSorted((a, b) => a - b)[times.length >> 1];
   console.log(`first paint: median ${median(painted)} ms of ${painted.join(", ")}`);
-  console.log(`load drawn: median ${median(drawn)} ms of ${drawn.join(", ")}`);
-  // On any machine, beside anything: what it takes on a quiet one is in the book.
+  const verdict = median(drawn) <= DRAWN_MS_MAX ? "meets" : "misses";
+  console.log(`load drawn: median ${median(drawn)} ms of ${drawn.join(", ")}, ${verdict} ${DRAWN_MS_MAX} ms`);
+  // A busy machine may take longer. The book has the time of a quiet one.
   assert.ok(median(drawn) < 5000, `${median(drawn)} ms`);
 });
 

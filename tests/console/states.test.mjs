@@ -53,6 +53,32 @@ for (const size of Object.keys(SIZES)) {
   }
 }
 
+for (const [size, theme] of [["phone", "dark"], ["wide", "light"]]) {
+  test(`the page of the server on a ${size} screen, ${theme}`, async () => {
+    const { page, context, broken } = await visit(browser, await serve(), { size, theme });
+    await logIn(page, TOKEN);
+    await page.locator("body").press("p");
+    await page.locator("tr[data-query]").first().waitFor();
+    await page.getByRole("progressbar", { name: "Progress of backup" }).waitFor();
+    await page.getByText(/\d+ defaults/).click();
+    await assertAccessible(page, `server, ${size}, ${theme}`);
+    const { scroll, width } = await page.evaluate(() => ({
+      scroll: document.documentElement.scrollWidth,
+      width: window.innerWidth,
+    }));
+    assert.ok(scroll <= width, `it is ${scroll} wide on ${width}`);
+    await picture(page, `server-${size}-${theme}`, true);
+    await page.getByRole("button", { name: "Kill query 7" }).click();
+    await page.getByRole("button", { name: "Kill the query" }).click();
+    await page.locator("tr[data-query='7']").waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Kill query 9" }).click();
+    await page.getByRole("button", { name: "Kill the query" }).click();
+    await page.locator("dialog .problem", { hasText: "it goes on to its end" }).waitFor();
+    assert.deepEqual(broken, []);
+    await context.close();
+  });
+}
+
 test("a server that falls silent is told as such, with the age of what is shown", async () => {
   const { page, context } = await visit(browser, await serve("--silent-after", "4"));
   await logIn(page, TOKEN);

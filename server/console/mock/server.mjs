@@ -68,7 +68,7 @@ createServer(async (request, response) => {
     tell("job", { id: job.id, state: "started" });
     return send(201, world.view(job, now));
   }
-  const one = url.pathname.match(/^\/v1\/jobs\/(\d+)(?:\/(attempts|cancel))?$/);
+  const one = url.pathname.match(/^\/v1\/jobs\/(\d+)(?:\/(attempts|cancel|retry))?$/);
   if (one !== null) {
     const job = world.jobs.get(one[1]);
     if (job === undefined) return problem(404, `there is no job ${one[1]}`);
@@ -79,8 +79,25 @@ createServer(async (request, response) => {
       tell("job", { id: job.id, state: "cancelled" });
       return send(200, { stopping: true });
     }
+    if (one[2] === "retry") {
+      const { name, goalS, taskS, request } = job;
+      const again = world.add(name, { goalS, taskS, request, startedMs: now });
+      tell("job", { id: again.id, state: "started" });
+      return send(201, world.view(again, now));
+    }
     return send(200, world.view(job, now));
   }
+  if (route === "GET /v1/queries") return send(200, { queries: world.queries, next: null });
+  if (request.method === "DELETE" && url.pathname.startsWith("/v1/queries/")) {
+    const id = Number(url.pathname.split("/")[3]);
+    const query = world.queries.find((query) => query.id === id);
+    if (query === undefined) return problem(404, `no query ${id} waits or runs`);
+    if (query.lane === "schema") return problem(409, `query ${id} may change something, so it goes on to its end`);
+    world.queries = world.queries.filter((query) => query.id !== id);
+    return send(204);
+  }
+  if (route === "GET /v1/backups") return send(200, { backups: world.backups, next: null });
+  if (route === "GET /v1/config") return send(200, world.configuration);
   if (route === "POST /v1/what-if") return send(200, world.whatIf(now, json.goal_s));
   if (route === "GET /v1/keyspaces") return send(200, { keyspaces: ["shop"], next: null });
   if (route === "GET /v1/snapshots") return send(200, { snapshots: world.snapshots, next: null });

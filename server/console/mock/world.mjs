@@ -16,6 +16,33 @@ export class World {
     this.add("wordcount", { inputs: "shop.reviews", output: "shop.words", goalS: 420, taskS: 260, startedMs: nowMs - 140_000 });
     this.add("aggregate", { inputs: "shop.orders", output: "shop.daily", goalS: 200, taskS: 300, startedMs: nowMs - 90_000 });
     this.add("sort", { inputs: "shop.orders", output: "shop.sorted", goalS: null, taskS: 500, startedMs: nowMs - 40_000 });
+    this.add("backup", {
+      goalS: null, taskS: 900, startedMs: nowMs - 300_000,
+      request: { version: 1, application: { backup: {} }, output: { to: { folder: "tuesday" } }, directory: "/" },
+    });
+    this.backups = [
+      { name: "monday", created_unix_ms: nowMs - 93_600_000, bytes: 1_304_000_000 },
+      { name: "sunday", created_unix_ms: nowMs - 180_000_000, bytes: 1_271_000_000 },
+    ];
+    const query = (id, lane, statement, more) => ({
+      id, address: `127.0.0.1:${40_000 + id}`, user: "ada", keyspace: "shop", statement, statements: 1, lane,
+      state: "running", waits_for: null, queued_ms: 0, running_ms: 0, ...more,
+    });
+    this.queries = [
+      query(7, "scan", "SELECT customer, sum(fare) FROM orders WHERE day > ? GROUP BY customer ALLOW FILTERING", { running_ms: 184_300 }),
+      query(9, "schema", "CREATE INDEX ON orders (customer)", { running_ms: 3_100, user: null }),
+      query(12, "scan", "SELECT * FROM reviews", { state: "waiting", waits_for: "turn", queued_ms: 2_700, keyspace: null }),
+    ];
+    const setting = (name, value, source = "default") => ({ name, value, source });
+    this.configuration = {
+      version: "0.1.0",
+      settings: [
+        setting("data", "/srv/ebb/shop", "file"), setting("http", "127.0.0.1:9043", "flag"),
+        setting("http-hosts", ["console.example", "ebb.example"], "file"), setting("backup-root", "/srv/ebb/backups", "file"),
+        setting("log", "info,ebb_storage=debug", "environment"), setting("policy", "forecast-edf"), setting("goal-p99", "2.5ms"),
+        setting("tls-cert", null), setting("auth", true, "file"), setting("connections", 4096),
+      ],
+    };
     for (let i = 0; i < 6; i += 1) {
       const job = this.add(["grep", "pi", "join"][i % 3], {
         inputs: "shop.orders", output: "shop.found", goalS: i % 2 ? 60 : null, taskS: 50, startedMs: nowMs - 3_600_000 * (i + 1),
@@ -54,7 +81,8 @@ export class World {
     const load = this.load(t);
     const others = 0.04 + 0.03 * noise(s, 2);
     const capacity = Math.max(0, CORES - load - others - 0.1) * (this.allowed(t));
-    const jobs = this.running(t);
+    // Backups cost next to no CPU time.
+    const jobs = this.running(t).filter(({ name }) => name !== "backup");
     const used = jobs.length === 0 ? 0 : capacity * (0.9 + 0.08 * noise(s, 3));
     const weights = jobs.map((_, i) => 1 / (i + 1.4));
     const sum = weights.reduce((a, b) => a + b, 0);
@@ -125,12 +153,14 @@ export class World {
     const finish = job.startedMs + job.taskS * 1000;
     const width = (finish - now) * 0.15;
     const goal = job.goalS === null ? null : job.startedMs + job.goalS * 1000;
+    const isBackup = job.name === "backup";
+    const bytes = { bytes_done: Math.round(done * 1.35e9), bytes_total: 1.35e9, bytes_per_s: Math.round(1.35e9 / job.taskS) };
     return {
       record,
       run: {
         inputs: [], policy: "forecast-edf", estimate: null,
         progress: {
-          step: 1, steps: 1,
+          step: 1, steps: 1, ...(isBackup ? { bytes } : {}),
           status: {
             id: 1, name: job.name, state: "running", share_hundredths: Math.round(100 * (this.sample(Math.floor(now / 1000) * 1000).shares[job.id] ?? 0)),
             tasks_running: 2, maps_done: Math.floor(done * 40), maps_total: 40, reduces_done: 0, reduces_total: 1, attempts_failed: 0, cpu_s: 3, cause: null,
@@ -138,7 +168,7 @@ export class World {
         },
       },
       end: null,
-      prediction: {
+      prediction: isBackup ? null : {
         finish_unix_ms: Math.round(finish), low_unix_ms: Math.round(finish - width), high_unix_ms: Math.round(finish + width),
         goal_unix_ms: goal, slack_s: goal === null ? null : (goal - finish) / 1000, method: "simulated",
       },

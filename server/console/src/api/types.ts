@@ -221,6 +221,41 @@ export interface TableDetail {
   merges: Merge[];
 }
 
+/** A query of CQL that waits or runs. Point requests are not listed. */
+export interface Query {
+  id: number;
+  address: string;
+  user: string | null;
+  keyspace: string | null;
+  /** With `?` for each constant; the first statement of a batch. */
+  statement: string;
+  statements: number;
+  lane: string;
+  state: "waiting" | "running" | "ending";
+  waits_for: "client" | "turn" | "memory" | null;
+  queued_ms: number;
+  running_ms: number;
+}
+
+export interface Backup {
+  name: string;
+  created_unix_ms: number;
+  bytes: number;
+}
+
+export interface Setting {
+  /** The name in a file. The flag has two dashes before it. */
+  name: string;
+  value: unknown;
+  source: "flag" | "environment" | "file" | "default";
+}
+
+export interface Configuration {
+  version: string;
+  /** In the order of `ebb serve --help`. */
+  settings: Setting[];
+}
+
 export interface Session {
   scope: "read" | "jobs" | "admin";
   name: string;

@@ -12,8 +12,8 @@ export const sessionProblem = signal<Problem | null>(null);
 /** Whether changes may be asked for. */
 export const mayChange = computed(() => session.value != null && session.value.scope !== "read");
 
-/** Whether backups and verifications may be cancelled. */
-export const mayMaintain = computed(() => session.value?.scope === "admin");
+/** True with a token for scope `admin`: queries may be killed, backups and verifications cancelled. */
+export const isAdmin = computed(() => session.value?.scope === "admin");
 
 export async function ask(): Promise<void> {
   try {

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { frozen } from "../api/frozen";
 import { get } from "../api/request";
+import { PAGES, pageName } from "../state/address";
 import { isLinked, load, silence } from "../state/live";
 import { open } from "../state/panels";
 import { logOut, mayChange, session } from "../state/session";
@@ -19,6 +20,7 @@ export function Header() {
       <h1>
         <Mark /> ebb
       </h1>
+      {frozen === null && <Pages />}
       {frozen === null && <Health />}
       <Liveness />
       <div class="actions">
@@ -46,6 +48,19 @@ export function Header() {
         )}
       </div>
     </header>
+  );
+}
+
+/** The links to the pages of the console. */
+function Pages() {
+  return (
+    <nav class="pages" aria-label="Pages">
+      {PAGES.map(({ name, hash, label }) => (
+        <a key={name} href={hash} {...(name === pageName.value ? { "aria-current": "page" } : {})}>
+          {label}
+        </a>
+      ))}
+    </nav>
   );
 }
 

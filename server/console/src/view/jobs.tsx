@@ -147,7 +147,8 @@ function hasColour(job: Job, nowMs: number): boolean {
   return job.endedMs === null || job.endedMs > nowMs - range.value * 1000;
 }
 
-function Progress({ job }: { job: Job }) {
+/** The progress of a job that has not ended, as a bar and in words. */
+export function Progress({ job }: { job: Job }) {
   if (job.state === "unfinished") return <>unfinished: its server stopped</>;
   return (
     <>

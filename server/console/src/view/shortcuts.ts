@@ -1,6 +1,8 @@
 // Single keys that do something. They can be turned off: a voice may press them by accident.
 
 import { signal } from "@preact/signals";
+import { frozen } from "../api/frozen";
+import { pageName, showPage } from "../state/address";
 import { RANGES, range } from "../state/live";
 import { open, panel } from "../state/panels";
 import { mayChange } from "../state/session";
@@ -25,11 +27,18 @@ export function setOn(on: boolean): void {
   }
 }
 
+const OTHER_PAGE: Shortcut = {
+  key: "p",
+  what: "the other page: the server, or load and jobs",
+  act: () => showPage(pageName.value === "server" ? "work" : "server"),
+};
+
 export const SHORTCUTS: readonly Shortcut[] = [
   { key: "n", what: "new job", act: () => mayChange.value && open({ kind: "submit" }) },
   { key: "w", what: "what if", act: () => mayChange.value && open({ kind: "what-if" }) },
   { key: "s", what: "new snapshot", act: () => mayChange.value && open({ kind: "snapshot" }) },
   { key: "j", what: "to the jobs", act: () => document.getElementById("jobs")?.focus() },
+  ...(frozen === null ? [OTHER_PAGE] : []),
   {
     key: "t",
     what: "light, dark, or as the system says",
