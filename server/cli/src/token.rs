@@ -34,7 +34,7 @@ Examples:
   curl -H \"Authorization: Bearer $token\" http://127.0.0.1:9043/v1/jobs
 
 Scopes: read sees jobs and metrics; jobs also submits, cancels and discards jobs over tables;
-admin also lets jobs read and write files of the server's machine.
+admin also lets jobs read the keyspace ebb_system, and read and write files of the server's machine.
 
 With --role the token also needs the permissions of that CQL role: SELECT on tables that a job
 reads, MODIFY on the one that it writes, SNAPSHOT for snapshots; scope admin is for superusers.

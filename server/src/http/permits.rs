@@ -3,6 +3,7 @@
 //! | request | required |
 //! | --- | --- |
 //! | a job: start, estimate, cancel, restart, retry, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
+//! | a job that reads the keyspace of the system | scope `admin`, also without a role |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
 //! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |
 //! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |
@@ -16,14 +17,18 @@ use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
 use super::problem::Problem;
 use crate::tokens::{Principal, Scope};
 
-/// Checks that the principal's role may read the inputs and write the output of a job.
+/// Checks that the principal's role may read the inputs and write the output of a job. The keyspace of the
+/// system needs scope `admin`, as in [`check_rows`]: the output of a job may be a table that others read.
 ///
 /// # Errors
-/// Names the permission that is missing.
+/// Names the scope or the permission that is missing.
 pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
     for input in &request.inputs {
         if let InputRequest::Table(input) = input {
             let name = &input.table;
+            if name.keyspace == SYSTEM_KEYSPACE {
+                check_admin(principal)?;
+            }
             let on = Resource::table(&name.keyspace, &name.table);
             check(principal, Permission::Select, on)?;
         }
@@ -56,7 +61,8 @@ pub(super) fn check_snapshot(
 
 /// Checks that the principal may read the rows of a table. A token without a role needs scope
 /// `admin`: with scope `jobs` it may have jobs read tables, but no job returns rows to its client.
-/// The keyspace of the system needs scope `admin`, because it has the hashes of passwords.
+/// The keyspace of the system needs scope `admin`, because it has the hashes of passwords and the
+/// responses to requests of others.
 ///
 /// # Errors
 /// Names the scope or the permission that is missing.

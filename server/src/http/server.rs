@@ -193,8 +193,9 @@ impl HttpServer {
             Some(audit) => audit,
             None => AuditLog::start(data)?,
         };
+        let answers = Arc::new(Answers::open(node.db()));
         let routes = routes
-            .layer(from_fn_with_state(Arc::<Answers>::default(), once))
+            .layer(from_fn_with_state(answers, once))
             .layer(from_fn_with_state(Arc::clone(&audit), log));
         // The server's own user may do everything.
         let owner = Principal::owner();

@@ -158,21 +158,15 @@ mod tests {
     #[test]
     fn a_later_version_is_named() {
         let mut bytes = FOOTER.encode();
-        bytes[VERSION_AT] = 9;
+        bytes[VERSION_AT] = 77;
         let crc = crc32fast::hash(&bytes[..CRC_AT]);
         bytes[CRC_AT..MAGIC_AT].copy_from_slice(&crc.to_le_bytes());
         let error = decode(&bytes).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                Error::UnsupportedFormat {
-                    found: 9,
-                    supported: 7,
-                    ..
-                }
-            ),
-            "{error}"
+        let is_named = matches!(
+            error,
+            Error::UnsupportedFormat { found: 77, supported, .. } if supported == SSTABLE.version
         );
+        assert!(is_named, "{error}");
     }
 
     #[test]

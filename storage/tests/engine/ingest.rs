@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::common::{Content, DIR, SetOnDrop, content, files, files_in_use, manual};
 use ebb_storage::simulation::{FaultOp, MemDisk};
 use ebb_storage::{
-    Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SortedWriter,
-    SortedWriterOptions, SsTableOptions, Table, TableOptions, repair, verify,
+    Db, Durability, Error, FileSystem, Keyspace, Maintenance, Options, SnapshotOptions,
+    SortedWriter, SortedWriterOptions, SsTableOptions, Table, TableOptions, repair, verify,
 };
 
 /// Where the files are written.
@@ -442,7 +442,14 @@ fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
 fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
     for installed in 0..3 {
         let mem = MemDisk::new();
-        drop(layered(&mem, installed));
+        let (db, keyspace, _) = layered(&mem, installed);
+        // The log has the name of a table only where a snapshot is of one table.
+        let of_one_table = SnapshotOptions {
+            table: Some("t".into()),
+            ..SnapshotOptions::default()
+        };
+        keyspace.create_snapshot_with("one", of_one_table).unwrap();
+        drop((db, keyspace));
         for path in mem.list(Path::new(DIR)).unwrap() {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if name.starts_with("CURRENT") || name.starts_with("MANIFEST") {
@@ -455,7 +462,6 @@ fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
         let ingested = |path: &Path| path.extension().is_some_and(|e| e == "sst");
         let lost = report.lost.iter().filter(|lost| ingested(&lost.path));
         assert_eq!(lost.count(), 0, "{:?}", report.lost);
-        // The snapshot still names the table.
         assert_layered(&Db::open("/repaired", manual(&mem)).unwrap());
 
         // Nor does anything say so without the log.

@@ -20,7 +20,7 @@ use super::answer::{Answer, Body, Json, Named, json_of, query_of, work};
 use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
-use crate::http::idempotency::{OTHER_REQUEST, REMEMBERED};
+use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
 use crate::http::permits::{check_admin, check_job};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_bucket};
@@ -117,11 +117,18 @@ fn earlier_job(node: &Node, submission: Option<&Submission>) -> Result<Option<Jo
 }
 
 /// The response to the submission of a job: the job, and its path.
-type CreatedJob = (StatusCode, [(HeaderName, String); 1], Json<JobView>);
+type CreatedJob = (
+    StatusCode,
+    Extension<KeyInHistory>,
+    [(HeaderName, String); 1],
+    Json<JobView>,
+);
 
 fn created(view: JobView) -> CreatedJob {
     let place = format!("/v1/jobs/{}", view.record.id);
-    (StatusCode::CREATED, [(LOCATION, place)], Json(view))
+    let location = [(LOCATION, place)];
+    let key = Extension(KeyInHistory);
+    (StatusCode::CREATED, key, location, Json(view))
 }
 
 /// Makes a change to the job that `id` names, if the principal has the permissions that submitting the
@@ -304,8 +311,8 @@ async fn show(
         None => work(Arc::clone(&node), move |node| node.job(&id)).await?,
     };
     let wait = Duration::from_millis(look.wait_ms).min(WAIT_MAX);
-    if let Some(work) = node.running_maintenance(&record.id) {
-        let _ = tokio::time::timeout(wait, work.ended()).await;
+    if let Some(running) = node.running_maintenance(&record.id) {
+        let _ = tokio::time::timeout(wait, running.ended()).await;
         // The history has the end.
         let view = work(node, move |node| Ok(node.view_of(node.job(&record.id)?)));
         return view.await.map(Json);

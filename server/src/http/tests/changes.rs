@@ -33,6 +33,18 @@ fn send(
     (status, head.to_string(), value)
 }
 
+/// Stops a server, and waits until another one can open its database.
+fn stop(node: Arc<Node>, server: HttpServer, data: &Path) {
+    node.shutdown(Stop::Park);
+    assert!(server.drain(LONG));
+    drop(node);
+    // Threads of the server drop the last handles of the node.
+    let is_locked = |error: ebb_storage::Error| error.kind() == ebb_storage::ErrorKind::Locked;
+    until("the lock of the database", || {
+        !ebb_storage::Db::open(data, Options::default()).is_err_and(is_locked)
+    });
+}
+
 fn pi_to(dir: &Path, name: &str) -> Value {
     let to = OutputPlace::File(dir.join("outputs").join(name));
     serde_json::to_value(pi(1, to)).unwrap()
@@ -66,14 +78,7 @@ fn a_key_has_a_job_submitted_once_also_over_a_restart() {
     wait_for_end(&client(dir.path()), "last");
     assert_eq!(client(dir.path()).list().unwrap().len(), 2);
 
-    node.shutdown(Stop::Park);
-    assert!(server.drain(LONG));
-    drop(node);
-    // Threads of the server drop the last handles of the node.
-    let is_locked = |error: ebb_storage::Error| error.kind() == ebb_storage::ErrorKind::Locked;
-    until("the lock of the database", || {
-        !ebb_storage::Db::open(dir.path(), Options::default()).is_err_and(is_locked)
-    });
+    stop(node, server, dir.path());
     let (_node, server) = serve(dir.path());
     let (status, _, again) = submit(&server, &token, "a.tsv");
     assert_eq!(
@@ -83,6 +88,36 @@ fn a_key_has_a_job_submitted_once_also_over_a_restart() {
     );
     assert_eq!(submit(&server, &token, "c.tsv").0, 422);
     assert_eq!(client(dir.path()).list().unwrap().len(), 2);
+}
+
+#[test]
+fn responses_to_changes_with_a_key_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = serve(dir.path());
+    node.db().unwrap().keyspace("app").unwrap();
+    let token = token(dir.path(), Scope::Jobs);
+    let body = json!({"keyspace": "app", "name": "s"});
+    let create =
+        |server: &HttpServer, body: &Value| send(server, "POST /v1/snapshots", &token, "k", body);
+    let delete = |server: &HttpServer| {
+        let request = "DELETE /v1/snapshots/app/s";
+        send(server, request, &token, "k", &json!({}))
+    };
+    let (status, _, created) = create(&server, &body);
+    assert_eq!(status, 201, "{created}");
+    assert_eq!(delete(&server).0, 204);
+    stop(node, server, dir.path());
+
+    let (node, server) = serve(dir.path());
+    let (status, head, again) = create(&server, &body);
+    assert_eq!((status, again), (201, created));
+    assert!(head.contains("idempotency-replayed: true"), "{head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert_eq!(delete(&server).0, 204);
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    assert_eq!(app.snapshot_names(), [""; 0], "neither was executed again");
+    let other = json!({"keyspace": "app", "name": "t"});
+    assert_eq!(create(&server, &other).0, 422, "the key is taken");
 }
 
 #[test]

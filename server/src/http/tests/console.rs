@@ -1,6 +1,12 @@
 //! The page.
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::*;
+
+/// The bar for the script of the page: its bytes after compression by gzip, the usual measure for scripts.
+const SCRIPT_GZIP_BYTES_MAX: usize = 150_000;
 
 /// An answer without a token: its status, its head and its body. A tag is one that is known.
 fn look(server: &HttpServer, path: &str, tag: Option<&str>) -> (u16, String, String) {
@@ -32,6 +38,24 @@ fn the_page_comes_without_a_token_and_names_assets_that_are_there() {
     assert_eq!(status, 404, "{problem}");
     // The page is all that is open.
     assert_eq!(look(&server, "/v1/jobs", None).0, 401);
+}
+
+#[test]
+fn the_script_of_the_page_has_at_most_150_kilobytes_after_gzip() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let (_, _, page) = look(&server, "/", None);
+    let scripts: Vec<&str> = page
+        .split('"')
+        .filter(|part| part.ends_with(".js"))
+        .collect();
+    assert_eq!(scripts.len(), 1, "{page}");
+    let (status, _, script) = look(&server, scripts[0], None);
+    assert_eq!(status, 200, "{script}");
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(script.as_bytes()).unwrap();
+    let bytes = gzip.finish().unwrap().len();
+    assert!(bytes <= SCRIPT_GZIP_BYTES_MAX, "{bytes} bytes");
 }
 
 #[test]

@@ -157,6 +157,41 @@ fn a_role_with_select_on_a_table_reads_its_rows() {
 }
 
 #[test]
+fn jobs_that_read_the_keyspace_of_the_system_take_scope_admin() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    grant(&node, Permission::Select, &Resource::AllKeyspaces);
+    grant(&node, Permission::Modify, &Resource::AllKeyspaces);
+    let [jobs, admin] = [Scope::Jobs, Scope::Admin].map(|scope| token(dir.path(), scope));
+    let ada = token_of(dir.path(), ADA, Scope::Jobs);
+    let estimate = |token: &Token, input: &str| {
+        let body = json!({
+            "application": {"wordcount": {"reduces": 1}},
+            "inputs": [{"table": {"table": input}}],
+            "output": {"to": {"table": "app.out"}},
+            "directory": "/",
+        });
+        let request = "POST /v1/jobs/estimate";
+        ask(
+            &server,
+            request,
+            "localhost",
+            Some(token),
+            &body.to_string(),
+        )
+    };
+    for token in [&jobs, &ada] {
+        let (status, answer) = estimate(token, "ebb_system.roles");
+        assert_eq!(status, 403, "{answer}");
+        assert!(answer.contains("takes one for admin"), "{answer}");
+        let (status, answer) = estimate(token, "app.t");
+        assert_ne!(status, 403, "{answer}");
+    }
+    let (status, answer) = estimate(&admin, "ebb_system.roles");
+    assert_ne!(status, 403, "{answer}");
+}
+
+#[test]
 fn scope_admin_is_for_superusers() {
     let dir = tempfile::tempdir().unwrap();
     let (node, server) = served(dir.path());

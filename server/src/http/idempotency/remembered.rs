@@ -1,0 +1,186 @@
+//! The responses that are remembered, by the hash of principal, method, path and key: the next step for a
+//! request, and which responses are dropped. There is no clock here: times are milliseconds since 1970.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{HeaderValue, StatusCode};
+use ebb_jobs::history::Submission;
+
+/// How long a response is kept.
+pub(in crate::http) const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+/// Responses that are kept. Beyond that, the oldest are dropped.
+const ANSWERS_MAX: usize = 10_000;
+/// Bytes of the bodies of all responses that are kept. Beyond that, the oldest are dropped.
+const ANSWERS_BYTES_MAX: usize = 32 << 20;
+
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    of: HashMap<String, Answer>,
+    /// The keys of complete responses, the oldest first.
+    complete: VecDeque<String>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Answer {
+    /// The hash of the request.
+    request: String,
+    /// The response; `None` while the request is executed.
+    response: Option<StoredResponse>,
+}
+
+/// The parts of a response that its repetition has.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct StoredResponse {
+    pub at_unix_ms: u64,
+    pub status: StatusCode,
+    pub content_type: Option<HeaderValue>,
+    pub location: Option<HeaderValue>,
+    pub body: Bytes,
+}
+
+/// The next step for a request with a key.
+#[derive(Debug)]
+pub(super) enum Step {
+    Execute,
+    Replay(StoredResponse),
+    /// Refuse it: the key came with another request.
+    Conflict,
+    /// Refuse it: the first request is being executed.
+    Busy,
+}
+
+impl Remembered {
+    /// Returns the next step for a request. If that is its execution, the key is taken until [`Self::end`] or
+    /// [`Self::abandon`].
+    pub(super) fn begin(&mut self, by: &Submission, now_unix_ms: u64) -> Step {
+        // Their rows expire by themselves.
+        self.drop_old(now_unix_ms);
+        match self.of.get(&by.key) {
+            Some(answer) if answer.request != by.request => Step::Conflict,
+            Some(Answer { response: None, .. }) => Step::Busy,
+            Some(Answer {
+                response: Some(response),
+                ..
+            }) => Step::Replay(response.clone()),
+            None => {
+                let answer = Answer {
+                    request: by.request.clone(),
+                    response: None,
+                };
+                self.of.insert(by.key.clone(), answer);
+                Step::Execute
+            }
+        }
+    }
+
+    /// Stores the response to a request. Returns the keys of the responses that are dropped for it.
+    pub(super) fn end(&mut self, by: &Submission, response: StoredResponse) -> Vec<String> {
+        let now_unix_ms = response.at_unix_ms;
+        self.bytes += response.body.len();
+        self.complete.push_back(by.key.clone());
+        let answer = Answer {
+            request: by.request.clone(),
+            response: Some(response),
+        };
+        self.of.insert(by.key.clone(), answer);
+        self.drop_old(now_unix_ms)
+    }
+
+    /// Forgets the key of a request whose execution gave no response to keep, so that a retry is executed.
+    pub(super) fn abandon(&mut self, key: &str) {
+        self.of.remove(key);
+    }
+
+    /// Drops responses that are too old, and the oldest of too many. Returns their keys.
+    fn drop_old(&mut self, now_unix_ms: u64) -> Vec<String> {
+        let mut dropped = Vec::new();
+        while let Some(key) = self.complete.front() {
+            let response = self.of.get(key);
+            let response = response.and_then(|answer| answer.response.as_ref());
+            let is_old = |response: &StoredResponse| {
+                let age_ms = now_unix_ms.saturating_sub(response.at_unix_ms);
+                u128::from(age_ms) >= REMEMBERED.as_millis()
+            };
+            let is_full = self.complete.len() > ANSWERS_MAX || self.bytes > ANSWERS_BYTES_MAX;
+            if !is_full && !response.is_none_or(is_old) {
+                break;
+            }
+            self.bytes -= response.map_or(0, |response| response.body.len());
+            if let Some(key) = self.complete.pop_front() {
+                self.of.remove(&key);
+                dropped.push(key);
+            }
+        }
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The time of the first request.
+    const START_MS: u64 = 1_800_000_000_000;
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+
+    fn response(at_unix_ms: u64, bytes: usize) -> StoredResponse {
+        StoredResponse {
+            at_unix_ms,
+            status: StatusCode::CREATED,
+            content_type: None,
+            location: None,
+            body: vec![b'x'; bytes].into(),
+        }
+    }
+
+    fn by(key: usize, request: usize) -> Submission {
+        Submission {
+            key: key.to_string(),
+            request: request.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_request_is_executed_once_in_a_day() {
+        let mut all = Remembered::default();
+        assert!(matches!(all.begin(&by(1, 7), START_MS), Step::Execute));
+        assert!(matches!(all.begin(&by(1, 7), START_MS), Step::Busy));
+        assert!(matches!(all.begin(&by(1, 8), START_MS), Step::Conflict));
+        assert_eq!(all.end(&by(1, 7), response(START_MS, 3)), [""; 0]);
+        let replayed = all.begin(&by(1, 7), START_MS + DAY_MS - 1);
+        assert!(matches!(replayed, Step::Replay(response) if response.body == "xxx"));
+        assert!(matches!(all.begin(&by(1, 8), START_MS), Step::Conflict));
+        let next_day = START_MS + DAY_MS;
+        assert!(
+            matches!(all.begin(&by(1, 8), next_day), Step::Execute),
+            "the response is dropped"
+        );
+        all.abandon("1");
+        assert!(
+            matches!(all.begin(&by(1, 9), next_day), Step::Execute),
+            "the execution gave no response"
+        );
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_responses_are_dropped() {
+        let mut all = Remembered::default();
+        let mut dropped = Vec::new();
+        let mut answer = |number, bytes| {
+            assert!(matches!(all.begin(&by(number, 0), START_MS), Step::Execute));
+            dropped.extend(all.end(&by(number, 0), response(START_MS, bytes)));
+        };
+        for number in 0..ANSWERS_MAX + 2 {
+            answer(number, 1);
+        }
+        answer(ANSWERS_MAX + 2, ANSWERS_BYTES_MAX);
+        assert_eq!(dropped.len(), ANSWERS_MAX + 2);
+        assert_eq!(&dropped[..2], ["0", "1"]);
+        assert!(!all.of.contains_key(&(ANSWERS_MAX + 1).to_string()));
+        assert!(all.of.contains_key(&(ANSWERS_MAX + 2).to_string()));
+        assert_eq!(all.bytes, ANSWERS_BYTES_MAX);
+    }
+}
