@@ -1,11 +1,11 @@
-//! How much CPU a simulated week and one large decision cost, policy by policy.
+//! CPU time of a simulated week and of one large decision, for each policy.
 //!
 //! ```sh
 //! cargo bench -p ebb-scheduler --bench limits [-- FILTER]
 //! ```
 //!
-//! CPU time of this process is what counts, so that others on the machine do not;
-//! each number is the least of several rounds.
+//! The benchmark measures the CPU time of its process, so other processes on the machine
+//! do not count; each number is the smallest of several rounds.
 
 use ebb_scheduler::availability::{Availability, DAY_S, SineDay};
 use ebb_scheduler::model::{
@@ -19,7 +19,8 @@ use ebb_threads::process_cpu;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-/// Rounds of a decision. More than of a week: others on the machine empty the caches.
+/// Rounds of a decision, more than the three of a week: a decision is short, and other
+/// processes empty the caches between rounds.
 const DECISIONS: u32 = 15;
 
 fn cpu_ms() -> f64 {
@@ -80,7 +81,7 @@ fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) 
     );
 }
 
-/// 10,000 jobs on 10,000 nodes of one slot, `busy` of them running a task.
+/// 10,000 jobs on 10,000 nodes of one slot; `busy` nodes run a task.
 fn large_view(busy: u32, replicas: u32) -> ClusterView {
     let (jobs_n, nodes_n, maps) = (10_000_u32, 10_000_u32, 62_u32);
     let mut jobs: Vec<JobView> = (0..jobs_n)
@@ -122,8 +123,8 @@ fn large_view(busy: u32, replicas: u32) -> ClusterView {
     }
 }
 
-/// As [`large_view`], but jobs with demands of their own in all three resources, on nodes
-/// of four cores that run up to four maps each.
+/// Like [`large_view`], but the jobs' demands differ in all three resources, and the
+/// nodes have four cores and run four maps each.
 fn mixed_view() -> ClusterView {
     let mut view = large_view(0, 0);
     for node in &mut view.nodes {
@@ -158,7 +159,7 @@ fn mixed_view() -> ClusterView {
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
-    let wanted = |what: &str| {
+    let selected = |what: &str| {
         filter
             .as_ref()
             .is_none_or(|filter| what.contains(filter.as_str()))
@@ -175,7 +176,7 @@ fn main() {
     for (name, view) in views {
         let view = LazyCell::new(view);
         for policy in all() {
-            if !wanted(&format!("decision {name} {}", policy.name())) {
+            if !selected(&format!("decision {name} {}", policy.name())) {
                 continue;
             }
             let mut slots = 0;
@@ -194,7 +195,7 @@ fn main() {
             ("f(t), load 0.5", thesis_day(), 0.5),
             ("f(t), load 0.8", thesis_day(), 0.8),
         ] {
-            if wanted(&format!("week {name} {}", policy.name())) {
+            if selected(&format!("week {name} {}", policy.name())) {
                 week(name, availability, load, policy.as_ref());
             }
         }

@@ -1,12 +1,13 @@
-//! What the runtime itself costs: a job with nothing to do, and the shuffle.
+//! Costs of the runtime itself: of a job with nothing to do, and of the shuffle.
 //!
 //! ```sh
 //! cargo bench -p ebb-scheduler --bench runtime [-- FILTER]
 //! ```
 //!
-//! Unmanaged, on two threads, spills in the system's temporary directory. Elapsed
-//! time is what a user waits for; CPU time of the process is what the work costs,
-//! whoever else is on the machine. Each is the least and the median of rounds.
+//! Jobs run unmanaged on two threads unless named otherwise, with spills in the system's
+//! temporary directory. Elapsed time is the time that a user waits. CPU time of the
+//! process measures the work independently of other processes on the machine. The
+//! benchmark prints the smallest and the median of the rounds for both.
 
 use ebb_scheduler::runtime::{
     Emit, Input, JobReport, JobSpec, Management, Outcome, Output, OutputWriter, RecordSink,
@@ -20,10 +21,10 @@ fn seconds(clock: ClockId) -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// Counts bytes and forgets them.
-struct Nowhere;
+/// An output that discards all records.
+struct DiscardingOutput;
 
-impl Output for Nowhere {
+impl Output for DiscardingOutput {
     fn open(&self, _: u32, _: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
         Ok(Box::new(Self))
     }
@@ -35,7 +36,7 @@ impl Output for Nowhere {
     fn abort(&self) {}
 }
 
-impl OutputWriter for Nowhere {
+impl OutputWriter for DiscardingOutput {
     fn write(&mut self, _: &[u8], _: &[u8]) -> Result<(), TaskError> {
         Ok(())
     }
@@ -45,14 +46,15 @@ impl OutputWriter for Nowhere {
     }
 }
 
-/// Splits of so many records each, drawn by a generator of 64 bits.
-struct Drawn {
+/// An input of pseudorandom records. `record` turns a random number into a key and a
+/// value, appends both to the buffer, and returns the key's length.
+struct RandomInput {
     splits: u32,
     records_per_split: u64,
     record: fn(u64, &mut Vec<u8>) -> usize,
 }
 
-impl Drawn {
+impl RandomInput {
     fn bytes(&self) -> u64 {
         let mut bytes = Vec::new();
         (self.record)(1, &mut bytes);
@@ -60,7 +62,7 @@ impl Drawn {
     }
 }
 
-impl Input for Drawn {
+impl Input for RandomInput {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
         let split = |index| Split {
             index,
@@ -73,7 +75,7 @@ impl Input for Drawn {
         let mut state = u64::from(split.index) << 32 | 1;
         let mut bytes = Vec::new();
         for _ in 0..self.records_per_split {
-            // xorshift64*: cheap beside what is measured.
+            // xorshift64*: its cost is small beside the work that is measured.
             state ^= state >> 12;
             state ^= state << 25;
             state ^= state >> 27;
@@ -86,7 +88,8 @@ impl Input for Drawn {
     }
 }
 
-/// 100 bytes, of which ten random ones are the key, as in the sort benchmarks.
+/// A record of 100 bytes; the first ten are random and the key, as in the sort
+/// benchmarks.
 fn sort_record(random: u64, bytes: &mut Vec<u8>) -> usize {
     bytes.extend_from_slice(&random.to_be_bytes());
     bytes.extend_from_slice(&random.to_be_bytes()[..2]);
@@ -98,9 +101,10 @@ fn sort_record(random: u64, bytes: &mut Vec<u8>) -> usize {
     10
 }
 
-/// A word of a text, frequent ones often, and a one.
+/// A record of a word and the count 1; a few words are much more frequent than the rest.
 fn word_record(random: u64, bytes: &mut Vec<u8>) -> usize {
-    // The smaller of several draws: a skew like that of words.
+    // The smallest of three draws from ranges of different size: a skew like that of
+    // words.
     let rank = [random % 40_000, random >> 20 & 0x3FFF, random >> 40 & 0xFFF];
     let rank = rank.into_iter().fold(u64::MAX, u64::min);
     bytes.extend_from_slice(format!("word{rank}").as_bytes());
@@ -167,7 +171,7 @@ fn measure(name: &str, rounds: usize, options: &RuntimeOptions, spec: impl Fn() 
 
 fn main() {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
-    let wanted = |name: &str| {
+    let selected = |name: &str| {
         filter
             .as_ref()
             .is_none_or(|filter| name.contains(filter.as_str()))
@@ -177,18 +181,18 @@ fn main() {
         ..RuntimeOptions::new(2)
     };
     let managed = RuntimeOptions::new(2);
-    let job = |drawn: fn() -> Drawn| {
+    let job = |input: fn() -> RandomInput| {
         move || {
             JobSpec::new(
                 "bench",
-                Arc::new(drawn()),
+                Arc::new(input()),
                 Arc::new(identity),
-                Arc::new(Nowhere),
+                Arc::new(DiscardingOutput),
             )
         }
     };
 
-    let nothing = job(|| Drawn {
+    let nothing = job(|| RandomInput {
         splits: 1000,
         records_per_split: 0,
         record: sort_record,
@@ -197,12 +201,12 @@ fn main() {
         ("empty, managed", &managed),
         ("empty, unmanaged", &unmanaged),
     ] {
-        if wanted(name) {
+        if selected(name) {
             measure(name, 15, options, || nothing().reducer(Arc::new(each), 1));
         }
     }
 
-    let records = || Drawn {
+    let records = || RandomInput {
         splits: 8,
         records_per_split: 250_000,
         record: sort_record,
@@ -210,7 +214,7 @@ fn main() {
     let sorting = job(records);
     for task_memory_bytes in [4 << 20, 16 << 20, 64 << 20] {
         let name = format!("sort, {} MiB a task", task_memory_bytes >> 20);
-        if wanted(&name) {
+        if selected(&name) {
             let options = RuntimeOptions {
                 task_memory_bytes,
                 ..unmanaged.clone()
@@ -221,17 +225,17 @@ fn main() {
         }
     }
 
-    let words = job(|| Drawn {
+    let words = job(|| RandomInput {
         splits: 8,
         records_per_split: 1_000_000,
         record: word_record,
     });
     let reduced = || words().reducer(Arc::new(sum), 2);
-    if wanted("8 M words, combined") {
+    if selected("8 M words, combined") {
         let spec = || reduced().combiner(Arc::new(sum));
         measure("8 M words, combined", 3, &unmanaged, spec);
     }
-    if wanted("8 M words, combined in place") {
+    if selected("8 M words, combined in place") {
         let spec = || reduced().in_place_combiner(Arc::new(add));
         measure("8 M words, combined in place", 3, &unmanaged, spec);
     }

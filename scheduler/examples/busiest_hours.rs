@@ -1,5 +1,5 @@
-//! A job of one's own in a few lines: requests and the slowest of them, hour by
-//! hour, from the lines of a log.
+//! A typed job in a few lines of code: counts the requests of each hour in the
+//! lines of a log, and finds the slowest.
 //!
 //! ```sh
 //! cargo run --release -p ebb-scheduler --example busiest_hours
@@ -19,10 +19,10 @@ const LOG: &str = "\
 10:40 GET /order 31
 11:12 GET /basket 11";
 
-/// Requests, and the milliseconds of the slowest.
+/// Number of requests, and milliseconds of the slowest.
 type Load = (u64, u64);
 
-/// Hour and milliseconds of `HH:MM METHOD PATH MS`.
+/// Parses a line `HH:MM METHOD PATH MS` into its hour and milliseconds.
 fn parse(line: &[u8]) -> Option<(u8, u64)> {
     let line = std::str::from_utf8(line).ok()?;
     let hour = line.get(..2)?.parse().ok()?;
@@ -30,7 +30,7 @@ fn parse(line: &[u8]) -> Option<(u8, u64)> {
     Some((hour, ms))
 }
 
-fn both(a: Load, b: Load) -> Load {
+fn merge(a: Load, b: Load) -> Load {
     (a.0 + b.0, a.1.max(b.1))
 }
 
@@ -45,12 +45,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             None => Ok(()),
         },
     )
-    .combine(both)
+    .combine(merge)
     .reduce(
         2,
         |hour, loads: &mut TypedValues<'_, '_, Load>, emit: &mut dyn Emit| {
             let (requests, ms_max) =
-                loads.try_fold((0, 0), |sum, load| Ok::<_, TaskError>(both(sum, load?)))?;
+                loads.try_fold((0, 0), |sum, load| Ok::<_, TaskError>(merge(sum, load?)))?;
             let row = format!("{requests} requests, {ms_max} ms at most");
             emit.emit(format!("{hour:02}:00").as_bytes(), row.as_bytes())
         },

@@ -1,10 +1,10 @@
-//! Prints `tests/results/converged-100-jobs.csv`: what the whole relaxation of equation (4)
-//! comes to, for ten instances of 100 random jobs.
+//! Prints `tests/results/converged-100-jobs.csv`: the optimum of the whole relaxation of
+//! equation (4), for ten instances of 100 random jobs.
 
 use ebb_scheduler::lp::LpError;
 use ebb_scheduler::msjo::{Objective, RandomJobs, Relaxation};
 
-/// To which part each is solved.
+/// Relative gap at which the solution of an instance ends.
 const EPS: f64 = 1e-3;
 
 fn main() -> Result<(), LpError> {

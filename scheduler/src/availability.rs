@@ -1,10 +1,10 @@
-//! f(t): how much of the machines is left to analytics over time.
+//! f(t): the part of the machines that is left to analytics over time.
 //!
-//! The transactional load is known or forecast; what it leaves is an
-//! [`Availability`] in hundredths of a core. The Reverse-Adaptive policy plans
-//! against its integral, the simulator takes each cycle's capacity from it. A
-//! value is checked when it is built, so every later question has an answer:
-//! finite, never negative.
+//! The transactional load is known or forecast; the capacity minus this load is
+//! an [`Availability`] in hundredths of a core. The Reverse-Adaptive policy
+//! plans against its integral, and the simulator takes each cycle's capacity
+//! from it. The constructors check every number, so amounts and integrals are
+//! always finite and never negative.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::f64::consts::TAU;
 use thiserror::Error;
 
-/// Seconds in the day of the thesis's load.
+/// Length in seconds of a day of 24 hours, the period of the thesis's load.
 pub const DAY_S: f64 = 24.0 * 3600.0;
 
 /// The shape of f(t), in hundredths of a core over seconds.
@@ -22,9 +22,9 @@ enum Shape {
     Constant(f64),
     SineDay(SineDay),
     Steps(Steps),
-    /// What several parts of the machines leave together.
+    /// The sum of the amounts of several parts of the machines.
     Sum(Vec<Availability>),
-    /// `factor` times the amount of another f(t).
+    /// `factor` times the amount of another availability.
     Scaled {
         of: Box<Availability>,
         factor: f64,
@@ -35,29 +35,31 @@ enum Shape {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Steps {
     steps: Vec<Step>,
-    /// Work between the first step's start and that of each step.
+    /// For each step: the work between the start of the first step and the
+    /// start of this one.
     #[serde(skip)]
     work_before: Vec<f64>,
 }
 
-/// A load that breathes with the day.
+/// A load that follows a cosine over the day.
 ///
-/// The amount left is `mean - amplitude * cos(2 pi (t - peak_at) / day)`: least
-/// when the transactional load peaks, most half a day later. Below zero it is
-/// clamped to zero.
+/// The amount left is `mean - amplitude * cos(2 pi (t - peak_at) / day)`:
+/// smallest at the peak of the transactional load, largest half a day later.
+/// Negative values count as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SineDay {
     /// Mean amount left, in hundredths of a core.
     pub mean_hundredths: f64,
-    /// How far it swings to either side, in hundredths of a core; not negative.
+    /// Largest deviation from the mean, in hundredths of a core; not negative.
     pub amplitude_hundredths: f64,
-    /// When the transactional load peaks, in seconds.
+    /// Time of a peak of the transactional load, in seconds.
     pub peak_at_s: f64,
     /// Length of a day in seconds; positive.
     pub day_s: f64,
 }
 
-/// From `from_s` until the next step, `hundredths` of a core are left.
+/// One step of a step function: from `from_s` until the next step, `hundredths`
+/// of a core are left.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// Start of the step in seconds.
@@ -66,24 +68,24 @@ pub struct Step {
     pub hundredths: f64,
 }
 
-/// Why an [`Availability`] could not be built.
+/// The reason why an [`Availability`] could not be built.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum AvailabilityError {
     /// A number was infinite or not a number.
     #[error("{what} must be a finite number, got {value}")]
     NotFinite {
-        /// Which parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// What was given.
+        /// The value that the caller passed.
         value: f64,
     },
-    /// A number that must not be negative was.
+    /// A number was negative that must not be.
     #[error("{what} must not be negative, got {value}")]
     Negative {
-        /// Which parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// What was given.
+        /// The value that the caller passed.
         value: f64,
     },
     /// A day without length.
@@ -97,14 +99,14 @@ pub enum AvailabilityError {
     Unordered {
         /// Position of the step, from 0.
         index: usize,
-        /// Its start.
+        /// Start of the step in seconds.
         from_s: f64,
-        /// Start of the step before it.
+        /// Start of the step before it, in seconds.
         before_s: f64,
     },
 }
 
-/// How much is left to analytics over time; see the module.
+/// The amount that is left to analytics over time; see the [module](self).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Availability {
     shape: Shape,
@@ -167,7 +169,7 @@ impl Availability {
         })
     }
 
-    /// What several parts of the machines leave together: the sum of theirs.
+    /// The sum of the amounts that several parts of the machines leave.
     #[must_use]
     pub fn sum(parts: Vec<Self>) -> Self {
         Self {
@@ -175,7 +177,7 @@ impl Availability {
         }
     }
 
-    /// Returns an f(t) of `factor` times this amount at all times.
+    /// Returns an availability of `factor` times this amount at all times.
     ///
     /// # Errors
     /// When `factor` is not finite, or negative.
@@ -231,18 +233,18 @@ impl Availability {
 }
 
 impl SineDay {
-    /// The integral from the peak to `t_s` (negative before it), in hundredths
-    /// times seconds.
+    /// The integral from `peak_at_s` to `t_s` (negative if `t_s` is earlier),
+    /// in hundredths of a core times seconds.
     ///
-    /// Per day, the wave is clamped to zero within `zero_phase` of the peak. The
-    /// antiderivative therefore counts whole days plus the part of the current
-    /// one that lies outside the clamped arc.
+    /// In each day, the amount is clamped to zero within `zero_phase` of the
+    /// peak. The antiderivative therefore counts whole days plus the part of
+    /// the current day that lies outside of the clamped arc.
     fn work_until(&self, t_s: f64) -> f64 {
         let radian_s = self.day_s / TAU;
         let phase = (t_s - self.peak_at_s) / radian_s;
         let days = (phase / TAU).floor();
         let phase = phase - days * TAU;
-        // cos(phase) > mean / amplitude is where nothing is left.
+        // Nothing is left where cos(phase) > mean / amplitude.
         let zero_phase = if self.amplitude_hundredths > self.mean_hundredths {
             (self.mean_hundredths / self.amplitude_hundredths).acos()
         } else {
@@ -267,7 +269,7 @@ impl Steps {
         Self { steps, work_before }
     }
 
-    /// The step that holds at `t_s`.
+    /// The index of the step that holds at `t_s`; before the first start, 0.
     fn index_at(&self, t_s: f64) -> usize {
         let after = self.steps.partition_point(|step| step.from_s <= t_s);
         after.saturating_sub(1)

@@ -1,25 +1,24 @@
 //! Completion-time-goal scheduling of MapReduce jobs beside a transactional
 //! load: policies, a simulator, and a live runner.
 //!
-//! Analytics get the ebb: what the transactional load leaves free, as it changes
-//! over time. A *policy* decides which job gets how much of it, so that each
-//! meets its completion time goal. Policies are pure functions, so the same
-//! code runs in two places:
+//! Analytics get the ebb: the capacity that the transactional load leaves free, which changes over
+//! time. A *policy* divides this capacity among the jobs, so that each meets its completion time
+//! goal. Policies are pure functions, so the same code runs in two places:
 //!
 //! ```text
-//!   model ─┬─> policy ─┬─> sim       a week in seconds, to compare and to plan
-//!   availability ──────┴─> runtime   the real thing, on threads
-//!        └─ forecast       └─> planning  what can be met, and what to promise
+//!   model ─┬─> policy ─┬─> sim       a simulated week in seconds of CPU
+//!   availability ──────┴─> runtime   real jobs, on threads
+//!        └─ forecast       └─> planning  goals that can be met
 //! ```
 //!
 //! - [`model`]: jobs, tasks, nodes, resources, profiles;
-//! - [`availability`]: f(t), how much is free over time;
+//! - [`availability`]: f(t), the capacity that is free over time;
 //! - [`forecast`]: f(t) from a measured load, with intervals;
 //! - [`policy`]: the eight schedulers of the thesis, its baselines included, one of our
 //!   own, and three rules of weighted completion time;
 //! - [`sim`]: an event-driven simulator;
-//! - [`planning`]: what any scheduler must miss, plans, advice at submission;
-//! - [`msjo`]: weighted completion times, all jobs known in advance;
+//! - [`planning`]: lower bounds on missed goals, plans, advice at submission;
+//! - [`msjo`]: schedules for weighted completion time, with all jobs known in advance;
 //! - [`queueing`]: tasks that run faster near their data, in time slots;
 //! - [`runtime`]: map, shuffle, reduce, retries, pacing.
 //!
@@ -63,11 +62,11 @@
 //! assert_eq!(rows[2], (b"flow".to_vec(), b"3".to_vec()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-
+//!
 //! # Features
 //!
-//! Both are on by default. A service that only runs jobs leaves them out and builds a
-//! third fewer crates.
+//! Both features are on by default. A service that only runs jobs disables them and builds a third
+//! fewer crates.
 //!
 //! - `scenarios`, and with it `simulation`: [`sim`], [`planning`], [`msjo`] and [`queueing`];
 //! - `typed`: [`runtime::typed`].

@@ -25,11 +25,11 @@ use clarabel::solver::{
 use std::ops::Index;
 use thiserror::Error;
 
-/// A variable of the programme that made it.
+/// A variable of a programme; valid only for the [`LinearProgramme`] that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable(usize);
 
-/// A programme that is being built.
+/// A linear programme to which variables and rows are added before it is minimised.
 #[derive(Clone, Debug, Default)]
 pub struct LinearProgramme {
     costs: Vec<f64>,
@@ -37,10 +37,12 @@ pub struct LinearProgramme {
     at_most: Rows,
 }
 
-/// Rows of `sum of coefficient * variable`, and what each is compared with.
+/// Rows of `sum of coefficient * variable` and the bound of each row, as the sparse matrix
+/// needs them.
 #[derive(Clone, Debug, Default)]
 struct Rows {
-    /// Of every term: row, variable, coefficient.
+    /// Row of each term. `variables` and `coefficients` hold the term's other parts at the
+    /// same position.
     rows: Vec<usize>,
     variables: Vec<usize>,
     coefficients: Vec<f64>,
@@ -59,21 +61,21 @@ impl Rows {
     }
 }
 
-/// An optimum.
+/// An optimum of a linear programme.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// The value of the objective. Of the primal and the dual one, which agree to about
-    /// eight digits, the smaller: what is bounded below by it stays so.
+    /// Value of the objective. The primal and the dual value agree to about eight digits;
+    /// this is the smaller one, so that it remains a valid lower bound.
     pub value: f64,
     values: Vec<f64>,
     multipliers: Vec<f64>,
 }
 
 impl Solution {
-    /// The dual solution: a number for each row of [`LinearProgramme::at_least`] and
-    /// [`LinearProgramme::at_most`], in the order they were added, 0 or more and as exact as
-    /// the solver is. By so much the value rises (at least) or falls (at most) with one more
-    /// unit of the row's bound.
+    /// The dual solution: one number for each row of [`LinearProgramme::at_least`] and
+    /// [`LinearProgramme::at_most`], in the order in which the rows were added. Each is at
+    /// least 0 and as exact as the solver is. It is the amount by which the optimum rises
+    /// (`at_least`) or falls (`at_most`) when the row's bound grows by one unit.
     #[must_use]
     pub fn multipliers(&self) -> &[f64] {
         &self.multipliers
@@ -88,7 +90,7 @@ impl Index<Variable> for Solution {
     }
 }
 
-/// There is no optimum, or it was not found.
+/// The reason why there is no [`Solution`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LpError {
     /// No values satisfy all rows.
@@ -97,20 +99,21 @@ pub enum LpError {
     /// The objective has no lower bound.
     #[error("the linear programme is unbounded")]
     Unbounded,
-    /// The solver gave up: rows of very different size, or numbers that are not finite.
+    /// The solver gave up, because the rows differ too much in size or a number is not
+    /// finite.
     #[error("the linear programme could not be solved: its numbers differ too much in size")]
     Numerical,
 }
 
 impl LinearProgramme {
-    /// A new variable, free in sign, that costs `cost` a unit.
+    /// Adds a variable without a sign restriction; one unit of it costs `cost`.
     pub fn variable(&mut self, cost: f64) -> Variable {
         self.costs.push(cost);
         Variable(self.costs.len() - 1)
     }
 
-    /// Adds the row: the sum of `terms` is at least `bound`. A variable that stands in
-    /// several terms counts with their sum, as in the other rows.
+    /// Adds the row: the sum of `terms` is at least `bound`. If a variable occurs in several
+    /// terms, its coefficients are added; this holds for all kinds of rows.
     pub fn at_least(&mut self, terms: impl IntoIterator<Item = (Variable, f64)>, bound: f64) {
         self.at_most.push(terms, -1.0, bound);
     }
@@ -125,14 +128,14 @@ impl LinearProgramme {
         self.equal.push(terms, 1.0, bound);
     }
 
-    /// How many rows there are.
+    /// The number of rows of all kinds.
     #[must_use]
     pub const fn rows(&self) -> usize {
         self.equal.bounds.len() + self.at_most.bounds.len()
     }
 
-    /// The least value of the objective, and where it is taken. The same programme gives
-    /// the same solution.
+    /// Returns the smallest value of the objective and the values of the variables there.
+    /// Solving the same programme again returns the same solution.
     ///
     /// # Errors
     /// When there is no optimum, or the solver does not find it.
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_optimum_is_told_apart() {
+    fn unbounded_infeasible_and_non_finite_programmes_have_different_errors() {
         let mut lp = LinearProgramme::default();
         let x = lp.variable(1.0);
         lp.at_most([(x, 1.0)], 3.0);

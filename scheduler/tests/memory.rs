@@ -1,5 +1,6 @@
-//! The shuffle keeps to its memory, whatever is large: what one record maps to,
-//! or one group. A program of its own, because the allocator counts for all.
+//! The shuffle stays within its memory, whether one record maps to a large
+//! output or one group is large. This test is a program of its own, because its
+//! allocator counts the whole process.
 
 use ebb_scheduler::runtime::{
     Emit, Input, JobSpec, Management, Outcome, RecordSink, Runtime, RuntimeOptions, Split,
@@ -15,10 +16,10 @@ const SPLITS: u32 = 4;
 const RECORDS_PER_SPLIT: u64 = 32 << 10;
 const VALUE_BYTES: usize = 1 << 10;
 
-/// Splits of one record each.
-struct OneEach;
+/// An input with one record in each split: the split's number.
+struct OneRecordPerSplit;
 
-impl Input for OneEach {
+impl Input for OneRecordPerSplit {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
         let split = |index| Split {
             index,
@@ -57,14 +58,16 @@ fn count(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(),
 }
 
 #[test]
-fn one_group_is_reduced_in_the_memory_of_a_task_of_which_it_has_thousands() {
-    // Little memory makes many runs, which are kept in mind.
+fn a_group_larger_than_the_task_memory_is_reduced_within_it() {
+    // The first size leaves little memory for a task, so it makes many runs,
+    // and the list of runs takes memory itself.
     for (task_memory_bytes, others_bytes) in [(64 << 10, 1 << 20), (1 << 20, 1 << 19)] {
         reduce_one_group(task_memory_bytes, others_bytes);
     }
 }
 
-/// A group of 128 MiB, with `others_bytes` for all that is not records.
+/// Reduces one group of 128 MiB and checks the peak of the memory: two tasks'
+/// memory, plus `others_bytes` for everything except records.
 fn reduce_one_group(task_memory_bytes: usize, others_bytes: usize) {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
@@ -78,7 +81,7 @@ fn reduce_one_group(task_memory_bytes: usize, others_bytes: usize) {
     let output = VecOutput::new();
     MEMORY.reset_peak_usage();
     let before_bytes = MEMORY.current_usage();
-    let spec = JobSpec::new("burst", Arc::new(OneEach), Arc::new(burst), {
+    let spec = JobSpec::new("burst", Arc::new(OneRecordPerSplit), Arc::new(burst), {
         Arc::new(output.clone())
     });
     let spec = spec.reducer(Arc::new(count), 1);

@@ -1,8 +1,9 @@
-//! The relaxation of 100 jobs, solved once to 0.1% and kept in a table.
+//! The relaxation of instances of 100 jobs, compared with a table of values
+//! that `examples/converged.rs` solved to 0.1%.
 
 use ebb_scheduler::msjo::{Instance, Objective, RandomJobs, Relaxation, Rule, Search, mars};
 
-/// Seed, bound, no-violation value.
+/// The rows of the table: seed, bound, no-violation value.
 fn table() -> Vec<(u64, f64, f64)> {
     let text = include_str!("results/converged-100-jobs.csv");
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
@@ -38,7 +39,7 @@ fn the_table_is_converged_and_below_every_schedule() {
 }
 
 #[test]
-fn the_relaxation_comes_to_what_the_table_says() {
+fn the_converged_relaxation_reproduces_the_table() {
     let (seed, bound, no_violation) = table()[0];
     let instance = instance(seed);
     let again = Relaxation::msjo(&instance, Objective::Jobs).converged(1e-3);
@@ -47,7 +48,8 @@ fn the_relaxation_comes_to_what_the_table_says() {
     assert!(again.value >= 0.999 * again.no_violation_value);
 }
 
-/// With a twentieth of the default's tries.
+/// The search makes 500 tries here, a twentieth of the default, to keep the
+/// test fast.
 #[test]
 fn a_short_search_comes_near_the_converged_relaxation() {
     let (seed, bound, _) = table()[0];

@@ -1,4 +1,4 @@
-//! What each method was worth on past days, and which to take therefore.
+//! Errors of each method on past days, and the choice of methods by these errors.
 
 use super::grid::Grid;
 use super::method::Method;
@@ -7,42 +7,45 @@ use super::profile::median;
 use super::series::Series;
 use std::collections::BTreeMap;
 
-/// Past days that a choice needs at least to be told from chance, where there
-/// are more.
+/// Fewest past days on which a method needs a forecast to be chosen, if the series has
+/// that many: with fewer, a good score may be chance.
 const DAYS_MIN: usize = 7;
 
-/// How much worse than the best a method may have been to be combined with it.
+/// Largest score of a method that is combined with the best one, relative to the best
+/// score.
 const WORSE_MAX: f64 = 1.1;
 
-/// Methods that are combined at most.
+/// Largest number of methods that are combined.
 const COMBINED_MAX: usize = 10;
 
-/// Forecasts as they would have been made at one origin.
+/// The forecasts of all methods at one origin.
 #[derive(Debug)]
 struct Row {
-    /// Per method.
+    /// By position in the pool; `None` for a method that had too few values before the
+    /// origin.
     forecasts: Vec<Option<Vec<f64>>>,
-    /// Per method: the sum of the absolute errors over the slots with a value,
-    /// for a method that had a forecast.
+    /// By position in the pool: the sum of the absolute errors over the slots with a
+    /// value. `None` for a method without a forecast.
     losses: Vec<Option<f64>>,
-    /// The median of the losses: how hard this day was.
+    /// Median of the losses, a measure of how difficult this day was to forecast.
     usual_loss: f64,
 }
 
-/// Forecasts at past origins, made once each. A row holds what came after its
-/// origin, so each question names the origin `now` that it is asked at, and rows
-/// that end after it are not looked at.
+/// Forecasts at past origins, each made once. A row also contains the errors, which
+/// depend on values after its origin. So [`Self::choose`] and [`Self::replay`] take the
+/// origin `now` of the current forecast, and read errors only of rows whose horizon ends
+/// before `now`.
 #[derive(Debug)]
 pub(super) struct Backtest<'a> {
     series: &'a Series,
     methods: Vec<Method>,
     grid: Grid,
-    /// How many days back, one origin each.
+    /// Number of past days, with one origin each.
     days: usize,
     rows: BTreeMap<usize, Row>,
 }
 
-/// The methods whose mean is the forecast, best first; positions in the pool.
+/// The methods whose mean is the forecast, as positions in the pool, best first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice(pub(super) Vec<usize>);
 
@@ -57,8 +60,9 @@ impl<'a> Backtest<'a> {
         }
     }
 
-    /// The origins to look at from `now`, latest first: a day apart, all with
-    /// their horizon before `now` and a day of values before them.
+    /// The past origins whose errors are known at `now`, latest first: they are a day
+    /// apart, their horizon ends before `now`, and at least a day of values lies before
+    /// each.
     pub(super) fn origins(&self, now: usize) -> Vec<usize> {
         let Grid { day, horizon } = self.grid;
         let back = (0..self.days).map(|days| now.checked_sub(horizon + days * day));
@@ -70,13 +74,13 @@ impl<'a> Backtest<'a> {
         self.row(origin).forecasts[method].as_deref()
     }
 
-    /// What to take at `now`.
+    /// Chooses the methods for the forecast at `now`.
     ///
-    /// A method's score is its loss over the usual loss of the same past days, so
-    /// that one which could not forecast all of them is not helped by having
-    /// missed the hard ones. Those within a tenth of the best are combined, up to
-    /// a number; a method that cannot say anything now, or could not on a week of
-    /// the past days, is left out. Falls back to the naive day.
+    /// A method's score is its loss divided by the usual loss of the same past days. So a
+    /// method that lacked a forecast on difficult days gains nothing by it. The methods
+    /// with a score within a tenth of the best are combined, at most `COMBINED_MAX` of
+    /// them. A method is left out if it has no forecast now, or had one on fewer than
+    /// `DAYS_MIN` past days. Falls back to the naive day.
     pub(super) fn choose(&mut self, now: usize) -> Choice {
         let origins = self.origins(now);
         let enough = origins.len().clamp(1, DAYS_MIN);
@@ -98,7 +102,8 @@ impl<'a> Backtest<'a> {
                 scored.push((score(loss, usual), method));
             }
         }
-        // Stable: among equals the simpler one, which stands first in the pool.
+        // The sort is stable: among equal scores, the simpler method comes first, as in
+        // the pool.
         scored.sort_by(|a, b| a.0.total_cmp(&b.0));
         let Some(&(best, _)) = scored.first() else {
             return Choice(vec![0]);
@@ -110,8 +115,8 @@ impl<'a> Backtest<'a> {
         Choice(methods.take(COMBINED_MAX).collect())
     }
 
-    /// The mean of the chosen methods at `origin`; of those that had a forecast
-    /// then. `None` when none had.
+    /// The mean of the forecasts of the chosen methods at `origin`, without the methods
+    /// that had no forecast there. `None` if none had one.
     pub(super) fn combine(&mut self, origin: usize, choice: &Choice) -> Option<Vec<f64>> {
         let mut sum = vec![0.0; self.grid.horizon];
         let mut count = 0.0;
@@ -128,11 +133,11 @@ impl<'a> Backtest<'a> {
         (count > 0.0).then_some(sum)
     }
 
-    /// Per past origin from `now`, latest first: what was forecast, by the choice
-    /// of *that* time, and the slot it begins at. Where that time had less than a
-    /// week to choose from, by `choice`.
-    pub(super) fn replayed(&mut self, now: usize, choice: &Choice) -> Vec<(usize, Vec<f64>)> {
-        let mut replayed = Vec::new();
+    /// The past origins of `now`, latest first, and the combined forecast at each, by the
+    /// choice that would have been made *at that origin*. An origin with less than
+    /// `DAYS_MIN` past origins of its own uses `choice`.
+    pub(super) fn replay(&mut self, now: usize, choice: &Choice) -> Vec<(usize, Vec<f64>)> {
+        let mut forecasts = Vec::new();
         for origin in self.origins(now) {
             let then = if self.origins(origin).len() < DAYS_MIN {
                 choice.clone()
@@ -140,13 +145,13 @@ impl<'a> Backtest<'a> {
                 self.choose(origin)
             };
             if let Some(forecast) = self.combine(origin, &then) {
-                replayed.push((origin, forecast));
+                forecasts.push((origin, forecast));
             }
         }
-        replayed
+        forecasts
     }
 
-    /// Forgets origins before `slot`.
+    /// Drops the rows of origins before `slot`.
     pub(super) fn forget_before(&mut self, slot: usize) {
         self.rows = self.rows.split_off(&slot);
     }
@@ -177,8 +182,8 @@ pub(super) fn loss(series: &Series, origin: usize, forecast: &[f64]) -> f64 {
     errors.sum()
 }
 
-/// Loss beside the usual one; where that is none, only who never missed is as
-/// good.
+/// A loss relative to the usual loss. If the usual loss is zero, a method without errors
+/// scores 0 and every other one infinity.
 fn score(loss: f64, usual: f64) -> f64 {
     if usual > 0.0 {
         loss / usual

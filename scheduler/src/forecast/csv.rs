@@ -4,30 +4,31 @@ use super::series::{Point, Series, SeriesError};
 use std::time::SystemTime;
 use thiserror::Error;
 
-/// A line that is no measurement, or lines that are no series.
+/// The reason why a text is no series, and the line of the fault.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}: {problem}")]
 pub struct CsvError {
-    /// Number of the line, from 1; the last one when the whole is at fault.
+    /// Number of the line, from 1; the last line with a value if the series as a whole is
+    /// at fault.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub problem: CsvProblem,
 }
 
-/// What is wrong with a line.
+/// A fault of a line or of the series.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum CsvProblem {
-    /// Not two fields.
+    /// The line does not have two fields.
     #[error("expected `time,value`, got {0:?}")]
     Fields(String),
-    /// A time in no form that is known.
+    /// The time has none of the forms that [`Series::parse_csv`] reads.
     #[error("{0:?} is no time: give seconds or YYYY-MM-DD HH:MM:SS")]
     Time(String),
-    /// A value that is no number.
+    /// The value is no number.
     #[error("{0:?} is no number")]
     Value(String),
-    /// Numbers that make no series.
+    /// The lines are well formed, but their numbers make no series.
     #[error(transparent)]
     Series(#[from] SeriesError),
 }

@@ -1,4 +1,5 @@
-//! What the forecasts were worth on a part of a series that they had not seen.
+//! Accuracy of the forecasts on the last days of a series, each made from the values before
+//! it.
 
 use super::forecaster::{ForecastError, Forecaster, Options, naive};
 use super::method::{Cycle, Method};
@@ -9,100 +10,102 @@ use std::collections::BTreeMap;
 /// Nominal coverage of the intervals that are checked.
 const LEVELS: [f64; 3] = [0.5, 0.8, 0.95];
 
-/// Forecasts from a rolling origin against what came.
+/// The errors of forecasts from a rolling origin.
 ///
-/// The error of all is WAPE: the sum of absolute errors over the sum of values,
-/// over the same slots for every method.
+/// All errors are WAPE (weighted absolute percentage error): the sum of absolute errors over
+/// the sum of values, over the same slots for every method.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
-    /// Number of forecasts, one day from the next.
+    /// Number of forecasts; their origins are a day apart.
     pub origins: usize,
     /// Length of a forecast in slots.
     pub horizon: usize,
-    /// Slots that were scored: those with a value.
+    /// Number of slots with a measured value; only these are scored.
     pub scored: usize,
     /// Start of the first forecast, in seconds on the clock of the series.
     pub start_s: f64,
-    /// WAPE of what was chosen at each origin.
+    /// WAPE of the combined forecasts: at each origin the methods are chosen from its past.
     pub wape: f64,
-    /// The least WAPE of naive day and naive week, known in hindsight.
+    /// The smaller WAPE of naive day and naive week: a choice that is possible only in
+    /// hindsight.
     pub naive_wape: f64,
     /// `wape` over `naive_wape`; `None` where the naive method never missed, as on a constant
     /// series.
     pub ratio: Option<f64>,
     /// WAPE of each method that had a forecast at every origin, least first.
     pub methods: Vec<MethodScore>,
-    /// How often the load lay in the intervals.
+    /// Coverage of the forecasts' intervals at some nominal levels.
     pub coverage: Vec<Coverage>,
     /// Every forecast slot, in the order of time.
     pub slots: Vec<Predicted>,
 }
 
-/// What a method was worth.
+/// The accuracy of one method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodScore {
-    /// The method in words.
+    /// The method as text, as its `Display` prints it.
     pub name: String,
-    /// The method.
+    /// The method and its parameters.
     pub method: Method,
-    /// Its WAPE.
+    /// WAPE of the method over the scored slots.
     pub wape: f64,
-    /// `wape` over the least WAPE of the naive methods; `None` where that is 0.
+    /// `wape` over [`Evaluation::naive_wape`]; `None` where that is 0.
     pub over_naive: Option<f64>,
-    /// At how many of the origins it was one of those that were combined.
+    /// Number of origins at which the method was among those that were combined.
     pub chosen: usize,
 }
 
-/// How often the load lay between two quantiles that leave out as much on either
-/// side.
+/// Coverage of a central interval: part of the slots whose load lay between two quantiles
+/// with equal tails.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coverage {
-    /// How often it should have.
+    /// Nominal coverage of the interval, between 0 and 1.
     pub nominal: f64,
-    /// How often it did, as a part of the scored slots.
+    /// Measured coverage: part of the scored slots whose load lay in the interval.
     pub measured: f64,
     /// Part of the scored slots that lay above the upper quantile.
     pub above: f64,
-    /// Mean width over mean load.
+    /// Mean width of the interval over the mean load.
     pub width: f64,
 }
 
-/// The WAPE below which a method never misses: what is left is the rounding of its sums.
+/// The WAPE below which a method counts as exact: rounding of sums alone reaches this size.
 const EXACT_WAPE: f64 = 1e-9;
 
-/// The error of a method over that of another one; `None` if the other one never misses.
+/// The error of a method over the error of another method; `None` if the other method is
+/// exact.
 fn over(wape: f64, other_wape: f64) -> Option<f64> {
     let ratio = wape / other_wape;
     (other_wape > EXACT_WAPE && ratio.is_finite()).then_some(ratio)
 }
 
-/// One slot of a forecast and what came.
+/// One slot of a forecast and its measured value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Predicted {
     /// Start of the slot in seconds on the clock of the series.
     pub t_s: f64,
-    /// What was measured, if anything.
+    /// The measured load; `None` in a gap.
     pub value: Option<f64>,
-    /// What was forecast.
+    /// The point forecast of the combined methods.
     pub point: f64,
     /// The 10% quantile.
     pub low: f64,
     /// The 90% quantile.
     pub high: f64,
-    /// What the naive day said.
+    /// The forecast of the naive day.
     pub naive_day: f64,
-    /// What the naive week said.
+    /// The forecast of the naive week.
     pub naive_week: f64,
 }
 
-/// Forecasts the last `days` days of `series` from origins a day apart, each from
-/// the values before it, and compares. `progress` is told after each how many are
-/// done.
+/// Forecasts the last `days` days of `series` from origins a day apart, each from the values
+/// before it, and measures the errors. Calls `progress` after each origin with the number of
+/// finished ones.
 ///
 /// # Errors
-/// When an option makes no sense with the series; when it is too short: before the
-/// first origin it takes two days and the horizon, and a week for the naive week;
-/// when gaps leave a naive method without a forecast, or the days without a load.
+/// When an option does not fit the series. When the series is too short: before the first
+/// origin there must be two days and the horizon, and at least a week for the naive week.
+/// When gaps leave a naive method without a forecast, or when the forecast days have no load.
 pub fn evaluate(
     series: &Series,
     options: Options,
@@ -146,9 +149,10 @@ struct Tally {
     scored: usize,
     total: f64,
     loss: f64,
-    /// Per method in the order of the pool: loss, forecasts, times chosen.
+    /// By position in the pool: method, sum of absolute errors, number of forecasts, times
+    /// chosen.
     methods: BTreeMap<usize, (Option<Method>, f64, usize, usize)>,
-    /// Per level: inside, above, sum of widths.
+    /// For each of [`LEVELS`]: slots inside, slots above, sum of widths.
     covered: [(usize, usize, f64); LEVELS.len()],
     slots: Vec<Predicted>,
 }

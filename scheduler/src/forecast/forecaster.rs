@@ -1,4 +1,5 @@
-//! Lets the pool forecast the past, and makes a forecast of what did best.
+//! Backtests the pool of methods on past days and forecasts with the methods that did
+//! best.
 
 use super::backtest::{Backtest, Choice};
 use super::grid::Grid;
@@ -10,27 +11,26 @@ use super::series::Series;
 use crate::availability::DAY_S;
 use thiserror::Error;
 
-/// Slots of a horizon beyond which a forecast is refused: a year of minutes.
+/// Longest horizon in slots: a bit more than a year of minutes.
 const HORIZON_MAX: f64 = 600_000.0;
 
-/// Past days beyond which a forecast is refused: ten years.
+/// Largest number of past days of a backtest: ten years.
 const BACKTEST_DAYS_MAX: usize = 3_660;
 
-/// How to forecast.
+/// Parameters of a [`Forecaster`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     /// Length of a day in seconds; a whole number of the series' steps, at least
     /// two. A week is seven.
     pub day_s: f64,
-    /// How far to forecast, in seconds; rounded up to a step.
+    /// Length of the forecast, in seconds; rounded up to a whole step.
     pub horizon_s: f64,
-    /// How many past days the methods are tried on; 1 to 3,660.
+    /// Number of past days on which the methods are tried; 1 to 3,660.
     pub backtest_days: usize,
 }
 
 impl Default for Options {
-    /// A day of 24 hours ahead, by the mean of up to ten methods that did best on
-    /// the last four weeks.
+    /// A forecast of the next 24 hours from a backtest over four weeks.
     fn default() -> Self {
         Self {
             day_s: DAY_S,
@@ -40,21 +40,21 @@ impl Default for Options {
     }
 }
 
-/// Why there is no forecast.
+/// The reason why there is no forecast.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ForecastError {
-    /// An option that makes no sense with the series.
+    /// An option is out of its range.
     #[error("{what} is {value}: {expected}")]
     Option {
-        /// Which.
+        /// Name of the option.
         what: &'static str,
-        /// What was given.
+        /// The value that the caller passed.
         value: f64,
-        /// What it must be.
+        /// The range of valid values.
         expected: &'static str,
     },
-    /// A day that is not made of the series' steps.
+    /// A day is not a whole number, at least two, of the series' steps.
     #[error(
         "a day of {day_s} s is not a whole number, at least two, of the series' steps of {step_s} s: \
          bring the series to even steps that divide a day"
@@ -68,37 +68,37 @@ pub enum ForecastError {
     /// Too few values before the origin.
     #[error("{have} values are too few: two days and the horizon before the origin make {need}")]
     TooShort {
-        /// How many there are.
+        /// Number of values before the origin.
         have: usize,
-        /// How many it takes.
+        /// Number of values that a forecast needs.
         need: usize,
     },
-    /// An origin after the end of the series.
+    /// The origin lies after the end of the series.
     #[error("the series has {have} values, none up to {origin}: forecast from its end")]
     Beyond {
-        /// The origin that was asked for.
+        /// The origin that the caller passed.
         origin: usize,
         /// The length of the series.
         have: usize,
     },
-    /// Nothing to measure errors against.
+    /// The load of the forecast days is zero, so errors relative to it do not exist.
     #[error(
         "the {scored} values to compare with add up to nothing: errors cannot be told relative to them"
     )]
     NoLoad {
-        /// How many values there are in the days that were forecast.
+        /// Number of values in the forecast days.
         scored: usize,
     },
-    /// Only gaps where a forecast would begin from.
+    /// Gaps leave all methods, or in an evaluation a naive method, without a forecast.
     #[error("no method can forecast from value {origin}: some time of day has never been measured")]
     Gaps {
-        /// The origin.
+        /// The origin of the forecast, as a slot of the series.
         origin: usize,
     },
 }
 
-/// Forecasts a series; see the module. Keeps what the methods said at past
-/// origins, so that a second forecast a day later costs little.
+/// Forecasts a series; see the [module](super). Keeps the methods' forecasts at past
+/// origins, so that another forecast a day later costs little.
 #[derive(Debug)]
 pub struct Forecaster<'a> {
     series: &'a Series,
@@ -109,10 +109,10 @@ pub struct Forecaster<'a> {
 }
 
 impl<'a> Forecaster<'a> {
-    /// Looks at the options only; the work is in the forecasts.
+    /// Checks the options. The expensive work happens in the forecasts.
     ///
     /// # Errors
-    /// When an option makes no sense with the series.
+    /// When an option does not fit the series.
     pub fn new(series: &'a Series, options: Options) -> Result<Self, ForecastError> {
         let grid = grid(series, &options)?;
         let methods = Method::pool();
@@ -127,7 +127,7 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// The forecast from the end of the series on.
+    /// Forecasts the slots after the end of the series.
     ///
     /// # Errors
     /// When the series is too short, or has only gaps at some time of day.
@@ -135,11 +135,11 @@ impl<'a> Forecaster<'a> {
         self.at(self.series.len())
     }
 
-    /// The forecast from slot `origin` on, from the values before it.
+    /// Forecasts the slots from `origin` on, from the values before it.
     ///
     /// # Errors
-    /// When there are too few of these, or they have only gaps at some time of
-    /// day.
+    /// When there are too few values before `origin` or these have only gaps at some time
+    /// of day, and when `origin` lies after the end of the series.
     pub fn at(&mut self, origin: usize) -> Result<Forecast, ForecastError> {
         let have = self.series.len();
         if origin > have {
@@ -149,7 +149,8 @@ impl<'a> Forecaster<'a> {
         if origin < need {
             return Err(ForecastError::TooShort { have: origin, need });
         }
-        // A replayed choice looks back as far again.
+        // The intervals replay choices at past origins, and those choices look back as
+        // far again.
         let Grid { day, horizon } = self.grid;
         let oldest = origin.saturating_sub(2 * (horizon + self.backtest_days * day));
         self.backtest.forget_before(oldest);
@@ -171,7 +172,7 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// The first slot that can be forecast from.
+    /// The smallest origin of a forecast.
     pub(super) fn least(&self) -> usize {
         2 * self.grid.day + self.grid.horizon
     }
@@ -180,8 +181,8 @@ impl<'a> Forecaster<'a> {
         self.grid
     }
 
-    /// What each method says at `origin`, beside its name; `None` where it has
-    /// too little to go by.
+    /// Each method of the pool with its forecast at `origin`; `None` if it has too few
+    /// values.
     pub(super) fn each(&mut self, origin: usize) -> Vec<(Method, Option<Vec<f64>>)> {
         let methods = self.methods.iter().enumerate();
         let each = methods.map(|(index, &method)| {
@@ -198,7 +199,7 @@ impl<'a> Forecaster<'a> {
         point: &[f64],
     ) -> Vec<[f64; super::intervals::PERCENTS]> {
         let day = self.grid.day;
-        let replayed = self.backtest.replayed(origin, choice);
+        let replayed = self.backtest.replay(origin, choice);
         let recent = origin.saturating_sub(self.backtest_days * day)..origin;
         let mut recent: Vec<f64> = recent.filter_map(|slot| self.series.value(slot)).collect();
         let level = median(&mut recent).unwrap_or(0.0);
@@ -220,7 +221,7 @@ pub(super) fn naive(methods: impl IntoIterator<Item = Method>, cycle: Cycle) -> 
 fn grid(series: &Series, options: &Options) -> Result<Grid, ForecastError> {
     let (day_s, step_s) = (options.day_s, series.step_s());
     let day = (day_s / step_s).round();
-    // Steps of clocks are not exact: a ten thousandth of a day does no harm.
+    // Measured steps are not exact: an error of a ten thousandth of a day does no harm.
     let whole = (2.0..1e6).contains(&day) && (day * step_s - day_s).abs() <= day_s * 1e-4;
     if !whole {
         return Err(ForecastError::Day { day_s, step_s });

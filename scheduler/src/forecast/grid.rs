@@ -1,4 +1,4 @@
-//! How long a day and a forecast are, counted in steps of a series.
+//! The length of a day and of a forecast, counted in steps of a series.
 
 /// A day and the horizon in steps of the series; both at least 1.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// So many days, in steps.
+    /// Converts `days` into steps, rounded.
     pub(super) fn steps(self, days: f64) -> usize {
         (days * self.day as f64).round() as usize
     }

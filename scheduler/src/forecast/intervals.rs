@@ -1,46 +1,45 @@
-//! How far off: quantiles of what past forecasts missed by.
+//! Prediction intervals: quantiles of the errors of past forecasts.
 
 use super::series::Series;
 
-/// Quantiles are kept at each percent from 1 to 99.
+/// Number of quantiles of a slot: one for each percent from 1 to 99.
 pub(super) const PERCENTS: usize = 99;
 
-/// Errors within this of a time of day, in days to either side, are taken
-/// together: an hour and a half.
+/// Half-width in days of the window around a time of day whose errors are pooled: an hour and a
+/// half.
 const AROUND_DAYS: f64 = 1.0 / 16.0;
 
-/// Of the median load, what is added to a forecast before errors are told
-/// relative to it: a load near zero does not make them infinite.
+/// Part of the median load that is added to a forecast before errors are divided by it: otherwise
+/// loads near zero would have infinite errors.
 const FLOOR: f64 = 0.1;
 
-/// Relative errors count as this at most: of values that differ by more than that, a quotient may
-/// be infinite.
+/// Largest relative error. The quotient of values of very different size may be infinite.
 const ERROR_MAX: f64 = 1e100;
 
-/// Past forecasts against what came.
+/// Relative errors of past forecasts.
 pub(super) struct Errors {
-    /// Per past day and slot of the horizon; NaN where nothing was measured.
+    /// By past day and slot of the horizon; NaN where nothing was measured.
     relative: Vec<Vec<f64>>,
     floor: f64,
     around: usize,
 }
 
 impl Errors {
-    /// `replayed` are past forecasts and the slots they begin at; `level` is the
-    /// median load, `day` a day in steps.
+    /// Computes the errors of `replayed`: past forecasts, each with the slot at which it begins.
+    /// `level` is the median load, `day` the length of a day in steps.
     pub(super) fn of(
         series: &Series,
         replayed: &[(usize, Vec<f64>)],
         level: f64,
         day: usize,
     ) -> Self {
-        // A series of zeroes has no errors to scale.
+        // A median load of zero gives no scale, but the floor must be positive all the same.
         let floor = if level > 0.0 { FLOOR * level } else { 1.0 };
         let relative = replayed.iter().map(|(origin, forecast)| {
             let slots = forecast.iter().enumerate();
             let errors = slots.map(|(ahead, forecast)| {
                 let value = series.value(origin + ahead).unwrap_or(f64::NAN);
-                // Not `min`: NaN stays what it is.
+                // `clamp` keeps NaN; `min` would replace it by a number.
                 ((value - forecast) / (forecast + floor)).clamp(-ERROR_MAX, ERROR_MAX)
             });
             errors.collect()
@@ -52,11 +51,11 @@ impl Errors {
         }
     }
 
-    /// The percentiles 1 to 99 of the load, given the forecast of a slot of the
-    /// horizon: the forecast plus quantiles of the errors at about this time of
-    /// day. Of n sorted errors the q-quantile is the one at (n + 1) q, between
-    /// two of them on a line: an equal chance to fall between any two (split
-    /// conformal). Where no error is known, the forecast itself.
+    /// The percentiles 1 to 99 of the load in slot `ahead` of the horizon, whose point forecast
+    /// is `forecast`: the forecast plus quantiles of the errors at about this time of day. The
+    /// q-quantile of n sorted errors is the one at position (n + 1) q, interpolated between
+    /// neighbours. A new error is then equally likely to fall between any two of them (split
+    /// conformal prediction). Without a known error, all percentiles are the forecast itself.
     pub(super) fn percentiles(&self, ahead: usize, forecast: f64) -> [f64; PERCENTS] {
         let until = |length: usize| (ahead + self.around + 1).min(length);
         let near = self.relative.iter().flat_map(|day| {
@@ -77,7 +76,7 @@ impl Errors {
     }
 }
 
-/// Of sorted values, at least one.
+/// The `q`-quantile of at least one sorted value.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let last = sorted.len() - 1;
     let place = ((sorted.len() + 1) as f64 * q - 1.0).clamp(0.0, last as f64);
@@ -103,7 +102,8 @@ mod tests {
     #[test]
     fn errors_are_relative_to_the_forecast_and_never_lead_below_zero() {
         let series = Series::new(0.0, 1.0, vec![Some(10.0), Some(0.0), None]).unwrap();
-        // A day of three steps: each time of day stands alone. Floor 1.
+        // The floor is 1. A day has three steps, so the window around a time of day holds no
+        // other.
         let replayed = [(0, vec![4.0, 9.0, 9.0])];
         let errors = Errors::of(&series, &replayed, 10.0, 3);
         assert_eq!(errors.percentiles(0, 4.0)[49], 10.0);

@@ -1,9 +1,9 @@
-//! The ways of forecasting that a [`Forecaster`](super::Forecaster) chooses from.
+//! The forecasting methods from which a [`Forecaster`](super::Forecaster) chooses.
 
 use serde::Serialize;
 use std::fmt;
 
-/// What a load may repeat after.
+/// The period after which a load may repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cycle {
@@ -14,7 +14,7 @@ pub enum Cycle {
 }
 
 impl Cycle {
-    /// Its length in days.
+    /// The length of the cycle in days.
     #[must_use]
     pub fn days(self) -> usize {
         match self {
@@ -24,11 +24,12 @@ impl Cycle {
     }
 }
 
-/// A burst or lull that is still going on at the origin, and how it passes.
+/// Correction of a profile for a burst or lull that is still going on at the origin, and
+/// its decay.
 ///
-/// With r the weighted median of measured over expected in the window before the
-/// origin, kept within 1/3 and 3, a forecast is multiplied by
-/// `r ^ exp(-h / decay)` at h days ahead.
+/// Let r be the weighted median of measured over expected load in the window before the
+/// origin, clamped to 1/3 and 3. The forecast h days ahead is multiplied by
+/// `r ^ exp(-h / decay)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// Length of the window in days.
@@ -37,51 +38,55 @@ pub struct Level {
     pub decay_days: f64,
 }
 
-/// One way of forecasting.
+/// A forecasting method with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// The same time in the cycle before.
+    /// The value at the same time in the last cycle.
     Naive(Cycle),
-    /// A flat line: the median of what was measured last.
+    /// A flat line: the median of the last values.
     Recent {
-        /// How much of it, in days; at least one step is taken.
+        /// Length of the window of these values, in days; at least one step is taken.
         window_days: f64,
     },
-    /// The median over the same time of several cycles, and around it.
+    /// The median of the values at, or around, the same time of several cycles.
     Profile {
-        /// What the load repeats after.
+        /// Period of the profile.
         cycle: Cycle,
-        /// How many cycles back.
+        /// Number of past cycles.
         cycles: usize,
-        /// Also the values this far to either side, in days.
+        /// Distance in days, to either side of the same time, up to which values are
+        /// included.
         around_days: f64,
         /// The burst correction, if any.
         level: Option<Level>,
     },
-    /// Seasonal and trend decomposition by loess with a day and a week, its trend
-    /// carried on by exponential smoothing. In the pool with the feature `mstl`.
+    /// Seasonal and trend decomposition by loess with the periods day and week;
+    /// exponential smoothing extrapolates the trend. Part of the pool with the feature
+    /// `mstl`.
     MstlEts {
-        /// Of ln(1 + value / median) instead of the value: for loads whose bursts
-        /// are many times their usual level.
+        /// True to forecast ln(1 + value / median) instead of the value: for loads whose
+        /// bursts are many times their usual level.
         log: bool,
     },
 }
 
-/// Of the burst correction, in days: the last quarter, the last day.
+/// Windows of the burst correction, in days: a quarter of a day, a day.
 const WINDOWS_DAYS: [f64; 2] = [0.25, 1.0];
-/// Of the burst correction, in days: gone by tomorrow, or only fading then.
+/// Decay times of the burst correction, in days: nearly gone, or only fading, a day
+/// later.
 const DECAYS_DAYS: [f64; 2] = [0.5, 1.5];
-/// How far around a time of day, in days: not at all, half an hour, an hour.
+/// Half-widths of the window around a time of day, in days: zero, half an hour, an hour.
 const AROUND_DAYS: [f64; 3] = [0.0, 1.0 / 48.0, 1.0 / 24.0];
 const WEEKS: [usize; 4] = [3, 4, 6, 8];
 const DAYS: [usize; 3] = [5, 7, 14];
 
 impl Method {
-    /// All of them, simple ones first: among equals the first is taken.
+    /// All methods that a forecaster tries, simple ones first: among equal scores the
+    /// first wins.
     ///
-    /// The values are round and cover what a load may do; none was fitted to a
-    /// trace. What suits a series is for its backtest to say.
+    /// The parameters are round numbers that cover the usual loads; none was fitted to a
+    /// trace. The backtest finds the ones that suit a series.
     #[must_use]
     pub fn pool() -> Vec<Self> {
         let mut pool = vec![Self::Naive(Cycle::Day), Self::Naive(Cycle::Week)];

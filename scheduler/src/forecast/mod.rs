@@ -1,23 +1,24 @@
-//! From a measured load to what it will be: f(t) with calibrated intervals.
+//! Forecasts of a measured load: f(t) with calibrated intervals.
 //!
 //! ```text
 //!   CSV ─> Series ─> Forecaster ──┬─> pool      one forecast per method
-//!                        │        ├─> backtest  what each was worth lately
-//!                        │        └─> intervals how far off the choice was
+//!                        │        ├─> backtest  errors of each method on past days
+//!                        │        └─> intervals quantiles of the choice's errors
 //!                        └─> Forecast ─> Availability, at a confidence
 //! ```
 //!
-//! No method wins on every series, and a wrong period is ruinous. So a
-//! [`Forecaster`] lets a pool of simple methods forecast past days from what was
-//! known then, and combines those that did best. The intervals are quantiles of
-//! what that choice missed by on those days (split conformal), not of a model.
+//! No method wins on every series, and a wrong period is ruinous. So a [`Forecaster`]
+//! backtests a pool of simple methods: each forecasts past days from the values before them,
+//! and those with the smallest errors are combined. The intervals do not come from a model:
+//! they are quantiles of the errors of that combination on the past days (split conformal
+//! prediction).
 //!
-//! What always holds:
+//! Invariants:
 //!
 //! - A forecast for an origin is a function of the values before it.
 //! - Values, forecasts and quantiles are finite and not negative; quantiles do
 //!   not cross.
-//! - There is no clock, no randomness and no I/O in here.
+//! - The module has no clock, no randomness and no I/O.
 //!
 //! ```
 //! use ebb_scheduler::forecast::{Forecaster, Options, Series};

@@ -6,14 +6,16 @@ use augurs::ets::AutoETS;
 use augurs::mstl::MSTLModel;
 use augurs::{Fit, Predict};
 
-/// Days that are decomposed: more cost more and say less of tomorrow.
+/// Number of last days that are decomposed: older days cost time and are less
+/// like tomorrow.
 const DAYS_MAX: usize = 28;
 
-/// Carries the last weeks on. A week is looked for once there are two of them;
-/// `None` before there are two days, or when the library finds no fit.
+/// Forecasts the slots after `past`. The period of a week is used once `past`
+/// has two weeks. Returns `None` if it has less than two days or only gaps, if
+/// `log` is set and the median is zero, or if the library finds no fit.
 pub(super) fn forecast(past: &[f64], grid: Grid, log: bool) -> Option<Vec<f64>> {
     let past = &past[past.len().saturating_sub(DAYS_MAX * grid.day)..];
-    let mut values = bridged(past)?;
+    let mut values = fill_gaps(past)?;
     let scale = if log {
         median(&mut values.clone())?
     } else {
@@ -27,7 +29,8 @@ pub(super) fn forecast(past: &[f64], grid: Grid, log: bool) -> Option<Vec<f64>> 
             .iter_mut()
             .for_each(|value| *value = (*value / scale).ln_1p());
     }
-    // The library divides by a period less one.
+    // A period of one step is left out: the library divides by the period minus
+    // one.
     let periods = [grid.day, 7 * grid.day].into_iter();
     let periods: Vec<usize> = periods
         .filter(|&p| p > 1 && 2 * p <= values.len())
@@ -47,8 +50,9 @@ pub(super) fn forecast(past: &[f64], grid: Grid, log: bool) -> Option<Vec<f64>> 
     )
 }
 
-/// Straight lines over gaps, the nearest value at the ends; `None` of gaps only.
-fn bridged(past: &[f64]) -> Option<Vec<f64>> {
+/// Fills gaps: a straight line between the neighbours, and at the ends the
+/// nearest value. `None` if there are only gaps.
+fn fill_gaps(past: &[f64]) -> Option<Vec<f64>> {
     let known: Vec<usize> = (0..past.len()).filter(|&i| !past[i].is_nan()).collect();
     let (&first, &last) = (known.first()?, known.last()?);
     let mut values = past.to_vec();
@@ -74,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_carried_on_over_a_gap() {
+    fn a_daily_cycle_is_forecast_in_spite_of_a_gap() {
         let grid = Grid {
             day: 24,
             horizon: 24,
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_two_days_and_nothing_but_gaps_are_no_forecast() {
+    fn less_than_two_days_and_series_of_gaps_only_have_no_forecast() {
         let grid = Grid {
             day: 24,
             horizon: 24,

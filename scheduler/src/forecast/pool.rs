@@ -4,8 +4,9 @@ use super::grid::Grid;
 use super::method::{Level, Method};
 use super::profile::{Profile, corrected, level_of, median};
 
-/// What each method says of the `horizon` slots after `past`, in the order of
-/// `methods`; `None` where it has too little to go by.
+/// The forecasts of the `horizon` slots after `past`, in the order of
+/// `methods`; `None` for a method that has too few values, or whose forecast
+/// overflows.
 pub(super) fn forecasts(methods: &[Method], past: &[f64], grid: Grid) -> Vec<Option<Vec<f64>>> {
     let mut profiles = Profiles {
         past,
@@ -13,22 +14,24 @@ pub(super) fn forecasts(methods: &[Method], past: &[f64], grid: Grid) -> Vec<Opt
         known: Vec::new(),
     };
     let each = methods.iter().map(|method| profiles.forecast(*method));
-    // An overflow of what was measured is no forecast.
+    // Sums of large values may overflow.
     each.map(|forecast| forecast.filter(|values| values.iter().all(|value| value.is_finite())))
         .collect()
 }
 
-/// Profiles are asked for once per burst correction: each is made once.
+/// Computes forecasts and caches profiles: methods that differ only in the
+/// burst correction share one.
 struct Profiles<'a> {
     past: &'a [f64],
     grid: Grid,
     known: Vec<(Profile, Option<Shape>)>,
 }
 
-/// A profile around the origin.
+/// The values of a profile around the origin.
 #[derive(Clone)]
 struct Shape {
-    /// Of up to a day before it; empty when there is nothing to go by.
+    /// The profile of up to a day before the origin; empty if some slot has no
+    /// values to take a median of.
     before: Vec<f64>,
     after: Vec<f64>,
 }

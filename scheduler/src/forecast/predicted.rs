@@ -1,35 +1,35 @@
-//! A forecast: a load over the time to come, and how sure that is.
+//! A forecast: the load over a horizon, with quantiles for its uncertainty.
 
 use super::intervals::PERCENTS;
 use super::method::Method;
 use crate::availability::{Availability, AvailabilityError, Step};
 use thiserror::Error;
 
-/// The load over a horizon, in the unit of its series.
+/// The forecast load over a horizon, in the unit of the series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
     pub(super) start_s: f64,
     pub(super) step_s: f64,
     pub(super) point: Vec<f64>,
-    /// Per slot, at 1% to 99%, ascending.
+    /// By slot: the quantiles at 1% to 99%, ascending.
     pub(super) percentiles: Vec<[f64; PERCENTS]>,
     pub(super) methods: Vec<Method>,
 }
 
-/// Why a forecast cannot be read so.
+/// The reason why a forecast has no such quantile or availability.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A quantile outside of what is known.
+    /// The quantile lies outside of the range that the forecast holds.
     #[error("a quantile is between 0.01 and 0.99, got {0}")]
     Quantile(f64),
-    /// Capacity and load make no availability.
+    /// The capacity or the cost of a unit of load is negative or not finite.
     #[error(transparent)]
     Availability(#[from] AvailabilityError),
 }
 
 impl Forecast {
-    /// When it begins, in seconds on the clock of its series.
+    /// Start of the first slot, in seconds on the clock of the series.
     #[must_use]
     pub fn start_s(&self) -> f64 {
         self.start_s
@@ -41,21 +41,21 @@ impl Forecast {
         self.step_s
     }
 
-    /// The load per slot; not negative. The value to bet on: it was chosen for
-    /// the smallest absolute error.
+    /// The point forecast for each slot; not negative. It estimates the median,
+    /// because methods are chosen for their absolute error.
     #[must_use]
     pub fn point(&self) -> &[f64] {
         &self.point
     }
 
-    /// The methods whose mean the point is, best first; at least one.
+    /// The methods whose mean is the point forecast, best first; at least one.
     #[must_use]
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 
-    /// Per slot, what the load stays below with probability `q`, each slot for
-    /// itself. Not negative, and not falling in `q`.
+    /// The value that the load of a slot stays below with probability `q`, for
+    /// each slot on its own. Not negative, and never smaller for a larger `q`.
     ///
     /// # Errors
     /// When `q` is not between 0.01 and 0.99.
@@ -73,11 +73,12 @@ impl Forecast {
             .collect())
     }
 
-    /// f(t): of `capacity_hundredths` what this load leaves, at
-    /// `hundredths_per_unit` of a core for a unit of load, with `confidence` in
-    /// each slot; zero where the load may take all. At 0.5 as much is left as
-    /// not; above, it is planned with less. After the horizon the last slot
-    /// holds for ever: forecast as far as is planned.
+    /// f(t): the part of `capacity_hundredths` that this load leaves, if a unit
+    /// of load takes `hundredths_per_unit` of a core. In each slot at least
+    /// this much is left with probability `confidence`; it is zero where the
+    /// load may take everything. At 0.5 more or less are equally likely; a
+    /// higher confidence plans with less capacity. After the horizon the last
+    /// slot holds for ever, so forecast as far as you plan.
     ///
     /// # Errors
     /// When `confidence` is not between 0.01 and 0.99, or the other two are
@@ -88,7 +89,8 @@ impl Forecast {
         hundredths_per_unit: f64,
         confidence: f64,
     ) -> Result<Availability, PlanError> {
-        // Both alone, so that an error tells which.
+        // Each number is checked on its own, so that the error contains the
+        // wrong one.
         Availability::constant(capacity_hundredths)?;
         Availability::constant(hundredths_per_unit)?;
         let load = self.quantile(confidence)?;

@@ -1,28 +1,28 @@
-//! What the same time of past cycles says: medians, and the burst correction.
+//! Profiles of past cycles: the medians at the same time, and the burst correction.
 
 use super::method::Level;
 use std::ops::Range;
 
-/// How far the level may correct a forecast, as a factor to either side.
+/// Largest factor by which the level may raise or lower a forecast.
 const LEVEL_MAX: f64 = 3.0;
 
-/// A profile in steps of the series.
+/// Parameters of a profile, in steps of the series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Profile {
     /// Length of a cycle; at least 1.
     pub(super) cycle: usize,
     pub(super) cycles: usize,
-    /// Values to either side of the same time.
+    /// Number of values that are included to either side of the same time.
     pub(super) around: usize,
 }
 
 impl Profile {
-    /// The profile at `slots`, each from the latest cycles before it that lie
-    /// before the end of `past` and have a value there. A slot within `past` is
-    /// told without its own value.
+    /// The profile at `slots`: for each slot the median over the latest cycles before it that
+    /// lie before the end of `past` and have a value at that time. A slot within `past` does not
+    /// use its own value.
     ///
-    /// `None` when a slot has nothing to go by, or `past` is shorter than the
-    /// cycles that are asked for.
+    /// `None` if a slot has no value in any cycle, or if `past` is shorter than `self.cycles`
+    /// cycles.
     pub(super) fn at(self, past: &[f64], slots: Range<usize>) -> Option<Vec<f64>> {
         if past.len() < self.cycles * self.cycle {
             return None;
@@ -54,7 +54,8 @@ impl Profile {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; `None` without values. Reorders them.
+/// The middle value, or the mean of the two in the middle; `None` without values. Reorders
+/// `values`.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -69,8 +70,9 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
-/// How high the load is beside its profile: the median of measured / expected,
-/// each weighted by what was expected, within 1/3 and 3. 1 where nothing tells.
+/// The ratio of the load to its profile: the median of measured / expected, each ratio weighted
+/// by its expected load, clamped to 1/3 and 3. It is 1 if no slot has a value and an expected
+/// load.
 ///
 /// `expected` ends where `past` ends.
 pub(super) fn level_of(past: &[f64], expected: &[f64]) -> f64 {
@@ -90,7 +92,8 @@ pub(super) fn level_of(past: &[f64], expected: &[f64]) -> f64 {
     1.0
 }
 
-/// Carries `level` on from the origin, fading.
+/// Multiplies the forecast by `level`, which fades with the distance from the origin; see
+/// [`Level`].
 pub(super) fn corrected(forecast: &[f64], level: f64, day: usize, how: Level) -> Vec<f64> {
     let fading = |ahead: usize| (-(ahead as f64) / (day as f64 * how.decay_days)).exp();
     let slots = forecast.iter().enumerate();
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_the_same_time_skips_what_is_missing() {
+    fn medians_of_the_same_time_skip_missing_values() {
         // Three cycles of four; the second slot of the last one is missing.
         let past = [
             1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, NONE, 11.0, 12.0,
@@ -128,7 +131,8 @@ mod tests {
             profile(2, 0).at(&past, ahead.clone()),
             Some(vec![7.0, 4.0, 9.0, 10.0])
         );
-        // Around the first slot: 8, 9 and, of the cycle before, 4, 5, 6.
+        // The values around the first slot: 8 and 9 of the last cycle, and 4, 5 and 6 of the
+        // cycle before.
         assert_eq!(profile(2, 1).at(&past, 12..13), Some(vec![6.0]));
         assert_eq!(
             profile(4, 0).at(&past, ahead),
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_of_the_past_is_told_without_its_own_value() {
+    fn the_profile_of_a_past_slot_does_not_use_its_own_value() {
         let past = [1.0, 2.0, 3.0, 4.0, 50.0, 60.0, 70.0, 80.0];
         assert_eq!(
             profile(1, 0).at(&past, 4..8),

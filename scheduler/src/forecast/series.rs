@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// Slots beyond which a series is refused: a century of five minutes. One wrong
-/// timestamp must not ask for all memory.
+/// Largest number of slots: a century of five minutes. Without a limit, one wrong
+/// timestamp would make a series allocate all memory.
 const SLOTS_MAX: f64 = 1e7;
 
 /// The largest value. Sums, squares and quantiles of values up to it are finite.
@@ -12,38 +12,38 @@ const VALUE_MAX: f64 = 1e100;
 /// One measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When, in seconds from any fixed instant.
+    /// Time of the measurement, in seconds from any fixed instant.
     pub t_s: f64,
-    /// How much; not negative, and at most 1e100.
+    /// Measured load; not negative, and at most 1e100.
     pub value: f64,
 }
 
-/// A load over time, in any unit, at even steps. Values are finite and not
-/// negative; a slot may be without one.
+/// A load over time at even steps, in any unit. Values are finite and not negative; a
+/// slot may have none.
 #[derive(Clone, Debug)]
 pub struct Series {
     start_s: f64,
     step_s: f64,
-    /// NaN where nothing was measured; never outside this module and its
-    /// neighbours, which skip it.
+    /// Values by slot, NaN where nothing was measured. NaN stays within `forecast`, whose
+    /// other modules skip it.
     values: Vec<f64>,
 }
 
-/// Why a [`Series`] could not be built.
+/// The reason why a [`Series`] could not be built.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SeriesError {
-    /// Nothing to find a step from.
+    /// There are too few values to find the step.
     #[error("a series needs at least two values, got {0}")]
     TooFew(usize),
-    /// The step is not a positive number, or the start not a finite one.
+    /// The step is not positive and finite, or the start not finite.
     #[error(
         "start {start_s} s and step {step_s} s do not make a series: the step must be positive and both finite"
     )]
     Grid {
-        /// The start that was given, in seconds.
+        /// The start that the caller passed, in seconds.
         start_s: f64,
-        /// The step that was given, in seconds.
+        /// The step that the caller passed, in seconds.
         step_s: f64,
     },
     /// A time or value that is infinite or not a number.
@@ -51,27 +51,27 @@ pub enum SeriesError {
         "value {index} is {value} at {t_s} s: times and values must be finite; leave out what was not measured"
     )]
     NotFinite {
-        /// Position, from 0.
+        /// Position of the value, from 0.
         index: usize,
-        /// Its time in seconds.
+        /// Time of the value, in seconds.
         t_s: f64,
-        /// The value.
+        /// The value that was refused.
         value: f64,
     },
     /// A load below zero.
     #[error("value {index} is {value}: a load must not be negative")]
     Negative {
-        /// Position, from 0.
+        /// Position of the value, from 0.
         index: usize,
-        /// The value.
+        /// The value that was refused.
         value: f64,
     },
-    /// A load beyond what can be counted with.
+    /// A load so large that sums of such values could overflow.
     #[error("value {index} is {value:e}: the largest that can be counted with is {VALUE_MAX:e}")]
     TooLarge {
-        /// Position, from 0.
+        /// Position of the value, from 0.
         index: usize,
-        /// The value.
+        /// The value that was refused.
         value: f64,
     },
     /// Two values at one time.
@@ -82,32 +82,33 @@ pub enum SeriesError {
         /// The time in seconds.
         t_s: f64,
     },
-    /// A time before its predecessor's.
+    /// A time before the time of the preceding value.
     #[error(
         "value {index} is at {t_s} s, before its predecessor at {before_s} s: sort the series by time"
     )]
     Unordered {
-        /// Position, from 0.
+        /// Position of the value, from 0.
         index: usize,
-        /// Its time in seconds.
+        /// Time of the value, in seconds.
         t_s: f64,
-        /// The time before it in seconds.
+        /// Time of the preceding value, in seconds.
         before_s: f64,
     },
-    /// A span of more steps than anyone measures.
+    /// The span has more steps than the limit, probably because a timestamp is wrong.
     #[error(
         "{span_s} s in steps of {step_s} s is more than {SLOTS_MAX} slots: is a timestamp wrong?"
     )]
     TooLong {
-        /// From the first value to the last, in seconds.
+        /// Time from the first value to the last, in seconds.
         span_s: f64,
-        /// The usual distance of two values, in seconds.
+        /// Median distance of neighbouring values, in seconds.
         step_s: f64,
     },
 }
 
 impl SeriesError {
-    /// The position of the value that was refused, from 0, if it was one.
+    /// The position of the refused value, from 0; `None` if the error concerns the series
+    /// as a whole.
     #[must_use]
     pub fn index(&self) -> Option<usize> {
         match *self {
@@ -122,12 +123,12 @@ impl SeriesError {
 }
 
 impl Series {
-    /// Values at `start_s`, `start_s + step_s` and so on; `None` where nothing
-    /// was measured.
+    /// A series of values at `start_s`, `start_s + step_s` and so on; `None` where
+    /// nothing was measured.
     ///
     /// # Errors
-    /// When there is no value, the step is not positive, or a number is
-    /// infinite, not a number, or a negative value.
+    /// When there is no value, the step is not positive, a number is infinite or not a
+    /// number, or a value is negative or larger than 1e100.
     pub fn new(start_s: f64, step_s: f64, values: Vec<Option<f64>>) -> Result<Self, SeriesError> {
         let grid = start_s.is_finite() && step_s.is_finite() && step_s > 0.0;
         if !grid {
@@ -150,13 +151,14 @@ impl Series {
         })
     }
 
-    /// Values as they were measured, in the order of their times. The step is the
-    /// median distance of two neighbours; each value goes to the nearest slot, and
-    /// those that meet there become their mean. Slots without one stay empty.
+    /// A series of measurements in the order of their times. The step is the median
+    /// distance of two neighbours. Each value goes to the nearest slot; values in the
+    /// same slot are averaged, and slots without a value are gaps.
     ///
     /// # Errors
-    /// When there are less than two points, a number is infinite, not a number or
-    /// a negative value, times repeat or run backwards, or the span is absurd.
+    /// When there are less than two points, a number is infinite or not a number, a value
+    /// is negative or larger than 1e100, times repeat or run backwards, or the span has
+    /// more than ten million steps.
     pub fn from_points(points: &[Point]) -> Result<Self, SeriesError> {
         for (index, point) in points.iter().enumerate() {
             check(index, *point)?;
@@ -186,7 +188,7 @@ impl Series {
         let middle = steps.len() / 2;
         let (_, &mut step_s, _) = steps.select_nth_unstable_by(middle, f64::total_cmp);
         let span_s = last.t_s - first.t_s;
-        // Not `>`: a span beyond all numbers is too long as well.
+        // The negated `<` also refuses an infinite span, whose quotient may be NaN.
         let few = span_s / step_s < SLOTS_MAX;
         if !few {
             return Err(SeriesError::TooLong { span_s, step_s });
@@ -221,13 +223,13 @@ impl Series {
         self.step_s
     }
 
-    /// The time of a slot in seconds; beyond the last one the time it would have.
+    /// The start of a slot in seconds; `slot` may lie beyond the last one.
     #[must_use]
     pub fn time_s(&self, slot: usize) -> f64 {
         self.start_s + slot as f64 * self.step_s
     }
 
-    /// The value of a slot; `None` where nothing was measured.
+    /// The value of a slot; `None` in a gap, or beyond the last slot.
     #[must_use]
     pub fn value(&self, slot: usize) -> Option<f64> {
         self.values
@@ -236,8 +238,8 @@ impl Series {
             .filter(|value| !value.is_nan())
     }
 
-    /// The slots before `origin`, NaN where nothing was measured. Methods are
-    /// given this and nothing else.
+    /// The values before `origin`, NaN where nothing was measured. The methods get only
+    /// these values, so that a forecast cannot depend on the future.
     pub(super) fn before(&self, origin: usize) -> &[f64] {
         &self.values[..origin]
     }

@@ -1,4 +1,4 @@
-//! What forecasts promise, on loads whose truth is known.
+//! Properties of forecasts, on loads whose truth is known.
 
 use super::*;
 use crate::availability::AvailabilityError;
@@ -13,7 +13,7 @@ fn series(values: impl IntoIterator<Item = f64>) -> Series {
     Series::new(0.0, HOUR_S, values).unwrap()
 }
 
-/// Hours of `days` days: a day's wave, half as high on the last two of seven.
+/// An hourly load over `days` days: a daily wave, half as high on the last two of seven days.
 fn weeks(days: usize) -> Vec<f64> {
     let load = |hour: usize| {
         let high = if hour / 24 % 7 >= 5 { 0.5 } else { 1.0 };
@@ -22,7 +22,7 @@ fn weeks(days: usize) -> Vec<f64> {
     (0..days * 24).map(load).collect()
 }
 
-/// Times a lognormal factor with median 1, by Box and Muller.
+/// Multiplies each value by a lognormal factor with median 1, by Box and Muller's method.
 fn noisy(values: &[f64], sd: f64, seed: u64) -> Vec<f64> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut normal = || {
@@ -50,7 +50,7 @@ fn assert_close(a: &[f64], b: &[f64]) {
 }
 
 #[test]
-fn a_week_that_repeats_is_told_exactly_and_with_certainty() {
+fn a_repeating_week_is_forecast_exactly_and_with_certainty() {
     let values = weeks(12 * 7 + 5);
     // The next day is the first of a weekend.
     let (past, to_come) = values.split_at(12 * 7 * 24 + 4 * 24);
@@ -64,7 +64,7 @@ fn a_week_that_repeats_is_told_exactly_and_with_certainty() {
 }
 
 #[test]
-fn a_horizon_of_days_repeats_cycles_and_never_reads_itself() {
+fn a_horizon_longer_than_a_cycle_repeats_the_last_known_cycles() {
     let values = weeks(12 * 7);
     let (past, to_come) = values.split_at(9 * 7 * 24);
     let past = series(past.iter().copied());
@@ -96,22 +96,22 @@ fn a_load_without_a_cycle_is_not_forecast_with_one() {
 }
 
 #[test]
-fn what_repeats_daily_is_forecast_within_days_and_shorter_horizons_need_less() {
+fn four_days_suffice_to_forecast_a_daily_cycle() {
     let values: Vec<f64> = weeks(5);
     let forecast = next(&series(values[..4 * 24].iter().copied()));
     assert_close(forecast.point(), &values[..24]);
 }
 
 #[test]
-fn noise_is_averaged_out_and_the_intervals_hold_what_they_promise() {
+fn noise_is_averaged_out_and_intervals_have_their_nominal_coverage() {
     let mut ratios = Vec::new();
     for seed in 1..=3 {
         let values = noisy(&weeks(20 * 7), 0.2, seed);
         let evaluation = evaluate(&series(values), Options::default(), 60, |_| {}).unwrap();
         ratios.push(evaluation.ratio.unwrap());
         for coverage in &evaluation.coverage {
-            // 1,440 slots: three standard errors are 4, 3 and 2 points; the rest
-            // is for quantiles that are themselves estimates.
+            // With 1,440 slots, three standard errors are 4, 3 and 2 percentage points; the
+            // rest of the tolerance is for the quantiles, which are estimates themselves.
             let off = (coverage.measured - coverage.nominal).abs();
             assert!(off < 0.05, "seed {seed}: {coverage:?}");
             let tail = (1.0 - coverage.nominal) / 2.0;
@@ -121,16 +121,16 @@ fn noise_is_averaged_out_and_the_intervals_hold_what_they_promise() {
             );
         }
     }
-    // Between two noisy values lies 1.41 times what lies between one and its
-    // median; a median of a few is not quite that.
+    // Two noisy values differ by 1.41 times as much as one differs from its median. The
+    // forecast is a median of few values, so its gain is a little smaller.
     assert!(ratios.iter().all(|ratio| *ratio < 0.82), "{ratios:?}");
 }
 
 #[test]
-fn a_burst_that_is_going_on_is_carried_on_and_passes() {
+fn a_burst_at_the_origin_raises_the_forecast_and_fades() {
     let mut values = noisy(&weeks(16 * 7), 0.02, 5);
-    // Bursts of the same kind before, so that the backtest knows them: from
-    // midnight less 8 h, double, for a day.
+    // Earlier bursts of the same kind for the backtest: from midnight less 8 h, double, for a
+    // day.
     let mut start = 3 * 7 * 24 - 8;
     while start + 24 < values.len() {
         values[start..start + 24]
@@ -151,7 +151,7 @@ fn a_burst_that_is_going_on_is_carried_on_and_passes() {
 }
 
 #[test]
-fn the_future_changes_nothing() {
+fn values_after_the_origin_do_not_change_the_forecast() {
     let values = noisy(&weeks(14 * 7), 0.3, 7);
     let origin = 80 * 24;
     let mut changed = values.clone();
@@ -161,7 +161,7 @@ fn the_future_changes_nothing() {
     let cut = series(values[..origin].iter().copied());
     let (values, changed) = (series(values), series(changed));
     let mut forecaster = Forecaster::new(&values, Options::default()).unwrap();
-    // Also with what it kept from forecasts at other origins, later ones as well.
+    // The cached rows of a later origin do not change the forecast either.
     forecaster.at(origin + 24).unwrap();
     let forecast = forecaster.at(origin).unwrap();
     let other = Forecaster::new(&changed, Options::default())
@@ -173,7 +173,7 @@ fn the_future_changes_nothing() {
 }
 
 #[test]
-fn an_evaluation_asks_each_forecast_at_its_own_time() {
+fn an_evaluation_forecasts_each_day_from_the_values_before_it() {
     let values = noisy(&weeks(14 * 7), 0.3, 8);
     let whole = series(values.iter().copied());
     let evaluation = evaluate(&whole, Options::default(), 20, |_| {}).unwrap();
@@ -208,10 +208,10 @@ fn an_evaluation_asks_each_forecast_at_its_own_time() {
 }
 
 #[test]
-fn gaps_are_bridged_by_what_is_known() {
+fn gaps_are_filled_from_other_cycles() {
     let truth = weeks(12 * 7);
     let mut values: Vec<Option<f64>> = truth.iter().copied().map(Some).collect();
-    // The last day, a week before tomorrow, and every eleventh hour.
+    // Gaps: the last day, the day a week before the forecast day, and every eleventh hour.
     let len = values.len() - 24;
     values.truncate(len);
     values[len - 24..].fill(None);
@@ -226,11 +226,11 @@ fn gaps_are_bridged_by_what_is_known() {
 }
 
 #[test]
-fn a_time_of_day_that_was_never_measured_is_told() {
+fn a_time_of_day_that_was_never_measured_leaves_only_flat_methods() {
     let value = |hour: usize| (hour % 24 != 3).then_some(1.0);
     let series = Series::new(0.0, HOUR_S, (0..20 * 24).map(value).collect()).unwrap();
     let mut forecaster = Forecaster::new(&series, Options::default()).unwrap();
-    // Flat lines need no time of day.
+    // Methods that forecast a flat line need no time of day.
     assert_eq!(forecaster.from_end().unwrap().point(), [1.0; 24]);
     let empty_end = |hour: usize| (hour < 24).then_some(1.0);
     let series = Series::new(0.0, HOUR_S, (0..20 * 24).map(empty_end).collect()).unwrap();
@@ -248,7 +248,7 @@ fn a_time_of_day_that_was_never_measured_is_told() {
 }
 
 #[test]
-fn days_without_a_load_cannot_be_judged() {
+fn an_evaluation_refuses_days_without_a_load() {
     let still = |values: Vec<Option<f64>>| {
         let series = Series::new(0.0, HOUR_S, values).unwrap();
         evaluate(&series, Options::default(), 3, |_| {}).unwrap_err()
@@ -261,8 +261,8 @@ fn days_without_a_load_cannot_be_judged() {
     assert_eq!(still(values), ForecastError::NoLoad { scored: 72 });
 }
 
-/// Case 13 of the issue: NaN and inf in the table of such a series. On the second series only
-/// the naive week never misses.
+/// A ratio to an exact method would be NaN or infinite. On the second series only the naive
+/// week is exact.
 #[test]
 fn ratios_to_naive_methods_that_never_miss_are_none() {
     let steady = series([1.0; 20 * 24]);
@@ -284,7 +284,7 @@ fn ratios_to_naive_methods_that_never_miss_are_none() {
     }
 }
 
-/// From nearly nothing to nearly all that can be counted with, and back.
+/// Values from almost zero to the largest valid one, and back.
 #[test]
 fn values_of_all_sizes_have_finite_forecasts() {
     let sizes = [1e-300, 1e100, 0.0, 1e-300, 1.0];
@@ -302,7 +302,7 @@ fn values_of_all_sizes_have_finite_forecasts() {
 }
 
 #[test]
-fn constant_loads_and_zeroes_are_certain() {
+fn constant_and_zero_loads_have_intervals_of_no_width() {
     for level in [0.0, 5.0] {
         let forecast = next(&series(vec![level; 21 * 24]));
         assert_eq!(forecast.point(), [level; 24]);
@@ -341,7 +341,7 @@ fn quantiles_ascend_and_are_never_below_zero() {
 }
 
 #[test]
-fn what_the_load_leaves_shrinks_with_the_confidence_asked_for() {
+fn the_availability_shrinks_with_the_confidence() {
     let values = noisy(&weeks(10 * 7), 0.3, 10);
     let forecast = next(&series(values));
     let left = |confidence| forecast.availability(200.0, 2.0, confidence).unwrap();
@@ -370,7 +370,7 @@ fn what_the_load_leaves_shrinks_with_the_confidence_asked_for() {
 }
 
 #[test]
-fn too_short_a_series_and_senseless_options_are_told() {
+fn short_series_and_invalid_options_are_refused() {
     let short = series(vec![1.0; 71]);
     let error = Forecaster::new(&short, Options::default())
         .unwrap()
@@ -402,12 +402,12 @@ fn too_short_a_series_and_senseless_options_are_told() {
     let good = Options::default();
     let refused = |options| Forecaster::new(&short, options).unwrap_err().to_string();
     for day_s in [3600.0, 5000.0, 0.0, -86_400.0, f64::NAN, 1e300] {
-        let told = refused(Options { day_s, ..good });
-        assert!(told.contains("whole number"), "{told}");
+        let message = refused(Options { day_s, ..good });
+        assert!(message.contains("whole number"), "{message}");
     }
     for horizon_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let told = refused(Options { horizon_s, ..good });
-        assert!(told.contains("horizon"), "{told}");
+        let message = refused(Options { horizon_s, ..good });
+        assert!(message.contains("horizon"), "{message}");
     }
     assert!(
         refused(Options {
@@ -427,7 +427,7 @@ fn too_short_a_series_and_senseless_options_are_told() {
 }
 
 #[test]
-fn numbers_that_are_no_load_are_refused() {
+fn invalid_values_and_grids_are_refused() {
     let new = |values| Series::new(0.0, 1.0, values).unwrap_err();
     assert_eq!(new(vec![]), SeriesError::TooFew(0));
     assert_eq!(new(vec![None]), SeriesError::TooFew(0));
@@ -453,7 +453,7 @@ fn numbers_that_are_no_load_are_refused() {
 #[test]
 fn points_go_to_the_nearest_slot() {
     let at = |t_s, value| Point { t_s, value };
-    // Steps of about 10; nothing at 30; two at 40.
+    // Steps of about 10, no point in slot 3, and two in slot 4.
     let points = [
         at(5.0, 1.0),
         at(15.5, 2.0),
@@ -491,7 +491,7 @@ fn points_go_to_the_nearest_slot() {
 }
 
 #[test]
-fn csv_takes_seconds_and_dates_and_names_the_line_that_is_wrong() {
+fn csv_accepts_seconds_and_dates_and_errors_name_the_line() {
     let text = "timestamp,value\n2014-07-01 00:00:00,10\n2014-07-01 00:30:00,\r\n\n2014-07-01T01:00:00,12.5\n2014-07-01 01:30:00, 3\n";
     let series = Series::parse_csv(text).unwrap();
     assert_eq!((series.len(), series.step_s()), (3, 3600.0));
@@ -502,7 +502,7 @@ fn csv_takes_seconds_and_dates_and_names_the_line_that_is_wrong() {
         (3, Some(3.0), None)
     );
 
-    let told = |text: &str| Series::parse_csv(text).unwrap_err().to_string();
+    let message = |text: &str| Series::parse_csv(text).unwrap_err().to_string();
     for (text, expected) in [
         (
             "t,v\n1,2\nnever,3",
@@ -524,8 +524,8 @@ fn csv_takes_seconds_and_dates_and_names_the_line_that_is_wrong() {
         ),
         ("", "line 1: a series needs at least two values, got 0"),
     ] {
-        assert_eq!(told(text), expected);
+        assert_eq!(message(text), expected);
     }
-    assert!(told("1,NaN\n2,2").starts_with("line 1: value 0 is NaN"));
-    assert!(told("2,1\n1,2").starts_with("line 2: value 1 is at 1 s, before"));
+    assert!(message("1,NaN\n2,2").starts_with("line 1: value 0 is NaN"));
+    assert!(message("2,1\n1,2").starts_with("line 2: value 1 is at 1 s, before"));
 }

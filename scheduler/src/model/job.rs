@@ -1,4 +1,4 @@
-//! A job: what a user submits, and by when it should be done.
+//! A job as a user submits it, with its completion time goal.
 
 use crate::ordered_f64::OrderedF64;
 use serde::{Deserialize, Serialize};
@@ -15,18 +15,19 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A submitted job, as far as time is concerned.
+/// The times and the weight of a submitted job. The runtime and the simulator keep its tasks and
+/// data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Job {
-    /// Who it is.
+    /// Identifier; also breaks ties between jobs that were submitted at the same time.
     pub id: JobId,
-    /// When it was submitted, in seconds.
+    /// Submission time, in seconds.
     pub submitted_s: f64,
     /// The completion time goal in absolute seconds (not after submission).
     /// `None`: as early as possible, behind the jobs that have a goal.
     pub goal_s: Option<f64>,
-    /// Its part of a fair share, relative to other jobs; positive, usually 1.
-    /// Only the policies that share by weight look at it.
+    /// Weight in fair sharing, relative to other jobs; positive, usually 1. Only the policies
+    /// that share by weight read it.
     pub weight: f64,
 }
 
@@ -42,14 +43,14 @@ impl Job {
         }
     }
 
-    /// The key that sorts jobs by age: the oldest job has the least, and of equally old jobs the
-    /// one with the lowest id.
+    /// The sort key for jobs by age: the oldest job has the smallest key, and among equally old
+    /// jobs the one with the lowest id.
     pub(crate) const fn age(&self) -> (OrderedF64, JobId) {
         (OrderedF64(self.submitted_s), self.id)
     }
 
-    /// Whether a job that finished at `finished_s` met its goal. `None` for a
-    /// job without one.
+    /// Returns whether the job met its goal if it finished at `finished_s` (`None`: it did not
+    /// finish, which misses the goal). Returns `None` for a job without a goal.
     #[must_use]
     pub fn met(&self, finished_s: Option<f64>) -> Option<bool> {
         let goal_s = self.goal_s?;
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unfinished_job_misses_its_goal_and_a_job_without_one_cannot() {
+    fn an_unfinished_job_misses_its_goal_and_a_job_without_a_goal_has_no_result() {
         let mut job = Job::new(JobId(1), 0.0, Some(10.0));
         assert_eq!(job.met(Some(10.0)), Some(true));
         assert_eq!(job.met(Some(10.5)), Some(false));

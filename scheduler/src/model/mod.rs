@@ -1,5 +1,5 @@
-//! The nouns every other module speaks of: jobs, tasks, nodes, resources and
-//! profiles (thesis section 5.3.3), pools of hardware (3.4.3) and where input lies.
+//! The nouns that every other module uses: jobs, tasks, nodes, resources and profiles
+//! (thesis section 5.3.3), pools of hardware (3.4.3) and the places of the input.
 //!
 //! Plain data without behaviour over time. All times are `f64` seconds since
 //! the start of the simulation or of the runtime.

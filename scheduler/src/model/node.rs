@@ -1,4 +1,4 @@
-//! A node: where tasks run (the thesis's TaskTracker).
+//! A node: a machine that runs tasks (the thesis's TaskTracker).
 
 use super::{Resources, TaskKind};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
 
-/// Which kind of hardware a node is (thesis section 3.4.3).
+/// The kind of hardware of a node (thesis section 3.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pool {
@@ -23,7 +23,8 @@ impl Pool {
     /// Both pools, in the order in which arrays hold something per pool.
     pub const ALL: [Self; 2] = [Self::Regular, Self::Accelerated];
 
-    /// The position in such an array.
+    /// The position of this pool in an array of one element per pool, ordered
+    /// as [`Self::ALL`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -50,19 +51,21 @@ impl TypedSlots {
     }
 }
 
-/// A node and what analytics may use of it, Omega in equations (10) and (18).
+/// A node and the resources that analytics may use on it, Omega in equations
+/// (10) and (18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// Which node.
+    /// Position of the node in the cluster.
     pub id: NodeId,
-    /// What is there for analytics during the coming control cycle. Nothing at
-    /// all, in any resource, is a node that is down.
+    /// Resources for analytics during the coming control cycle. A node with
+    /// nothing left of any resource is down.
     pub capacity: Resources,
-    /// The slots of a node that is divided by number rather than by need. Only
-    /// the policies that know of no resources (chapter 3 and before) count
-    /// them; `None`: those count resources like the others.
+    /// Number of slots, for a node that is divided by number rather than by
+    /// need. Only the policies without a notion of resources (chapter 3 and
+    /// before) count slots; with `None` they count resources as the other
+    /// policies do.
     pub slots: Option<TypedSlots>,
-    /// Its hardware.
+    /// Kind of hardware: it decides whether accelerated maps run here.
     pub pool: Pool,
 }
 

@@ -1,7 +1,7 @@
-//! A job's profile: what its tasks need and how long they take.
+//! A job's profile: the resources that its tasks need and the time they take.
 //!
-//! The profile is the estimate given at submission; as tasks finish, the
-//! observed mean length takes its place in the view the policies see.
+//! At submission the profile is an estimate. As tasks finish, the policies'
+//! view replaces the estimated length by the mean of the observed lengths.
 
 use super::{Phase, Resources, TaskKind};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Demand and mean length of the tasks of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PhaseProfile {
-    /// What one task uses while it is in this phase: the size of its slot.
+    /// Resources that one task uses in this phase: the size of its slot.
     pub demand: Resources,
     /// Mean length of a task in this phase, in seconds in its slot; positive.
     pub task_s: f64,
@@ -20,16 +20,16 @@ pub struct PhaseProfile {
 pub struct Profile {
     /// Map tasks.
     pub map: PhaseProfile,
-    /// Reduce tasks while maps still run. Its length is not used: the shuffle
-    /// ends when the last map does.
+    /// Reduce tasks while maps still run. `task_s` is not used here: the
+    /// shuffle ends when the last map does.
     pub shuffle: PhaseProfile,
     /// Reduce tasks once all maps are done.
     pub reduce: PhaseProfile,
 }
 
 impl Profile {
-    /// Tasks that all need `slot_hundredths` of a core and nothing else. A
-    /// reduce in its shuffle phase holds no CPU.
+    /// A profile of tasks that need `slot_hundredths` of a core and no other
+    /// resource. A reduce in its shuffle phase holds no CPU.
     #[must_use]
     pub const fn cpu(slot_hundredths: u32, map_s: f64, reduce_s: f64) -> Self {
         let slot = Resources::cpu(slot_hundredths);
@@ -49,7 +49,7 @@ impl Profile {
         }
     }
 
-    /// What one task in `phase` uses.
+    /// The resources that one task uses in `phase`.
     #[must_use]
     pub const fn demand(&self, phase: Phase) -> Resources {
         match phase {
@@ -69,11 +69,11 @@ impl Profile {
     }
 }
 
-/// How much a running task is expected to need still, in seconds in its slot,
-/// when tasks like it take `mean_s` and it has had `elapsed_s`.
+/// Expected remaining time of a running task, in seconds in its slot, if tasks
+/// of its kind take `mean_s` on average and this one has run for `elapsed_s`.
 ///
-/// A task past the mean is expected to need another tenth of it: to count it as
-/// finished would let its job look done while it still runs.
+/// For a task near or past the mean this is a tenth of the mean, not zero:
+/// otherwise its job would look finished while the task still runs.
 #[must_use]
 pub fn expected_remaining_s(mean_s: f64, elapsed_s: f64) -> f64 {
     (mean_s - elapsed_s).max(mean_s * 0.1)

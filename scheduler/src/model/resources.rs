@@ -4,8 +4,8 @@ use serde::Serialize;
 
 /// Amounts of the three resources that placement counts.
 ///
-/// As a node's capacity it is the Omega of equations (10) and (18), as a task's
-/// demand the Gamma.
+/// A node's capacity is Omega in equations (10) and (18), a task's demand is
+/// Gamma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Resources {
     /// CPU in hundredths of a core.
@@ -17,7 +17,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// CPU only: no demand for the other two.
+    /// A demand for CPU only; zero I/O and memory.
     #[must_use]
     pub const fn cpu(cpu_hundredths: u32) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Resources {
         }
     }
 
-    /// A capacity bounded in CPU and unbounded in the other two.
+    /// A capacity that bounds CPU only; I/O and memory are unbounded.
     #[must_use]
     pub const fn cpu_bound(cpu_hundredths: u32) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Resources {
         }
     }
 
-    /// Whether `demand` fits in what is left here, in every resource.
+    /// Returns whether `demand` fits into `self`, in every resource.
     #[must_use]
     pub const fn fits(&self, demand: &Self) -> bool {
         demand.cpu_hundredths <= self.cpu_hundredths
@@ -45,7 +45,7 @@ impl Resources {
             && demand.memory_bytes <= self.memory_bytes
     }
 
-    /// The larger amount of each resource.
+    /// The larger of the two amounts, resource by resource.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Resources {
         }
     }
 
-    /// The smaller amount of each resource.
+    /// The smaller of the two amounts, resource by resource.
     #[must_use]
     pub fn min(&self, other: &Self) -> Self {
         Self {
@@ -65,7 +65,8 @@ impl Resources {
         }
     }
 
-    /// How many times `demand`, which is not nothing, fits in here.
+    /// How many times `demand` fits into `self`; `u64::MAX` if `demand` is zero
+    /// in every resource.
     #[must_use]
     pub fn times(&self, demand: &Self) -> u64 {
         let times = |have: u64, need: u64| have.checked_div(need).unwrap_or(u64::MAX);
@@ -74,8 +75,9 @@ impl Resources {
             .min(times(self.memory_bytes, demand.memory_bytes))
     }
 
-    /// What is left after `demand`; never below zero, because a node may be
-    /// asked to hold more than it has while running tasks drain.
+    /// `self` minus `demand`, at least zero in each resource: while running
+    /// tasks drain, a node whose capacity shrank holds more demand than
+    /// capacity.
     #[must_use]
     pub const fn less(&self, demand: &Self) -> Self {
         Self {
@@ -85,7 +87,8 @@ impl Resources {
         }
     }
 
-    /// What there is after `demand` was given back.
+    /// `self` plus `demand`, up to the largest number: returns the resources of
+    /// a task that ended.
     #[must_use]
     pub const fn plus(&self, demand: &Self) -> Self {
         Self {

@@ -1,8 +1,10 @@
-//! Where the input of a job's maps lies, and which of it still waits.
+//! The nodes that hold each split of a job's input, and the splits whose maps
+//! have not started.
 //!
-//! A map that runs on a node with a replica of its split reads it there; any
-//! other is remote. The places never change and are shared; what waits is a
-//! small set of its own, so that a policy can try out a choice on a copy.
+//! A map on a node with a replica of its split reads it locally; on any other
+//! node it is remote. The replicas never change and are shared between copies.
+//! The set of pending splits is small and cloned, so that a policy can try a
+//! choice on a copy.
 
 use super::NodeId;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ pub struct PendingSplits {
 }
 
 impl PendingSplits {
-    /// All of them.
+    /// A set of all splits: no map has started.
     #[must_use]
     pub fn all(splits: Arc<Splits>) -> Self {
         let count = splits.count() as usize;
@@ -72,42 +74,42 @@ impl PendingSplits {
         Self { splits, pending }
     }
 
-    /// Where the splits lie.
+    /// The replicas of all splits, pending or not.
     #[must_use]
     pub fn splits(&self) -> &Splits {
         &self.splits
     }
 
-    /// Whether `split` waits.
+    /// Returns whether the map of `split` has not started.
     #[must_use]
     pub fn contains(&self, split: u32) -> bool {
         self.pending[split as usize / 64] & (1 << (split % 64)) != 0
     }
 
-    /// The first that waits and lies on `node`.
+    /// The pending split with the lowest number among those that `node` holds.
     #[must_use]
     pub fn first_on(&self, node: NodeId) -> Option<u32> {
         self.splits.on(node).find(|&split| self.contains(split))
     }
 
-    /// The first that waits.
+    /// The pending split with the lowest number.
     #[must_use]
     pub fn first(&self) -> Option<u32> {
         let word = self.pending.iter().position(|&word| word != 0)?;
         Some(word as u32 * 64 + self.pending[word].trailing_zeros())
     }
 
-    /// All that wait, ascending.
+    /// The pending splits, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..self.splits.count()).filter(|&split| self.contains(split))
     }
 
-    /// The map of `split` was started.
+    /// Removes `split`, because its map started.
     pub fn remove(&mut self, split: u32) {
         self.pending[split as usize / 64] &= !(1 << (split % 64));
     }
 
-    /// The map of `split` has to run again.
+    /// Adds `split` again, because its map must run again.
     pub fn insert(&mut self, split: u32) {
         self.pending[split as usize / 64] |= 1 << (split % 64);
     }

@@ -1,4 +1,4 @@
-//! A task: the unit a job is split into, run in one slot without preemption.
+//! A task: the unit of work of a job, run in one slot without preemption.
 
 use super::JobId;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct TaskId {
     pub job: JobId,
     /// Map or reduce.
     pub kind: TaskKind,
-    /// Its number among the job's tasks of that kind, from 0.
+    /// Number among the job's tasks of the same kind, from 0.
     pub index: u32,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Where a task stands.
+/// State of a task over all its attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
@@ -73,9 +73,9 @@ pub enum TaskState {
     Pending,
     /// An attempt runs.
     Running,
-    /// Finished well.
+    /// An attempt succeeded.
     Done,
-    /// Its last allowed attempt failed.
+    /// The last attempt that the job's limit allows failed.
     Failed,
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_prints_as_job_kind_and_number() {
+    fn a_task_is_displayed_as_job_kind_and_number() {
         let task = TaskId {
             job: JobId(3),
             kind: TaskKind::Reduce,

@@ -1,12 +1,11 @@
 //! The probability that a job meets its goal, predicted at its submission.
 //!
-//! Nobody knows what will be submitted next, so the answer is learned: a number
-//! that says how much room there is for the job now, and how often jobs with so
-//! much room met their goals so far. The second is an isotonic regression (pool
-//! adjacent violators): more room, no smaller probability, and within each pool
-//! the probability is what was counted. So it is calibrated wherever the past is
-//! like the future, whatever the lengths of tasks, the forecast's errors and the
-//! arrivals are like.
+//! Future submissions are unknown, so the probability is learned from past jobs.
+//! [`room_per_work`] measures how much room a job has at its submission, and an isotonic
+//! regression (pool adjacent violators) estimates how often jobs with that much room met
+//! their goals: more room never lowers the probability, and within each pool the
+//! probability is the observed frequency. The result is calibrated if the future resembles
+//! the past, independently of task lengths, forecast errors and arrivals.
 
 use crate::model::JobId;
 use crate::policy::{ClusterView, Decision, Measure, Policy, room_per_work};
@@ -15,28 +14,27 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// A job as it was when it was submitted, and what became of it.
+/// A past job: its room at submission, and whether it met its goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Past {
-    /// Room per work until its goal, as [`room_per_work`] has it.
+    /// Room per work until the job's goal, as [`room_per_work`] computes it.
     pub room: f64,
-    /// Whether it met its goal.
+    /// True if the job met its goal.
     pub met: bool,
 }
 
-/// Predicts from what became of past jobs.
+/// An isotonic regression of met goals on room.
 struct Predictor {
-    /// From this room on, this probability; both ascend.
+    /// Each pool's smallest room and its probability; both ascend.
     pools: Vec<(f64, f64)>,
 }
 
 impl Predictor {
-    /// Learns from past jobs in any order. Without any, nothing is known and every
-    /// probability is 1/2.
+    /// Learns from past jobs in any order. Without past jobs every probability is 1/2.
     fn learn(mut past: Vec<Past>) -> Self {
         past.retain(|job| !job.room.is_nan());
         past.sort_by(|a, b| a.room.total_cmp(&b.room));
-        // Per pool: where it begins, jobs, jobs that met their goals.
+        // For each pool: its smallest room, its jobs, and its jobs that met their goals.
         let mut pools: Vec<(f64, f64, f64)> = Vec::new();
         let part = |pool: &(f64, f64, f64)| pool.2 / pool.1;
         for job in past {
@@ -57,8 +55,8 @@ impl Predictor {
             }
         }
         Self {
-            // Half a job of either kind more: a few that met their goals are no
-            // certainty.
+            // Half a job of either kind is added, because a few jobs that met their goals
+            // are no certainty. The scan restores the order, which this may break.
             pools: (pools.iter())
                 .map(|&(room, jobs, met)| (room, (met + 0.5) / (jobs + 1.0)))
                 .scan(0.0_f64, |most, (room, part)| {
@@ -69,8 +67,8 @@ impl Predictor {
         }
     }
 
-    /// How probably a job with so much room per work meets its goal, 0 to 1; never
-    /// less for more room.
+    /// The probability, 0 to 1, that a job with `room` meets its goal; never smaller for
+    /// more room.
     fn probability(&self, room: f64) -> f64 {
         let after = self.pools.partition_point(|&(from, _)| from <= room);
         match self.pools.get(after.saturating_sub(1)) {
@@ -80,8 +78,9 @@ impl Predictor {
     }
 }
 
-/// Runs `jobs` under `policy`, and gives what was known of each job with a goal
-/// in the first control cycle after its submission, with what became of it.
+/// Simulates `jobs` under `policy`. Returns each job with a goal that was submitted within
+/// the window: its room in the first control cycle after its submission, and whether it met
+/// the goal.
 ///
 /// # Errors
 /// When the configuration or a job cannot be simulated.
@@ -106,7 +105,8 @@ pub fn observe(
     Ok(past.collect())
 }
 
-/// Decides as another policy, and notes how each job stood when it was new.
+/// A policy that delegates to another one and records each job's room in the first cycle in
+/// which it sees the job.
 struct Observer<'a> {
     policy: &'a dyn Policy,
     room: Mutex<BTreeMap<JobId, f64>>,
@@ -136,18 +136,18 @@ impl Policy for Observer<'_> {
 /// lies in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ReliabilityBin {
-    /// From this probability on.
+    /// Lower edge of the bin, inclusive.
     pub from: f64,
-    /// Until this one; the last includes it.
+    /// Upper edge of the bin, exclusive except in the last bin.
     pub until: f64,
-    /// How many jobs.
+    /// Number of jobs in the bin.
     pub jobs: u32,
-    /// The mean of their predicted probabilities.
+    /// Mean of the jobs' predicted probabilities.
     pub predicted: f64,
-    /// How many of them met their goals, 0 to 1.
+    /// Part of the jobs that met their goals, 0 to 1.
     pub met: f64,
-    /// Half the width of the 95% confidence interval of `met`, from how much the
-    /// replicas differ; 0 for one.
+    /// Half the width of the 95% confidence interval of `met`, from the differences between
+    /// replicas; 0 with one replica.
     pub met_half_width_95: f64,
 }
 
@@ -156,13 +156,14 @@ const EDGES: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.93, 0.97, 1.0,
 ];
 
-/// For each job of one replica, the predicted probability that it meets its goal, 0 to 1,
-/// and whether it did.
+/// The jobs of one replica: the predicted probability of meeting the goal, 0 to 1, and
+/// whether the job met it.
 pub type Predictions = Vec<(f64, bool)>;
 
-/// Predicts each replica's jobs from the half of the replicas that it is not in
-/// (cross-validation). So no job is predicted from itself, and what a lucky half predicts
-/// too high, the other predicts as much too low.
+/// Predicts each replica's jobs from the other half of the replicas (two-fold
+/// cross-validation), so that no job contributes to its own prediction. If one half met
+/// more goals than usual by chance, the predictions from it are too high and those from the
+/// other half too low, and both errors cancel.
 #[must_use]
 pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     let (first, second) = replicas.split_at(replicas.len() / 2);
@@ -177,14 +178,15 @@ pub fn predict_each_half(replicas: &[Vec<Past>]) -> Vec<Predictions> {
     predictions
 }
 
-/// A reliability diagram: the predicted probabilities of the jobs of all replicas against
-/// the part that met their goals. Bins without jobs are left out.
+/// A reliability diagram: compares the predicted probabilities of the jobs of all replicas
+/// with the part that met their goals. Bins without jobs are left out.
 #[must_use]
 pub fn reliability(replicas: &[Predictions]) -> Vec<ReliabilityBin> {
     let groups = EDGES.windows(2).filter_map(|edges| {
         let (from, until) = (edges[0], edges[1]);
         let inside = |p: f64| p >= from && (p < until || until == 1.0);
-        // Per replica: jobs, the sum of their probabilities, how many met their goals.
+        // For each replica: number of jobs, sum of their probabilities, number that met
+        // their goals.
         let counts = replicas.iter().map(|answers| {
             let answers = answers.iter().filter(|(p, _)| inside(*p));
             answers.fold((0.0, 0.0, 0.0), |(jobs, predicted, met), (p, is_met)| {
@@ -226,7 +228,6 @@ mod tests {
         Past { room, met }
     }
 
-    /// 2 of 3 up to room 3, then 1 of 1: pools of (2 + 1/2) / 4 and 1.5 / 2.
     #[test]
     fn neighbours_that_contradict_are_pooled() {
         let predictor = Predictor::learn(vec![
@@ -236,7 +237,7 @@ mod tests {
             past(2.0, false),
             past(f64::NAN, true),
         ]);
-        // 1 and 2 are pooled (1/2), 3 and 4 too (2/2).
+        // Rooms 1 and 2 are pooled (1 of 2 met their goals), and 3 and 4 as well (2 of 2).
         assert_eq!(predictor.pools, [(1.0, 0.5), (3.0, 2.5 / 3.0)]);
         assert_eq!(predictor.probability(0.0), 0.5);
         assert_eq!(predictor.probability(2.9), 0.5);
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_happens_in_weeks_that_were_not_learned_from() {
+    fn predictions_are_calibrated_on_weeks_outside_of_the_training_half() {
         let workload = Workload {
             span_s: 200_000.0,
             rate_per_s: 0.01,
@@ -277,17 +278,18 @@ mod tests {
         let bins = reliability(&predict_each_half(&weeks));
         let sure = bins.iter().filter(|bin| bin.jobs >= 200);
         for bin in sure.clone() {
-            // Three standard deviations of a share of so many, and of those learned.
+            // Three standard deviations of a frequency among the bin's jobs; 1.5 allows for
+            // the error of the learned frequency.
             let off = 3.0 * (0.25 / f64::from(bin.jobs)).sqrt() * 1.5;
             assert!((bin.predicted - bin.met).abs() < off, "{bin:?}");
         }
         assert!(sure.count() >= 2, "the weeks are no test: {bins:?}");
     }
 
-    /// The first replica taught that room 1 is never enough, the second that it is in
-    /// one of two: the one is predicted 1.5 / 3, the other 0.5 / 3.
+    /// In the first replica room 1 never suffices, in the second in one of two cases. So
+    /// the first is predicted with 1.5 / 3 and the second with 0.5 / 3.
     #[test]
-    fn nobody_is_told_what_he_taught() {
+    fn a_replica_is_predicted_from_the_other_half_only() {
         let replicas = [
             vec![past(1.0, false), past(1.0, false)],
             vec![past(1.0, true), past(1.0, false)],
@@ -302,11 +304,12 @@ mod tests {
         assert_eq!(rows, [(0.1, 2, 0.5), (0.5, 2, 0.0)]);
     }
 
-    /// 8 of 10 and 6 of 10 met: 7 are expected of each, and they differ from it by 1 and
-    /// -1, a standard deviation of the square root of 2. Of the mean that is 1, of the
-    /// sum of 20 jobs 2 / 20; t is 12.706.
+    /// 8 of 10 and 6 of 10 jobs met their goals. 7 are expected of each, and the
+    /// differences of 1 and -1 have a standard deviation of the square root of 2. The
+    /// standard error of their mean is 1, and of the frequency among 20 jobs 2 / 20; t is
+    /// 12.706.
     #[test]
-    fn what_was_met_is_as_sure_as_the_replicas_are_alike() {
+    fn the_confidence_interval_comes_from_differences_between_replicas() {
         let replica = |met: usize| (0..10).map(|job| (0.75, job < met)).collect();
         let bins = reliability(&[replica(8), replica(6)]);
         assert_eq!(bins.len(), 1);

@@ -1,11 +1,11 @@
-//! One divisible machine of speed 1: which jobs can meet their goals at all.
+//! The jobs that one divisible machine of speed 1 can complete by their goals.
 //!
-//! Jobs are released, have a goal, and need an amount of work; any of it may be
-//! done at any time between the two, in parts. This is 1 | pmtn, r_j | sum U_j of
-//! the scheduling literature. Serving the earliest goal first does as much work in
-//! time as can be done, so the sets of jobs that fit are the independent sets of a
-//! matroid in its fractional form (a polymatroid), and a greedy choice solves the
-//! linear relaxation exactly: the smallest jobs first, each as far as it fits.
+//! Each job has a release, a goal and an amount of work, which may be done in parts at any
+//! time between release and goal. The scheduling literature calls this 1 | pmtn, r_j | sum
+//! U_j. Serving the earliest goal first completes as much work in time as is possible. The
+//! sets of jobs that fit are therefore the independent sets of a matroid in its fractional
+//! form (a polymatroid), and a greedy choice solves the linear relaxation exactly: the
+//! smallest jobs first, each as far as it fits.
 
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
@@ -16,15 +16,15 @@ use std::collections::binary_heap::PeekMut;
 /// unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FluidJob {
-    /// Not before this.
+    /// Earliest time of any of the work.
     pub release: f64,
-    /// Not after this.
+    /// Latest time of any of the work.
     pub goal: f64,
-    /// How much; positive.
+    /// Amount of work; positive.
     pub work: f64,
 }
 
-/// Relative differences below this are rounding.
+/// Relative difference below which two numbers count as equal, because of rounding.
 const EPSILON: f64 = 1e-9;
 
 impl FluidJob {
@@ -33,19 +33,20 @@ impl FluidJob {
     }
 }
 
-/// The linear relaxation: the least sum of missed parts of jobs, each part
-/// between 0 and 1, that leaves what the machine can do in time. A job that does
-/// not fit alone counts whole. In jobs; never above [`missed_exactly`].
+/// The optimum of the linear relaxation: the smallest possible sum of the jobs' missed parts,
+/// each between 0 and 1, in jobs. A job that does not fit even alone counts as missed whole.
+/// Never larger than [`missed_exactly`].
 ///
-/// Takes time in proportion to n times the jobs of a busy period of the machine.
+/// Takes time proportional to the number of jobs times the number of jobs in a busy period of
+/// the machine.
 #[must_use]
 pub fn missed_relaxed(jobs: &[FluidJob]) -> f64 {
     let met = Relaxation::new(jobs).solve(&vec![Fate::Open; jobs.len()]);
     jobs.len() as f64 - met.iter().sum::<f64>()
 }
 
-/// The least number of jobs that must be missed, by branch and bound over the
-/// relaxation. `None` when `branches_max` were not enough.
+/// The smallest possible number of missed jobs, by branch and bound over the relaxation.
+/// `None` if `branches_max` branches do not suffice to find it.
 #[must_use]
 pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
     let relaxation = Relaxation::new(jobs);
@@ -64,7 +65,8 @@ pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
         if (missed - ROUNDING).ceil() >= best as f64 {
             continue;
         }
-        // What is met in part is the question; whole parts are an answer.
+        // Branches on a job that is met in part. If there is none, the relaxation is an exact
+        // answer.
         match (0..jobs.len()).find(|&job| met[job] > 0.0 && met[job] < 1.0) {
             None => best = missed.round() as usize,
             Some(job) => {
@@ -80,10 +82,10 @@ pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
     open.is_empty().then_some(best)
 }
 
-/// Sums of parts of jobs carry rounding.
+/// Tolerance for the rounding in sums of parts of jobs.
 pub(super) const ROUNDING: f64 = 1e-6;
 
-/// What a branch says of a job.
+/// The decision of a branch about a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
@@ -111,7 +113,7 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Which part of each job is met, 0 to 1.
+    /// The part of each job that is met, 0 to 1.
     fn solve(&self, fates: &[Fate]) -> Vec<f64> {
         let mut taken = vec![0.0; self.jobs.len()];
         let mut met = vec![0.0; self.jobs.len()];
@@ -135,18 +137,20 @@ impl<'a> Relaxation<'a> {
         met
     }
 
-    /// How much more is done in time with `job`, whose work is part of `work`, than
-    /// without it: all of the others' work can be. The earliest goal goes first, and what
-    /// is late is given up, which does the most that can be done.
+    /// The work that is done in time with `job` minus the work without it. `work` holds the
+    /// work of each job, including `job`, and all other jobs can be done in time. The machine
+    /// serves the earliest goal first and gives up late work, which completes as much in time
+    /// as is possible.
     ///
     /// The machine is idle just before `from`, and again at some time after the job's
-    /// release; before and behind, nothing changes.
+    /// release. Outside of this interval `job` changes nothing, so only the interval is
+    /// simulated.
     fn more_in_time(&self, work: &[f64], job: usize, from: f64) -> f64 {
         let first = (self.by_release).partition_point(|&job| self.jobs[job].release < from);
         let mut released = (self.by_release[first..].iter().copied())
             .filter(|&job| work[job] > 0.0)
             .peekable();
-        let mut waiting: BinaryHeap<Reverse<Waiting>> = BinaryHeap::new();
+        let mut waiting: BinaryHeap<Reverse<WaitingJob>> = BinaryHeap::new();
         let mut now = f64::NEG_INFINITY;
         let mut more = 0.0;
         loop {
@@ -158,7 +162,7 @@ impl<'a> Relaxation<'a> {
                 now = now.max(self.jobs[next].release);
             }
             while let Some(next) = released.next_if(|&next| self.jobs[next].release <= now) {
-                waiting.push(Reverse(Waiting {
+                waiting.push(Reverse(WaitingJob {
                     goal: OrderedF64(self.jobs[next].goal),
                     job: next,
                     left: OrderedF64(work[next]),
@@ -190,16 +194,16 @@ impl<'a> Relaxation<'a> {
     }
 }
 
-/// When the machine is busy with work that can all be done in time: from a release on
-/// until nothing waits. In which order makes no difference.
+/// The times at which the machine is busy with work that can all be done in time: each period
+/// lasts from a release until no work waits. The order of service does not change them.
 #[derive(Default)]
 struct BusyPeriods {
-    /// Starts and ends, ascending, apart from each other.
+    /// Starts and ends, ascending and disjoint.
     periods: Vec<(f64, f64)>,
 }
 
 impl BusyPeriods {
-    /// The start of the period that `t` is in, or `t`.
+    /// The start of the period that contains `t`; `t` itself if the machine is idle then.
     fn start_of(&self, t: f64) -> f64 {
         let after = self.periods.partition_point(|&(start, _)| start <= t);
         match after.checked_sub(1).map(|at| self.periods[at]) {
@@ -208,7 +212,8 @@ impl BusyPeriods {
         }
     }
 
-    /// With more work, released at `t`.
+    /// Adds `work` that is released at `t`: extends the period at `t` or inserts a new one,
+    /// and merges the periods that touch it.
     fn add(&mut self, t: f64, work: f64) {
         if work <= 0.0 {
             return;
@@ -231,10 +236,10 @@ impl BusyPeriods {
     }
 }
 
-/// A job that has been released and is not done; the earliest goal is the least. What is left
-/// never decides, since a job waits once.
+/// A job that was released and is not done, ordered by goal. The order of `left` never
+/// matters, since each job waits once.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Waiting {
+struct WaitingJob {
     goal: OrderedF64,
     job: usize,
     left: OrderedF64,
@@ -254,8 +259,8 @@ mod tests {
         }
     }
 
-    /// Between 0 and 10 there is room for 10 of 4 + 4 + 6: both small ones and a
-    /// third of the large one. The fourth does not fit alone.
+    /// Between 0 and 10 there is time for 10 of the work 4 + 4 + 6: for both small jobs and a
+    /// third of the large one. The fourth job does not fit alone.
     #[test]
     fn the_smallest_jobs_are_met_first_and_the_next_in_part() {
         let jobs = [
@@ -268,8 +273,8 @@ mod tests {
         assert_eq!(missed_exactly(&jobs, 100), Some(2));
     }
 
-    /// Whether all of `chosen` can be met: between any release and any goal, no
-    /// more work than time.
+    /// Returns whether all jobs of the bit set `chosen` can be met: between any release and
+    /// any goal there is no more work than time.
     fn fits(jobs: &[FluidJob], chosen: u32) -> bool {
         let chosen = || (0..jobs.len()).filter(move |job| chosen >> job & 1 == 1);
         chosen().all(|first| {
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn branch_and_bound_finds_what_trying_every_subset_finds() {
+    fn branch_and_bound_agrees_with_a_search_of_all_subsets() {
         let seed = 61;
         println!("seed {seed}");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_meets_other_work_makes_one_busy_period() {
+    fn touching_work_merges_into_one_busy_period() {
         let mut busy = BusyPeriods::default();
         for (t, work) in [(10.0, 2.0), (20.0, 5.0), (11.0, 3.0), (40.0, 1.0)] {
             busy.add(t, work);
@@ -324,10 +329,10 @@ mod tests {
         assert_eq!(busy.start_of(31.0), 31.0);
     }
 
-    /// Each week apart: what is met in one does not depend on the others, though all of
-    /// them are looked at together.
+    /// The jobs of a week fit or miss independently of the other weeks, so all weeks in one
+    /// problem must miss as much as each alone.
     #[test]
-    fn weeks_that_do_not_meet_are_solved_as_each_alone() {
+    fn disjoint_weeks_miss_as_much_together_as_apart() {
         let seed = 62;
         println!("seed {seed}");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_branches_are_no_answer() {
+    fn too_few_branches_return_none() {
         let jobs = [job(0.0, 10.0, 7.0), job(0.0, 10.0, 7.5)];
         assert_eq!(missed_exactly(&jobs, 1), None);
         assert_eq!(missed_exactly(&jobs, 10), Some(1));

@@ -1,31 +1,31 @@
-//! What must be missed in whole jobs, group by group.
+//! A lower bound on missed goals in whole jobs, group by group.
 //!
-//! The relaxations count parts of jobs: of three large ones that do not fit together
-//! two and a half may be met. But jobs that are released one after another can be
-//! divided into groups, each with the cluster to itself. What a group misses alone
-//! it misses beside others too, and it misses whole jobs, so each group's part
-//! is rounded up before all are added. Each may also be looked at in another way:
-//! instants that fall badly for the jobs of one morning fall well for those of another.
+//! The relaxations count parts of jobs: of three large jobs that do not fit together, two
+//! and a half may be met. To count whole jobs, the jobs are divided by release into
+//! groups, each with the cluster to itself. A group misses at least as many jobs beside
+//! others as alone, and it misses whole jobs, so each group's part is rounded up before
+//! all are added. Each group may use another view (relaxation), because the instants of a
+//! probe may suit the jobs of one morning and not those of another.
 //!
-//! The division is the best one of those tried, by dynamic programming over where
-//! groups end.
+//! Dynamic programming over the ends of groups finds the best of the divisions that are
+//! tried.
 
 use super::fluid::{FluidJob, ROUNDING, missed_exactly, missed_relaxed};
 
-/// Groups begin and end at multiples of this many jobs.
+/// Granularity of groups, in jobs: they begin and end at multiples of it.
 const STEP: usize = 5;
 
-/// Sizes of groups, in steps. One of s steps ends at a multiple of s / 4, since the
-/// time that a group takes grows with the square of its size.
+/// Sizes of groups, in steps. A group of s steps ends at a multiple of s / 4, to save
+/// time: the time for a group grows with the square of its size.
 const SIZES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
-/// Whole jobs are sought in so many branches times jobs per group.
+/// Largest product of branches and jobs in the exact search of a group.
 const BRANCHES_TIMES_JOBS_MAX: usize = 20_000;
 
-/// The least number of jobs that must be missed, whatever is done: never above the
-/// least of [`missed_exactly`] in any view.
+/// A lower bound on the number of missed jobs under any scheduler, never larger than
+/// [`missed_exactly`] of all jobs in any view.
 ///
-/// `views` are relaxations of the same jobs in the same order, at least one.
+/// `views`, at least one, are relaxations that hold the same jobs in the same order.
 pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
     let jobs = views[0].len();
     let mut order: Vec<usize> = (0..jobs).collect();
@@ -34,8 +34,8 @@ pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
         .map(|view| order.iter().map(|&job| view[job]).collect())
         .collect();
 
-    // At each end of a group: what is missed until there, where the last group that
-    // misses some begins, and how that is looked at.
+    // By end of a group: the jobs missed up to there, the begin of the last group, and
+    // its view (`None` if the group misses no job).
     let ends = jobs.div_ceil(STEP);
     let mut most = vec![(0, 0, None); ends + 1];
     for end in 1..=ends {
@@ -70,7 +70,7 @@ fn range(begin: usize, end: usize, jobs: usize) -> std::ops::Range<usize> {
     begin * STEP..(end * STEP).min(jobs)
 }
 
-/// The relaxation, rounded up to whole jobs.
+/// The optimum of the relaxation, rounded up to whole jobs.
 fn missed_whole(jobs: &[FluidJob]) -> usize {
     (missed_relaxed(jobs) - ROUNDING).ceil().max(0.0) as usize
 }
@@ -89,10 +89,10 @@ mod tests {
         }
     }
 
-    /// Of five jobs a day, each of 3, there is time for 12: a quarter of the fifth is
-    /// missed by the relaxation, and all of it in whole jobs.
+    /// Each day has five jobs of work 3 and time for 14: the relaxation misses a third of
+    /// the fifth job, and whole jobs miss all of it.
     #[test]
-    fn days_are_rounded_up_one_by_one() {
+    fn the_bound_is_rounded_up_for_each_day() {
         let days = |count: u32| -> Vec<FluidJob> {
             (0..count)
                 .flat_map(|day| {
@@ -105,10 +105,10 @@ mod tests {
         assert_eq!(missed_in_groups(&[days(0)]), 0);
     }
 
-    /// The one view sees the trouble of the first day only, the other that of the
-    /// second.
+    /// The first view has too much work only on the first day, the second view only on
+    /// the second day.
     #[test]
-    fn each_group_is_looked_at_in_the_way_that_tells_most() {
+    fn each_group_uses_the_view_with_the_largest_bound() {
         let view = |works: [f64; 2]| -> Vec<FluidJob> {
             let day = |day: usize| {
                 vec![job(100.0 * day as f64, 100.0 * day as f64 + 14.0, works[day]); 5]
@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn no_division_tells_more_than_all_jobs_together() {
+    fn the_bound_in_groups_is_valid_and_within_a_tenth_of_exact() {
         let seed = 73;
         println!("seed {seed}");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (mut told, mut least) = (0, 0);
+        let (mut found, mut least) = (0, 0);
         for _ in 0..40 {
             let jobs: Vec<FluidJob> = (0..rng.random_range(1..18))
                 .map(|_| {
@@ -137,9 +137,9 @@ mod tests {
             let exactly = missed_exactly(&jobs, 1_000_000).expect("few jobs");
             let missed = missed_in_groups(std::slice::from_ref(&jobs));
             assert!(missed <= exactly, "{missed} of {exactly}: {jobs:?}");
-            told += missed;
+            found += missed;
             least += exactly;
         }
-        assert!(10 * told >= 9 * least && least > 60, "{told} of {least}");
+        assert!(10 * found >= 9 * least && least > 60, "{found} of {least}");
     }
 }

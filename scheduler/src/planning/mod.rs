@@ -1,14 +1,14 @@
-//! Planning: what can be met at all, what will probably be met, and how well that is
-//! predicted.
+//! Planning: the goals that can be met at all, the goals that will probably be met, and
+//! the accuracy of these predictions.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
-//! | `fluid` | one divisible machine: the least number of jobs it must miss |
-//! | `supply` | the most that a simulated cluster can do between two instants |
-//! | `groups` | the same in whole jobs, group by group |
-//! | `offline` | all together: a bound on what any scheduler must miss |
-//! | `plan` | what becomes of given jobs, and what would save those at risk |
-//! | `advice` | how probably a job meets its goal, learned from past ones |
+//! | `fluid` | one divisible machine: the smallest number of jobs that it misses |
+//! | `supply` | the most work that a simulated cluster can do between two instants |
+//! | `groups` | a bound of `fluid` in whole jobs, group by group |
+//! | `offline` | a lower bound on missed goals under any scheduler, by all of the above |
+//! | `plan` | the outlook of given jobs, and changes that would save those at risk |
+//! | `advice` | the probability that a job meets its goal, learned from past jobs |
 
 mod advice;
 mod fluid;

@@ -1,23 +1,21 @@
-//! What no scheduler can do better: the least number of jobs that miss their
-//! goals, whoever decides, with f(t), every arrival and every task length known
-//! from the start.
+//! A lower bound on the number of jobs that miss their goals under any scheduler, even one that
+//! knows f(t), every arrival and every task length from the start.
 //!
-//! Three relaxations, each of which only makes it easier to meet goals, so that
-//! the largest of what they say must be missed is a lower bound:
+//! Three relaxations each make it easier to meet goals than the cluster does, so the largest of
+//! their results is a lower bound:
 //!
-//! - *Alone.* A job is missed if it cannot be met with the cluster to itself.
-//! - *Fluid.* Work is divisible, may be interrupted, and a job may use all of the
-//!   cluster at once; the number of late jobs is relaxed to fractions.
-//! - *Probed.* At instants that lie as far apart as the shortest task is long,
-//!   each task runs at least at one. So the tasks of a job must find room at the
-//!   instants between its release and its goal. This knows what the fluid one does
-//!   not: that forty tasks that all have to start within half of their length need
-//!   forty nodes at once.
+//! - *Alone.* A job is missed if it misses its goal with the cluster to itself.
+//! - *Fluid.* Work is divisible and may be interrupted, and a job may use the whole cluster at
+//!   once; the number of late jobs is relaxed to fractions.
+//! - *Probed.* A set of instants lies as far apart as the shortest task is long, so each task
+//!   runs at one of them at least. The tasks of a job must therefore find room at the instants
+//!   between its release and its goal. This bound sees a limit that the fluid one misses: forty
+//!   tasks that all have to start within half of their length need forty nodes at once.
 //!
-//! The last two count parts of jobs; [`missed_in_groups`] counts whole ones.
+//! *Fluid* and *Probed* count parts of jobs; [`missed_in_groups`] counts whole ones.
 //!
-//! Common to all: only CPU counts, reduces need not wait for maps, input is always
-//! near, nodes do not fail, and capacity is what [`Supply`] says.
+//! Simplifications in all of them: only CPU counts, reduces need not wait for maps, input is
+//! always local, nodes do not fail, and [`Supply`] is the capacity.
 
 use super::fluid::{FluidJob, ROUNDING, missed_relaxed};
 use super::groups::missed_in_groups;
@@ -26,14 +24,14 @@ use crate::model::Pool;
 use crate::sim::{SimConfig, SimJob, drawn_lengths_s};
 use serde::Serialize;
 
-/// A bound on what must be missed.
+/// A lower bound on missed goals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OfflineBound {
-    /// Jobs with a goal that were submitted within the window that counts.
+    /// Number of jobs with a goal that were submitted within the window.
     pub jobs: u32,
-    /// Of those, how many miss their goal at least.
+    /// Number of these jobs that miss their goal under any scheduler.
     pub missed: u32,
-    /// Of those, how many cannot be met with the cluster to themselves.
+    /// Number of these jobs that miss their goal even with the cluster to themselves.
     pub alone: u32,
 }
 
@@ -46,29 +44,28 @@ impl OfflineBound {
     }
 }
 
-/// Sets of instants that are tried.
+/// Number of sets of instants that are tried.
 const PROBES: u32 = 13;
 
-/// Instants of a set beyond which the cluster is not probed: where one task is that short beside
-/// the time of a run, the other relaxations have to do.
+/// Largest number of instants in a set. If one task is so short beside the length of a run that
+/// there would be more, the cluster is not probed and the other relaxations have to do.
 const INSTANTS_MAX: f64 = 10_000_000.0;
 
-/// A bound for one run of the simulator, over the jobs submitted within its
-/// window.
+/// The lower bound for one run of the simulator, over the jobs submitted within its window.
 #[must_use]
 pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
     let (from_s, until_s) = config.window_s;
     let fastest = fastest_factor(config);
-    let asked: Vec<Asked> = (jobs.iter())
+    let required: Vec<Requirements> = (jobs.iter())
         .filter(|job| (from_s..=until_s).contains(&job.job.submitted_s))
-        .filter_map(|job| Asked::of(job, config, fastest))
+        .filter_map(|job| Requirements::of(job, config, fastest))
         .collect();
-    let least_s = asked
+    let least_s = required
         .iter()
         .map(|job| job.task_s_min)
         .fold(f64::INFINITY, f64::min);
-    let end_s = asked.iter().map(|job| job.goal_s).fold(0.0, f64::max);
-    // All jobs run, those outside of the window too.
+    let end_s = required.iter().map(|job| job.goal_s).fold(0.0, f64::max);
+    // Jobs outside of the window run too and may hold slots.
     let longest_s = (jobs.iter().map(|job| longest_s(job, config.seed))).fold(0.0, f64::max);
     let supply = Supply::new(
         &config.availability,
@@ -79,8 +76,8 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
         end_s,
     );
 
-    let (alone, open): (Vec<Asked>, Vec<Asked>) =
-        (asked.iter()).partition(|job| !job.fits_alone(&supply));
+    let (alone, open): (Vec<Requirements>, Vec<Requirements>) =
+        (required.iter()).partition(|job| !job.fits_alone(&supply));
     let fluid: Vec<FluidJob> = (open.iter())
         .map(|job| FluidJob {
             release: supply.work_until(job.release_s),
@@ -105,14 +102,14 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
     let relaxed = (relaxed.fold(0.0, f64::max) - ROUNDING).ceil().max(0.0) as usize;
     let missed = relaxed.max(missed_in_groups(&views));
     OfflineBound {
-        jobs: asked.len() as u32,
+        jobs: required.len() as u32,
         missed: (alone.len() + missed) as u32,
         alone: alone.len() as u32,
     }
 }
 
-/// What all tasks hold multiples of, in hundredths of a core. One hundredth where
-/// nodes have slots by number: these share what there is in any proportion.
+/// The greatest common divisor of the tasks' CPU demands, in hundredths of a core. It is one
+/// hundredth if nodes have slots by number: such tasks share the capacity in any proportion.
 fn unit_hundredths(config: &SimConfig, jobs: &[SimJob]) -> u32 {
     if config.nodes.iter().any(|node| node.slots.is_some()) {
         return 1;
@@ -131,7 +128,7 @@ fn gcd(a: u32, b: u32) -> u32 {
     }
 }
 
-/// How many times faster than drawn a task can be, at best.
+/// For each job: the largest factor by which a task may run faster than its drawn length.
 fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     let accelerated = config
         .nodes
@@ -143,31 +140,31 @@ fn fastest_factor(config: &SimConfig) -> impl Fn(&SimJob) -> f64 + Copy {
     }
 }
 
-/// The longest that a task of a job can hold its slot, at worst, in seconds. A
-/// node that is asked for more than it has slows its tasks down without limit;
-/// they do no more work in that time.
+/// The longest time for which a task of a job can hold its slot and work at full speed, in
+/// seconds. A node whose tasks demand more than it has slows them down without limit, but they
+/// do no more work in that time.
 fn longest_s(job: &SimJob, seed: u64) -> f64 {
     let slowest = job.remote_factor / job.speedup.unwrap_or(1.0).min(1.0);
     let (maps_s, reduces_s) = drawn_lengths_s(job, seed);
     maps_s.into_iter().chain(reduces_s).fold(0.0, f64::max) * slowest
 }
 
-/// What a job asks for, at the least.
+/// The least that a job with a goal requires.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    /// The first control cycle at which it can start.
+struct Requirements {
+    /// Start of the first control cycle in which the job can start.
     release_s: f64,
     goal_s: f64,
-    /// In hundredths of a core times seconds.
+    /// Work of all tasks, in hundredths of a core times seconds.
     work: f64,
-    /// Of all its tasks together, in hundredths of a core.
+    /// CPU of all tasks at once, in hundredths of a core.
     demand: f64,
     task_s_min: f64,
 }
 
-impl Asked {
+impl Requirements {
     fn of(job: &SimJob, config: &SimConfig, fastest: impl Fn(&SimJob) -> f64) -> Option<Self> {
-        // What has not ended when the run does has missed its goal.
+        // A job that has not ended when the run ends has missed its goal.
         let goal_s = job.job.goal_s?.min(config.horizon_s);
         let (maps_s, reduces_s) = drawn_lengths_s(job, config.seed);
         let cpu = |hundredths: u32| f64::from(hundredths);
@@ -187,8 +184,8 @@ impl Asked {
         })
     }
 
-    /// Whether it can be met with the cluster to itself, as far as the
-    /// relaxations know. Here the instants may be chosen for this job.
+    /// Returns whether the job can meet its goal with the cluster to itself, as far as the
+    /// relaxations show. The instants may be chosen for this job alone.
     fn fits_alone(&self, supply: &Supply) -> bool {
         let fluid = supply.work_until(self.goal_s) - supply.work_until(self.release_s);
         if self.work > fluid * (1.0 + 1e-9) || self.goal_s < self.release_s + self.task_s_min {
@@ -198,8 +195,8 @@ impl Asked {
             return true;
         }
         (0..PROBES).all(|probe| {
-            // Of the instants that lie a task's length apart, those that end one
-            // length before the goal are the fewest.
+            // Among the instants that lie a task's length apart, those that end one length
+            // before the goal are the fewest.
             let part = f64::from(PROBES - probe) / f64::from(PROBES);
             let mut t_s = self.goal_s - self.task_s_min * part;
             let mut room = 0.0;
@@ -212,11 +209,11 @@ impl Asked {
     }
 }
 
-/// Instants that lie one task apart, and how much may run at them.
+/// Instants at equal distance, and the capacity at each.
 struct Instants {
     offset_s: f64,
     apart_s: f64,
-    /// Room at all instants before each, in hundredths of a core.
+    /// By instant: the sum of the capacity at all instants before it, in hundredths of a core.
     room: Vec<f64>,
 }
 
@@ -235,7 +232,7 @@ impl Instants {
         }
     }
 
-    /// At all instants before `t_s`.
+    /// The sum of the capacity at all instants before `t_s`, in hundredths of a core.
     fn room_before(&self, t_s: f64) -> f64 {
         let instants = ((t_s - self.offset_s) / self.apart_s - 1e-9)
             .ceil()
@@ -271,38 +268,39 @@ mod tests {
     }
 
     #[test]
-    fn maps_that_find_no_nodes_in_their_last_wave_are_missed() {
-        // 15 maps of 100 s on 10 nodes: two waves, 200 s. The work would fit.
+    fn a_job_without_time_for_its_last_wave_misses_its_goal() {
+        // 15 maps of 100 s on 10 nodes take two waves, 200 s; as divisible work they would take
+        // 150 s.
         assert_eq!(missed(&cluster(10), &[job(1, 199.0, 15)]), (1, 1));
         assert_eq!(missed(&cluster(10), &[job(1, 200.0, 15)]), (0, 0));
         assert_eq!(missed(&cluster(10), &[job(1, 99.0, 1)]), (1, 1));
     }
 
-    /// Each alone has ten nodes at once; both together have not, though their
-    /// 1,200 s of work are less than the 1,500 s there are.
+    /// Each job alone finds enough of the ten nodes at once; both together do not, though their
+    /// 1,200 s of work are less than the 1,500 s of the nodes.
     #[test]
-    fn two_jobs_that_need_the_same_nodes_at_once_cannot_both_be_met() {
+    fn one_of_two_jobs_that_need_the_same_nodes_at_once_misses_its_goal() {
         let jobs = [job(1, 150.0, 6), job(2, 150.0, 6)];
         assert_eq!(missed(&cluster(10), &jobs), (1, 0));
         assert_eq!(missed(&cluster(12), &jobs), (0, 0));
     }
 
-    /// A map of a nanosecond and one of 100 s: probing would take 10^12 instants.
+    /// With a map of a nanosecond and one of 100 s, probing would take 10^12 instants.
     #[test]
-    fn a_very_short_task_and_a_goal_far_away_take_no_memory() {
+    fn a_very_short_task_and_a_distant_goal_do_not_exhaust_memory() {
         let mut config = cluster(10);
         config.horizon_s = 2000.0;
         let mut short = job(1, 1500.0, 1);
         short.map_length = TaskLength::Fixed(1e-9);
         let far = job(2, 1e30, 1);
         assert_eq!(missed(&config, &[short, far]), (0, 0));
-        // Beyond the horizon nothing ends: 10 nodes do 200 maps of 100 s until then.
+        // The run ends at the horizon: until then 10 nodes do 200 maps of 100 s.
         assert_eq!(missed(&config, &[job(3, 1e30, 200)]), (0, 0));
         assert_eq!(missed(&config, &[job(3, 1e30, 201)]), (1, 1));
     }
 
     #[test]
-    fn no_policy_does_better_than_the_bound_on_random_weeks() {
+    fn no_policy_misses_less_than_the_bound_on_random_workloads() {
         let seed = 67;
         println!("seed {seed}");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);

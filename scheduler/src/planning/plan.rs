@@ -1,10 +1,9 @@
-//! What will become of these jobs under this forecast, and what would save those
-//! that are at risk.
+//! The outlook of jobs under a forecast, and the changes that would save those at risk.
 //!
-//! The future is drawn several times: task lengths, stragglers, errors of the
-//! forecast, and whatever else a scenario leaves to chance. A job's probability is
-//! the part of the futures in which it met its goal. A change saves a job if the
-//! job is safe with it and no other safe one is put at risk.
+//! The caller draws the future several times: task lengths, stragglers, errors of the
+//! forecast, and whatever else a scenario leaves to chance. A job's probability is the part
+//! of the futures in which it meets its goal. A change saves a job if the job is safe with
+//! it and all other safe jobs stay safe.
 
 use crate::model::{Job, JobId, Splits};
 use crate::policy::Policy;
@@ -13,78 +12,80 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What is expected of a job.
+/// The expected end of a job, its risk, and the changes that would save it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outlook {
     /// Id, submission, goal and weight.
     pub job: Job,
-    /// The median of its ends over the futures, in seconds; `None`: it does not end
-    /// in most of them.
+    /// Median of the job's ends over the futures, in seconds; `None` if it does not end in
+    /// most of them.
     pub finish_s: Option<f64>,
-    /// By when it ends with the confidence of the plan, in seconds.
+    /// Time by which the job ends with the plan's confidence, in seconds; `None` if it does
+    /// not end in enough futures.
     pub safe_finish_s: Option<f64>,
-    /// In how many of the futures it meets its goal, 0 to 1; `None` without one.
+    /// Part of the futures in which the job meets its goal, 0 to 1; `None` without a goal.
     pub met_probability: Option<f64>,
-    /// Whether that is less than the confidence of the plan.
+    /// True if `met_probability` is below the plan's confidence.
     pub at_risk: bool,
-    /// For a job at risk: what would save it, the cheapest first.
+    /// For a job at risk: changes that would save it, the cheapest first.
     pub saved_by: Vec<Saving>,
 }
 
 /// A change that saves a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Saving {
-    /// What to change.
+    /// The change.
     #[serde(flatten)]
     pub change: Change,
-    /// What it costs: of a later goal, the delay as a part of the time until the
-    /// goal; of less work, the part that is given up; 0 for a weight, which costs
-    /// nobody anything here; 1 for another job.
+    /// Cost for comparing changes. A later goal costs the delay as a part of the time until
+    /// the goal; fewer maps cost the part of the work that is given up; more weight costs 0,
+    /// because no other safe job suffers; leaving out another job costs 1.
     pub cost: f64,
 }
 
-/// Something that can be changed in favour of a job.
+/// A change to the jobs in favour of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Change {
-    /// Its weight.
+    /// A larger weight of the job.
     Weight {
-        /// The new one.
+        /// The new weight.
         weight: f64,
     },
-    /// Its goal.
+    /// A later goal of the job.
     LaterGoal {
-        /// The earliest that is safe, in seconds.
+        /// The earliest goal that is safe, in seconds.
         goal_s: f64,
     },
-    /// The number of its maps; reduces in proportion.
+    /// Fewer maps of the job, and fewer reduces in proportion.
     FewerMaps {
-        /// The most that are safe.
+        /// The largest number of maps that is safe.
         maps: u32,
     },
-    /// Another job is not run.
+    /// Another job is left out.
     Without {
-        /// Which.
+        /// The job to leave out.
         job: JobId,
     },
 }
 
-/// One future: a cluster and all jobs.
+/// One drawn future: the configuration of a cluster, and all jobs.
 pub type Future = (SimConfig, Vec<SimJob>);
 
-/// Weights that are tried, as multiples of what the job has.
+/// Weights that are tried, as multiples of the job's weight.
 const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// Later goals are tried up to this many times the time until the goal.
+/// Longest delay of a goal that is tried, as a multiple of the time until the goal.
 const LATER_MAX: f64 = 32.0;
 
-/// Goals and numbers of maps are told to this part.
+/// Relative precision of goals and numbers of maps in a [`Saving`].
 const PRECISION: f64 = 0.01;
 
-/// The outlook of the jobs `of_interest`, in that order.
+/// Simulates all `futures` and returns the outlook of the jobs `of_interest`, in that order.
 ///
-/// `futures`, at least one, hold the same jobs, with lengths and arrivals of others
-/// drawn anew. `confidence`, 0 to 1: what counts as safe.
+/// `futures`, at least one, hold the same jobs of interest; their task lengths and the other
+/// jobs are drawn anew for each. A job is safe if it meets its goal in at least the part
+/// `confidence` of them, 0 to 1.
 ///
 /// # Errors
 /// When a configuration or a job cannot be simulated.
@@ -103,7 +104,8 @@ pub fn plan(
         missed: Vec::new(),
     };
     let ends = planner.ends()?;
-    // Where nothing is left to chance, one future tells it all.
+    // If all futures agree, nothing is left to chance, and one future suffices for trying
+    // changes.
     if ends.windows(2).all(|pair| pair[0] == pair[1]) {
         planner.futures.truncate(1);
     }
@@ -138,9 +140,10 @@ pub fn plan(
             safe_finish_s: quantile(confidence),
             met_probability: met[index],
             at_risk,
-            saved_by: match at_risk {
-                true => planner.savings(index)?,
-                false => Vec::new(),
+            saved_by: if at_risk {
+                planner.savings(index)?
+            } else {
+                Vec::new()
             },
         });
     }
@@ -152,9 +155,9 @@ struct Planner<'a> {
     of_interest: &'a [JobId],
     policy: &'a dyn Policy,
     confidence: f64,
-    /// Which of them are safe as things stand.
+    /// By job of interest: true if the job is safe without any change.
     safe: Vec<bool>,
-    /// Per future, which of them miss their goal as things stand.
+    /// By future and job of interest: true if the job misses its goal without any change.
     missed: Vec<Vec<bool>>,
 }
 
@@ -164,7 +167,7 @@ impl Planner<'_> {
         (jobs.iter().find(|job| job.job.id == id)).expect("a job of every future")
     }
 
-    /// Per future, the end of each job of interest.
+    /// By future: the end of each job of interest.
     fn ends(&self) -> Result<Vec<Vec<Option<f64>>>, SimError> {
         let ends: Vec<OnceLock<Vec<Option<f64>>>> = vec![OnceLock::new(); self.futures.len()];
         let order: Vec<usize> = (0..self.futures.len()).collect();
@@ -178,7 +181,7 @@ impl Planner<'_> {
         Ok(ends.collect())
     }
 
-    /// The end of each job of interest in one future; `None` for one that is not there or
+    /// The end of each job of interest in one future; `None` for a job that is left out or
     /// does not end.
     fn ends_of(&self, config: &SimConfig, jobs: Vec<SimJob>) -> Result<Vec<Option<f64>>, SimError> {
         let config = SimConfig {
@@ -193,8 +196,8 @@ impl Planner<'_> {
         Ok(self.of_interest.iter().map(end).collect())
     }
 
-    /// Does `work` for the futures in this order, several at once, until it says false.
-    /// False if it did.
+    /// Calls `work` for the futures in this order, several at once, until a call returns
+    /// false. Returns false if one did.
     fn on_all_cores(
         &self,
         order: &[usize],
@@ -226,7 +229,8 @@ impl Planner<'_> {
         Ok(go_on.into_inner())
     }
 
-    /// In which part of the futures each met its goal.
+    /// By job of interest: the part of the futures in which it meets its goal; `None`
+    /// without a goal.
     fn met(&self, ends: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
             let goal_s = self.job(id).job.goal_s?;
@@ -237,21 +241,21 @@ impl Planner<'_> {
         self.of_interest.iter().enumerate().map(of).collect()
     }
 
-    /// Whether the job is safe with the change, and all others as safe as before.
+    /// Returns whether the job is safe with the change, and all other safe jobs stay safe.
     ///
-    /// Most changes do not save it: the futures in which it is late as things stand come
-    /// first, no more of them are run than it takes to know, and none for longer than
-    /// until the last of the goals.
+    /// Most changes do not save the job, so the search ends early: the futures in which the
+    /// job is late without the change come first, the first refutation stops the others, and
+    /// no simulation runs longer than until the last goal.
     fn saves(&self, index: usize, change: Change) -> Result<bool, SimError> {
         let id = self.of_interest[index];
-        let gone = |other: usize| {
+        let left_out = |other: usize| {
             change
                 == Change::Without {
                     job: self.of_interest[other],
                 }
         };
         let must: Vec<(usize, f64)> = (0..self.of_interest.len())
-            .filter(|&other| (other == index || self.safe[other]) && !gone(other))
+            .filter(|&other| (other == index || self.safe[other]) && !left_out(other))
             .filter_map(|other| {
                 let goal_s = self.job(self.of_interest[other]).job.goal_s?;
                 Some(match change {
@@ -265,7 +269,8 @@ impl Planner<'_> {
         let missed: Vec<AtomicUsize> = must.iter().map(|_| AtomicUsize::new(0)).collect();
         let mut order: Vec<usize> = (0..futures).collect();
         order.sort_by_key(|&future| !self.missed[future][index]);
-        // A goal that counts from the end of another job may lie at any time.
+        // The goal of a job that follows another one counts from the end of that job and may
+        // lie at any time.
         let chained = self.futures[0].1.iter().any(|job| job.after.is_some());
         let last_goal_s = must
             .iter()
@@ -276,7 +281,7 @@ impl Planner<'_> {
             if !chained {
                 config.horizon_s = config.horizon_s.min(last_goal_s.max(config.cycle_s));
             }
-            let ends = self.ends_of(&config, changed(jobs, id, change))?;
+            let ends = self.ends_of(&config, apply(jobs, id, change))?;
             let all_enough = must.iter().zip(&missed).all(|(&(job, goal_s), missed)| {
                 let late = ends[job].is_none_or(|end_s| end_s > goal_s);
                 let missed = missed.fetch_add(usize::from(late), Ordering::Relaxed);
@@ -306,7 +311,7 @@ impl Planner<'_> {
         if let Some(saving) = self.fewer_maps(index, maps)? {
             savings.push(saving);
         }
-        // One that others come after cannot be left out alone.
+        // A job that others wait for cannot be left out alone.
         let (_, jobs) = &self.futures[0];
         let is_last = |other: JobId| jobs.iter().all(|job| job.after != Some(other));
         let mut others: Vec<&SimJob> = (self.of_interest.iter())
@@ -370,7 +375,7 @@ impl Planner<'_> {
     }
 }
 
-fn changed(jobs: &[SimJob], id: JobId, change: Change) -> Vec<SimJob> {
+fn apply(jobs: &[SimJob], id: JobId, change: Change) -> Vec<SimJob> {
     let mut jobs = jobs.to_vec();
     if let Change::Without { job: without } = change {
         jobs.retain(|job| job.job.id != without);
@@ -407,7 +412,8 @@ mod tests {
     use crate::policy::ForecastEdf;
     use crate::sim::TaskLength;
 
-    /// Ten nodes, maps of 100 s; a cycle of 1 s.
+    /// A future with ten nodes, maps of 100 s and cycles of 1 s. `jobs` holds id, goal and
+    /// number of maps.
     fn future(log_sd: f64, seed: u64, jobs: &[(u64, f64, u32)]) -> Future {
         let f = Availability::constant(1000.0).unwrap();
         let mut config = SimConfig::one_slot_nodes(10, f);
@@ -432,10 +438,11 @@ mod tests {
         savings.find(|saving| kind(&saving.change))
     }
 
-    /// Room for 30 maps until 300 s; 20 and 25 are asked for. The larger one is
-    /// given up: it needs weight, or 100 to 200 s more, or ten maps at most, or to be alone.
+    /// There is room for 30 maps until 300 s, and the jobs have 20 and 25. The policy gives
+    /// up the larger one. A goal 200 s later, at most ten maps, or leaving out the other job
+    /// would save it; more weight would cost the other job its goal.
     #[test]
-    fn a_job_at_risk_is_told_what_would_save_it() {
+    fn a_job_at_risk_has_savings_in_the_order_of_their_cost() {
         let futures = vec![future(0.0, 1, &[(1, 300.0, 20), (2, 300.0, 25)])];
         let outlooks = plan(futures, &[JobId(1), JobId(2)], &ForecastEdf, 0.95).unwrap();
         let (first, second) = (&outlooks[0], &outlooks[1]);
@@ -464,8 +471,9 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_and_the_probability_come_from_the_futures() {
-        // Two waves of lengths that vary by half: about even odds at 230 s.
+    fn ends_and_probability_come_from_all_futures() {
+        // One wave of ten maps whose lengths vary by half: the job meets 230 s in some
+        // futures.
         let futures = (0..60).map(|seed| future(0.5, seed, &[(1, 230.0, 10)]));
         let outlook = plan(futures.collect(), &[JobId(1)], &ForecastEdf, 0.9).unwrap();
         let one = &outlook[0];

@@ -2,18 +2,19 @@
 
 use crate::availability::Availability;
 
-/// CPU that tasks can hold over time, from above: piecewise constant over control
-/// cycles, in hundredths of a core.
+/// An upper bound on the CPU that tasks can hold over time: piecewise constant over
+/// control cycles, in hundredths of a core.
 ///
-/// A task starts only where there is room in its control cycle and then runs on
-/// while f(t) falls. So tasks of at most `task_s_max` hold at any instant no more
-/// than the largest capacity since that long ago; and where all tasks hold multiples
-/// of some CPU, a multiple of it.
+/// A task starts only if there is room in its control cycle, and then runs on while f(t)
+/// falls. If tasks take at most `task_s_max`, they hold at any instant no more than the
+/// largest capacity within the last `task_s_max`. And if all tasks hold multiples of
+/// `unit_hundredths`, the bound is a multiple of it too.
 #[derive(Clone, Debug)]
 pub(super) struct Supply {
     cycle_s: f64,
     hundredths: Vec<f64>,
-    /// Work from 0 to the start of each cycle, and to the end of the last.
+    /// Work from 0 to the start of each cycle; the last element, to the end of the last
+    /// cycle.
     work_until: Vec<f64>,
 }
 
@@ -51,12 +52,12 @@ impl Supply {
         ((t_s / self.cycle_s).floor().max(0.0) as usize).min(self.hundredths.len() - 1)
     }
 
-    /// In hundredths of a core.
+    /// The capacity at `t_s`, in hundredths of a core.
     pub fn at(&self, t_s: f64) -> f64 {
         self.hundredths[self.cycle(t_s)]
     }
 
-    /// From 0 until `t_s`, in hundredths of a core times seconds.
+    /// The work from 0 until `t_s`, in hundredths of a core times seconds.
     pub fn work_until(&self, t_s: f64) -> f64 {
         let cycle = self.cycle(t_s);
         let into_s = (t_s - cycle as f64 * self.cycle_s).clamp(0.0, self.cycle_s);
@@ -64,7 +65,7 @@ impl Supply {
     }
 }
 
-/// The largest of each value and the `back` before it.
+/// For each value, the maximum of it and the `back` values before it.
 fn sliding_max(values: &[f64], back: usize) -> Vec<f64> {
     let mut falling: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
     let mut result = Vec::with_capacity(values.len());
@@ -87,13 +88,14 @@ mod tests {
     use crate::availability::Step;
 
     #[test]
-    fn a_task_that_started_before_the_ebb_ended_runs_on() {
+    fn tasks_that_started_before_f_fell_count_until_they_end() {
         let steps = [(0.0, 300.0), (60.0, 129.5), (90.0, 50.0)];
         let steps = steps.map(|(from_s, hundredths)| Step { from_s, hundredths });
         let f = Availability::steps(steps.to_vec()).unwrap();
         let supply = Supply::new(&f, 200.0, 30.0, 40.0, 10, 200.0);
         let held: Vec<f64> = (0..6).map(|c| supply.at(30.0 * f64::from(c))).collect();
-        // Never more than the 200 there are; two cycles longer than f(t) says.
+        // Never more than the 200 of the nodes, and the fall of f(t) shows two cycles
+        // late.
         assert_eq!(held, [200.0, 200.0, 200.0, 200.0, 120.0, 50.0]);
         assert_eq!(supply.work_until(45.0), 9000.0);
         assert_eq!(supply.work_until(130.0), 24_000.0 + 1200.0);

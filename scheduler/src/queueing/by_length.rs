@@ -1,17 +1,19 @@
-//! Queues in the order of their lengths, which change by one at a time.
+//! Queues ordered by length, for lengths that change by one at a time.
 
 use super::traffic::below;
 use rand_chacha::ChaCha8Rng;
 
-/// Who has something, the longest first; a change moves one of them past those that are as
-/// long, and no other.
+/// The members with a length above 0, longest first. When a length changes by one, the
+/// member trades places with one other of the same length, so each change takes constant
+/// time.
 ///
-/// A member knows where it stands: `positions` of the methods has a number for each member
-/// of every order that shares it.
+/// `positions`, an argument of the methods, holds each member's index in `order`. The
+/// caller keeps it, with one element for each member.
 #[derive(Debug)]
 pub(super) struct ByLength {
     order: Vec<u32>,
-    /// How many are at least so long, by length up to the longest.
+    /// `at_least[n]` is the number of members of length n or more, for n from 1 to the
+    /// longest.
     at_least: Vec<u32>,
 }
 
@@ -23,12 +25,12 @@ impl ByLength {
         }
     }
 
-    /// The length of the longest, 0 if there is none.
+    /// The largest length, 0 if there is no member.
     pub const fn max(&self) -> usize {
         self.at_least.len() - 1
     }
 
-    /// One of the longest, each with the same chance.
+    /// Draws one of the longest members, each with the same chance.
     pub fn longest(&self, ties: &mut ChaCha8Rng) -> Option<u32> {
         match self.max() {
             0 => None,
@@ -36,7 +38,8 @@ impl ByLength {
         }
     }
 
-    /// `member` was this long, and is longer by one now. One that was empty comes in.
+    /// Increases the length of `member` by one from `length`. A member of length 0 is
+    /// inserted.
     pub fn lengthen(&mut self, member: u32, length: usize, positions: &mut [u32]) {
         if length == 0 {
             positions[member as usize] = self.order.len() as u32;
@@ -50,7 +53,8 @@ impl ByLength {
         self.swap(member, first_as_long, positions);
     }
 
-    /// `member` was this long, and is shorter by one now. One that is empty leaves.
+    /// Decreases the length of `member` by one from `length`. A member that reaches 0 is
+    /// removed.
     pub fn shorten(&mut self, member: u32, length: usize, positions: &mut [u32]) {
         self.at_least[length] -= 1;
         self.swap(member, self.at_least[length], positions);
@@ -62,7 +66,7 @@ impl ByLength {
         }
     }
 
-    /// Who stands at `to` changes places with `member`.
+    /// Swaps `member` with the member at position `to`.
     fn swap(&mut self, member: u32, to: u32, positions: &mut [u32]) {
         let from = positions[member as usize];
         let other = self.order[to as usize];
@@ -79,8 +83,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     #[test]
-    fn the_longest_are_those_of_a_list_that_is_searched() {
-        let test = "the_longest_are_those_of_a_list_that_is_searched";
+    fn the_longest_members_agree_with_a_linear_search() {
+        let test = "the_longest_members_agree_with_a_linear_search";
         for_seeds(test, 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut lengths = [0_usize; 7];

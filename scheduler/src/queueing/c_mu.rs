@@ -7,11 +7,12 @@ use super::type_queues::TypeQueues;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// Each type has a queue; an idle node serves the type with the largest C'(Q) mu
-/// (equation 2), where mu is its rate for it.
+/// Each type has a queue. An idle node serves the type with the largest C'(Q) mu
+/// (equation 2), where mu is the node's rate for that type.
 ///
-/// The cost is C(Q) = Q^2 for every type, so that C'(Q) mu is in proportion to Q mu; Q
-/// counts waiting tasks. Of equal weights the nearer comes first, the rest is random.
+/// The cost is C(Q) = Q^2 for every type, so C'(Q) mu is proportional to Q mu, where Q
+/// counts waiting tasks. Among equal weights the nearer type is served first; remaining
+/// ties are broken at random.
 #[derive(Debug)]
 pub(super) struct CMu {
     cluster: Cluster,

@@ -1,15 +1,15 @@
-//! The capacity region: how much of a traffic's mix any policy can serve.
+//! The capacity region: the largest part of a traffic's mix that any policy can serve.
 //!
-//! The linear programme (1) of the survey divides the tasks of each type among the nodes
-//! so that no node has more than one slot of work per slot. Here the rates of all types
-//! are multiplied by a common scale, and the largest scale is sought: above it no policy
-//! is stable, and strictly below it some policy is.
+//! The linear programme (1) of the survey divides the tasks of each type among the nodes so that
+//! no node has more than one slot of work per slot. Here the rates of all types are multiplied
+//! by a common scale, and the largest feasible scale is computed: above it no policy is stable,
+//! and strictly below it some policy is.
 //!
-//! A stream over many nodes has as many types as there are sets of replicas. But nodes of
-//! the same rack that the same streams use are alike, and a programme that is symmetric
-//! has a symmetric optimum. So nodes are counted by *class*, and types by how many
-//! replicas they have in each class (*pattern*); the result is that of the programme with
-//! every type and node of its own.
+//! A stream over many nodes has as many types as there are sets of replicas. But nodes of one
+//! rack that the same streams use are interchangeable, and a symmetric programme has a symmetric
+//! optimum. So the variables are per *class* of nodes and per *pattern* of types (the number of
+//! replicas in each class). The result equals that of the programme with every type and node of
+//! its own.
 
 use super::cluster::{Cluster, Locality, ModelError, bad};
 use super::task::Task;
@@ -19,58 +19,60 @@ use crate::model::NodeId;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Nodes that are alike.
+/// Neighbouring nodes that are interchangeable in the linear programme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeClass {
-    /// The first of them.
+    /// First node of the class.
     pub first: u32,
-    /// How many.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Their rack; `None` without racks.
+    /// Rack of the nodes; `None` without racks.
     pub rack: Option<u32>,
 }
 
-/// What the nodes of one class do for one pattern at one distance.
+/// The tasks of one pattern that the nodes of one class serve at one distance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Activity {
     /// Position among the patterns.
     pub pattern: usize,
     /// Position among the classes.
     pub class: usize,
-    /// How far the nodes are from the data.
+    /// Distance of the nodes from the data.
     pub locality: Locality,
-    /// Tasks per slot that they serve, at capacity.
+    /// Tasks per slot that all nodes of the class serve together, at capacity.
     pub tasks_per_slot: f64,
 }
 
-/// How many replicas in which class: (class, replicas), classes ascending.
+/// Number of replicas in each class: (class, replicas), classes ascending.
 type Pattern = Vec<(usize, u32)>;
 
-/// The most of a traffic that a cluster can serve, and how.
+/// The boundary of the capacity region in the direction of a traffic's mix, and an optimal plan
+/// there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
     /// Tasks per slot at the boundary of the capacity region, in this mix.
     pub tasks_per_slot: f64,
-    /// That over the model's load.
+    /// `tasks_per_slot` over the model's load.
     pub scale: f64,
-    /// Nodes that are alike.
+    /// The classes of interchangeable nodes, ascending and without gaps.
     pub classes: Vec<NodeClass>,
-    /// Types that are alike.
+    /// The types of each pattern are interchangeable; sorted.
     patterns: Vec<Pattern>,
-    /// Who serves what, without what is nearly nothing.
+    /// The activities of an optimal plan, without those that serve less than a millionth of all
+    /// tasks.
     pub activities: Vec<Activity>,
 }
 
-/// Of all tasks: what counts as nothing in a solution of the solver.
+/// Part of all tasks below which an activity counts as zero: the solver is not exact.
 const NEARLY_NOTHING: f64 = 1e-6;
-/// The most variables that are tried; some ten seconds.
+/// Largest number of variables (patterns times classes): it takes some ten seconds.
 const VARIABLES_MAX: usize = 200_000;
 
 impl Capacity {
-    /// Of this model's mix.
+    /// Computes the capacity for the mix of `model`.
     ///
     /// # Errors
-    /// A model that makes no sense, or has too many kinds of nodes.
+    /// When the model is invalid, or has too many kinds of nodes.
     pub fn of(model: &Model) -> Result<Self, ModelError> {
         model.check()?;
         let classes = classes(model);
@@ -86,7 +88,7 @@ impl Capacity {
             })
         };
         for stream in &model.streams {
-            // Before they are made: there may be more than anybody can wait for.
+            // Checked before the patterns are generated, because that alone might take forever.
             too_many(patterns_min(stream, &classes)).map_or(Ok(()), Err)?;
             for (pattern, share) in patterns(stream, &classes) {
                 *rates.entry(pattern).or_default() += share * stream.tasks_per_slot;
@@ -141,7 +143,7 @@ impl Capacity {
         })
     }
 
-    /// The pattern of a task; `None` for one that no stream has.
+    /// The position of a task's pattern; `None` if no stream has it.
     pub(super) fn pattern_of(&self, task: &Task) -> Option<usize> {
         let mut pattern = Pattern::new();
         let mut classes: Vec<usize> = task.local_nodes().map(|node| self.class_of(node)).collect();
@@ -161,7 +163,7 @@ impl Capacity {
     }
 }
 
-/// Stretches of nodes between the ends of streams and racks.
+/// Divides the nodes into classes: ranges between the ends of streams and racks.
 fn classes(model: &Model) -> Vec<NodeClass> {
     let Cluster {
         nodes, rack_nodes, ..
@@ -186,7 +188,8 @@ fn classes(model: &Model) -> Vec<NodeClass> {
         .collect()
 }
 
-/// In how many ways a stream's replicas may at least fall into classes: all into different ones.
+/// A lower bound on the number of a stream's patterns: those with at most one replica in each
+/// class.
 fn patterns_min(stream: &Stream, classes: &[NodeClass]) -> f64 {
     let within = classes.iter().filter(|class| is_within(stream, class));
     let within = within.count() as u32;
@@ -197,7 +200,7 @@ fn is_within(stream: &Stream, class: &NodeClass) -> bool {
     (stream.from..stream.until).contains(&class.first)
 }
 
-/// How a stream's replicas may fall into classes, with the share of each way.
+/// The patterns of a stream, each with its share of the stream's tasks.
 fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
     let within: Vec<(usize, u32)> = (classes.iter().enumerate())
         .filter(|(_, class)| is_within(stream, class))
@@ -243,14 +246,14 @@ fn extend(
     }
 }
 
-/// In how many ways `k` of `n` can be chosen.
+/// The number of ways to choose `k` of `n`.
 fn choose(n: u32, k: u32) -> f64 {
     (0..k)
         .map(|i| f64::from(n - i) / f64::from(i + 1))
         .product()
 }
 
-/// The distances at which nodes of a class are from the data of a pattern.
+/// The distances from a pattern's data that nodes of a class can have.
 fn distances(
     pattern: &Pattern,
     class: usize,
@@ -300,13 +303,14 @@ mod tests {
         );
     }
 
-    /// 800 x 0.8 + 200 x 0.2.
+    /// The capacity is 800 x 0.8 + 200 x 0.2.
     #[test]
     fn wangs_cluster_serves_680_tasks_a_slot() {
         near(capacity(Model::wang().cluster, &[(1.0, 0, 800, 3)]), 680.0);
     }
 
-    /// All data on node 0 of four in two racks: 0.8 there, 0.5 beside it, 0.2 twice.
+    /// All data is on node 0 of four nodes in two racks, so the rates are 0.8 there, 0.5 beside
+    /// it, and 0.2 on the other two.
     #[test]
     fn a_single_type_gets_all_nodes_at_their_distance() {
         let racks = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
@@ -314,20 +318,20 @@ mod tests {
         near(capacity(Cluster::flat(4, 0.8, 0.2), &[(1.0, 0, 1, 1)]), 1.4);
     }
 
-    /// Two nodes with data of their own, traffic 3 to 1. Node 0 serves 0.8 of its type.
-    /// Node 1 divides its slot: x for its own type at 0.8, the rest for the other at 0.2,
-    /// and 0.8 + 0.2 (1 - x) = 3 x 0.8 x gives x = 1 / 2.6, a total of 4 x 0.8 x.
+    /// Two nodes have data of their own, with traffic 3 to 1. Node 0 serves 0.8 of its type.
+    /// Node 1 divides its slot: x for its own type at 0.8, the rest for the other type at 0.2.
+    /// So 0.8 + 0.2 (1 - x) = 3 x 0.8 x gives x = 1 / 2.6, a total of 4 x 0.8 x.
     #[test]
-    fn two_types_share_the_node_that_has_less_to_do() {
+    fn two_types_share_the_node_with_less_load() {
         let flat = Cluster::flat(2, 0.8, 0.2);
         near(capacity(flat, &[(3.0, 0, 1, 1), (1.0, 1, 2, 1)]), 3.2 / 2.6);
     }
 
-    /// One stream over nodes that are alike, or one stream for each of them: the second
-    /// programme has every type and node of its own. And by hand: two nodes at 0.8, two
-    /// beside them at 0.5, two at 0.2.
+    /// One stream over interchangeable nodes has the same capacity as one stream for each of
+    /// them, where the programme has every type and node of its own. The last value is computed
+    /// by hand: two nodes at 0.8, two beside them at 0.5, four at 0.2.
     #[test]
-    fn types_that_are_alike_may_be_counted_together() {
+    fn interchangeable_types_counted_together_have_the_same_capacity() {
         let racks = Cluster::racks(6, 4, [0.8, 0.5, 0.2]);
         assert!(racks.check().is_err(), "six nodes are no two racks of four");
         let racks = Cluster::racks(8, 4, [0.8, 0.5, 0.2]);
@@ -339,9 +343,9 @@ mod tests {
         near(alone, 2.0 * 0.8 + 2.0 * 0.5 + 4.0 * 0.2);
     }
 
-    /// 100,000 racks of one node: 1.7 10^14 ways to place three replicas.
+    /// 100,000 racks of one node have 1.7 10^14 ways to place three replicas.
     #[test]
-    fn a_cluster_with_too_many_kinds_of_nodes_is_refused_before_they_are_counted() {
+    fn a_cluster_with_too_many_kinds_of_nodes_is_refused_before_patterns_are_generated() {
         let model = Model {
             cluster: Cluster::racks(100_000, 1, [0.8, 0.5, 0.2]),
             sizes: JobSizes::single(),
@@ -371,7 +375,7 @@ mod tests {
         };
         let found = patterns(&stream, &classes);
         near(found.iter().map(|(_, share)| share).sum(), 1.0);
-        // One of class 0, two of class 1: 2 x 3 of 20 ways.
+        // One replica in class 0 and two in class 1: 2 x 3 of 20 ways.
         let one = found
             .iter()
             .find(|(pattern, _)| *pattern == [(0, 1), (1, 2)]);

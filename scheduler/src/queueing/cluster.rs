@@ -1,19 +1,19 @@
-//! Nodes, racks, and how fast a task is served where.
+//! Nodes, racks, and the rates at which they serve near and remote tasks.
 
 use super::task::Task;
 use crate::model::NodeId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// How far a node is from a task's data.
+/// The distance of a node from a task's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Locality {
-    /// A replica lies on the node.
+    /// The node holds a replica.
     Local,
-    /// None does, but one lies in its rack.
+    /// The node holds no replica, but another node of its rack does.
     Rack,
-    /// None lies in its rack.
+    /// No node of the rack holds a replica.
     Remote,
 }
 
@@ -21,16 +21,16 @@ pub enum Locality {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// How many; node i is `NodeId(i)`.
+    /// Number of nodes; node i is `NodeId(i)`.
     pub nodes: u32,
-    /// Nodes in a rack: the first so many are the first rack. `None`: two levels of
-    /// locality only.
+    /// Number of nodes in a rack; racks are ranges of consecutive nodes. `None`: no racks, so
+    /// two levels of locality only.
     pub rack_nodes: Option<u32>,
-    /// Alpha: the chance that a local task ends in a slot, in (0, 1].
+    /// Alpha: the probability that a local task ends in a slot, in (0, 1].
     pub local: f64,
-    /// Beta: that of a rack-local one; `None` where there are no racks.
+    /// Beta: the same probability for a rack-local task; `None` without racks.
     pub rack: Option<f64>,
-    /// Gamma: that of a remote one.
+    /// Gamma: the same probability for a remote task.
     pub remote: f64,
 }
 
@@ -38,7 +38,7 @@ pub struct Cluster {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("{what}: {why}")]
 pub struct ModelError {
-    /// The field that makes no sense, as a path such as `streams[0].until`.
+    /// The invalid field, as a path such as `streams[0].until`.
     pub what: String,
     /// The reason, and the values that are valid.
     pub why: String,
@@ -49,15 +49,15 @@ pub(super) fn bad(what: impl Into<String>, why: impl Into<String>) -> ModelError
     ModelError { what, why }
 }
 
-/// Nodes beyond which a cluster is refused.
+/// Largest number of nodes of a cluster.
 const NODES_MAX: u32 = 100_000;
 
-/// The least chance per slot that a task ends: the simulation has a list for each slot that the
-/// longest task may take.
+/// Smallest probability per slot that a task ends: the simulation has a list for each slot that
+/// the longest task may take.
 const RATE_MIN: f64 = 1e-4;
 
 impl Cluster {
-    /// Two levels of locality.
+    /// A cluster without racks, with two levels of locality.
     #[must_use]
     pub const fn flat(nodes: u32, local: f64, remote: f64) -> Self {
         Self {
@@ -69,7 +69,8 @@ impl Cluster {
         }
     }
 
-    /// Three levels: racks of `rack_nodes`, rates alpha, beta, gamma.
+    /// A cluster with three levels of locality: racks of `rack_nodes`, and the rates alpha,
+    /// beta, gamma.
     #[must_use]
     pub const fn racks(nodes: u32, rack_nodes: u32, rates: [f64; 3]) -> Self {
         Self {
@@ -82,8 +83,9 @@ impl Cluster {
     }
 
     /// # Errors
-    /// No nodes or too many; rates that are nearly 0, above 1 or rise with the distance; racks
-    /// without a rate or a rate without racks; nodes that fill no whole number of racks.
+    /// When there are no nodes or too many; when a rate is nearly 0, above 1 or rises with the
+    /// distance; when there are racks without a rate or a rate without racks; when the nodes do
+    /// not fill a whole number of racks.
     pub fn check(&self) -> Result<(), ModelError> {
         if self.nodes == 0 {
             return Err(bad("cluster.nodes", "a cluster needs at least one node"));
@@ -127,7 +129,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The chance per slot at this distance.
+    /// The probability that a task at this distance ends in a slot.
     #[must_use]
     pub fn rate(&self, locality: Locality) -> f64 {
         match locality {
@@ -137,13 +139,13 @@ impl Cluster {
         }
     }
 
-    /// The rack of `node`; `None` where there are none.
+    /// The rack of `node`; `None` without racks.
     #[must_use]
     pub fn rack_of(&self, node: NodeId) -> Option<u32> {
         self.rack_nodes.map(|size| node.0 / size)
     }
 
-    /// The nodes of `node`'s rack, as positions from and until; `None` without racks.
+    /// The range of nodes of `node`'s rack, as (from, until); `None` without racks.
     #[must_use]
     pub fn rack_range(&self, node: NodeId) -> Option<(usize, usize)> {
         let size = self.rack_nodes? as usize;
@@ -151,7 +153,7 @@ impl Cluster {
         Some((from, from + size))
     }
 
-    /// How far `node` is from the data of `task`.
+    /// The distance of `node` from the data of `task`.
     #[must_use]
     pub fn locality(&self, task: &Task, node: NodeId) -> Locality {
         if task.replicas.contains(&node) {

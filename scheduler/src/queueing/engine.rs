@@ -1,4 +1,4 @@
-//! Slot after slot: arrivals, choices, ends.
+//! The simulation loop: arrivals, choices and ends of tasks, slot by slot.
 
 use super::cluster::{Cluster, Locality, ModelError};
 use super::discipline::Discipline;
@@ -10,22 +10,24 @@ use crate::model::{JobId, NodeId};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// How long to run, and with which luck.
+/// Length and seed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Slots before anything is counted.
+    /// Slots of the warm-up, which is not measured.
     pub warmup_slots: u64,
-    /// Slots that are counted.
+    /// Slots that are measured.
     pub slots: u64,
-    /// Of arrivals, places, lengths and ties.
+    /// Seed of arrivals, places of data, lengths and ties.
     pub seed: u64,
-    /// Stops when more tasks than this wait, so that an unstable run takes neither all
-    /// memory nor hours; what was counted until then is the result, and not stable.
+    /// Number of waiting tasks above which the run stops, so that an unstable run
+    /// exhausts neither memory nor patience. The result then covers the slots until the
+    /// stop and is not stable.
     pub backlog_max: u64,
 }
 
 impl Run {
-    /// So many slots after a fifth as many; at most 20 million tasks in the system.
+    /// A run of `slots` slots after a warm-up of a fifth of that; it stops above 20
+    /// million waiting tasks.
     #[must_use]
     pub const fn new(slots: u64, seed: u64) -> Self {
         Self {
@@ -37,12 +39,12 @@ impl Run {
     }
 }
 
-/// Unfinished jobs; the place of one that is finished is used again.
+/// Unfinished jobs by place; the place of a finished job is reused.
 #[derive(Debug, Default)]
 struct Jobs {
-    /// Which, when it arrived, and how many tasks are not done.
+    /// By place: the job, the slot of its arrival, and its number of unfinished tasks.
     table: Vec<(JobId, u64, u32)>,
-    /// Per place: running tasks.
+    /// By place: the number of running tasks.
     running: Vec<u32>,
     free: Vec<u32>,
     submitted: u64,
@@ -66,17 +68,17 @@ impl Jobs {
     }
 }
 
-/// What each node does, and which are done in which slot.
+/// The task of each node, and the nodes whose tasks end in each slot.
 #[derive(Debug)]
 struct Service {
     cluster: Cluster,
     seed: u64,
     lengths: [Geometric; 3],
-    /// Nodes whose tasks end in slot t, at t modulo the longest length.
+    /// The nodes whose tasks end in slot t, at index t modulo (the longest length + 1).
     ends: Vec<Vec<NodeId>>,
     serving: Vec<Option<(Task, Locality)>>,
     idle: Vec<NodeId>,
-    /// Tasks that wait, and tasks that run.
+    /// Number of waiting tasks.
     waiting: u64,
     running: u64,
 }
@@ -108,10 +110,10 @@ impl Service {
     }
 }
 
-/// Runs the model under a policy.
+/// Simulates the model under a policy.
 ///
 /// # Errors
-/// A model that cannot be simulated.
+/// When the model cannot be simulated.
 pub fn simulate(
     model: &Model,
     discipline: &mut dyn Discipline,
@@ -123,18 +125,18 @@ pub fn simulate(
 /// The system at the end of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndOfSlot {
-    /// Which slot, from 0, the warm-up included.
+    /// Number of the slot, from 0, including the warm-up.
     pub slot: u64,
-    /// Tasks that wait or run.
+    /// Number of tasks that wait or run.
     pub tasks: u64,
-    /// Unfinished jobs.
+    /// Number of unfinished jobs.
     pub jobs: u64,
 }
 
-/// As [`simulate`]; `observe` is told how each slot ends.
+/// Simulates like [`simulate`] and calls `observe` at the end of each slot.
 ///
 /// # Errors
-/// A model that cannot be simulated.
+/// When the model cannot be simulated.
 pub fn simulate_observed(
     model: &Model,
     discipline: &mut dyn Discipline,
@@ -178,7 +180,7 @@ pub fn simulate_observed(
     Ok(sums.measured())
 }
 
-/// The idle nodes choose, in random order.
+/// Lets the idle nodes choose tasks, in random order.
 fn choose(
     discipline: &mut dyn Discipline,
     service: &mut Service,
@@ -186,7 +188,7 @@ fn choose(
     ties: &mut ChaCha8Rng,
     slot: u64,
 ) {
-    // The first `open` have not been asked yet; those behind had nothing to do.
+    // The first `open` idle nodes have not chosen yet; those behind found no task.
     let mut open = service.idle.len();
     while open > 0 && service.waiting > 0 {
         let at = below(ties, open as u32) as usize;
@@ -204,7 +206,7 @@ fn choose(
     }
 }
 
-/// What ends in `slot` ends.
+/// Ends the tasks whose last slot is `slot`.
 fn end(
     discipline: &mut dyn Discipline,
     service: &mut Service,

@@ -10,14 +10,15 @@ use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
 
-/// Each type has a queue; the linear programme of the arrival rates says which nodes
-/// serve which types (*basic activities*), and an idle node serves, of its types, the one
-/// with the largest length times rate. It serves no other, however long it idles.
+/// Each type has a queue. A linear programme of the arrival rates decides which nodes
+/// serve which types (*basic activities*). An idle node serves the type with the largest
+/// length times rate among its basic ones, and no other type, however long it idles.
 ///
-/// It is told the rates, which no other policy is, so it is no rival of theirs. The
-/// solver gives a point within the optimal face: where there are several optimal plans,
-/// the activities of all count as basic. The survey leaves open which basic activity
-/// comes first; the largest weight keeps every load stable that the plan can serve.
+/// This policy uses the arrival rates, which no other policy gets, so comparisons leave
+/// it out. The solver returns a point within the optimal face, so if there are several
+/// optimal plans, the activities of all count as basic. The survey leaves open which
+/// basic activity comes first; the largest weight keeps every load stable that the plan
+/// can serve.
 #[derive(Debug)]
 pub(super) struct Fluid {
     cluster: Cluster,

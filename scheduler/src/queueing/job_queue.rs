@@ -4,12 +4,13 @@ use super::task::Task;
 
 const NONE: u32 = u32::MAX;
 
-/// Where the tasks of many queues are kept, so that a queue needs little of its own.
+/// A pool of list nodes that many queues share, so that a queue needs little memory of
+/// its own.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// Each with the one behind it.
+    /// Each task, and the position of the task behind it in its queue or [`NONE`].
     nodes: Vec<(Task, u32)>,
-    /// The first of those that are free, chained likewise.
+    /// The first free node; free nodes are chained in the same way.
     free: Option<u32>,
 }
 
@@ -29,7 +30,7 @@ impl Tasks {
         }
     }
 
-    /// Takes the task out; with it the one behind it.
+    /// Removes a task; returns it and the position of the task behind it.
     fn remove(&mut self, at: u32) -> (Task, u32) {
         let node = &mut self.nodes[at as usize];
         let out = *node;
@@ -39,7 +40,7 @@ impl Tasks {
     }
 }
 
-/// The tasks of one job in one queue, first come first.
+/// The tasks of one job in one queue, a list in order of arrival.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     job: u32,
@@ -47,10 +48,10 @@ struct Part {
     tail: u32,
 }
 
-/// Tasks in order of arrival, by job.
+/// A queue of tasks, grouped by job.
 #[derive(Debug, Default)]
 pub(super) struct JobQueue {
-    /// Oldest job first, as jobs arrive.
+    /// One part for each job, oldest job first.
     parts: Vec<Part>,
     len: u32,
 }
@@ -60,7 +61,7 @@ impl JobQueue {
         self.len
     }
 
-    /// Puts a task at the end. All tasks of a job arrive together.
+    /// Appends a task. All tasks of a job must arrive together.
     pub fn push(&mut self, tasks: &mut Tasks, task: Task) {
         let at = tasks.insert(task);
         match self.parts.last_mut() {
@@ -77,8 +78,8 @@ impl JobQueue {
         self.len += 1;
     }
 
-    /// Takes the first task of the job with the fewest running tasks, of those the oldest
-    /// job. `running[j]` belongs to job j.
+    /// Removes the first task of the job with the fewest running tasks; among equals, of
+    /// the oldest job. `running[j]` belongs to job j.
     pub fn pop_fewest(&mut self, tasks: &mut Tasks, running: &[u32]) -> Option<Task> {
         let mut best = (u32::MAX, 0);
         for (at, part) in self.parts.iter().enumerate() {
@@ -106,8 +107,9 @@ impl JobQueue {
 mod tests {
     use super::*;
 
-    /// Job 0 has two tasks running, job 1 one, job 2 one: of 1 and 2 the older comes
-    /// first; then, as its task runs, job 2; then all are even and job 0 is the oldest.
+    /// Job 0 has two running tasks, jobs 1 and 2 have one each. Job 1 comes first because
+    /// it is older. Its task then runs, so job 2 comes next. Now all jobs have two, and
+    /// job 0 is the oldest.
     #[test]
     fn the_job_with_the_fewest_running_tasks_comes_first_then_the_oldest() {
         let mut tasks = Tasks::default();

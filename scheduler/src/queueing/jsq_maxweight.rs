@@ -1,5 +1,6 @@
-//! Join the shortest queue, then MaxWeight, with a common queue of remote tasks: Wang's. The
-//! survey's has queues of nodes only ([`NodeQueues`](super::node_queues::NodeQueues)).
+//! Wang's policy: join the shortest queue, then MaxWeight, with a common queue of remote
+//! tasks. The survey's version has queues of nodes only
+//! ([`NodeQueues`](super::node_queues::NodeQueues)).
 
 use super::cluster::Cluster;
 use super::discipline::Discipline;
@@ -8,11 +9,11 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the shortest of its local queues and the common one. Idle node m
-/// serves its own queue where alpha Q_m >= gamma Q, else the common one.
+/// A task joins the shortest of its local queues and the common queue. Idle node m serves
+/// its own queue if alpha Q_m >= gamma Q, else the common one.
 ///
-/// The length of a queue includes its tasks in service (Wang, equation 1).
-/// The paper's node idles when it chooses an empty common queue; here it serves its own.
+/// The length of a queue includes its tasks in service (Wang, equation 1). In the paper a
+/// node idles if it chooses an empty common queue; here it then serves its own.
 #[derive(Debug)]
 pub(super) struct Common {
     cluster: Cluster,
@@ -27,7 +28,7 @@ impl Common {
         }
     }
 
-    /// The number of the common queue.
+    /// The index of the common queue, behind those of the nodes.
     const fn common(&self) -> u32 {
         self.cluster.nodes
     }

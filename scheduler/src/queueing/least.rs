@@ -1,27 +1,29 @@
-//! The least of many changing numbers, overall and within a range: a tournament tree.
+//! The minimum of many changing keys, overall and within a range: a tournament tree.
 
 use super::traffic::below;
 use rand_chacha::ChaCha8Rng;
 
-/// A key per position, `u64::MAX` at first; each inner node has the least key below it
-/// and how often that occurs there.
+/// A key for each position, `u64::MAX` at first; each inner node has the smallest key
+/// below it and the number of its occurrences there.
 ///
-/// What was set is carried up the tree when somebody asks. In a slot hundreds of keys
-/// change before the first question, and to meet all nodes once is cheaper than a path
-/// for each.
+/// Changes are propagated up the tree only by queries. In a slot hundreds of keys change
+/// before the first query, and recomputing all inner nodes once is cheaper than one path
+/// for each change.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
     leaves: usize,
-    /// The root is 1, the leaves follow the inner nodes.
+    /// The smallest key and its count at each node. The root is at 1, and the leaves
+    /// follow the inner nodes.
     tree: Vec<(u64, u32)>,
-    /// Leaves that were set since the last question.
+    /// Leaves that changed since the last query. The list stops growing once there are
+    /// enough changes for the query to recompute all nodes.
     stale: Vec<u32>,
-    /// Not above the least key.
+    /// A lower bound of all keys.
     floor: u64,
 }
 
-/// Nodes of the tree that are met anew for one key, about: most paths end early, where
-/// another key is the least.
+/// Approximate number of nodes that one change recomputes: most paths end early, because
+/// another key is the smallest.
 const PATH: usize = 4;
 
 impl Least {
@@ -33,15 +35,15 @@ impl Least {
             stale: Vec::new(),
             floor: u64::MAX,
         };
-        least.meet_all();
+        least.recompute_all();
         least
     }
 
-    fn meet_all(&mut self) {
-        (1..self.leaves).rev().for_each(|at| self.meet(at));
+    fn recompute_all(&mut self) {
+        (1..self.leaves).rev().for_each(|at| self.recompute(at));
     }
 
-    fn meet(&mut self, at: usize) {
+    fn recompute(&mut self, at: usize) {
         let (left, right) = (self.tree[2 * at], self.tree[2 * at + 1]);
         self.tree[at] = match left.0.cmp(&right.0) {
             std::cmp::Ordering::Less => left,
@@ -50,12 +52,12 @@ impl Least {
         };
     }
 
-    /// How many positions there are room for.
+    /// The number of positions.
     pub const fn positions(&self) -> usize {
         self.leaves
     }
 
-    /// Twice as many positions.
+    /// Doubles the number of positions.
     pub fn grow(&mut self) {
         let mut larger = Self::new(2 * self.leaves);
         for position in 0..self.leaves {
@@ -80,10 +82,10 @@ impl Least {
         }
     }
 
-    /// Carries what was set up the tree.
-    fn settle(&mut self) {
+    /// Propagates all changes up the tree.
+    fn propagate(&mut self) {
         if PATH * self.stale.len() > self.leaves {
-            self.meet_all();
+            self.recompute_all();
             self.stale.clear();
         }
         while let Some(leaf) = self.stale.pop() {
@@ -91,7 +93,7 @@ impl Least {
             while at > 1 {
                 at /= 2;
                 let before = self.tree[at];
-                self.meet(at);
+                self.recompute(at);
                 if self.tree[at] == before {
                     break;
                 }
@@ -100,26 +102,27 @@ impl Least {
         self.floor = self.tree[1].0;
     }
 
-    /// A key that none is below; at no cost, where the least would be.
+    /// A lower bound of all keys. It costs nothing, while [`Self::min`] may have to
+    /// propagate changes.
     pub const fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// The least key of all.
+    /// The smallest key of all positions.
     pub fn min(&mut self) -> u64 {
-        self.settle();
+        self.propagate();
         self.tree[1].0
     }
 
-    /// A position with the least key, each with the same chance.
+    /// Draws a position with the smallest key, each with the same chance.
     pub fn position(&mut self, rng: &mut ChaCha8Rng) -> usize {
-        self.settle();
+        self.propagate();
         self.descend(1, below(rng, self.tree[1].1))
     }
 
-    /// The least key of positions `from..until`, and how often it occurs.
+    /// The smallest key of positions `from..until`, and the number of its occurrences.
     pub fn min_within(&mut self, from: usize, until: usize) -> (u64, u32) {
-        self.settle();
+        self.propagate();
         let mut best = (u64::MAX, 0);
         self.cover(from, until, |node| {
             if node.0 < best.0 {
@@ -147,7 +150,8 @@ impl Least {
         }
     }
 
-    /// A position of `from..until` with the least key there, each with the same chance.
+    /// Draws a position of `from..until` with the smallest key there, each with the same
+    /// chance.
     pub fn position_within(&mut self, from: usize, until: usize, rng: &mut ChaCha8Rng) -> usize {
         let (key, count) = self.min_within(from, until);
         let nth = below(rng, count);
@@ -179,8 +183,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     #[test]
-    fn the_least_is_that_of_a_list_that_is_searched() {
-        for_seeds("the_least_is_that_of_a_list_that_is_searched", 1, |seed| {
+    fn the_minimum_agrees_with_a_linear_search() {
+        for_seeds("the_minimum_agrees_with_a_linear_search", 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut keys = vec![u64::MAX; 37];
             let mut least = Least::new(37);

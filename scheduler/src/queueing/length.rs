@@ -1,8 +1,8 @@
-//! How long a task takes: geometric, and as lucky under every policy.
+//! Lengths of tasks: geometric, from random numbers that do not depend on the policy.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Lengths of tasks at one rate.
+/// The distribution of lengths of tasks at one rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometric {
     /// 1 / ln(1 - rate), at most 0.
@@ -16,23 +16,23 @@ impl Geometric {
         }
     }
 
-    /// The length in slots, at least 1, of a task that is this lucky, in (0, 1]:
-    /// P(length > k) = (1 - rate)^k.
+    /// The length in slots, at least 1, of a task with this `luck` in (0, 1]: P(length >
+    /// k) = (1 - rate)^k.
     pub fn slots(self, luck: f64) -> u32 {
         1 + (luck.ln() * self.factor) as u32
     }
 
-    /// The longest there is.
+    /// The largest length that [`luck`] can lead to.
     pub fn slots_max(self) -> u32 {
         self.slots(LEAST)
     }
 }
 
-/// The least luck that [`luck`] gives.
+/// The smallest value of [`luck`].
 const LEAST: f64 = 1.0 / (1_u64 << 53) as f64;
 
-/// How lucky task `index` of job `job` is: uniform in (0, 1], the same for every policy
-/// and at every distance.
+/// The random number that determines the length of task `index` of job `job`: uniform in
+/// (0, 1], the same for every policy and at every distance.
 pub(super) fn luck(seed: u64, job: u64, index: u32) -> f64 {
     let mut bytes = [0; 12];
     bytes[..8].copy_from_slice(&job.to_le_bytes());
@@ -51,7 +51,7 @@ mod tests {
             let n = 100_000;
             let drawn = (0..n).map(|index| lengths.slots(luck(7, 3, index)));
             let mean = drawn.map(f64::from).sum::<f64>() / f64::from(n);
-            // Standard deviation of the mean: sqrt(1 - rate) / rate / sqrt(n).
+            // The standard deviation of the mean is sqrt(1 - rate) / rate / sqrt(n).
             let sd = (1.0 - rate).sqrt() / rate / f64::from(n).sqrt();
             assert!((mean - 1.0 / rate).abs() <= 4.0 * sd, "{rate}: {mean}");
         }

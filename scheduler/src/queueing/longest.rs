@@ -1,15 +1,16 @@
-//! The longest of the queues of nodes: a node's own, in its rack, and of all.
+//! The longest queue among those of nodes: of one node, in its rack, and of all.
 
 use super::cluster::{Cluster, Locality};
 use super::least::Least;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A length per node, 0 at first.
+/// A length for each node, 0 at first.
 #[derive(Debug)]
 pub(super) struct Longest {
     cluster: Cluster,
-    /// Of what is missing from `u64::MAX`.
+    /// Keys are `u64::MAX` minus the length, so that the smallest key is the largest
+    /// length.
     least: Least,
 }
 
@@ -29,12 +30,13 @@ impl Longest {
         self.least.set(node.0 as usize, u64::MAX - length);
     }
 
-    /// A length that none is above; at no cost, where the longest would be.
+    /// An upper bound of all lengths. It costs nothing, while [`Self::max`] may have to
+    /// propagate changes.
     pub const fn ceiling(&self) -> u64 {
         u64::MAX - self.least.floor()
     }
 
-    /// The length of the longest of its rack, or of all where `level` is remote; `node`
+    /// The largest length in `node`'s rack, or of all nodes if `level` is remote; `node`
     /// itself included.
     pub fn max(&mut self, node: NodeId, level: Locality) -> u64 {
         u64::MAX
@@ -44,7 +46,7 @@ impl Longest {
             }
     }
 
-    /// Whose queue has that length; ties are random.
+    /// A node with this largest length; ties are random.
     pub fn longest(&mut self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> NodeId {
         let at = match self.range(node, level) {
             Some((from, until)) => self.least.position_within(from, until, ties),
@@ -58,12 +60,12 @@ impl Longest {
         within_rack.then(|| self.cluster.rack_range(node)).flatten()
     }
 
-    /// Whose queue is heaviest for `node`: of its own, the longest of its rack and the
-    /// longest of all the one with the largest weight; `None` where no weight is positive.
+    /// The node whose queue is heaviest for `node`, among its own queue, the longest of
+    /// its rack and the longest of all; `None` if no weight is positive.
     ///
-    /// `weight` is that of a queue of this length at this distance. It must not fall with
-    /// the length, and be positive only where there is something to serve. Of equal
-    /// weights the nearer comes first, the rest is random.
+    /// `weight` returns the weight of a queue of this length at this distance. It must not
+    /// fall with the length, and must be positive only if there is a task to serve. Among
+    /// equal weights the nearer queue comes first; remaining ties are random.
     pub fn heaviest(
         &mut self,
         node: NodeId,

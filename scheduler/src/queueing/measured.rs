@@ -1,47 +1,46 @@
-//! What is counted while slots pass.
+//! Measurements of a run.
 
 use serde::Serialize;
 
-/// The most that the backlog of a stable system grows by, of the tasks that arrive.
+/// Largest growth of a stable system's backlog, as a part of the arriving tasks.
 pub const STABLE_GROWTH_MAX: f64 = 0.001;
 
-/// What became of a run, over its slots after the warm-up.
+/// The measurements of a run, over its slots after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Slots that were measured.
+    /// Number of measured slots.
     pub slots: u64,
-    /// Tasks that arrived in them.
+    /// Number of tasks that arrived in measured slots.
     pub arrived: u64,
-    /// Tasks that ended in them.
+    /// Number of tasks that ended in measured slots.
     pub finished: u64,
-    /// Of those, tasks that ran on a node with their data.
+    /// Number of finished tasks that ran on a node with their data.
     pub local: u64,
-    /// Tasks that ran in a rack with their data.
+    /// Number of finished tasks that ran in a rack with their data, but not on a node with it.
     pub rack_local: u64,
-    /// Jobs whose last task ended.
+    /// Number of jobs whose last task ended in measured slots.
     pub finished_jobs: u64,
-    /// Mean number of tasks in the system, in service included, at the ends of slots; `None` if no
-    /// slot was measured.
+    /// Mean number of waiting and running tasks at the ends of slots; `None` if no slot was
+    /// measured.
     pub backlog: Option<f64>,
-    /// Mean number of unfinished jobs, likewise.
+    /// Mean number of unfinished jobs at the ends of slots; `None` if no slot was measured.
     pub jobs: Option<f64>,
-    /// Mean time from a task's arrival to its end, in slots, of those that ended; `None` if none
-    /// did.
+    /// Mean time from a task's arrival to its end, in slots; `None` if no task ended.
     pub task_delay: Option<f64>,
-    /// The same of jobs.
+    /// Mean time from a job's arrival to the end of its last task, in slots; `None` if no job
+    /// ended.
     pub job_delay: Option<f64>,
-    /// How fast the backlog grows, per task that arrives: the slope of a straight line
-    /// through it (least squares), over the load. `None` if nothing arrived, or in less than two
-    /// slots.
+    /// Growth of the backlog per arriving task: the slope of a line through the backlog (least
+    /// squares), divided by the load. `None` if nothing arrived, or with less than two slots.
     pub growth: Option<f64>,
-    /// Tasks in the system at the end.
+    /// Number of waiting and running tasks at the end of the run.
     pub backlog_at_end: u64,
-    /// Whether it ended early, at the largest backlog that the run allows.
+    /// True if the run stopped early, at its largest allowed backlog.
     pub overflowed: bool,
 }
 
 impl Measured {
-    /// Whether the run came to its end, and the backlog grows by less than
+    /// Returns whether the run was complete and the backlog grew by less than
     /// [`STABLE_GROWTH_MAX`] of the arrivals.
     #[must_use]
     pub fn is_stable(&self) -> bool {
@@ -49,12 +48,12 @@ impl Measured {
     }
 }
 
-/// Sums of a run.
+/// Sums from which a run's means are computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub out: Measured,
     backlog: f64,
-    /// Of slot times backlog.
+    /// Sum of slot times backlog, for the slope.
     moment: f64,
     jobs: u64,
     pub task_delay: u64,
@@ -62,7 +61,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// A slot ends with so many tasks and jobs.
+    /// Adds the end of a slot with `tasks` unfinished tasks and `jobs` unfinished jobs.
     pub fn end_slot(&mut self, tasks: u64, jobs: u64) {
         self.backlog += tasks as f64;
         self.moment += self.out.slots as f64 * tasks as f64;
@@ -74,7 +73,8 @@ impl Sums {
     pub fn measured(self) -> Measured {
         let n = self.out.slots as f64;
         let ratio = |sum: f64, count: f64| (count > 0.0).then_some(sum / count);
-        // Sum of (t - mean t) b over sum of (t - mean t)^2, t = 0 to n - 1.
+        // The slope is the sum of (t - mean t) b over the sum of (t - mean t)^2, for t = 0 to n -
+        // 1.
         let slope = (self.moment - (n - 1.0) / 2.0 * self.backlog) / (n * (n * n - 1.0) / 12.0);
         Measured {
             backlog: ratio(self.backlog, n),
@@ -91,8 +91,8 @@ impl Sums {
 mod tests {
     use super::*;
 
-    /// A backlog of 10, 12, 14, 16 grows by 2 a slot; with 4 arrivals a slot that is
-    /// half of them.
+    /// A backlog of 10, 12, 14, 16 grows by 2 a slot; with 4 arrivals a slot that is half of the
+    /// arrivals.
     #[test]
     fn growth_is_the_slope_of_the_backlog_per_arrival() {
         let mut sums = Sums::default();
@@ -106,9 +106,9 @@ mod tests {
         assert!(!measured.is_stable());
     }
 
-    /// The run ended in its first slot: a line through one point has any slope.
+    /// The run ended in its first slot, and one point has no slope.
     #[test]
-    fn one_slot_and_tasks_that_did_not_end_have_no_growth_and_no_delay() {
+    fn one_slot_has_no_growth_and_unfinished_tasks_have_no_delay() {
         let mut sums = Sums::default();
         sums.end_slot(10, 1);
         sums.out.arrived = 10;

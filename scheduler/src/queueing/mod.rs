@@ -14,31 +14,31 @@
 //! a delay of 1.
 //!
 //! Nodes and jobs are those of [`model`](crate::model); a task is a map with at most three
-//! replicas of its input. What differs from [`sim`](crate::sim) is what the theory needs:
-//! lengths have no memory, a job is nothing but its tasks, and a decision is about one
-//! idle node. That makes a slot of a thousand nodes cost some tens of microseconds.
+//! replicas of its input. The model differs from [`sim`](crate::sim) where the theory needs it:
+//! lengths have no memory, a job is nothing but its tasks, and a decision is about one idle
+//! node. A slot of a thousand nodes therefore costs some tens of microseconds only.
 //!
-//! Deterministic: the same model and seed give the same numbers. Arrivals, places of data
-//! and how lucky each task is in its length do not depend on the policy, so that policies
-//! are compared under common random numbers.
+//! Runs are deterministic: the same model and seed give the same numbers. Arrivals, places of
+//! data and the random number behind each task's length do not depend on the policy, so that
+//! policies are compared under common random numbers.
 //!
 //! Sources: W. Wang et al., *Map Task Scheduling in MapReduce with Data Locality*, INFOCOM
 //! 2013 ("Wang"); M. Kavousi, *Affinity Scheduling and the Applications on Data Center
 //! Scheduling with Data Locality*, 2017 ("the survey").
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
-//! | `cluster`, `traffic` | nodes, racks, rates; which jobs arrive, and where their data lies |
-//! | `task`, `length` | a task with its replicas; how long it takes |
+//! | `cluster`, `traffic` | nodes, racks, rates; arriving jobs and the places of their data |
+//! | `task`, `length` | a task with its replicas; the distribution of its length |
 //! | `discipline`, `registry` | the interface of a policy, and all policies by name |
 //! | `naive_fair`, `jsq_maxweight`, `weighted_workload`, `c_mu` | one policy each |
 //! | `node_queues` | policies with a queue per node: JSQ-MaxWeight, Pandas |
-//! | `late_binding`, `prices` | one of our own, and what it learns from the arrivals |
+//! | `late_binding`, `prices` | a policy of our own, and the prices that it learns from the arrivals |
 //! | `capacity`, `fluid` | the capacity region, and the policy that plans by it |
-//! | `queues`, `type_queues`, `job_queue`, `waiting` | where tasks wait |
-//! | `least`, `longest`, `by_length` | who comes first |
+//! | `queues`, `type_queues`, `job_queue`, `waiting` | queues of waiting tasks |
+//! | `least`, `longest`, `by_length` | finding the smallest key or the longest queue |
 //! | `near_data` | these policies for the jobs of [`policy`](crate::policy) |
-//! | `engine`, `measured` | the slots, and what is counted in them |
+//! | `engine`, `measured` | the simulation loop, and its measurements |
 
 mod by_length;
 mod c_mu;

@@ -1,5 +1,5 @@
 //! Naive fair sharing (Zaharia et al., *Delay Scheduling*, EuroSys 2010, section 3.1),
-//! against which Wang compares.
+//! the baseline of Wang's comparison.
 
 use super::discipline::Discipline;
 use super::least::Least;
@@ -7,52 +7,55 @@ use super::task::{REPLICAS_MAX, Task};
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// An idle node serves the job with the fewest running tasks, of those the oldest: a
-/// local task if the job has one that waits, otherwise its first.
+/// An idle node serves the job with the fewest running tasks, and among equals the
+/// oldest: a local task if one of the job's tasks waits, otherwise its first.
 #[derive(Debug)]
 pub(super) struct NaiveFair {
-    jobs: Vec<Waiting>,
-    /// Per place of a job that has waiting tasks: its running tasks, then its age.
+    jobs: Vec<WaitingTasks>,
+    /// By place of a job: its number of running tasks, then its age; `u64::MAX` if no
+    /// task of it waits.
     turns: Least,
     arrived: u64,
 }
 
-/// The tasks of one job that wait.
+/// The waiting tasks of one job.
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingTasks {
     tasks: Vec<Task>,
     taken: Vec<bool>,
-    /// All before are taken.
+    /// All tasks before this position are taken.
     first: usize,
     left: usize,
-    /// Of a job with many tasks, from the first search on.
+    /// An index for jobs with many tasks, built by the first search.
     on_node: Option<ByNode>,
-    /// The last node with data of it, plus one.
+    /// The highest node with data of the job, plus one.
     nodes: usize,
-    /// Its number in order of arrival.
+    /// Number of the job in order of arrival.
     age: u64,
 }
 
 /// The tasks of one job by the nodes that hold their data.
 #[derive(Debug)]
 struct ByNode {
-    /// Per node: where those of its tasks begin that may wait.
+    /// By node: the position in `tasks` of its first task that may still wait.
     from: Vec<u32>,
-    /// Per node: where its tasks end.
+    /// By node: the end of its tasks in `tasks`.
     until: Vec<u32>,
-    /// Node after node, in the order of the tasks.
+    /// Positions of tasks, grouped by node, in order of arrival within a node.
     tasks: Vec<u32>,
 }
 
-/// From this many tasks on, they may be found by node.
+/// Fewest tasks of a job for which an index pays.
 const INDEXED_FROM: usize = 32;
-/// The most nodes per task where they are: an index has an entry for each node.
+/// Largest number of nodes per task for which an index pays: it has an entry for each
+/// node.
 const NODES_PER_TASK_MAX: usize = 8;
-/// Bits for the age in a turn; the number of running tasks is above them.
+/// Bits of a turn that hold the age; the number of running tasks is above them.
 const AGE_BITS: u32 = 40;
 
 impl ByNode {
-    /// By counting: much faster than sorting, as there are few nodes.
+    /// Builds the index by counting, which is much faster than sorting because there are
+    /// few nodes.
     fn new(tasks: &[Task], nodes: usize) -> Self {
         let mut until = vec![0; nodes];
         for node in tasks.iter().flat_map(Task::local_nodes) {
@@ -80,7 +83,7 @@ impl ByNode {
         }
     }
 
-    /// The first task on the node that waits.
+    /// The first waiting task with data on `node`.
     fn first(&mut self, node: NodeId, taken: &[bool]) -> Option<usize> {
         let from = self.from.get_mut(node.0 as usize)?;
         let until = self.until[node.0 as usize];
@@ -95,7 +98,7 @@ impl ByNode {
     }
 }
 
-impl Waiting {
+impl WaitingTasks {
     fn local(&mut self, node: NodeId) -> Option<usize> {
         let count = self.tasks.len();
         if count >= INDEXED_FROM && self.nodes <= NODES_PER_TASK_MAX * count {
@@ -146,7 +149,7 @@ impl Discipline for NaiveFair {
             self.turns.grow();
         }
         if self.jobs.len() <= job {
-            self.jobs.resize_with(job + 1, Waiting::default);
+            self.jobs.resize_with(job + 1, WaitingTasks::default);
         }
         let waiting = &mut self.jobs[job];
         if waiting.left == 0 {
@@ -154,7 +157,7 @@ impl Discipline for NaiveFair {
             self.arrived += 1;
         }
         waiting.tasks.push(task);
-        // Replicas are ascending.
+        // Replicas are ascending, so the last one is the highest.
         let last = task.replicas[REPLICAS_MAX - 1];
         waiting.nodes = waiting.nodes.max(last.0 as usize + 1);
         waiting.taken.push(false);

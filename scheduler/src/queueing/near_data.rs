@@ -1,5 +1,5 @@
-//! The policies of the queueing model for clusters whose jobs have splits, profiles and control
-//! cycles.
+//! An adapter: policies of the queueing model for clusters whose jobs have splits, profiles and
+//! control cycles.
 
 use super::cluster::Cluster;
 use super::discipline::Discipline;
@@ -12,8 +12,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// The policy called `name` that runs jobs: one of [`policy::by_name`], or a policy of this model
-/// that needs no arrival rates.
+/// The policy called `name` for scheduling jobs: one of [`policy::by_name`], or a policy of the
+/// queueing model that needs no arrival rates.
 #[must_use]
 pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     policy::by_name(name).or_else(|| {
@@ -22,7 +22,7 @@ pub fn policy_by_name(name: &str) -> Option<Arc<dyn Policy>> {
     })
 }
 
-/// The names that [`policy_by_name`] takes, without those that have parameters.
+/// The names that [`policy_by_name`] accepts, without those that have parameters.
 pub fn policy_names() -> impl Iterator<Item = &'static str> {
     let of_queues = QUEUEING_POLICIES
         .iter()
@@ -31,26 +31,26 @@ pub fn policy_names() -> impl Iterator<Item = &'static str> {
     of_jobs.chain(of_queues.map(|policy| policy.name))
 }
 
-/// Chances per slot that a task ends near its data and elsewhere: Wang's. Only their
-/// ratio counts, four.
+/// Probabilities per slot that a local and a remote task ends, from Wang. Only their ratio, four,
+/// matters.
 const RATES: [f64; 2] = [0.8, 0.2];
 
-/// A policy of queues, asked about the idle slots of each node.
+/// A queueing policy that decides about the idle slots of each node.
 ///
-/// A policy has no memory, so in each cycle all pending maps are routed again, job after
-/// job in order of submission, and split after split. Then each idle slot is offered to
-/// the policy, node after node. Lengths of queues count waiting tasks only. A split counts
-/// as local on the first three of its replicas; nodes have no racks. What the decision
-/// carries is the job: which of its maps starts (a local one if there is one) is up to who
-/// runs it. Reduces, and slots of running tasks, are shared as by [`Fair`](policy::Fair).
-/// Ties are drawn from the time, so that a view has one decision.
+/// A [`Policy`] has no memory, so each decision routes all pending maps again, by submission of
+/// their jobs and by split. Then each idle slot is offered to the queueing policy, node after
+/// node. Lengths of queues count waiting tasks only. A split counts as local on its first three
+/// replicas, and nodes have no racks. A decision names only jobs: the component that starts a map
+/// chooses which one (a local one if there is one). Reduces, and slots of running tasks, are
+/// shared as by [`Fair`](policy::Fair). The time of the view seeds the tie breaks, so equal views
+/// have equal decisions.
 #[derive(Clone, Copy, Debug)]
 struct NearData {
     policy: &'static QueueingPolicy,
 }
 
 impl NearData {
-    /// `None` for a policy that is told the arrival rates: a view has none.
+    /// Returns `None` for a policy that needs the arrival rates, which a view does not have.
     fn new(policy: &'static QueueingPolicy) -> Option<Self> {
         (!policy.knows_rates).then_some(Self { policy })
     }
@@ -74,7 +74,7 @@ impl Policy for NearData {
 /// The pending maps of a view in the queues of a policy.
 struct Queues {
     discipline: Box<dyn Discipline>,
-    /// Running maps, per position of a job.
+    /// By position of a job: its number of running maps.
     running: Vec<u32>,
     ties: ChaCha8Rng,
 }
@@ -110,7 +110,7 @@ impl Queues {
     fn route(&mut self, view: &ClusterView, job: usize, nodes: u32) {
         let of = &view.jobs[job];
         let Some(local) = &of.local else {
-            // As near everywhere: its maps are spread over the nodes.
+            // The input is equally near everywhere: the maps are spread over the nodes.
             for index in 0..of.pending_maps {
                 let task = Task::new(job as u32, index, &[index % nodes]);
                 self.discipline.route(task, &mut self.ties);
@@ -133,7 +133,8 @@ impl Queues {
         }
     }
 
-    /// What does not fit on `node` is out of the queues for this decision.
+    /// The job of the next map on `node`. Maps that do not fit on `node` are taken out of the
+    /// queues for the rest of this decision.
     fn choose(&mut self, node: NodeId, can_start: &dyn Fn(usize) -> bool) -> Option<usize> {
         loop {
             let task = (self.discipline).choose(node, &self.running, &mut self.ties)?;
@@ -153,8 +154,8 @@ mod tests {
     use crate::policy::example::{job, view};
     use crate::queueing::QUEUEING_POLICIES;
 
-    /// Three nodes of one slot; job 1 with `of_first` splits on node 0, job 2 with one on
-    /// node 1.
+    /// A view of three nodes with one slot each. Job 1 has `of_first` splits on node 0, job 2 has
+    /// one on node 1.
     fn three_nodes(of_first: usize) -> ClusterView {
         let mut jobs = vec![job(1, 0.0, None, of_first as u32), job(2, 1.0, None, 1)];
         for (job, (node, splits)) in jobs.iter_mut().zip([(0, of_first), (1, 1)]) {
@@ -168,7 +169,7 @@ mod tests {
         view
     }
 
-    /// Who has the slots of nodes 0, 1 and 2; 0 for nobody.
+    /// The jobs in the slots of nodes 0, 1 and 2; 0 for an idle slot.
     fn owners(name: &str, of_first: usize) -> [u64; 3] {
         let decision = policy_by_name(name).unwrap().decide(&three_nodes(of_first));
         [0, 1, 2].map(|node| {
@@ -178,8 +179,8 @@ mod tests {
         })
     }
 
-    /// As in the queueing model: Pandas leaves node 2 idle until four tasks wait at node 0
-    /// after that has taken one, and MaxWeight helps at once.
+    /// The decisions are those of the queueing model: Pandas leaves node 2 idle unless four tasks
+    /// wait at node 0 after node 0 has taken one, and MaxWeight helps at once.
     #[test]
     fn idle_slots_are_offered_to_the_queues() {
         assert_eq!(owners("pandas", 4), [1, 2, 0]);
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_that_need_not_know_the_rates_has_one_decision_for_a_view() {
+    fn every_policy_without_arrival_rates_decides_deterministically() {
         for policy in QUEUEING_POLICIES {
             let found = policy_by_name(policy.name);
             assert_eq!(found.is_none(), policy.knows_rates, "{}", policy.name);

@@ -1,5 +1,5 @@
-//! A queue for each node: the survey's JSQ-MaxWeight, and Pandas (Xie and Lu, INFOCOM 2015;
-//! the survey, section IV-B) with a variant that knows racks.
+//! Policies with a queue for each node: the survey's JSQ-MaxWeight, and Pandas (Xie and Lu,
+//! INFOCOM 2015; the survey, section IV-B) with a variant for racks.
 
 use super::cluster::{Cluster, Locality};
 use super::discipline::Discipline;
@@ -9,12 +9,12 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the shortest of its local queues. An idle node serves the queue that is
-/// heaviest for it by the rule.
+/// A task joins the shortest of its local queues. An idle node serves the queue with the
+/// largest weight by the rule.
 ///
-/// Where tasks join, the length of a queue includes those in service. (The survey's
-/// equation (6) leaves them out, and it breaks all ties at random: here a node prefers its
-/// own queue, then its rack's.)
+/// For joining, the length of a queue includes its tasks in service. (The survey's equation
+/// (6) leaves them out, and it breaks all ties at random: here a node prefers its own
+/// queue, then its rack's.)
 #[derive(Debug)]
 pub(super) struct NodeQueues {
     cluster: Cluster,
@@ -23,17 +23,19 @@ pub(super) struct NodeQueues {
     longest: Longest,
 }
 
-/// What makes a queue heavy. One in which nothing waits cannot be chosen.
+/// The weight of a queue for an idle node. A queue without waiting tasks cannot be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Its length, tasks in service included, times the node's rate for it: alpha for the
-    /// own queue, beta in the rack, gamma elsewhere (equation 5; 4 without racks, where
-    /// the print has beta for gamma).
+    /// The length, tasks in service included, times the node's rate: alpha for its own
+    /// queue, beta in the rack, gamma elsewhere (equation 5; equation 4 without racks,
+    /// where the printed paper has beta for gamma).
     MaxWeight,
-    /// The own queue comes first. Where that is empty, the longest of all, if at least
-    /// alpha / gamma tasks wait there, so that the task gains by it.
+    /// The node's own queue comes first. If it is empty, the node serves the longest queue
+    /// of all, provided that at least alpha / gamma tasks wait there: with fewer, the task
+    /// would end sooner on its own node.
     Pandas,
-    /// The same, but before that the longest in the rack, where alpha / beta suffice.
+    /// Like `Pandas`, but the longest queue in the rack comes before the longest of all,
+    /// and alpha / beta waiting tasks suffice there.
     PandasRack,
 }
 
@@ -63,7 +65,7 @@ impl NodeQueues {
         }
     }
 
-    fn changed(&mut self, queue: u32) {
+    fn update_length(&mut self, queue: u32) {
         let length = match self.queues.waiting(queue) {
             waiting if waiting == 0 || self.rule != Rule::MaxWeight => waiting,
             _ => self.queues.length(queue),
@@ -77,19 +79,19 @@ impl Discipline for NodeQueues {
         let candidates = task.local_nodes().map(|node| node.0);
         let queue = self.queues.shortest(candidates, ties);
         self.queues.push(queue, task);
-        self.changed(queue);
+        self.update_length(queue);
     }
 
     fn choose(&mut self, node: NodeId, running: &[u32], ties: &mut ChaCha8Rng) -> Option<Task> {
         let weight = |level, length| self.rule.weight(&self.cluster, level, length);
         let queue = self.longest.heaviest(node, weight, ties)?.0;
         let task = self.queues.serve(queue, node, running);
-        self.changed(queue);
+        self.update_length(queue);
         task
     }
 
     fn finished(&mut self, node: NodeId, _: &Task, _: &[u32]) {
         let queue = self.queues.finished(node);
-        self.changed(queue);
+        self.update_length(queue);
     }
 }

@@ -6,42 +6,43 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// What a task that waits at a node costs: the multipliers of the capacity's linear
+/// The price of a waiting task at each node: the multipliers of the capacity's linear
 /// programme, in units of tasks.
 ///
-/// They are the queue lengths of a second system, which only computes. Every task that
-/// arrives joins the shortest of its local queues there too, and nodes serve the queue
-/// with the largest rate times length (JSQ-MaxWeight). That is the subgradient method for
-/// the dual of the programme, and its queues are in proportion to the multipliers where
-/// the system is at the boundary of its capacity. So it is held there: nodes serve, one
-/// after the other, only while more tasks wait than shall. It needs no clock for that, and
-/// no rates: how much more it serves than really arrives is what is left of the capacity.
+/// They are the queue lengths of a virtual second system. Every arriving task joins the
+/// shortest of its local queues there too, and nodes serve the queue with the largest rate
+/// times length (JSQ-MaxWeight). This is the subgradient method for the dual of the
+/// programme. If the virtual system is at the boundary of its capacity, its queues are
+/// proportional to the multipliers. It stays there, whatever the load of the real system
+/// is: after each arrival, nodes serve in turn only while more tasks wait than the target
+/// `held`. So the prices need neither a clock nor the arrival rates.
 ///
-/// The prices move by a task or two with each arrival. Of queues of a thousand tasks that
-/// is little enough to tell prices apart that differ by some hundredths.
+/// Each arrival moves prices by a task or two. At queues of a thousand tasks that is little
+/// enough to distinguish prices that differ by some hundredths.
 #[derive(Debug)]
 pub(super) struct Prices {
     cluster: Cluster,
-    /// In units of 1 / [`UNITS`] tasks.
+    /// By node: the price, in units of 1 / [`UNITS`] tasks.
     queues: Longest,
     total: u64,
-    /// What `total` is held at: it grows with the arrivals, up to `held_max`, so that
-    /// prices are there early, and exact later.
+    /// Target of `total`, in the same units. It grows with the arrivals up to `held_max`,
+    /// so that prices exist early and become exact later.
     held: u64,
     held_max: u64,
     /// The node that serves next.
     turn: u32,
-    /// Nodes whose price changed since the last look.
+    /// Nodes whose price the last arrival changed.
     changed: Vec<NodeId>,
 }
 
+/// Units of a task: prices are fixed-point numbers.
 const UNITS: u64 = 1 << 20;
-/// Tasks that wait per node, in the end.
+/// Waiting tasks per node in the virtual system, once `held` has reached `held_max`.
 const TASKS_PER_NODE: u64 = 1000;
-/// One of so many arrivals stays until then.
+/// Number of arrivals for which `held` grows by one task, until then.
 const ARRIVALS_PER_HELD: u64 = 4;
-/// Slots that a node serves at a turn. One would do as well, and take four times as many
-/// turns.
+/// Slots of service in one turn of a node. One slot would do as well, with four times as
+/// many turns.
 const SLOTS_PER_TURN: f64 = 4.0;
 
 impl Prices {
@@ -57,30 +58,30 @@ impl Prices {
         }
     }
 
-    /// Those that are given, until so many tasks arrived that they sum to more than all
-    /// nodes hold.
+    /// These prices, which stay fixed until tasks arrive in such numbers that all prices
+    /// together reach `held_max`.
     #[cfg(test)]
-    pub fn given(cluster: Cluster, prices: &[u64]) -> Self {
-        let mut given = Self::new(cluster);
+    pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
+        let mut fixed = Self::new(cluster);
         for (node, price) in prices.iter().enumerate() {
-            given.queues.set(NodeId(node as u32), price * UNITS);
-            given.total += price * UNITS;
+            fixed.queues.set(NodeId(node as u32), price * UNITS);
+            fixed.total += price * UNITS;
         }
-        given.held = given.held_max;
-        given
+        fixed.held = fixed.held_max;
+        fixed
     }
 
-    /// Of a task that waits at `node`, in tasks.
+    /// The price of a task that waits at `node`, in tasks.
     pub fn of(&self, node: NodeId) -> f64 {
         self.queues.get(node) as f64 / UNITS as f64
     }
 
-    /// Nodes whose price the last arrival changed, some more than once.
+    /// The nodes whose price the last arrival changed; a node may occur more than once.
     pub fn changed(&self) -> &[NodeId] {
         &self.changed
     }
 
-    /// A task arrives.
+    /// Adds an arriving task, and lets nodes serve until `total` is at its target.
     pub fn arrive(&mut self, task: &Task, ties: &mut ChaCha8Rng) {
         self.changed.clear();
         let shortest = (task.local_nodes()).min_by_key(|&node| self.queues.get(node));
@@ -100,10 +101,12 @@ impl Prices {
         let weight = |level, length| cluster.rate(level) * length as f64;
         let from = self.queues.heaviest(node, weight, ties);
         let from = from.expect("something waits, and no rate is 0");
-        let level = match from == node {
-            true => Locality::Local,
-            false if cluster.rack_of(from) == cluster.rack_of(node) => Locality::Rack,
-            false => Locality::Remote,
+        let level = if from == node {
+            Locality::Local
+        } else if cluster.rack_of(from) == cluster.rack_of(node) {
+            Locality::Rack
+        } else {
+            Locality::Remote
         };
         let able = (cluster.rate(level) * SLOTS_PER_TURN * UNITS as f64) as u64;
         let length = self.queues.get(from);
@@ -119,7 +122,7 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
-    fn learned<const N: usize>(cluster: Cluster, pattern: &[u32]) -> [f64; N] {
+    fn learn<const N: usize>(cluster: Cluster, pattern: &[u32]) -> [f64; N] {
         let mut ties = ChaCha8Rng::seed_from_u64(1);
         let mut prices = Prices::new(cluster);
         for (index, &node) in pattern.iter().cycle().take(40_000).enumerate() {
@@ -128,21 +131,21 @@ mod tests {
         std::array::from_fn(|node| prices.of(NodeId(node as u32)))
     }
 
-    /// Two nodes with data of their own, traffic 3 to 1. At the boundary node 1 serves both
-    /// types, so a slot of it is worth the same for both: 0.8 p(1) = 0.2 p(0), and p(0) = 4
-    /// p(1). Together they hold 2,000 tasks: 1,600 and 400.
+    /// Two nodes have data of their own, with traffic 3 to 1. At the boundary node 1 serves
+    /// both types, so its slot is worth the same for both: 0.8 p(1) = 0.2 p(0), and p(0) =
+    /// 4 p(1). Together they hold 2,000 tasks: 1,600 and 400.
     #[test]
     fn prices_are_the_multipliers_of_the_capacity() {
-        let [first, second] = learned(Cluster::flat(2, 0.8, 0.2), &[0, 0, 0, 1]);
+        let [first, second] = learn(Cluster::flat(2, 0.8, 0.2), &[0, 0, 0, 1]);
         assert!((first - 1600.0).abs() < 16.0, "{first}");
         assert!((second - 400.0).abs() < 8.0, "{second}");
     }
 
-    /// All data on node 0 of four in two racks: nobody waits elsewhere.
+    /// All data is on node 0 of four nodes in two racks, so no task waits elsewhere.
     #[test]
     fn a_node_without_data_has_no_price() {
         let racks = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
-        let [first, others @ ..] = learned::<4>(racks, &[0]);
+        let [first, others @ ..] = learn::<4>(racks, &[0]);
         assert!((first - 4000.0).abs() < 4.0, "{first}");
         assert_eq!(others, [0.0; 3]);
     }

@@ -1,4 +1,4 @@
-//! The queues that tasks are routed to, and which of them a task in service came from.
+//! Numbered queues of tasks, and the number of tasks in service from each.
 
 use super::job_queue::{JobQueue, Tasks};
 use super::task::Task;
@@ -6,13 +6,13 @@ use super::traffic::below;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// Queues by number, each with the tasks in service that came from it.
+/// Queues by number. Each also counts the tasks in service that came from it.
 #[derive(Debug)]
 pub(super) struct Queues {
     tasks: Tasks,
     queues: Vec<JobQueue>,
     in_service: Vec<u32>,
-    /// Per node: which queue its task came from.
+    /// By node: the queue from which its task came.
     from: Vec<u32>,
 }
 
@@ -26,12 +26,12 @@ impl Queues {
         }
     }
 
-    /// Waiting tasks.
+    /// The number of waiting tasks.
     pub fn waiting(&self, queue: u32) -> u32 {
         self.queues[queue as usize].len()
     }
 
-    /// Waiting tasks and those in service.
+    /// The number of waiting tasks and tasks in service.
     pub fn length(&self, queue: u32) -> u32 {
         self.waiting(queue) + self.in_service[queue as usize]
     }
@@ -40,7 +40,8 @@ impl Queues {
         self.queues[queue as usize].push(&mut self.tasks, task);
     }
 
-    /// Has `node` serve the queue: the job with the fewest running tasks first.
+    /// Moves a task of the queue into service on `node`: the first one of the job with
+    /// the fewest running tasks.
     pub fn serve(&mut self, queue: u32, node: NodeId, running: &[u32]) -> Option<Task> {
         let task = self.queues[queue as usize].pop_fewest(&mut self.tasks, running)?;
         self.in_service[queue as usize] += 1;
@@ -48,14 +49,14 @@ impl Queues {
         Some(task)
     }
 
-    /// `node` is done; which queue it served.
+    /// Ends the service on `node`; returns the queue that it served.
     pub fn finished(&mut self, node: NodeId) -> u32 {
         let queue = self.from[node.0 as usize];
         self.in_service[queue as usize] -= 1;
         queue
     }
 
-    /// The shortest of these queues; ties are random.
+    /// Returns the shortest of these queues; ties are random.
     pub fn shortest(&self, of: impl Iterator<Item = u32>, ties: &mut ChaCha8Rng) -> u32 {
         let mut best = (u32::MAX, 0);
         let mut alike = 0;

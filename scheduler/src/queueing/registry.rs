@@ -1,4 +1,4 @@
-//! All policies of the queueing model by name, with where each comes from.
+//! All policies of the queueing model by name, with the source of each.
 
 use super::c_mu::CMu;
 use super::cluster::ModelError;
@@ -16,13 +16,13 @@ use serde::Serialize;
 /// A policy of the queueing model.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct QueueingPolicy {
-    /// The name that [`queueing_policy`] takes.
+    /// The name that [`queueing_policy`] accepts.
     pub name: &'static str,
     /// Paper and section.
     pub paper: &'static str,
-    /// One sentence on what it does.
+    /// The policy in one sentence.
     pub summary: &'static str,
-    /// Whether it uses the arrival rates, which exist only in a model.
+    /// True if the policy uses the arrival rates, which exist only in a model.
     pub knows_rates: bool,
     #[serde(skip)]
     pub(super) build: fn(&Model) -> Result<Box<dyn Discipline>, ModelError>,
@@ -107,7 +107,7 @@ pub const QUEUEING_POLICIES: &[QueueingPolicy] = &[
     },
 ];
 
-/// The policy of this name, if there is one.
+/// The policy called `name`, if there is one.
 #[must_use]
 pub fn queueing_policy(name: &str) -> Option<&'static QueueingPolicy> {
     QUEUEING_POLICIES.iter().find(|policy| policy.name == name)

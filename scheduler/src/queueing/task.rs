@@ -2,23 +2,23 @@
 
 use crate::model::NodeId;
 
-/// The most replicas a task's data has.
+/// Largest number of replicas of a task's data.
 pub const REPLICAS_MAX: usize = 3;
 
 /// A task that waits or runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its job: the job's place in a table whose places are used again.
+    /// Place of the task's job in a table; places of finished jobs are reused.
     pub job: u32,
-    /// Its number among the job's tasks, from 0.
+    /// Number among the job's tasks, from 0.
     pub index: u32,
-    /// The nodes that hold its data, ascending; one of fewer replicas is named more
-    /// than once.
+    /// The nodes that hold the task's data, ascending. With fewer replicas than
+    /// [`REPLICAS_MAX`] some nodes occur more than once.
     pub replicas: [NodeId; REPLICAS_MAX],
 }
 
 impl Task {
-    /// One whose data lies on these nodes: one to three.
+    /// A task whose data lies on the nodes `on`, one to three of them.
     #[must_use]
     pub fn new(job: u32, index: u32, on: &[u32]) -> Self {
         let mut replicas = std::array::from_fn(|at| NodeId(on[at.min(on.len() - 1)]));
@@ -30,7 +30,7 @@ impl Task {
         }
     }
 
-    /// The nodes that hold its data, each once.
+    /// The nodes that hold the task's data, each once.
     pub fn local_nodes(&self) -> impl Iterator<Item = NodeId> {
         let replicas = self.replicas;
         (0..REPLICAS_MAX)

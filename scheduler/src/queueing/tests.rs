@@ -1,4 +1,4 @@
-//! What holds for every policy, and an example of each by hand.
+//! Properties of every policy, and an example of each, computed by hand.
 
 use super::*;
 use crate::model::NodeId;
@@ -6,7 +6,8 @@ use ebb_test_support::seed::for_seeds;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// Routes the tasks, then asks the idle nodes in this order; who serves which task.
+/// Routes the tasks and lets the idle nodes choose in this order; returns the job and index
+/// of each node's task.
 fn serve(name: &str, cluster: Cluster, tasks: &[Task], idle: &[u32]) -> Vec<Option<(u32, u32)>> {
     let model = Model {
         cluster,
@@ -36,7 +37,7 @@ fn serve_by(
         .collect()
 }
 
-/// A task of its own job on one node.
+/// The only task of a job, with data on one node.
 fn on(job: u32, node: u32) -> Task {
     Task::new(job, 0, &[node])
 }
@@ -45,9 +46,9 @@ const FLAT: Cluster = Cluster::flat(3, 0.8, 0.2);
 /// Racks {0, 1} and {2, 3}.
 const RACKS: Cluster = Cluster::racks(4, 2, [0.8, 0.5, 0.2]);
 
-/// Job 0 on nodes 0 and 1, job 1 on node 1. Node 1 takes job 0 as the older, its local
-/// task 1. Then job 1 has fewer running: node 0 takes its task though it is remote. Then
-/// both have one: node 2 takes job 0's task 0, remote too.
+/// Job 0 has data on nodes 0 and 1, job 1 on node 1. Node 1 takes job 0, the older one, and
+/// its local task 1. Then job 1 has fewer running tasks, so node 0 takes its task though it
+/// is remote. Then both have one, and node 2 takes job 0's task 0, remote too.
 #[test]
 fn naive_fair_takes_the_job_first_and_looks_for_a_local_task_then() {
     let tasks = [Task::new(0, 0, &[0]), Task::new(0, 1, &[1]), on(1, 1)];
@@ -55,9 +56,9 @@ fn naive_fair_takes_the_job_first_and_looks_for_a_local_task_then() {
     assert_eq!(served, [Some((0, 1)), Some((1, 0)), Some((0, 0))]);
 }
 
-/// Six tasks of node 0 join: with one queue of node 0 and the common one each next task
-/// goes to the shorter, so both end with three, whatever the ties. Node 0 compares 0.8 x 3
-/// with 0.2 x 3 and keeps its own; nodes 1 and 2 have nothing and serve the common one.
+/// Six tasks with data on node 0 arrive. Each joins the shorter of node 0's queue and the
+/// common one, so both end with three, whatever the ties. Node 0 compares 0.8 x 3 with 0.2 x
+/// 3 and keeps its own; nodes 1 and 2 have no tasks and serve the common queue.
 #[test]
 fn jsq_maxweight_with_a_common_queue_splits_and_weighs() {
     let tasks: Vec<Task> = (0..6).map(|job| on(job, 0)).collect();
@@ -69,21 +70,22 @@ fn jsq_maxweight_with_a_common_queue_splits_and_weighs() {
     assert_eq!(served[6], None, "and no more");
 }
 
-/// Node 1 has one task, and the common queue five or more of those of node 0 (0.8 x 1 <
-/// 0.2 x 5): node 1 serves the common one first. With three in it, it keeps its own.
+/// Node 1 has one task, and the common queue has five or more tasks of node 0 (0.8 x 1 < 0.2
+/// x 5), so node 1 serves the common queue first. With three tasks in it, node 1 keeps its
+/// own.
 #[test]
 fn jsq_maxweight_leaves_its_own_queue_when_the_common_one_is_heavier() {
     for (of_node_0, keeps) in [(10, false), (6, true)] {
         let mut tasks: Vec<Task> = (0..of_node_0).map(|job| on(job, 0)).collect();
-        // Joins node 1, whose queue is empty.
+        // This task joins node 1, whose queue is empty.
         tasks.push(on(of_node_0, 1));
         let served = serve("jsq-maxweight-common", FLAT, &tasks, &[1]);
         assert_eq!(served[0] == Some((of_node_0, 0)), keeps, "{of_node_0}");
     }
 }
 
-/// Node 0 has five tasks, node 2 has one. Node 2 weighs 0.8 x 1 for its own against 0.2 x 5
-/// = 1: it helps node 0. With four the weights are equal and it keeps its own.
+/// Node 0 has five tasks, node 2 has one. Node 2 compares 0.8 x 1 for its own queue with 0.2
+/// x 5 = 1 and helps node 0. With four the weights are equal and node 2 keeps its own.
 #[test]
 fn jsq_maxweight_per_node_serves_the_largest_weight() {
     for (of_node_0, keeps) in [(5, false), (4, true)] {
@@ -95,9 +97,9 @@ fn jsq_maxweight_per_node_serves_the_largest_weight() {
     }
 }
 
-/// Node 1 is idle; node 0 of its rack has two tasks, node 2 of the other has x. It weighs
-/// 0.5 x 2 = 1 against 0.2 x: with five they are equal and the rack comes first, with six
-/// the other rack does.
+/// Node 1 is idle; node 0 of its rack has two tasks, node 2 of the other rack has x. Node 1
+/// compares 0.5 x 2 = 1 with 0.2 x: with five they are equal and the rack comes first, with
+/// six the other rack does.
 #[test]
 fn jsq_maxweight_weighs_the_rack_between_local_and_remote() {
     for (far, served_job) in [(5, 0), (6, 2)] {
@@ -108,8 +110,8 @@ fn jsq_maxweight_weighs_the_rack_between_local_and_remote() {
     }
 }
 
-/// alpha / gamma = 4: node 1 helps node 0 with four waiting, not with three. With a task of
-/// its own it serves that, however many wait elsewhere.
+/// With alpha / gamma = 4, node 1 helps node 0 if four tasks wait there, but not with three.
+/// If node 1 has a task of its own, it serves that one, however many wait elsewhere.
 #[test]
 fn pandas_helps_only_where_a_task_gains() {
     let four: Vec<Task> = (0..4).map(|job| on(job, 0)).collect();
@@ -121,10 +123,10 @@ fn pandas_helps_only_where_a_task_gains() {
 }
 
 /// Node 1 is idle; node 0 of its rack has two tasks (alpha / beta = 1.6 <= 2), node 2 of the
-/// other rack has ten. Plain Pandas helps the longest, the variant its rack. With one task
-/// in the rack the variant helps the other too.
+/// other rack has ten. Plain Pandas helps the longest queue, the variant helps its rack.
+/// With one task in the rack the variant helps the other rack too.
 #[test]
-fn pandas_that_knows_racks_helps_its_own_first() {
+fn pandas_rack_helps_its_own_rack_first() {
     let mut tasks = vec![on(0, 0), on(1, 0)];
     tasks.extend((2..12).map(|job| on(job, 2)));
     assert_eq!(serve("pandas", RACKS, &tasks, &[1]), [Some((2, 0))]);
@@ -135,10 +137,11 @@ fn pandas_that_knows_racks_helps_its_own_first() {
     );
 }
 
-/// Tasks of node 0. W / rate, with W = 0 everywhere: the first joins node 0 (W = 1.25), the
-/// second node 1 at W = 0 in its rack (W = 2). The third compares 1.25 / 0.8 = 1.56 at node
-/// 0, 1.25 / 0.5 = 2.5 in its rack and 0 in the other: remote, W = 5 there; so does the
-/// fourth. The fifth: 1.56, 2.5 and 6.25: node 0. So node 0 has jobs 0 and 4, node 1 job 1.
+/// All tasks have data on node 0 and compare W / rate, with W = 0 everywhere at first. The
+/// first joins node 0 (then W = 1.25), the second node 1 at W = 0 in its rack (then W = 2).
+/// The third compares 1.25 / 0.8 = 1.56 at node 0, 1.25 / 0.5 = 2.5 in its rack, and 0 in
+/// the other rack: it goes there and W becomes 5; so does the fourth. The fifth compares
+/// 1.56, 2.5 and 6.25 and joins node 0. So node 0 has jobs 0 and 4, node 1 has job 1.
 #[test]
 fn weighted_workload_joins_the_least_workload_for_the_rate_there() {
     let tasks: Vec<Task> = (0..5).map(|job| on(job, 0)).collect();
@@ -151,10 +154,10 @@ fn weighted_workload_joins_the_least_workload_for_the_rate_there() {
     assert!(far == [Some((2, 0)), Some((3, 0))] || far == [Some((3, 0)), Some((2, 0))]);
 }
 
-/// A node serves local tasks before remote ones that it was sent earlier. Tasks 0 and 1
+/// A node serves local tasks before remote ones that were sent to it earlier. Tasks 0 and 1
 /// have data on node 0 only; with two nodes and rates 0.8 and 0.2, task 1 is sent to node 1.
-/// Task 2 is local there: W / rate is 5 / 0.8 = 6.25 at node 1 and 1.25 / 0.2 = 6.25 at node
-/// 0: a tie, which the local one wins.
+/// Task 2 is local at node 1: W / rate is 5 / 0.8 = 6.25 there and 1.25 / 0.2 = 6.25 at node
+/// 0, a tie that the local node wins.
 #[test]
 fn weighted_workload_serves_local_tasks_first() {
     let cluster = Cluster::flat(2, 0.8, 0.2);
@@ -163,8 +166,9 @@ fn weighted_workload_serves_local_tasks_first() {
     assert_eq!(served, [Some((2, 0)), Some((1, 0)), Some((0, 0))]);
 }
 
-/// Type {0} has five tasks, type {1, 2} one. Node 1 weighs 0.8 x 1 against 0.2 x 5 = 1 and
-/// serves type {0}; then 0.8 against 0.2 x 4: the nearer. Node 2 then has type {0} only.
+/// Type {0} has five tasks, type {1, 2} has one. Node 1 compares 0.8 x 1 with 0.2 x 5 = 1
+/// and serves type {0}; then it compares 0.8 with 0.2 x 4 and serves the nearer type. Only
+/// type {0} is left for node 2.
 #[test]
 fn c_mu_serves_the_type_with_the_largest_marginal_cost_times_rate() {
     let mut tasks: Vec<Task> = (0..5).map(|job| on(job, 0)).collect();
@@ -181,9 +185,10 @@ fn small(racks: bool) -> Model {
         replicas: 2,
     };
     Model {
-        cluster: match racks {
-            true => Cluster::racks(12, 4, [0.8, 0.5, 0.2]),
-            false => Cluster::flat(12, 0.8, 0.2),
+        cluster: if racks {
+            Cluster::racks(12, 4, [0.8, 0.5, 0.2])
+        } else {
+            Cluster::flat(12, 0.8, 0.2)
         },
         sizes: JobSizes(vec![
             SizeBin {
@@ -201,14 +206,14 @@ fn small(racks: bool) -> Model {
     }
 }
 
-/// Wraps a policy and checks what it is asked and answers.
-struct Checked {
+/// Wraps a policy and checks its calls and results: each task arrives, starts and ends once.
+struct CheckedDiscipline {
     inner: Box<dyn Discipline>,
     waiting: std::collections::HashSet<(u32, u32)>,
     running: Vec<Option<Task>>,
 }
 
-impl Discipline for Checked {
+impl Discipline for CheckedDiscipline {
     fn route(&mut self, task: Task, ties: &mut ChaCha8Rng) {
         assert!(self.waiting.insert((task.job, task.index)), "arrives once");
         self.inner.route(task, ties);
@@ -239,7 +244,7 @@ fn every_policy_serves_every_task_once_and_loses_none() {
         for racks in [false, true] {
             let model = small(racks);
             for policy in QUEUEING_POLICIES {
-                let mut checked = Checked {
+                let mut checked = CheckedDiscipline {
                     inner: policy.build(&model).unwrap(),
                     waiting: Default::default(),
                     running: vec![None; 12],
@@ -264,7 +269,7 @@ fn every_policy_serves_every_task_once_and_loses_none() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_numbers_and_policies_meet_the_same_arrivals() {
+fn a_seed_repeats_a_run_and_all_policies_get_the_same_arrivals() {
     let model = small(true);
     let mut arrived = Vec::new();
     for policy in QUEUEING_POLICIES {
@@ -279,8 +284,8 @@ fn the_same_seed_gives_the_same_numbers_and_policies_meet_the_same_arrivals() {
     assert!(arrived.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
-/// Little's law: tasks in the system = arrivals per slot x mean delay, up to what crosses
-/// the ends of the run.
+/// Little's law: tasks in the system = arrivals per slot x mean delay, except for tasks that
+/// cross the ends of the run.
 #[test]
 fn backlog_is_load_times_delay() {
     let model = small(false);
@@ -293,8 +298,8 @@ fn backlog_is_load_times_delay() {
         if !measured.is_stable() {
             continue;
         }
-        // A task counts at the ends of slots: of those from its arrival on, not of the
-        // slot in which it ends.
+        // A task counts at the end of each slot from its arrival on, but not in the slot in
+        // which it ends: one slot less than its delay.
         let per_slot = measured.finished as f64 / measured.slots as f64;
         let expected = per_slot * (measured.task_delay.unwrap() - 1.0);
         let backlog = measured.backlog.unwrap();
@@ -303,11 +308,11 @@ fn backlog_is_load_times_delay() {
     }
 }
 
-/// One node, local tasks only, one at a time: a discrete Geo/Geo/1 queue with Poisson
-/// arrivals a slot. The mean number at the ends of slots is, with load l and rate p,
-/// l (1 - p) / (p - l) + l^2 / (2 (p - l)): for 0.4 and 0.8 it is 0.4.
+/// One node with local tasks, served one at a time, is a discrete Geo/Geo/1 queue with
+/// Poisson arrivals. With load l and rate p, the mean number at the ends of slots is l (1 -
+/// p) / (p - l) + l^2 / (2 (p - l)): for 0.4 and 0.8 it is 0.4.
 #[test]
-fn a_single_node_queues_as_the_formula_says() {
+fn the_backlog_of_a_single_node_agrees_with_queueing_theory() {
     let model = Model {
         cluster: Cluster::flat(1, 0.8, 0.8),
         sizes: JobSizes::single(),
@@ -330,7 +335,7 @@ fn a_single_node_queues_as_the_formula_says() {
 }
 
 #[test]
-fn models_that_make_no_sense_are_refused_with_what_is_wrong() {
+fn invalid_models_are_refused_with_the_field_and_the_reason() {
     let good = small(true);
     good.check().unwrap();
     let broken = |change: fn(&mut Model)| {
@@ -365,13 +370,13 @@ fn models_that_make_no_sense_are_refused_with_what_is_wrong() {
     }
 }
 
-/// Nodes 0 and 1 with data of their own, 0.7 and 0.1 tasks a slot. The plan at capacity:
-/// node 0 serves only its own type, and node 1 both. So node 0 idles though type {1}
-/// waits, and node 1 takes the heavier: 0.2 x 5 of type {0} over 0.8 x 1 of its own, but
-/// its own over 0.2 x 3.
+/// Nodes 0 and 1 have data of their own, with 0.7 and 0.1 tasks a slot. In the plan at
+/// capacity node 0 serves only its own type, and node 1 both. So node 0 idles though type
+/// {1} waits, and node 1 takes the heavier type: 0.2 x 5 of type {0} rather than 0.8 x 1 of
+/// its own, but its own rather than 0.2 x 3.
 #[cfg(feature = "lp")]
 #[test]
-fn fluid_serves_what_the_plan_says_and_nothing_else() {
+fn fluid_serves_only_the_basic_activities_of_the_plan() {
     let stream = |tasks_per_slot, from| Stream {
         tasks_per_slot,
         from,
@@ -395,12 +400,12 @@ fn fluid_serves_what_the_plan_says_and_nothing_else() {
     }
 }
 
-/// Two nodes are overloaded, and hold data that others could serve too. Where a node served
-/// what waits there by age alone, and helpers took that, the backlog would grow from 90%
-/// of the capacity on.
+/// Two nodes are overloaded, and also hold data that other nodes could serve. If a node
+/// served its waiting tasks by age alone, and helpers took the shared ones, the backlog
+/// would grow from 90% of the capacity on.
 #[cfg(feature = "lp")]
 #[test]
-fn late_binding_leaves_shared_data_to_nodes_with_time() {
+fn late_binding_leaves_shared_data_to_nodes_with_spare_capacity() {
     let stream = |tasks_per_slot, until, replicas| Stream {
         tasks_per_slot,
         from: 0,
@@ -422,8 +427,8 @@ fn late_binding_leaves_shared_data_to_nodes_with_time() {
     assert!(ours.task_delay < theirs.task_delay, "{ours:?}, {theirs:?}");
 }
 
-/// More arrives than can be served, and the first slots already have more than 1,000 tasks
-/// wait: the run ends in its warm-up, with nothing counted that could look stable.
+/// More tasks arrive than can be served, and in the first slots more than 1,000 tasks wait
+/// already. So the run ends in its warm-up, without a measured slot that could look stable.
 #[test]
 fn a_run_that_ends_at_its_largest_backlog_is_not_stable() {
     let model = Model::wang().at_load(5000.0);

@@ -1,4 +1,4 @@
-//! Which jobs arrive, and where their data lies.
+//! Arriving jobs, and the places of their data.
 
 use super::cluster::{Cluster, ModelError, bad};
 use super::task::{REPLICAS_MAX, Task};
@@ -7,51 +7,52 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// A cluster and what arrives at it.
+/// A cluster and the traffic that arrives at it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Model {
-    /// The nodes.
+    /// The nodes, their racks and rates.
     pub cluster: Cluster,
-    /// Numbers of tasks of a job.
+    /// Distribution of the number of tasks of a job.
     pub sizes: JobSizes,
-    /// Where data lies.
+    /// Rates of arriving tasks, and the places of their data.
     pub streams: Vec<Stream>,
 }
 
-/// Tasks whose data lies within the same nodes.
+/// Tasks whose data lies within the same range of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Tasks per slot, on average; where loads are swept, only what the streams are
-    /// relative to each other counts.
+    /// Mean number of tasks per slot. Where loads are swept, only the proportions between streams
+    /// count.
     pub tasks_per_slot: f64,
-    /// First node that may hold its data.
+    /// First node that may hold the stream's data.
     pub from: u32,
-    /// The node behind the last one.
+    /// The node behind the last one that may hold the stream's data.
     pub until: u32,
-    /// Nodes of those that hold a task's data, at random: 1 to 3.
+    /// Number of nodes, drawn at random from this range, that hold a task's data: 1 to 3.
     pub replicas: u32,
 }
 
-/// How many tasks a job has: a bin by its share, then log-uniform within it.
+/// The distribution of a job's number of tasks: a bin is drawn by its share, then a log-uniform
+/// number within it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobSizes(pub Vec<SizeBin>);
 
-/// Sizes between two ends.
+/// A range of sizes, and the share of jobs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeBin {
-    /// Of all jobs; the shares of all bins sum to 1.
+    /// Part of all jobs; the shares of all bins sum to 1.
     pub share: f64,
-    /// Fewest tasks, at least 1.
+    /// Smallest number of tasks, at least 1.
     pub min: u32,
-    /// Most tasks.
+    /// Largest number of tasks.
     pub max: u32,
 }
 
 impl JobSizes {
-    /// Every job is one task: the survey's model.
+    /// Every job has one task, as in the survey's model.
     #[must_use]
     pub fn single() -> Self {
         Self(vec![SizeBin {
@@ -61,8 +62,8 @@ impl JobSizes {
         }])
     }
 
-    /// Wang's "real workload", section V: 85% of jobs have up to 10 tasks, 1% up to
-    /// 8,000.
+    /// The sizes of Wang's "real workload", section V: 85% of jobs have up to 10 tasks, 1% have
+    /// up to 8,000.
     #[must_use]
     pub fn wang() -> Self {
         let bin = |share, min, max| SizeBin { share, min, max };
@@ -75,7 +76,7 @@ impl JobSizes {
         ])
     }
 
-    /// The mean number of tasks.
+    /// The mean number of tasks of a job.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|bin| bin.share * bin.mean()).sum()
@@ -95,7 +96,7 @@ impl JobSizes {
 }
 
 impl SizeBin {
-    /// Of the whole numbers below e^X, X uniform between ln min and ln (max + 1).
+    /// The mean of e^X rounded down, with X uniform between ln min and ln (max + 1).
     fn mean(&self) -> f64 {
         let span = (f64::from(self.max + 1) / f64::from(self.min)).ln();
         let of = |n: u32| f64::from(n) * (f64::from(n + 1) / f64::from(n)).ln() / span;
@@ -113,7 +114,8 @@ impl SizeBin {
 }
 
 impl Model {
-    /// Wang's section V: 1,000 nodes, data on 800 of them, alpha 0.8, gamma 0.2.
+    /// The model of Wang's section V: 1,000 nodes, data on 800 of them, alpha 0.8, gamma 0.2, at
+    /// its capacity of 680 tasks a slot.
     #[must_use]
     pub fn wang() -> Self {
         Self {
@@ -128,13 +130,13 @@ impl Model {
         }
     }
 
-    /// All tasks per slot, on average.
+    /// The mean number of tasks of all streams per slot.
     #[must_use]
     pub fn load(&self) -> f64 {
         self.streams.iter().map(|s| s.tasks_per_slot).sum()
     }
 
-    /// The same with so many tasks per slot, each stream in proportion.
+    /// The same model with a load of `tasks_per_slot`, each stream in proportion.
     #[must_use]
     pub fn at_load(&self, tasks_per_slot: f64) -> Self {
         let scale = tasks_per_slot / self.load();
@@ -146,9 +148,9 @@ impl Model {
     }
 
     /// # Errors
-    /// What [`Cluster::check`] says; streams without nodes, with more replicas than nodes
-    /// or three, or with a rate that is not positive; more tasks than [`LOAD_MAX`]; sizes whose
-    /// shares do not sum to 1.
+    /// When [`Cluster::check`] fails; when a stream has no nodes, more replicas than nodes or
+    /// than three, or a rate that is not positive; when more tasks arrive than [`LOAD_MAX`]; when
+    /// the shares of the sizes do not sum to 1, or a bin has no sizes or too large ones.
     pub fn check(&self) -> Result<(), ModelError> {
         self.cluster.check()?;
         if self.streams.is_empty() {
@@ -193,20 +195,20 @@ impl Model {
     }
 }
 
-/// The most tasks of a job.
+/// Largest number of tasks of a job.
 const SIZE_MAX: u32 = 10_000_000;
 
-/// The most tasks that arrive in a slot, on average: all of them are routed before the backlog is
-/// looked at.
+/// Largest mean number of tasks that arrive in a slot. The engine routes all tasks of a slot
+/// before it checks the backlog, so this bounds its memory.
 pub const LOAD_MAX: f64 = 1_000_000.0;
 
-/// Draws the jobs of one slot after the other: Poisson, each job of one stream.
+/// Draws the jobs of one slot after the other: a Poisson process, with one stream for each job.
 #[derive(Debug)]
 pub(super) struct Arrivals<'a> {
     model: &'a Model,
     rng: ChaCha8Rng,
     jobs_per_slot: f64,
-    /// When the next job arrives, in slots.
+    /// Time of the next job's arrival, in slots.
     next: f64,
 }
 
@@ -226,7 +228,8 @@ impl<'a> Arrivals<'a> {
         -(1.0 - self.rng.random::<f64>()).ln() / self.jobs_per_slot
     }
 
-    /// The next job of `slot`: how many tasks it has and of which stream.
+    /// The next job of `slot`: its number of tasks and its stream. `None` if no further job
+    /// arrives in `slot`.
     pub fn next_job(&mut self, slot: u64) -> Option<(u32, Stream)> {
         if self.next >= (slot + 1) as f64 {
             return None;
@@ -245,7 +248,7 @@ impl<'a> Arrivals<'a> {
         Some((tasks, *stream.unwrap_or(&streams[streams.len() - 1])))
     }
 
-    /// A task of a job of that stream: different nodes at random.
+    /// Draws a task of a job of this stream: its data lies on different nodes, drawn at random.
     pub fn task(&mut self, job: u32, index: u32, stream: Stream) -> Task {
         let nodes = stream.until - stream.from;
         let mut replicas = [NodeId(0); REPLICAS_MAX];
@@ -269,15 +272,15 @@ impl<'a> Arrivals<'a> {
     }
 }
 
-/// Ascending. A network of three is a third of the time of the general sort, of which every
-/// task that arrives has one.
+/// Sorts the replicas. A sorting network takes a third of the time of the general sort, and every
+/// arriving task needs one.
 fn sorted([a, b, c]: [NodeId; REPLICAS_MAX]) -> [NodeId; REPLICAS_MAX] {
     let (a, b) = (a.min(b), a.max(b));
     let (b, c) = (b.min(c), b.max(c));
     [a.min(b), a.max(b), c]
 }
 
-/// A number below `n`, which is positive.
+/// Draws a number below `n`, which must be positive.
 pub(super) fn below(rng: &mut ChaCha8Rng, n: u32) -> u32 {
     ((u64::from(rng.random::<u32>()) * u64::from(n)) >> 32) as u32
 }

@@ -1,4 +1,4 @@
-//! A queue for each type of task: for each set of nodes that hold its data.
+//! A queue for each type of task; a type is a set of nodes that hold the data.
 
 use super::by_length::ByLength;
 use super::cluster::{Cluster, Locality};
@@ -10,29 +10,29 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Types with waiting tasks; the place of one without is used again.
+/// The types with waiting tasks. The place of a type without waiting tasks is reused.
 #[derive(Debug)]
 pub(super) struct TypeQueues {
     cluster: Cluster,
-    /// Tasks of one type each, first come first.
+    /// By place: the waiting tasks of a type, in order of arrival.
     types: Vec<VecDeque<Task>>,
-    places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<Mixed>>,
+    places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<MixHasher>>,
     free: Vec<usize>,
-    /// Where each type stands in its [`ORDERS`] orders.
+    /// The position of each type in each of its [`ORDERS`] orders.
     positions: Vec<u32>,
-    /// Types by node that holds their data.
+    /// By node: the types whose data it holds.
     on_node: Vec<ByLength>,
-    /// Types by rack with a node that does; empty without racks.
+    /// By rack: the types whose data a node of the rack holds; empty without racks.
     in_rack: Vec<ByLength>,
     all: ByLength,
 }
 
-/// A hash of a few small numbers that nobody chose to collide; the standard one would be a
-/// fifth of the time of a slot.
+/// A hasher for a few small numbers from a trusted source. The standard hasher would take
+/// a fifth of the time of a slot.
 #[derive(Debug, Default)]
-struct Mixed(u64);
+struct MixHasher(u64);
 
-impl Hasher for Mixed {
+impl Hasher for MixHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
     }
@@ -50,7 +50,8 @@ impl Hasher for Mixed {
     }
 }
 
-/// What a type may be in: that of each local node, of each of their racks, of all.
+/// Largest number of orders that contain a type: one for each local node, one for each of
+/// their racks, and the order of all types.
 const ORDERS: usize = 2 * REPLICAS_MAX + 1;
 
 impl TypeQueues {
@@ -90,7 +91,8 @@ impl TypeQueues {
         at
     }
 
-    /// Each order that the type in this place is in, and as which member.
+    /// Calls `change` for each order that contains the type in place `at`, with the type's
+    /// member number in that order.
     fn in_orders(
         &mut self,
         at: usize,
@@ -102,7 +104,7 @@ impl TypeQueues {
         for (nth, node) in task.local_nodes().enumerate() {
             let on_node = &mut self.on_node[node.0 as usize];
             change(on_node, member(nth), &mut self.positions);
-            // Nodes ascend, so those of a rack are next to each other.
+            // Nodes are ascending, so those of a rack are next to each other.
             let rack = self.cluster.rack_of(node);
             if let Some(rack) = rack.filter(|_| rack != last) {
                 let in_rack = &mut self.in_rack[rack as usize];
@@ -113,7 +115,7 @@ impl TypeQueues {
         change(&mut self.all, member(ORDERS - 1), &mut self.positions);
     }
 
-    /// Takes the first task of the type in this place.
+    /// Removes the first task of the type in place `at`.
     pub fn pop(&mut self, at: usize) -> Option<Task> {
         let length = self.types[at].len();
         let task = self.types[at].pop_front()?;
@@ -127,8 +129,8 @@ impl TypeQueues {
         Some(task)
     }
 
-    /// The types that are at most as far from `node`. One that is nearer never has a
-    /// smaller weight there.
+    /// The types within this distance of `node`. That includes nearer types, which do no
+    /// harm: at their own level their weight is at least as large.
     fn within(&self, node: NodeId, level: Locality) -> Option<&ByLength> {
         match level {
             Locality::Local => self.on_node.get(node.0 as usize),
@@ -137,19 +139,19 @@ impl TypeQueues {
         }
     }
 
-    /// The length of the longest type that is at most as far from `node`; 0 if nothing is.
+    /// The largest length of the types within this distance of `node`; 0 if there is none.
     pub fn max(&self, node: NodeId, level: Locality) -> usize {
         self.within(node, level).map_or(0, ByLength::max)
     }
 
-    /// A type of that length; ties are random.
+    /// A type with this largest length; ties are random.
     pub fn longest(&self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> Option<usize> {
         let member = self.within(node, level)?.longest(ties)?;
         Some(member as usize / ORDERS)
     }
 
-    /// The type with the largest length times rate, where `rate` knows a type by its first
-    /// task and has none for a type that must not be served; ties are random.
+    /// The type with the largest length times rate; ties are random. `rate` gets the first
+    /// task of a type, and returns `None` for a type that must not be served.
     #[cfg(feature = "lp")]
     pub fn heaviest(
         &self,

@@ -3,38 +3,38 @@
 use super::task::Task;
 use crate::model::NodeId;
 
-/// The tasks that wait, each at all of its local nodes.
+/// The waiting tasks, each at all of its local nodes.
 ///
-/// Some of a task's local nodes are its *homes*, the others have it as a *guest*. A node
-/// keeps both apart. Taking a task leaves it in the lists of the other nodes, who pass over
-/// it later; that is cheaper than finding it there.
+/// Some of a task's local nodes are its *homes*; at the others it is a *guest*. Each node
+/// has a list for either role. Taking a task leaves it in the lists of the other nodes,
+/// which skip it later: that is cheaper than finding it there.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingTasks {
     places: Places,
-    /// Per node: what has a home there, and guests.
+    /// By node: tasks with a home there, and guests; indexed by [`Role`].
     lists: Vec<[List; 2]>,
 }
 
-/// A place for each task that waits, used again when it was taken.
+/// A place for each waiting task; it is reused after the task is taken.
 #[derive(Debug, Default)]
 struct Places {
-    /// Per place: how many tasks it was given to before.
+    /// By place: the number of earlier tasks in it.
     uses: Vec<u32>,
     free: Vec<u32>,
 }
 
-/// Tasks at one node.
+/// The tasks of one role at one node.
 #[derive(Debug, Default)]
 struct List {
-    /// In order of arrival; a job's are next to each other.
+    /// Tasks in order of arrival, so the tasks of a job are next to each other.
     entries: Vec<Entry>,
-    /// Oldest job first.
+    /// One part for each job, oldest job first.
     parts: Vec<Part>,
-    /// How many entries there may be before those of no part are dropped.
+    /// Number of entries at which the next push drops those that were taken.
     entries_max: usize,
 }
 
-/// A task in a list: waiting, as long as its place has been used so often.
+/// A task in a list. It waits as long as its place has this number of uses.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     task: Task,
@@ -43,7 +43,8 @@ struct Entry {
     uses: u32,
 }
 
-/// The tasks of one job in a list, those taken elsewhere too: positions of its entries.
+/// The entries of one job in a list, as a range; some tasks may have been taken from
+/// another node's list.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     job: u32,
@@ -51,29 +52,29 @@ struct Part {
     until: u32,
 }
 
-/// As what a task waits at a node.
+/// The role of a waiting task at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum As {
+pub(super) enum Role {
     Home,
     Guest,
 }
 
-/// Which of a task's local nodes are its homes: a bit for each, in their order.
+/// The homes among a task's local nodes: a bit for each local node, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Homes(u8);
 
 impl Homes {
-    /// The local nodes of `task` for which `is` holds.
-    pub fn of(task: &Task, is: impl Fn(NodeId) -> bool) -> Self {
+    /// The local nodes of `task` for which `is_home` returns true.
+    pub fn of(task: &Task, is_home: impl Fn(NodeId) -> bool) -> Self {
         let bits = task.local_nodes().enumerate();
-        Self(bits.fold(0, |bits, (at, node)| bits | u8::from(is(node)) << at))
+        Self(bits.fold(0, |bits, (at, node)| bits | u8::from(is_home(node)) << at))
     }
 
     pub fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Each with whether it is a home.
+    /// The local nodes of `task`, each with true if it is a home.
     fn marked(self, task: &Task) -> impl Iterator<Item = (NodeId, bool)> {
         (task.local_nodes().enumerate()).map(move |(at, node)| (node, self.0 & 1 << at != 0))
     }
@@ -85,7 +86,7 @@ impl Homes {
 }
 
 impl Places {
-    /// A place and how often it was used.
+    /// Takes a free place; returns it and its number of earlier uses.
     fn take(&mut self) -> (u32, u32) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.uses.push(0);
@@ -114,7 +115,8 @@ impl List {
         let until = self.entries.len() as u32;
         let job = entry.task.job;
         match self.parts.last_mut() {
-            // One whose tasks were all taken may be of an earlier job.
+            // A part whose tasks were all taken may belong to an earlier job in the same
+            // place.
             Some(part) if part.job == job && part.from < part.until => part.until = until,
             _ => self.parts.push(Part {
                 job,
@@ -124,7 +126,7 @@ impl List {
         }
     }
 
-    /// Drops what was taken.
+    /// Drops the entries that were taken, and the parts without entries.
     fn compact(&mut self, places: &Places) {
         let mut left = 0;
         let entries = &mut self.entries;
@@ -144,7 +146,8 @@ impl List {
         self.entries_max = 2 * entries.len() + 64;
     }
 
-    /// Whether a task of the part waits; it begins with one then.
+    /// Skips taken entries at the begin of a part. Returns whether a task of the part
+    /// waits.
     fn advance(&mut self, part: usize, places: &Places) -> bool {
         let part = &mut self.parts[part];
         let entries = &self.entries[part.from as usize..part.until as usize];
@@ -153,7 +156,7 @@ impl List {
         part.from < part.until
     }
 
-    /// The part of the job with the fewest running tasks, of those the oldest.
+    /// The part of the job with the fewest running tasks; among equals, of the oldest job.
     fn fewest(&mut self, running: &[u32], places: &Places) -> Option<usize> {
         let mut best = (u32::MAX, None);
         let mut at = 0;
@@ -172,7 +175,7 @@ impl List {
     }
 }
 
-impl Waiting {
+impl WaitingTasks {
     pub fn new(nodes: u32) -> Self {
         Self {
             places: Places::default(),
@@ -180,7 +183,7 @@ impl Waiting {
         }
     }
 
-    /// Has the task wait. All tasks of a job arrive together.
+    /// Adds a waiting task. All tasks of a job must arrive together.
     pub fn push(&mut self, task: Task, homes: Homes) {
         let (place, uses) = self.places.take();
         let entry = Entry {
@@ -195,9 +198,9 @@ impl Waiting {
         }
     }
 
-    /// The guest of `node` that waits longest.
+    /// The guest of `node` that has waited longest.
     pub fn oldest_guest(&mut self, node: NodeId) -> Option<(Task, Homes)> {
-        let list = &mut self.lists[node.0 as usize][As::Guest as usize];
+        let list = &mut self.lists[node.0 as usize][Role::Guest as usize];
         while !list.parts.is_empty() {
             if list.advance(0, &self.places) {
                 let entry = list.entries[list.parts[0].from as usize];
@@ -208,9 +211,9 @@ impl Waiting {
         None
     }
 
-    /// Takes a task that waits at `node`: of the job with the fewest running tasks, of
-    /// those the oldest. `running[j]` belongs to job j.
-    pub fn take(&mut self, node: NodeId, waits: As, running: &[u32]) -> Option<(Task, Homes)> {
+    /// Takes a task that waits at `node` in the role `waits`: of the job with the fewest
+    /// running tasks, and among equals of the oldest. `running[j]` belongs to job j.
+    pub fn take(&mut self, node: NodeId, waits: Role, running: &[u32]) -> Option<(Task, Homes)> {
         let list = &mut self.lists[node.0 as usize][waits as usize];
         let at = list.fewest(running, &self.places)?;
         let part = &mut list.parts[at];
@@ -228,11 +231,11 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Task 0 waits at nodes 0 and 1, at home at 0 only; task 1 of the same job and task 2
-    /// of another at node 1, at home.
+    /// Task 0 waits at nodes 0 and 1, with its home at 0 only. Task 1 of the same job and
+    /// task 2 of another job have their home at node 1.
     #[test]
-    fn a_task_that_one_node_took_is_passed_over_by_the_others() {
-        let mut waiting = Waiting::new(2);
+    fn a_task_that_one_node_took_is_skipped_by_the_others() {
+        let mut waiting = WaitingTasks::new(2);
         let first = Task::new(0, 0, &[0, 1]);
         waiting.push(first, Homes::of(&first, |node| node == NodeId(0)));
         for task in [Task::new(0, 1, &[1]), Task::new(1, 0, &[1])] {
@@ -245,11 +248,11 @@ mod tests {
             let taken = waiting.take(NodeId(node), waits, running);
             taken.map(|(task, _)| (task.job, task.index))
         };
-        assert_eq!(take(0, As::Home, &[0, 0]), Some((0, 0)));
-        assert_eq!(take(1, As::Guest, &[1, 0]), None);
-        assert_eq!(take(1, As::Home, &[1, 0]), Some((1, 0)));
-        assert_eq!(take(1, As::Home, &[1, 1]), Some((0, 1)));
-        assert_eq!(take(1, As::Home, &[2, 1]), None);
+        assert_eq!(take(0, Role::Home, &[0, 0]), Some((0, 0)));
+        assert_eq!(take(1, Role::Guest, &[1, 0]), None);
+        assert_eq!(take(1, Role::Home, &[1, 0]), Some((1, 0)));
+        assert_eq!(take(1, Role::Home, &[1, 1]), Some((0, 1)));
+        assert_eq!(take(1, Role::Home, &[2, 1]), None);
         assert_eq!(waiting.places.free.len(), 3, "places are used again");
     }
 }

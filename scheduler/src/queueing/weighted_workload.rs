@@ -9,22 +9,23 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the node with the least workload divided by its rate there (equation 7),
-/// where the workload is the expected time for all that is routed there (equation 6) and
-/// 1 / rate for the task in service. An idle node serves its local tasks, then its
-/// rack-local ones, then its remote ones.
+/// A task joins the node with the smallest workload divided by its rate there (equation
+/// 7). The workload is the expected time for all tasks that are routed to the node
+/// (equation 6), where the task in service counts 1 / rate. An idle node serves its local
+/// tasks, then its rack-local ones, then its remote ones.
 ///
-/// Of nodes that are alike a local one is taken before one in a rack with the data, and
-/// that before a remote one; the rest is random. (The survey's ties are random: an idle
-/// system would send its tasks anywhere.)
+/// Among nodes with equal values, a task prefers a local one, then one in a rack with its
+/// data, then a remote one; remaining ties are random. (The survey breaks all ties at
+/// random, so an idle system would send its tasks anywhere.)
 #[derive(Debug)]
 pub(super) struct WeightedWorkload {
     cluster: Cluster,
     tasks: Tasks,
-    /// Per node: local, rack-local and remote tasks.
+    /// By node: local, rack-local and remote tasks.
     queues: Vec<[JobQueue; 3]>,
     serving: Vec<Option<Locality>>,
-    /// Workloads as the bits of numbers that are not negative, which have their order.
+    /// Workloads as the bits of their floats: for numbers that are not negative, bits and
+    /// floats have the same order.
     workloads: Least,
 }
 
@@ -43,7 +44,7 @@ impl WeightedWorkload {
         }
     }
 
-    fn changed(&mut self, node: usize) {
+    fn update_workload(&mut self, node: usize) {
         let mut counts = [0; 3];
         for level in LEVELS {
             counts[level as usize] = self.queues[node][level as usize].len()
@@ -114,7 +115,7 @@ impl Discipline for WeightedWorkload {
         let node = self.least(&task, ties);
         let level = self.cluster.locality(&task, NodeId(node as u32));
         self.queues[node][level as usize].push(&mut self.tasks, task);
-        self.changed(node);
+        self.update_workload(node);
     }
 
     fn choose(&mut self, node: NodeId, running: &[u32], _: &mut ChaCha8Rng) -> Option<Task> {
@@ -123,13 +124,13 @@ impl Discipline for WeightedWorkload {
             let queue = &mut self.queues[at][level as usize];
             Some((level, queue.pop_fewest(&mut self.tasks, running)?))
         })?;
-        // The workload stays: one task fewer waits, and one more is in service.
+        // The workload does not change: one task fewer waits, and one more is in service.
         self.serving[at] = Some(level);
         Some(task)
     }
 
     fn finished(&mut self, node: NodeId, _: &Task, _: &[u32]) {
         self.serving[node.0 as usize] = None;
-        self.changed(node.0 as usize);
+        self.update_workload(node.0 as usize);
     }
 }

@@ -1,4 +1,4 @@
-//! The cluster to simulate, and what goes wrong in it.
+//! The configuration of a simulation: the cluster, its failures, and the recording.
 
 use super::bounds::TASKS_MAX;
 use super::job::SimJob;
@@ -10,86 +10,87 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A node as it is without a transactional load.
+/// A node of the simulated cluster, without a transactional load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimNode {
-    /// All of it.
+    /// Resources of the whole node.
     pub capacity: Resources,
-    /// Slots by number, for policies that count those. A node that holds more
-    /// tasks than it has resources for slows them down.
+    /// Numbers of slots, for the policies that count slots. A node whose tasks need more
+    /// resources than it has slows them down.
     pub slots: Option<TypedSlots>,
-    /// Its hardware.
+    /// Kind of hardware.
     pub pool: Pool,
 }
 
-/// How what f(t) leaves is divided among the nodes.
+/// The division of f(t) among the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// Whole nodes, first those where most tasks run, as in the thesis: f(t) is
-    /// a number of nodes.
+    /// Whole nodes are available, first those that run most tasks. As in the thesis, f(t)
+    /// is a number of nodes.
     #[default]
     WholeNodes,
-    /// The same part of the CPU of every node.
+    /// The same part of every node's CPU is available.
     Even,
 }
 
-/// A node that stops, with all that runs on it.
+/// The loss of a node with its running tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLoss {
-    /// Which node.
+    /// Position of the node in the cluster.
     pub node: NodeId,
-    /// When it stops, in seconds.
+    /// Time at which the node stops, in seconds.
     pub at_s: f64,
-    /// When it is back, in seconds; `None`: never.
+    /// Time at which the node is back, in seconds; `None`: never.
     pub back_s: Option<f64>,
 }
 
-/// What to write down beside what became of each job.
+/// The records of a run in addition to those of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Recording {
-    /// Every task.
+    /// True to record every task.
     pub tasks: bool,
-    /// Who held what, at most this often, in seconds; `None`: never.
+    /// Shortest time between two samples of the jobs' shares, in seconds; `None`: no
+    /// samples.
     pub shares_every_s: Option<f64>,
 }
 
-/// The cluster and the clockwork.
+/// The cluster, the times and the random seed of a simulation.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
     /// The nodes; their ids are their positions.
     pub nodes: Vec<SimNode>,
-    /// What is left for the whole cluster, in hundredths of a core: the truth.
+    /// The true f(t) of the whole cluster, in hundredths of a core.
     pub availability: Arc<Availability>,
-    /// What the policy is told of it; usually the same.
+    /// The f(t) that the policy plans with; usually equal to `availability`.
     pub forecast: Arc<Availability>,
-    /// How it is divided among the nodes.
+    /// Division of `availability` among the nodes.
     pub spread: Spread,
     /// Length of a control cycle in seconds; 30 in the thesis.
     pub cycle_s: f64,
-    /// When to stop, in seconds, whatever is unfinished.
+    /// End of the run, in seconds, even if jobs are unfinished.
     pub horizon_s: f64,
-    /// When reduces may start.
+    /// The time at which reduces may start.
     pub reduce_start: ReduceStart,
-    /// What the policy is told may become of running tasks. They run to their end
-    /// all the same, so that [`Preemption::EveryCycle`] is near to the truth only
-    /// where tasks are short beside a cycle.
+    /// Preemption that the policy assumes. The simulator never preempts a task, so
+    /// [`Preemption::EveryCycle`] is close to the truth only if tasks are short beside a
+    /// cycle.
     pub preemption: Preemption,
-    /// Nodes that stop.
+    /// Losses of nodes.
     pub losses: Vec<NodeLoss>,
     /// Seed of the task lengths.
     pub seed: u64,
-    /// What is measured lies between these, in seconds: a warm-up before and a
-    /// cool-down after are cut off.
+    /// Begin and end of the measured time, in seconds. It leaves out a warm-up and a
+    /// cool-down.
     pub window_s: (f64, f64),
-    /// What to record.
+    /// The records of tasks and shares to keep.
     pub recording: Recording,
 }
 
 impl SimConfig {
-    /// `nodes` nodes of one core and one slot each, a 30 s cycle, reduces after
-    /// maps, a horizon of 30 days, seed 0, everything recorded.
+    /// A cluster of `nodes` nodes of one core and one slot each, a 30 s cycle, reduces
+    /// after maps, a horizon of 30 days, seed 0, everything recorded.
     #[must_use]
     pub fn one_slot_nodes(nodes: u32, availability: Availability) -> Self {
         let availability = Arc::new(availability);
@@ -117,7 +118,7 @@ impl SimConfig {
         }
     }
 
-    /// All CPU there is, in hundredths of a core.
+    /// CPU of all nodes, in hundredths of a core.
     #[must_use]
     pub fn cpu_hundredths(&self) -> f64 {
         let cpu = self.nodes.iter().map(|node| node.capacity.cpu_hundredths);
@@ -132,34 +133,34 @@ pub enum SimError {
     /// A number that must be positive and finite is not.
     #[error("{what} must be positive and finite, got {value}")]
     NotPositive {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// What was given.
+        /// The value that the caller passed.
         value: f64,
     },
     /// The window ends before it begins.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
-        /// Its start.
+        /// Start of the window in seconds.
         from_s: f64,
-        /// Its end.
+        /// End of the window in seconds.
         until_s: f64,
     },
-    /// No nodes.
+    /// The cluster has no nodes.
     #[error("a cluster needs at least one node")]
     NoNodes,
-    /// A node that stops is not there, or is back before it stopped.
+    /// The loss of a node that does not exist, or that is back before it stopped.
     #[error("node {0} is not there, or does not come back after it stopped")]
     BadLoss(u32),
     /// Two jobs share an id.
     #[error("{0} is there twice")]
     DuplicateJob(JobId),
-    /// A job waits for one that is not there, or, over others, for itself.
+    /// A job waits for a job that does not exist, or, through others, for itself.
     #[error("{job} comes after {after}, which is not there or comes after {job} itself")]
     NeverSubmitted {
-        /// Which job.
+        /// The waiting job.
         job: JobId,
-        /// What it waits for.
+        /// The job that it waits for.
         after: JobId,
     },
     /// More tasks, jobs or copies of splits than a run may have.
@@ -168,19 +169,19 @@ pub enum SimError {
          generate fewer or smaller ones"
     )]
     TooLarge {
-        /// The things that were counted, in the plural.
+        /// The counted things, in the plural.
         what: &'static str,
-        /// The number that was counted before the rest was given up.
+        /// The count at which counting stopped.
         count: u64,
-        /// The most that there may be.
+        /// The largest count that is allowed.
         max: u64,
     },
-    /// A job that makes no sense.
+    /// A job with invalid values.
     #[error("{job}: {what}")]
     BadJob {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// What is wrong, and what would be right.
+        /// The rule that the job violates.
         what: &'static str,
     },
 }
@@ -222,7 +223,7 @@ pub(super) fn check(config: &SimConfig, jobs: &[SimJob]) -> Result<(), SimError>
     })
 }
 
-/// Fails if there are more than `max`.
+/// Fails if `count` exceeds `max`; `what` names the counted things in the error.
 pub(super) fn at_most(what: &'static str, count: u64, max: u64) -> Result<(), SimError> {
     if count > max {
         return Err(SimError::TooLarge { what, count, max });
@@ -230,24 +231,26 @@ pub(super) fn at_most(what: &'static str, count: u64, max: u64) -> Result<(), Si
     Ok(())
 }
 
-/// Every job that comes after another must be submitted in the end.
+/// Fails if a job follows one that does not exist, or if jobs follow each other in a
+/// circle: these would never be submitted.
 fn check_order(jobs: &[SimJob]) -> Result<(), SimError> {
-    let waits: HashMap<JobId, Option<JobId>> =
+    let predecessors: HashMap<JobId, Option<JobId>> =
         (jobs.iter().map(|job| (job.job.id, job.after))).collect();
-    // Jobs whose chain begins somewhere: each is walked over once.
+    // Jobs whose chain of predecessors was followed to its begin, so that each job is
+    // visited once.
     let mut settled: HashSet<JobId> = HashSet::new();
     for job in jobs {
-        let mut walked: HashSet<JobId> = HashSet::new();
+        let mut visited: HashSet<JobId> = HashSet::new();
         let mut at = job.job.id;
         while !settled.contains(&at)
-            && let Some(after) = waits[&at]
+            && let Some(after) = predecessors[&at]
         {
-            if !waits.contains_key(&after) || !walked.insert(at) {
+            if !predecessors.contains_key(&after) || !visited.insert(at) {
                 return Err(SimError::NeverSubmitted { job: at, after });
             }
             at = after;
         }
-        settled.extend(walked);
+        settled.extend(visited);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The event loop, and the Task Scheduler that carries placements out.
+//! The event loop, and the Task Scheduler that starts tasks by a placement.
 
 use super::config::{SimConfig, SimError, check};
-use super::events::{Events, What};
+use super::events::{Event, Events};
 use super::job::SimJob;
 use super::job_run::JobRun;
 use super::node_run::{Attempt, NodeRun};
@@ -13,7 +13,7 @@ use crate::policy::{
     ClusterView, Decision, Measure, Policy, Refill, satisfaction, satisfaction_with,
 };
 
-/// Runs `jobs` under `policy` until all are done or the horizon is reached.
+/// Simulates `jobs` under `policy` until all are done or the horizon is reached.
 ///
 /// # Errors
 /// When the configuration or a job cannot be simulated.
@@ -24,13 +24,13 @@ pub fn simulate(
 ) -> Result<SimReport, SimError> {
     check(config, &jobs)?;
     let mut engine = Engine::new(config, jobs, policy);
-    while let Some((at_s, what)) = engine.events.pop() {
+    while let Some((at_s, event)) = engine.events.pop() {
         if at_s > config.horizon_s {
             engine.now_s = config.horizon_s;
             break;
         }
         engine.now_s = at_s;
-        engine.handle(what);
+        engine.handle(event);
         if engine.unfinished == 0 {
             break;
         }
@@ -46,20 +46,23 @@ struct Engine<'a> {
     events: Events,
     cycle_is_due: bool,
     unfinished: usize,
-    /// By id.
+    /// All jobs, ordered by id. Positions of jobs elsewhere in the engine refer to this
+    /// vector.
     jobs: Vec<JobRun>,
-    /// Positions of the jobs in the order given.
-    given: Vec<usize>,
-    /// Positions of the jobs that wait for the end of another.
+    /// Positions of the jobs in the caller's order.
+    input_order: Vec<usize>,
+    /// Positions of the jobs that are submitted after the end of another one.
     followers: Vec<usize>,
-    /// Where a job stands in the view, while it does.
+    /// By position of a job: its index in `view.jobs`, or `usize::MAX` while it is not
+    /// there.
     at: Vec<usize>,
-    /// What the policy sees; jobs that have been submitted and are not done, the
-    /// most urgent first, so that policies need not sort much.
+    /// The policy's view of the cluster. Its jobs are those that were submitted and are
+    /// not done, most urgent first, so that policies need not sort much.
     view: ClusterView,
     nodes: Vec<NodeRun>,
     decision: Decision,
-    /// Reduces that have all their input and wait for room to go on.
+    /// Reduces that have all their input and wait for room for their reduce phase: node,
+    /// position of the job, index.
     shuffled: Vec<(NodeId, usize, u32)>,
     tasks: Vec<TaskRecord>,
     shares: Vec<ShareSample>,
@@ -96,7 +99,7 @@ impl<'a> Engine<'a> {
             events: Events::default(),
             cycle_is_due: false,
             unfinished: jobs.len(),
-            given: Vec::new(),
+            input_order: Vec::new(),
             followers: Vec::new(),
             at: vec![usize::MAX; jobs.len()],
             jobs,
@@ -107,36 +110,36 @@ impl<'a> Engine<'a> {
             next_share_s: 0.0,
             work_in_window: 0.0,
         };
-        engine.given = ids.into_iter().map(|id| engine.position(id)).collect();
+        engine.input_order = ids.into_iter().map(|id| engine.position(id)).collect();
         for (job, run) in engine.jobs.iter().enumerate() {
             match run.spec.after {
                 Some(_) => engine.followers.push(job),
-                None => (engine.events).push(run.spec.job.submitted_s, What::Submit { job }),
+                None => (engine.events).push(run.spec.job.submitted_s, Event::Submit { job }),
             }
         }
         for loss in &config.losses {
             let node = loss.node.0 as usize;
-            engine.events.push(loss.at_s, What::Down { node });
+            engine.events.push(loss.at_s, Event::Down { node });
             if let Some(back_s) = loss.back_s {
-                engine.events.push(back_s, What::Up { node });
+                engine.events.push(back_s, Event::Up { node });
             }
         }
         engine
     }
 
-    fn handle(&mut self, what: What) {
-        match what {
-            What::Submit { job } => self.submit(job),
-            What::Finish {
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Submit { job } => self.submit(job),
+            Event::Finish {
                 node,
                 job,
                 kind,
                 index,
                 version,
             } => self.finish(node, job, kind, index, version),
-            What::Down { node } => self.lose(node),
-            What::Up { node } => self.nodes[node].up = true,
-            What::Cycle => self.cycle(),
+            Event::Down { node } => self.lose(node),
+            Event::Up { node } => self.nodes[node].up = true,
+            Event::Cycle => self.cycle(),
         }
     }
 
@@ -150,7 +153,7 @@ impl<'a> Engine<'a> {
             self.cycle_is_due = true;
             let cycles = (self.now_s / self.config.cycle_s).ceil();
             let at_s = (cycles * self.config.cycle_s).max(self.now_s);
-            self.events.push(at_s, What::Cycle);
+            self.events.push(at_s, Event::Cycle);
         }
     }
 
@@ -199,33 +202,33 @@ impl<'a> Engine<'a> {
             self.at[job] = usize::MAX;
             self.renumber(at);
             self.unfinished -= 1;
-            self.call_followers(job);
+            self.schedule_followers(job);
         }
         self.settle(node);
         self.end_shuffles();
         self.fill(NodeId(node as u32));
     }
 
-    /// Announces the jobs that come after one that is done.
-    fn call_followers(&mut self, done: usize) {
+    /// Schedules the submission of the jobs that follow a finished one.
+    fn schedule_followers(&mut self, done: usize) {
         let done = self.jobs[done].spec.job.id;
         for &job in &self.followers {
             let spec = &mut self.jobs[job].spec;
             if spec.after == Some(done) {
                 spec.job.submitted_s += self.now_s;
                 spec.job.goal_s = spec.job.goal_s.map(|goal_s| goal_s + self.now_s);
-                (self.events).push(spec.job.submitted_s, What::Submit { job });
+                (self.events).push(spec.job.submitted_s, Event::Submit { job });
             }
         }
     }
 
-    /// Books what an attempt that is over has held.
+    /// Adds the slot time and CPU of an ended attempt to its job.
     fn account(&mut self, attempt: &Attempt) {
         self.jobs[attempt.job].tally.slot_s += self.now_s - attempt.started_s;
         self.account_phase(attempt);
     }
 
-    /// Books the CPU that an attempt has held in its present phase.
+    /// Adds the CPU that an attempt has held in its present phase to its job.
     fn account_phase(&mut self, attempt: &Attempt) {
         let cpu = f64::from(attempt.demand.cpu_hundredths);
         self.jobs[attempt.job].tally.work += (self.now_s - attempt.phase_from_s) * cpu;
@@ -273,15 +276,15 @@ impl<'a> Engine<'a> {
         }
         self.sample(available);
         self.events
-            .push(self.now_s + self.config.cycle_s, What::Cycle);
+            .push(self.now_s + self.config.cycle_s, Event::Cycle);
     }
 
     fn available_hundredths(&self) -> u32 {
         self.config.availability.at(self.now_s).floor() as u32
     }
 
-    /// Lets reduces go on whose maps are done, where there is room for what they
-    /// need then (section 4.2.4, the last step of Algorithm 1).
+    /// Moves reduces whose maps are done into the reduce phase, if there is room for
+    /// their demand there (section 4.2.4, the last step of Algorithm 1).
     fn end_shuffles(&mut self) {
         let mut at = 0;
         while let Some(&(node, job, index)) = self.shuffled.get(at) {
@@ -313,7 +316,7 @@ impl<'a> Engine<'a> {
         attempt.demand = demand;
         attempt.left_s = self.jobs[job].reduce_s(index);
         attempt.as_of_s = self.now_s;
-        announce(&mut self.events, node, attempt);
+        schedule_end(&mut self.events, node, attempt);
         let view = &mut self.view.jobs[self.at[job]];
         let task = (view.running.iter_mut())
             .find(|task| task.index == index && task.phase == Phase::Shuffle)
@@ -324,17 +327,17 @@ impl<'a> Engine<'a> {
         true
     }
 
-    /// The Task Scheduler of section 4.2.5 on one node: starts tasks until every
-    /// job holds there what the placement gives it, as far as there is room.
+    /// The Task Scheduler of section 4.2.5 on one node: starts tasks until each job has
+    /// the slots of the placement there, or the node has no more room.
     fn fill(&mut self, node: NodeId) {
         let cells = self.decision.placement.cells();
         let from = cells.partition_point(|cell| cell.node < node);
         self.fill_cells(node, from, self.decision.refill);
     }
 
-    /// As [`fill`](Self::fill), the node's cells being those from `from` on;
-    /// returns how many they are. Where several jobs wait for room, the least satisfied
-    /// one starts first.
+    /// Does the work of [`fill`](Self::fill). The cells of the node begin at `from`;
+    /// returns their number. If several jobs wait for room, the least satisfied one
+    /// starts first.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
         let cells = &self.decision.placement.cells()[from..];
         let count = cells.partition_point(|cell| cell.node == node);
@@ -358,7 +361,8 @@ impl<'a> Engine<'a> {
         count
     }
 
-    /// How satisfied a job is with what it runs, by equation (5); 1 once it is done.
+    /// The satisfaction of a job with its running tasks, by equation (5); 1 once the job
+    /// is done.
     fn satisfaction_of(&self, job: usize) -> f64 {
         let Some(view) = self.view.jobs.get(self.at[job]) else {
             return 1.0;
@@ -408,14 +412,14 @@ impl<'a> Engine<'a> {
         if phase == Phase::Shuffle {
             attempt.left_s = f64::INFINITY;
         } else {
-            announce(&mut self.events, node, &mut attempt);
+            schedule_end(&mut self.events, node, &mut attempt);
         }
         run.attempts.push(attempt);
         self.settle(node);
         true
     }
 
-    /// Moves the ends of tasks that got faster or slower.
+    /// Reschedules the ends of tasks whose speed changed.
     fn settle(&mut self, node: usize) {
         if !self.typed || self.nodes[node].spec.slots.is_none() {
             return;
@@ -428,7 +432,7 @@ impl<'a> Engine<'a> {
         } = self;
         for attempt in nodes[node].settle(*now_s) {
             if attempt.left_s.is_finite() {
-                announce(events, node, attempt);
+                schedule_end(events, node, attempt);
             }
         }
     }
@@ -446,7 +450,8 @@ impl<'a> Engine<'a> {
             .map(|job| {
                 let demand = |phase| job.profile.demand(phase).cpu_hundredths;
                 let cpu = job.running.iter().map(|task| demand(task.phase));
-                // Typed slots let more run on a node than it has CPU for.
+                // With typed slots, the tasks of a node may demand more CPU than it has,
+                // so the sum saturates.
                 (job.job.id, cpu.fold(0, u32::saturating_add))
             })
             .collect();
@@ -462,7 +467,7 @@ impl<'a> Engine<'a> {
         });
     }
 
-    /// Where the job with this id stands among all jobs.
+    /// The position of the job with this id.
     fn position(&self, id: JobId) -> usize {
         let of = |at: usize| self.jobs[at].spec.job.id;
         // Ids usually count up without a gap.
@@ -485,7 +490,7 @@ impl<'a> Engine<'a> {
         let until_s = until_s.min(self.now_s).max(from_s);
         let record = |job: &usize| JobRecord::of(&self.jobs[*job].spec, &self.jobs[*job].tally);
         SimReport {
-            jobs: self.given.iter().map(record).collect(),
+            jobs: self.input_order.iter().map(record).collect(),
             tasks: self.tasks,
             shares: self.shares,
             end_s: self.now_s,
@@ -496,12 +501,13 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Announces the end of a task; what was announced before no longer counts.
-fn announce(events: &mut Events, node: usize, attempt: &mut Attempt) {
+/// Schedules the end of a task. The new version invalidates ends that were scheduled
+/// earlier.
+fn schedule_end(events: &mut Events, node: usize, attempt: &mut Attempt) {
     attempt.version += 1;
     events.push(
         attempt.end_s(),
-        What::Finish {
+        Event::Finish {
             node,
             job: attempt.job,
             kind: attempt.phase.kind(),

@@ -1,14 +1,14 @@
-//! What happens next.
+//! The queue of events.
 
 use crate::model::TaskKind;
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Ordered as they happen at the same instant: a cycle sees what came in and
-/// what was freed.
+/// An event. The order of the variants is the order at the same instant: a
+/// cycle comes last, so that it sees the new jobs and the freed slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum What {
+pub(super) enum Event {
     Submit {
         job: usize,
     },
@@ -28,20 +28,20 @@ pub(super) enum What {
     Cycle,
 }
 
-/// Events in the order of time.
+/// A priority queue of events by time.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    heap: BinaryHeap<Reverse<(OrderedF64, What)>>,
+    heap: BinaryHeap<Reverse<(OrderedF64, Event)>>,
 }
 
 impl Events {
-    pub fn push(&mut self, at_s: f64, what: What) {
-        self.heap.push(Reverse((OrderedF64(at_s), what)));
+    pub fn push(&mut self, at_s: f64, event: Event) {
+        self.heap.push(Reverse((OrderedF64(at_s), event)));
     }
 
-    /// Takes the earliest event out: its time in seconds, and what happens.
-    pub fn pop(&mut self) -> Option<(f64, What)> {
-        let Reverse((at_s, what)) = self.heap.pop()?;
-        Some((at_s.0, what))
+    /// Removes the earliest event; returns its time in seconds and the event.
+    pub fn pop(&mut self) -> Option<(f64, Event)> {
+        let Reverse((at_s, event)) = self.heap.pop()?;
+        Some((at_s.0, event))
     }
 }

@@ -1,4 +1,5 @@
-//! A forecast that is off, as measured ones are.
+//! A model of forecast errors: it draws a forecast that differs from the true load as
+//! measured forecasts do.
 
 use super::config::SimConfig;
 use super::job::normal;
@@ -7,17 +8,19 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-/// How far the expected load is off: the logarithm of forecast over load is a
-/// normal process of first order.
+/// Parameters of the error of the expected load: the logarithm of forecast over load is a
+/// first-order autoregressive normal process.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForecastError {
-    /// Its standard deviation; positive and finite.
+    /// Standard deviation of the logarithm; positive and finite.
     pub log_sd: f64,
-    /// In this time, in seconds, its correlation falls to 1/e; positive and finite.
+    /// Time after which the correlation of the errors has fallen to 1/e, in seconds;
+    /// positive and finite.
     pub correlation_s: f64,
-    /// The quantile of the load that policies are told, each step for itself, above
-    /// 0 and below 1: 0.5 is the forecast; above, they reckon with less that is left.
+    /// Quantile of the load that policies plan with, in each step on its own, above 0 and
+    /// below 1. 0.5 is the forecast; with a higher quantile, policies expect less to be
+    /// left.
     #[serde(default = "median")]
     pub quantile: f64,
 }
@@ -26,19 +29,20 @@ const fn median() -> f64 {
     0.5
 }
 
-/// The forecast is a step function with steps of this length.
+/// Length of a step of the forecast, a step function.
 const STEP_S: f64 = 900.0;
 
 impl ForecastError {
-    /// What is expected of `config`'s availability, from 0 to its horizon. The same
-    /// seed draws the same.
+    /// Draws a forecast of `config`'s availability, from 0 to its horizon. The same seed
+    /// draws the same forecast.
     ///
-    /// The load is what f(t) takes from the whole cluster; the expected load is never
-    /// more than all of it.
+    /// The load is the cluster's capacity minus f(t). The expected load never exceeds the
+    /// capacity.
     #[must_use]
     pub fn draw(&self, config: &SimConfig, seed: u64) -> Availability {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        // Apart from the streams of task lengths, of the generator and of replicas.
+        // A random stream of its own, apart from those of task lengths, the generator and
+        // the replicas.
         rng.set_stream(u64::MAX - 2);
         let whole = config.cpu_hundredths();
         let kept = (-STEP_S / self.correlation_s).exp();
@@ -64,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_as_large_and_as_lasting_as_asked_for() {
+    fn errors_have_the_configured_deviation_and_correlation() {
         let f = Availability::constant(7000.0).unwrap();
         let mut config = SimConfig::one_slot_nodes(100, f);
         config.horizon_s = 20_000.0 * STEP_S;
@@ -73,9 +77,9 @@ mod tests {
             correlation_s: 4.0 * STEP_S,
             quantile: 0.5,
         };
-        let told = error.draw(&config, 7);
+        let forecast = error.draw(&config, 7);
         let logs: Vec<f64> = (0..20_000)
-            .map(|step| ((10_000.0 - told.at(f64::from(step) * STEP_S)) / 3000.0).ln())
+            .map(|step| ((10_000.0 - forecast.at(f64::from(step) * STEP_S)) / 3000.0).ln())
             .collect();
         let n = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / n;
@@ -83,18 +87,19 @@ mod tests {
             let pairs = logs.iter().zip(&logs[lag..]);
             pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / n
         };
-        // 20,000 values with a memory of 4: about 2,500 independent ones.
+        // 20,000 values with a correlation over 4 steps count as about 2,500 independent
+        // ones.
         assert!(mean.abs() < 0.02, "{mean}");
         assert!((covariance(0).sqrt() - 0.2).abs() < 0.01);
         let after_four = covariance(4) / covariance(0);
         assert!((after_four - (-1.0_f64).exp()).abs() < 0.06, "{after_four}");
-        assert_eq!(told, error.draw(&config, 7));
-        assert_ne!(told, error.draw(&config, 8));
+        assert_eq!(forecast, error.draw(&config, 7));
+        assert_ne!(forecast, error.draw(&config, 8));
     }
 
-    /// The load is 3000 everywhere.
+    /// The load is 3000 at all times.
     #[test]
-    fn the_load_stays_below_its_quantile_as_often_as_that_says() {
+    fn the_load_stays_below_its_quantile_with_that_frequency() {
         let f = Availability::constant(7000.0).unwrap();
         let mut config = SimConfig::one_slot_nodes(100, f);
         config.horizon_s = 20_000.0 * STEP_S;
@@ -104,11 +109,12 @@ mod tests {
                 correlation_s: STEP_S,
                 quantile,
             };
-            let told = error.draw(&config, seed);
+            let forecast = error.draw(&config, seed);
             let below = (0..20_000)
-                .filter(|step| 10_000.0 - told.at(f64::from(*step) * STEP_S) >= 3000.0)
+                .filter(|step| 10_000.0 - forecast.at(f64::from(*step) * STEP_S) >= 3000.0)
                 .count();
-            // About 10,000 independent values: a standard deviation of half a percent.
+            // About 10,000 independent values have a standard deviation of half a
+            // percent.
             let part = below as f64 / 20_000.0;
             assert!((part - quantile).abs() < 0.02, "{quantile}: {part}");
         }

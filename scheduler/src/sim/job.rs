@@ -1,16 +1,16 @@
-//! A job to simulate, and how long its tasks really take.
+//! A job to simulate, and the true lengths of its tasks.
 
 use crate::model::{Job, JobId, Profile, Splits};
 use rand::{Rng, RngExt};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// How long tasks really take, in a slot of their own on a regular node.
+/// The true lengths of tasks, in a slot of their own on a regular node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TaskLength {
-    /// All the same, in seconds.
+    /// All tasks have the same length, in seconds.
     Fixed(f64),
-    /// Log-normal around a mean; most tasks are shorter, a few much longer.
+    /// Log-normal lengths around a mean: most tasks are shorter, a few much longer.
     LogNormal {
         /// Mean length in seconds.
         mean_s: f64,
@@ -28,7 +28,7 @@ impl TaskLength {
         }
     }
 
-    /// The mean, in seconds.
+    /// The mean length, in seconds.
     #[must_use]
     pub const fn mean_s(&self) -> f64 {
         match *self {
@@ -46,62 +46,64 @@ impl TaskLength {
     }
 }
 
-/// A log-normal number with this mean, and this deviation of its logarithm.
+/// Draws a log-normal number with this mean, and this standard deviation of its
+/// logarithm.
 pub(crate) fn log_normal(mean: f64, log_sd: f64, rng: &mut impl Rng) -> f64 {
     // The mean of a log-normal is exp(mu + sd^2 / 2).
     (mean.ln() - log_sd * log_sd / 2.0 + log_sd * normal(rng)).exp()
 }
 
-/// A number from the standard normal distribution.
+/// Draws a number from the standard normal distribution.
 pub(super) fn normal(rng: &mut impl Rng) -> f64 {
     // Box-Muller; 1 - u keeps the logarithm's argument above zero.
     let (u, v): (f64, f64) = (rng.random(), rng.random());
     (-2.0 * (1.0 - u).ln()).sqrt() * (TAU * v).cos()
 }
 
-/// Tasks that take much longer than others like them.
+/// A part of a job's tasks that take much longer than the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stragglers {
-    /// How many of the tasks, 0 to 1.
+    /// Part of the tasks, 0 to 1.
     pub fraction: f64,
-    /// How many times longer they take; at least 1.
+    /// Factor by which these tasks take longer; at least 1.
     pub factor: f64,
 }
 
 /// A job to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimJob {
-    /// Id, submission, goal and weight. Submission and goal count from the end of
-    /// the job that this one comes `after`, if there is one.
+    /// Id, submission, goal and weight. If the job follows another one (`after`),
+    /// submission and goal count from the end of that job.
     pub job: Job,
-    /// The job whose end has to come before this one's submission.
+    /// The job that must end before this one is submitted.
     pub after: Option<JobId>,
     /// Number of map tasks; at least 1.
     pub maps: u32,
     /// Number of reduce tasks.
     pub reduces: u32,
-    /// What tasks need, and what the policy believes about their length before
-    /// any has finished.
+    /// Demands of the tasks, and the lengths that the policy assumes before any task has
+    /// finished.
     pub profile: Profile,
-    /// How long maps really take.
+    /// True lengths of the maps.
     pub map_length: TaskLength,
-    /// How long reduces really take once the maps are done.
+    /// True lengths of the reduces, counted from the end of the last map.
     pub reduce_length: TaskLength,
-    /// How many times longer a map takes whose input lies elsewhere; at least 1.
+    /// Factor by which a map takes longer if its input lies on another node; at least 1.
     pub remote_factor: f64,
-    /// How many times faster maps run on accelerated nodes; `None`: the job came
-    /// without an accelerated version.
+    /// Factor by which maps are faster on accelerated nodes; `None`: the job has no
+    /// accelerated version.
     pub speedup: Option<f64>,
-    /// Where the input of each map lies; `None`: all nodes are as near.
+    /// Places of the input of each map; `None`: the input is equally near to all nodes.
     pub splits: Option<Arc<Splits>>,
-    /// Its stragglers.
+    /// Stragglers among the tasks.
     pub stragglers: Option<Stragglers>,
-    /// What a map reads, over the network where its input lies elsewhere.
+    /// Bytes that a map reads; over the network if its input lies on another node.
     pub map_input_bytes: u64,
 }
 
 impl SimJob {
-    /// Maps only, all of the same length, near everywhere.
+    /// A job of maps only, whose lengths have the same distribution and whose input is
+    /// near to all nodes.
     #[must_use]
     pub const fn of_maps(job: Job, maps: u32, profile: Profile, length: TaskLength) -> Self {
         Self {
@@ -120,13 +122,13 @@ impl SimJob {
         }
     }
 
-    /// Maps and reduces.
+    /// Number of maps and reduces together.
     #[must_use]
     pub const fn tasks(&self) -> u64 {
         self.maps as u64 + self.reduces as u64
     }
 
-    /// What is wrong with it, if anything, in a cluster of `nodes` nodes.
+    /// Checks the job for a cluster of `nodes` nodes; the error is the violated rule.
     pub(super) fn check(&self, nodes: usize) -> Result<(), &'static str> {
         let at_least_one = |factor: f64| factor.is_finite() && factor >= 1.0;
         let job = &self.job;

@@ -1,5 +1,5 @@
-//! One job inside the simulator: how long its tasks take, which wait, and what
-//! has been observed of them.
+//! One job in the simulator: the lengths of its tasks, the pending tasks, and
+//! the observed means.
 
 use super::job::SimJob;
 use crate::model::{NodeId, Phase, Pool, TaskKind};
@@ -7,20 +7,21 @@ use crate::policy::{JobView, RunningTask};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Tasks of one kind.
+/// The tasks of one kind.
 #[derive(Debug, Default)]
 struct Tasks {
     lengths_s: Vec<f64>,
-    /// The first that was never started.
+    /// The first task that was never started.
     next: u32,
-    /// Started once, lost, to be started again.
+    /// Tasks that were lost and must be started again.
     returned: Vec<u32>,
     done: u32,
     observed_s: f64,
 }
 
-/// How long the tasks of a job take in a run with this seed, in slots of their
-/// own on regular nodes, near their input: maps and reduces, in seconds.
+/// The drawn lengths of a job's tasks in a run with this seed, in seconds: maps
+/// and reduces. They hold for slots of their own on regular nodes with the
+/// input.
 #[must_use]
 pub fn drawn_lengths_s(job: &SimJob, seed: u64) -> (Vec<f64>, Vec<f64>) {
     let mut run = JobRun::new(job.clone());
@@ -28,17 +29,17 @@ pub fn drawn_lengths_s(job: &SimJob, seed: u64) -> (Vec<f64>, Vec<f64>) {
     (run.maps.lengths_s, run.reduces.lengths_s)
 }
 
-/// A task about to start.
+/// The start of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Started {
+pub(super) struct TaskStart {
     pub index: u32,
-    /// How long it takes in a slot of its own there, in seconds.
+    /// Length of the task in a slot of its own on this node, in seconds.
     pub length_s: f64,
-    /// False for a map whose input lies elsewhere.
+    /// False for a map whose input lies on another node.
     pub local: bool,
 }
 
-/// What has been counted of a job.
+/// Times and counts of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     pub was_submitted: bool,
@@ -51,7 +52,7 @@ pub(super) struct Tally {
     pub lost_attempts: u32,
     /// Time in slots of all attempts, in seconds.
     pub slot_s: f64,
-    /// CPU they held, in hundredths of a core times seconds.
+    /// CPU that all attempts held, in hundredths of a core times seconds.
     pub work: f64,
 }
 
@@ -95,7 +96,8 @@ impl JobRun {
         self.reduces = draw(self.spec.reduces, self.spec.reduce_length);
     }
 
-    /// Draws the tasks, and gives what the policy sees of them.
+    /// Draws the lengths of the tasks, and returns the policy's view of the
+    /// job.
     pub fn submit(&mut self, seed: u64) -> JobView {
         self.draw(seed);
         self.tally.was_submitted = true;
@@ -107,20 +109,20 @@ impl JobRun {
         view
     }
 
-    /// Whether a pending map would find its input on `node`.
+    /// Returns whether a pending map would find its input on `node`.
     pub fn has_local(view: &JobView, node: NodeId) -> bool {
         (view.local.as_ref()).is_none_or(|local| local.first_on(node).is_some())
     }
 
-    /// Takes a pending task of the phase's kind, a local one if there is one.
-    /// There must be a pending one.
+    /// Starts a pending task of the phase's kind, a local one if there is one.
+    /// There must be a pending task.
     pub fn start(
         &mut self,
         view: &mut JobView,
         phase: Phase,
         (node, pool): (NodeId, Pool),
         now_s: f64,
-    ) -> Started {
+    ) -> TaskStart {
         let kind = phase.kind();
         let mut local = true;
         let index = match (kind, &mut view.local) {
@@ -163,14 +165,14 @@ impl JobRun {
                 length_s /= speedup;
             }
         }
-        Started {
+        TaskStart {
             index,
             length_s,
             local,
         }
     }
 
-    /// A task has ended well `length_s` after its phase began.
+    /// Ends a successful task, `length_s` after its phase began.
     pub fn finish(
         &mut self,
         view: &mut JobView,
@@ -202,7 +204,7 @@ impl JobRun {
         }
     }
 
-    /// An attempt is lost; its task has to run again.
+    /// Ends a lost attempt, whose task must run again.
     pub fn lose(&mut self, view: &mut JobView, kind: TaskKind, index: u32) {
         leave(view, kind, index);
         self.tally.lost_attempts += 1;
@@ -216,7 +218,7 @@ impl JobRun {
         }
     }
 
-    /// How long a reduce takes once it has all its input, in seconds.
+    /// The length of a reduce once it has all its input, in seconds.
     pub fn reduce_s(&self, index: u32) -> f64 {
         self.reduces.lengths_s[index as usize]
     }

@@ -1,53 +1,55 @@
-//! What a simulated run comes to, in a few numbers.
+//! Summary metrics of a simulated run.
 
 use super::report::{JobRecord, SimReport};
 use serde::Serialize;
 
-/// Numbers over the jobs that were submitted or finished within the window, as
-/// the thesis counts (section 5.3.5.1). `None` is a mean or a part of nothing.
+/// Metrics over the jobs that were submitted or finished within the window, as the thesis counts
+/// (section 5.3.5.1). A mean or a part of nothing is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
-    /// Such jobs.
+    /// Number of jobs that were submitted or finished within the window.
     pub jobs: u32,
-    /// Of those, jobs with a goal.
+    /// Number of these jobs with a goal.
     pub with_goal: u32,
-    /// The number of these that missed their goal. A job that had not ended when the run did has
-    /// missed it.
+    /// Number of these jobs that missed their goal. A job that had not ended when the run did
+    /// has missed it.
     pub missed: u32,
-    /// `missed` of `with_goal`, 0 to 1; `None` without goals.
+    /// `missed` over `with_goal`, 0 to 1; `None` without goals.
     pub missed_fraction: Option<f64>,
-    /// Jobs with a goal that were submitted within the window and missed it: not
-    /// those from before it, of which a policy that lets them wait sees more. What
-    /// [`offline_bound`](crate::planning::offline_bound) bounds.
+    /// Number of jobs with a goal that were submitted within the window and missed it. Jobs from
+    /// before the window do not count, because a policy that delays jobs carries more of them
+    /// into the window. [`offline_bound`](crate::planning::offline_bound) is a lower bound of
+    /// this number.
     pub missed_of_submitted: u32,
-    /// Jobs not finished when the run ended.
+    /// Number of jobs that were not finished when the run ended.
     pub unfinished: u32,
-    /// Mean time beyond the goal of the jobs that missed it, in seconds; an
-    /// unfinished one counts as if it had finished when the run ended. `None` if no job that was
-    /// submitted missed its goal.
+    /// Mean time beyond the goal of the jobs that missed it, in seconds. An unfinished job
+    /// counts as if it had finished when the run ended. `None` if no job that was submitted
+    /// missed its goal.
     pub beyond_s: Option<f64>,
-    /// Mean time that was left until the goal for the jobs that met it, in
-    /// seconds; `None` if none did.
+    /// Mean time that was left until the goal for the jobs that met it, in seconds; `None` if
+    /// none did.
     pub distance_s: Option<f64>,
-    /// Mean tardiness of the jobs with a goal that were submitted within the window, met
-    /// or not, in seconds: max(0, end - goal); an unfinished one counts as if it had
-    /// finished when the run ended. `None` without such jobs.
+    /// Mean tardiness of the jobs with a goal that were submitted within the window, met or not,
+    /// in seconds: max(0, end - goal). An unfinished job counts as if it had finished when the
+    /// run ended. `None` without such jobs.
     pub tardiness_s: Option<f64>,
-    /// What 99% of those jobs' tardiness does not exceed, in seconds (nearest rank).
+    /// 99th percentile of these jobs' tardiness, in seconds (nearest rank).
     pub tardiness_p99_s: Option<f64>,
-    /// CPU that tasks held of what f(t) left within the window. Tasks that drain
-    /// where f(t) fell can bring it above 1. `None` if nothing was left.
+    /// CPU that tasks held within the window, over f(t). Tasks that drain while f(t) falls can
+    /// bring it above 1. `None` if f(t) was zero.
     pub utilisation: Option<f64>,
-    /// Attempts of maps that ran where their input lay, 0 to 1; `None` if none ran.
+    /// Part of the attempts of maps that ran on a node with their input, 0 to 1; `None` if none
+    /// ran.
     pub locality: Option<f64>,
-    /// What remote maps read over the network, in bytes.
+    /// Bytes that remote maps read over the network.
     pub remote_bytes: u64,
-    /// End of the last job that ended, in seconds; `None` if none did.
+    /// End of the last finished job, in seconds; `None` if no job finished.
     pub makespan_s: Option<f64>,
 }
 
 impl Metrics {
-    /// Of one run.
+    /// Computes the metrics of one run.
     #[must_use]
     pub fn of(report: &SimReport) -> Self {
         let (from_s, until_s) = report.window_s;
@@ -56,8 +58,8 @@ impl Metrics {
             .filter(|job| within(job.job.submitted_s) || job.finished_s.is_some_and(within))
             .collect();
         let end_s = |job: &JobRecord| job.finished_s.unwrap_or(report.end_s);
-        // How long after its goal a job finished; negative before it. Unknown of a job that was
-        // never submitted: its goal may count from an end that never came.
+        // The time from a job's goal to its end, negative if it ended earlier. Unknown for a job
+        // that was never submitted, because its goal counts from an end that never came.
         let late_s = |job: &JobRecord| Some(end_s(job) - job.job.goal_s?);
         let late_s = |job: &JobRecord| late_s(job).filter(|_| job.was_submitted);
         let with = |met: bool| counted.iter().filter(move |job| job.met == Some(met));
@@ -101,7 +103,7 @@ impl Metrics {
     }
 }
 
-/// The least of `sorted` that 99% do not exceed; `None` of none.
+/// The smallest value of `sorted` that 99% of the values do not exceed; `None` without values.
 fn p99(sorted: &[f64]) -> Option<f64> {
     let rank = (0.99 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
@@ -115,12 +117,12 @@ fn mean(values: &[f64]) -> Option<f64> {
     ratio(values.iter().sum(), values.len() as f64)
 }
 
-/// A mean over replicas and how sure it is.
+/// A mean over replicas with its confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
-    /// The mean.
+    /// Mean over the replicas.
     pub mean: f64,
-    /// Standard deviation between replicas; 0 for one.
+    /// Standard deviation between replicas; 0 for one replica.
     pub sd: f64,
     /// Half the width of the 95% confidence interval of the mean (Student's t); 0
     /// for one replica.
@@ -128,7 +130,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// In another unit, `factor` of which make one of this.
+    /// Converts the interval to another unit by multiplication with `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self {
@@ -166,9 +168,8 @@ impl Interval {
     }
 }
 
-/// The 97.5% quantile of Student's t distribution, rounded to three digits; past
-/// 30 degrees of freedom that of the normal distribution plus its first
-/// correction.
+/// The 97.5% quantile of Student's t distribution, rounded to three digits. Beyond 30 degrees of
+/// freedom it is the quantile of the normal distribution plus its first correction.
 fn student_t_975(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -207,9 +208,10 @@ mod tests {
         }
     }
 
-    /// Window 100 to 200. Before it: nothing counts, unless it ends inside. One
-    /// job is 20 s late, one, unfinished at 500, 350 s; one was 10 s early. Of the two
-    /// that were submitted inside, one is 350 s late.
+    /// The window is 100 to 200. Jobs that ended before it do not count, but a job from before
+    /// that ends inside does. One job is 20 s late and one, unfinished at 500, is 350 s late;
+    /// one was 10 s early. Of the two jobs with a goal that were submitted inside, one is 350 s
+    /// late.
     #[test]
     fn only_jobs_that_touch_the_window_count() {
         let report = SimReport {
@@ -254,9 +256,9 @@ mod tests {
         }
     }
 
-    /// One without a goal, one with a goal at 450, one with a goal behind the end of the run.
+    /// The jobs have no goal, a goal at 450, or a goal behind the end of the run.
     #[test]
-    fn jobs_that_never_end_have_no_end_and_have_missed_their_goals() {
+    fn jobs_that_never_end_have_no_makespan_and_miss_their_goals() {
         let never = |goal_s| JobRecord {
             local_maps: 0,
             remote_maps: 0,
@@ -275,9 +277,9 @@ mod tests {
         assert_eq!((late.distance_s, late.makespan_s), (None, None));
     }
 
-    /// Its goal of 10 s counts from an end that never came.
+    /// The job's goal of 10 s counts from an end that never came.
     #[test]
-    fn a_job_that_was_never_submitted_has_missed_its_goal_by_no_known_time() {
+    fn a_job_that_was_never_submitted_misses_its_goal_without_a_tardiness() {
         let never = JobRecord {
             was_submitted: false,
             ..record(0.0, Some(10.0), None)
@@ -295,9 +297,9 @@ mod tests {
         assert_eq!(p99(&[]), None);
     }
 
-    /// 1, 2, 3, 4: mean 2.5, variance 5/3, t = 3.182.
+    /// The values 1, 2, 3, 4 have mean 2.5 and variance 5/3; t is 3.182.
     #[test]
-    fn an_interval_by_hand() {
+    fn intervals_agree_with_values_by_hand() {
         let interval = Interval::of(&[1.0, 2.0, 3.0, 4.0]);
         assert_eq!(interval.mean, 2.5);
         let half = 3.182 * (5.0_f64 / 3.0).sqrt() / 2.0;

@@ -1,4 +1,4 @@
-//! An event-driven simulator: a week in a second.
+//! An event-driven simulator, which simulates a week in about a second.
 //!
 //! ```text
 //!   Workload ─> SimJobs, SimConfig ─> engine ─> SimReport ─> Metrics
@@ -7,10 +7,10 @@
 //!                                   Policy      the same code as live
 //! ```
 //!
-//! Deterministic: the same configuration, jobs and seed give the same report. A
+//! Runs are deterministic: the same configuration, jobs and seed give the same report. A
 //! task runs once, from its start to its end, unless its node is lost; nothing is
-//! preempted. What f(t) leaves bounds what is started; a task that runs on a node
-//! whose capacity goes drains.
+//! preempted. f(t) limits the tasks that are started. If a node's capacity falls, its
+//! running tasks drain.
 
 pub mod bounds;
 mod config;

@@ -1,37 +1,39 @@
-//! One node inside the simulator: what runs there, and how fast.
+//! One node in the simulator: its running tasks and their speed.
 //!
-//! A task that has its resources to itself runs at full speed. Where nodes are
-//! divided by typed slots, more may be asked of a node than it has; then each
-//! task is slowed down by the scarcest of the resources it uses, in proportion.
+//! A task that has its resources to itself runs at full speed. If nodes are
+//! divided by typed slots, the tasks of a node may demand more than it has.
+//! Each task is then slowed down by the scarcest of the resources it uses, in
+//! proportion.
 
 use super::config::SimNode;
 use crate::model::{Node, Phase, Resources, TaskKind};
 
-/// A task on a node.
+/// A running task on a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
-    /// Position of its job among all jobs.
+    /// Position of the task's job among all jobs.
     pub job: usize,
     pub index: u32,
     pub phase: Phase,
     pub demand: Resources,
-    /// When it took its slot, in seconds.
+    /// Time at which the task took its slot, in seconds.
     pub started_s: f64,
-    /// When its present phase began, in seconds.
+    /// Start of the present phase, in seconds.
     pub phase_from_s: f64,
     pub local: bool,
-    /// Work left at `as_of_s`, in seconds at full speed; infinite while it
-    /// shuffles.
+    /// Remaining time at `as_of_s`, in seconds at full speed; infinite during
+    /// the shuffle.
     pub left_s: f64,
     pub as_of_s: f64,
     /// Part of full speed, 0 to 1.
     pub speed: f64,
-    /// Changes with every new end that is announced for it.
+    /// Grows with every new end that is scheduled for the task, so that
+    /// outdated end events can be recognised.
     pub version: u32,
 }
 
 impl Attempt {
-    /// When it ends if nothing changes, in seconds.
+    /// The end of the phase if the speed does not change, in seconds.
     pub fn end_s(&self) -> f64 {
         self.as_of_s + self.left_s / self.speed
     }
@@ -41,7 +43,8 @@ impl Attempt {
 pub(super) struct NodeRun {
     pub spec: SimNode,
     pub up: bool,
-    /// What running tasks use; above capacity while they drain.
+    /// Resources of the running tasks; above the capacity for analytics while
+    /// tasks drain.
     pub used: Resources,
     pub attempts: Vec<Attempt>,
 }
@@ -62,8 +65,8 @@ impl NodeRun {
             .count() as u32
     }
 
-    /// Whether one more task fits in what `node`, this node in the present
-    /// cycle, has for analytics.
+    /// Returns whether one more task fits on this node. `node` holds the node's
+    /// capacity for analytics in the present cycle.
     pub fn has_room(&self, node: &Node, typed: bool, kind: TaskKind, demand: &Resources) -> bool {
         match node.slots {
             Some(slots) if typed => {
@@ -82,15 +85,15 @@ impl NodeRun {
         })
     }
 
-    /// Takes an attempt out.
+    /// Removes an attempt and frees its resources.
     pub fn remove(&mut self, at: usize) -> Attempt {
         let attempt = self.attempts.swap_remove(at);
         self.used = self.used.less(&attempt.demand);
         attempt
     }
 
-    /// Works out how fast each task runs from `now_s` on; true for those whose
-    /// end moved by it.
+    /// Updates the speed of each task from `now_s` on; returns the tasks whose
+    /// speed changed.
     pub fn settle(&mut self, now_s: f64) -> impl Iterator<Item = &mut Attempt> {
         let (used, capacity) = (self.used, self.spec.capacity);
         self.attempts.iter_mut().filter_map(move |attempt| {
@@ -106,7 +109,8 @@ impl NodeRun {
     }
 }
 
-/// How many times slower a task is whose node is asked for more than it has.
+/// The factor by which a task is slowed down on a node whose tasks demand more
+/// than it has.
 fn slowdown(demand: &Resources, used: &Resources, capacity: &Resources) -> f64 {
     let ratio = |demand: u64, used: u64, capacity: u64| {
         if demand == 0 || used <= capacity {
@@ -137,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_slowed_by_the_scarcest_resource_it_uses() {
+    fn a_task_is_slowed_down_by_the_scarcest_resource_that_it_uses() {
         let of = |cpu_hundredths, io_bytes_per_s| Resources {
             cpu_hundredths,
             io_bytes_per_s,

@@ -1,44 +1,45 @@
-//! What a simulation recorded.
+//! The report of a simulation.
 
 use super::job::SimJob;
 use super::job_run::Tally;
 use crate::model::{Job, JobId, NodeId, TaskId};
 use serde::Serialize;
 
-/// What became of a job.
+/// The course of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JobRecord {
     /// Id, submission, goal and weight.
     pub job: Job,
-    /// False for a job that was never submitted: the run ended before its submission, or before
-    /// the job that it comes after, and then its submission and goal count from an end that never
-    /// came.
+    /// False for a job that was never submitted, because the run ended before its submission or
+    /// before the job that it follows. In the latter case its submission and goal count from an
+    /// end that never came.
     pub was_submitted: bool,
-    /// Its map tasks.
+    /// Number of map tasks.
     pub maps: u32,
-    /// Its reduce tasks.
+    /// Number of reduce tasks.
     pub reduces: u32,
-    /// Start of its first task in seconds.
+    /// Start of the first task in seconds; `None` if no task started.
     pub started_s: Option<f64>,
-    /// End of its last map in seconds; `None` at the horizon.
+    /// End of the last map in seconds; `None` if it did not end before the horizon.
     pub maps_done_s: Option<f64>,
-    /// End of its last task in seconds; `None` at the horizon.
+    /// End of the last task in seconds; `None` if it did not end before the horizon.
     pub finished_s: Option<f64>,
-    /// Whether it met its goal; `None` without one.
+    /// True if the job met its goal; `None` without a goal.
     pub met: Option<bool>,
-    /// Attempts of maps that ran where their input lies, or did not care.
+    /// Number of attempts of maps that ran on a node with their input, or whose input is near to
+    /// all nodes.
     pub local_maps: u32,
-    /// Attempts of maps that ran elsewhere.
+    /// Number of attempts of maps that ran on a node without their input.
     pub remote_maps: u32,
-    /// What those read over the network, in bytes.
+    /// Bytes that these attempts read over the network.
     pub remote_bytes: u64,
-    /// Attempts of maps that used an accelerator.
+    /// Number of attempts of maps that used an accelerator.
     pub accelerated_maps: u32,
-    /// Attempts that were lost with their node.
+    /// Number of attempts that were lost with their node.
     pub lost_attempts: u32,
     /// Time in slots of all attempts, in seconds.
     pub slot_s: f64,
-    /// The CPU they held, in hundredths of a core times seconds.
+    /// CPU that all attempts held, in hundredths of a core times seconds.
     pub cpu_work: f64,
 }
 
@@ -64,54 +65,54 @@ impl JobRecord {
     }
 }
 
-/// When and where a task ran to its end.
+/// The successful attempt of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TaskRecord {
-    /// Which task.
+    /// Job, kind and number of the task.
     pub task: TaskId,
-    /// Where it ran.
+    /// Node on which the task ran.
     pub node: NodeId,
     /// Start in seconds; for a reduce, of its shuffle.
     pub started_s: f64,
     /// End in seconds.
     pub finished_s: f64,
-    /// False for a map whose input lay elsewhere.
+    /// False for a map whose input lay on another node.
     pub local: bool,
 }
 
-/// Who held what after one control cycle's decision.
+/// The CPU of each job after the decision of one control cycle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShareSample {
     /// Start of the cycle in seconds.
     pub t_s: f64,
     /// f(t) in hundredths of a core.
     pub available_hundredths: u32,
-    /// Hundredths of a core held by the running tasks of each job that holds any.
+    /// Jobs with running tasks, and the hundredths of a core that these hold.
     pub held_hundredths: Vec<(JobId, u32)>,
-    /// What they really use, in hundredths of a core: less where typed slots let
-    /// more run on a node than it has resources for.
+    /// CPU that the tasks really use, in hundredths of a core. It is less than they hold if typed
+    /// slots let more tasks run on a node than it has resources for.
     pub used_hundredths: f64,
-    /// How satisfied each job is with the decision, by equation (5): from minus
-    /// infinity to 1, ordered by job.
+    /// Satisfaction of each job with the decision, by equation (5): from minus infinity to 1,
+    /// ordered by job.
     pub utilities: Vec<(JobId, f64)>,
 }
 
-/// The whole record.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimReport {
-    /// Jobs in the order given.
+    /// Jobs in the order in which the caller passed them.
     pub jobs: Vec<JobRecord>,
-    /// Finished tasks in the order in which they finished, if recorded.
+    /// Finished tasks in the order in which they finished, if the configuration records tasks.
     pub tasks: Vec<TaskRecord>,
     /// At most one sample per control cycle with an unfinished job.
     pub shares: Vec<ShareSample>,
     /// Time of the last event in seconds.
     pub end_s: f64,
-    /// The window that counts, in seconds; it ends with the run at the latest.
+    /// The measured window, in seconds; it ends with the run at the latest.
     pub window_s: (f64, f64),
     /// CPU held by tasks within the window, in hundredths of a core times
     /// seconds.
     pub work_in_window: f64,
-    /// What f(t) left within the window, in the same unit.
+    /// Integral of f(t) over the window, in hundredths of a core times seconds.
     pub available_in_window: f64,
 }

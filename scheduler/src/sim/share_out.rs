@@ -1,4 +1,4 @@
-//! What f(t) leaves of each node in a control cycle.
+//! The capacity of each node in a control cycle.
 
 use super::config::Spread;
 use super::node_run::NodeRun;
@@ -6,10 +6,11 @@ use crate::model::{Node, Resources, TypedSlots};
 
 /// Divides `available_hundredths` of a core among the nodes.
 ///
-/// Whole nodes go first to where most tasks run: no task is stranded on a node
-/// that lost its capacity while another node's idles. A node without CPU keeps
-/// its I/O and memory; it has slots only if all of its CPU is there. The CPU of
-/// all nodes together is never more than what is available.
+/// With whole nodes, the nodes with most running tasks get their capacity
+/// first: otherwise a task might be stranded on a node that lost its capacity
+/// while another node idles. A node without CPU keeps its I/O and memory; it
+/// has slots only if all of its CPU is available. The CPU of all nodes together
+/// never exceeds `available_hundredths`.
 pub(super) fn share_out(
     available_hundredths: u32,
     spread: Spread,
@@ -52,8 +53,8 @@ fn grant(node: &mut Node, run: &NodeRun, cpu_hundredths: u32) {
     node.slots = (run.spec.slots).map(|slots| if whole { slots } else { TypedSlots::default() });
 }
 
-/// Positions of the nodes that are up, by the number of tasks they run, then by
-/// position: a counting sort, since those numbers are small.
+/// Positions of the nodes that are up, busiest first, then by position. A
+/// counting sort is fast here because the numbers of tasks are small.
 fn busiest_first(runs: &[NodeRun]) -> Vec<usize> {
     let most = runs.iter().map(|run| run.attempts.len()).max().unwrap_or(0);
     let mut starts = vec![0; most + 2];

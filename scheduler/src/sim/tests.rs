@@ -1,4 +1,4 @@
-//! The thesis's motivating example, and claims about the simulator itself.
+//! The thesis's motivating example, and properties of the simulator itself.
 
 mod rules;
 
@@ -25,8 +25,8 @@ fn goals_met(report: &SimReport) -> usize {
 /// 15 and 23.1 h, burstiness level 3.
 ///
 /// f(t) leaves 535, 1107 and 1332 node-hours until the goals; three jobs of 355
-/// node-hours use 80% of the last, the tightest. The job that is due last has
-/// the lowest id, so that order of submission does not help.
+/// node-hours use 80% of the last, the tightest one. The job that is due last has the
+/// lowest id, so that the order of submission does not help.
 fn motivating_example() -> (SimConfig, Vec<SimJob>) {
     let availability = Availability::sine_day(SineDay {
         mean_hundredths: 5750.0,
@@ -72,9 +72,9 @@ fn reverse_adaptive_meets_all_three_goals_of_the_motivating_example() {
     );
 }
 
-/// The size that the figures imply, 426 node-hours each, with the thesis's cycle: what
-/// f(t) leaves until the last goal is 96% used. This has to do with Algorithm 2 alone:
-/// RAS, which shares slots by the same rule, is late twice.
+/// The size of jobs that the figures imply, 426 node-hours each, with the thesis's cycle:
+/// the jobs use 96% of f(t) until the last goal. Only Algorithm 2 makes the difference
+/// here: RAS, which shares slots by the same rule, is late twice.
 #[test]
 fn reverse_adaptive_meets_all_three_goals_at_the_size_of_the_figures() {
     let (mut config, _) = motivating_example();
@@ -91,7 +91,7 @@ fn reverse_adaptive_meets_all_three_goals_at_the_size_of_the_figures() {
 }
 
 #[test]
-fn f_of_t_is_never_exceeded_by_more_than_tasks_that_drain() {
+fn only_draining_tasks_exceed_f_of_t() {
     let (config, jobs) = motivating_example();
     for policy in all() {
         let report = simulate(&config, jobs.clone(), policy.as_ref()).unwrap();
@@ -110,9 +110,9 @@ fn f_of_t_is_never_exceeded_by_more_than_tasks_that_drain() {
     }
 }
 
-/// Two nodes, 5 tasks of 10 s, a cycle of 10 s: 2 + 2 + 1.
+/// Two nodes run 5 tasks of 10 s in cycles of 10 s: 2 + 2 + 1.
 #[test]
-fn a_run_by_hand() {
+fn start_and_end_times_agree_with_a_run_by_hand() {
     let mut config = SimConfig::one_slot_nodes(2, Availability::constant(200.0).unwrap());
     config.cycle_s = 10.0;
     let report = simulate(&config, vec![job(1, 3.0, Some(45.0), 5, 10.0)], &Fifo).unwrap();
@@ -159,8 +159,8 @@ fn reduces_run_after_or_beside_the_maps_and_end_after_them() {
     }
 }
 
-/// One map of 25 s, then a reduce that has waited for it and takes 25 s: it holds no
-/// CPU while it waits.
+/// A map takes 25 s, and so does a reduce that has waited for it. The reduce holds no CPU
+/// while it waits.
 #[test]
 fn a_shuffle_holds_no_cpu() {
     let mut config = SimConfig::one_slot_nodes(2, Availability::constant(200.0).unwrap());
@@ -175,7 +175,7 @@ fn a_shuffle_holds_no_cpu() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_week_and_another_seed_does_not() {
+fn a_seed_determines_the_report() {
     let mut config = SimConfig::one_slot_nodes(20, Availability::constant(1500.0).unwrap());
     let jobs: Vec<SimJob> = (0..30)
         .map(|id| {
@@ -227,7 +227,7 @@ fn without_capacity_the_horizon_ends_the_run() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_configurations_and_jobs_are_refused() {
     let config = SimConfig::one_slot_nodes(1, Availability::constant(100.0).unwrap());
     let twice = vec![job(1, 0.0, None, 1, 1.0), job(1, 0.0, None, 1, 1.0)];
     assert_eq!(
@@ -252,10 +252,10 @@ fn nonsense_is_refused() {
     ));
 }
 
-/// The load of section 5.3.5 at 1.0: 2,500 jobs of 62 tasks of 387 s in a week
-/// on 100 nodes.
+/// The load of section 5.3.5 at 1.0 has 2,500 jobs of 62 tasks of 387 s in a week on 100
+/// nodes.
 #[test]
-fn a_week_of_the_thesis_runs_to_its_end() {
+fn a_week_of_the_thesis_finishes_all_tasks() {
     let week_s = 7.0 * DAY_S;
     let config = SimConfig::one_slot_nodes(100, Availability::constant(10_000.0).unwrap());
     let jobs: Vec<SimJob> = (0..2500_u64)

@@ -1,5 +1,5 @@
-//! The workload generator of section 5.3.5.1 (table 5.6): clients that submit
-//! jobs at random.
+//! The workload generator of section 5.3.5.1 (table 5.6): clients submit jobs at random
+//! times.
 
 use super::bounds::{COPIES_MAX, JOBS_MAX, TASKS_MAX};
 use super::config::{SimError, at_most};
@@ -10,20 +10,20 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// How generated jobs differ from those of table 5.6; by default they do not.
+/// Deviations of generated jobs from table 5.6; the default has none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variety {
-    /// So many jobs arrive at once on average, a geometrically distributed number; at
-    /// least 1. The rate of all jobs stays what it is.
+    /// Mean number of jobs that arrive at once, geometrically distributed; at least 1. The
+    /// rate of all jobs does not change.
     pub burst_jobs_mean: f64,
-    /// Sizes follow a Pareto distribution with this tail index, above 1, instead of a
-    /// log-normal one: the smaller, the more of the work is in few jobs.
+    /// Tail index, above 1, of a Pareto distribution of sizes in place of the log-normal one:
+    /// the smaller it is, the more of the work is in few jobs.
     pub maps_pareto: Option<f64>,
-    /// Parts of the jobs, 0 to 1, and how long their maps take, in seconds; those of the
-    /// other jobs as the profile says.
+    /// Parts of the jobs, 0 to 1, each with the length of their maps in seconds. The maps of
+    /// the remaining jobs have the profile's length.
     pub other_map_s: Vec<(f64, f64)>,
-    /// What a job's maps are believed to take before one has finished, in parts of what
-    /// they take: log-uniform between these two.
+    /// Range of the policy's initial estimate of a job's maps, as a factor of their true
+    /// length; log-uniform between these two.
     pub estimate_factor: (f64, f64),
 }
 
@@ -39,8 +39,8 @@ impl Default for Variety {
 }
 
 impl Variety {
-    /// Mean length of the maps of all jobs, in seconds, when those that are not told
-    /// apart take `map_s`.
+    /// Mean length of the maps of all jobs, in seconds, if the maps of jobs outside of
+    /// `other_map_s` take `map_s`.
     #[must_use]
     pub fn mean_map_s(&self, map_s: f64) -> f64 {
         let parts: f64 = self.other_map_s.iter().map(|(part, _)| part).sum();
@@ -49,58 +49,60 @@ impl Variety {
     }
 }
 
-/// Jobs that arrive as a Poisson process, of log-normal size, with goals in
-/// proportion to their length in isolation. All numbers are positive and finite.
+/// Parameters of the generator: jobs arrive as a Poisson process, have log-normal sizes, and
+/// goals in proportion to their length in isolation. All numbers are positive and finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Jobs arrive from 0 until this, in seconds.
+    /// End of the arrivals, in seconds; they begin at 0.
     pub span_s: f64,
-    /// How many arrive on average, in jobs per second.
+    /// Mean rate of arrivals, in jobs per second.
     pub rate_per_s: f64,
     /// Mean number of maps of a job.
     pub maps_mean: f64,
-    /// Standard deviation of the logarithm of that number; 0: all alike.
+    /// Standard deviation of the logarithm of that number; 0: all jobs have the same size.
     pub maps_log_sd: f64,
-    /// Reduces for each map, rounded up; 0: none.
+    /// Number of reduces for each map, rounded up for the job; 0: none.
     pub reduces_per_map: f64,
-    /// What tasks need, and how long they take on average.
+    /// Demands and mean lengths of the tasks.
     pub profile: Profile,
-    /// Standard deviation of the logarithm of a task's length; 0: all alike.
+    /// Standard deviation of the logarithm of a task's length; 0: all tasks of a job have the
+    /// same length.
     pub task_log_sd: f64,
-    /// Goals lie at a uniformly drawn multiple of the job's length in isolation,
-    /// between these two, after the submission. `None`: no goals.
+    /// Range of a uniformly drawn factor. The goal lies this multiple of the job's length in
+    /// isolation after the submission. `None`: no goals.
     pub goal_factor: Option<(f64, f64)>,
-    /// Slots of the empty cluster: what a job in isolation has to itself.
+    /// Slots of the empty cluster, which a job in isolation has to itself.
     pub isolated_slots: f64,
-    /// Replicas of each split; 0: all nodes are as near.
+    /// Replicas of each split; 0: input is equally near to all nodes.
     pub replicas: u32,
-    /// How many times longer a map takes whose input lies elsewhere.
+    /// Factor by which a map takes longer if its input lies on another node.
     pub remote_factor: f64,
-    /// Some tasks take much longer than others.
+    /// Stragglers among the tasks of each job.
     pub stragglers: Option<Stragglers>,
-    /// What a map reads, in bytes.
+    /// Bytes that a map reads.
     pub map_input_bytes: u64,
-    /// How the jobs differ beyond that.
+    /// Deviations of the jobs from table 5.6.
     pub variety: Variety,
 }
 
 impl Workload {
-    /// How long a job takes that has the whole cluster to itself, in seconds:
-    /// whole waves of maps, then of reduces.
+    /// The length of a job that has the whole cluster to itself, in seconds: whole waves of
+    /// maps, then of reduces.
     fn isolated_s(&self, map_s: f64, maps: u32, reduces: u32) -> f64 {
         let waves = |tasks: u32| (f64::from(tasks) / self.isolated_slots).ceil();
         waves(maps) * map_s + waves(reduces) * self.profile.reduce.task_s
     }
 
-    /// Draws the jobs, ordered by submission, with ids from `first_id` on. Their
-    /// input lies on `nodes` nodes. The same seed draws the same jobs.
+    /// Draws the jobs, ordered by submission, with ids from `first_id` on and input on
+    /// `nodes` nodes. The same seed draws the same jobs.
     ///
     /// # Errors
-    /// When it draws more jobs or tasks than a run may have: sizes and bursts have no largest
-    /// value, so what is drawn may be far above the mean.
+    /// When the draw has more jobs, tasks or copies of splits than a run may have: sizes and
+    /// bursts are unbounded, so a draw may be far above the mean.
     pub fn draw(&self, seed: u64, first_id: u64, nodes: u32) -> Result<Vec<SimJob>, SimError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        // Apart from the streams of task lengths, which are numbered by job.
+        // A random stream of its own, apart from those of task lengths, which are numbered by
+        // job.
         rng.set_stream(u64::MAX);
         let mut jobs = Vec::new();
         let mut submitted_s = 0.0;
@@ -124,7 +126,8 @@ impl Workload {
                     job.splits = Some(place_splits(job.maps, self.replicas, nodes, &mut rng));
                 }
                 jobs.push(job);
-                // Nothing is drawn where nothing varies: the same seed draws the same jobs.
+                // Without bursts no random number is drawn, so that the default draws the same
+                // jobs as a workload without this variety.
                 if burst <= 1.0 || rng.random::<f64>() < 1.0 / burst {
                     break;
                 }
@@ -135,7 +138,8 @@ impl Workload {
     fn draw_maps(&self, rng: &mut ChaCha8Rng) -> u32 {
         let maps = match self.variety.maps_pareto {
             None => log_normal(self.maps_mean, self.maps_log_sd, rng),
-            // The least times u^(-1/a); the mean is a / (a - 1) of the least.
+            // A Pareto size is the smallest size times u^(-1/a); the mean is a / (a - 1)
+            // times the smallest.
             Some(tail) => {
                 let least = self.maps_mean * (tail - 1.0) / tail;
                 least * (1.0 - rng.random::<f64>()).powf(-1.0 / tail)
@@ -144,7 +148,7 @@ impl Workload {
         maps.round().max(1.0) as u32
     }
 
-    /// How long the maps of a job take.
+    /// Draws the mean length of a job's maps, in seconds.
     fn draw_map_s(&self, rng: &mut ChaCha8Rng) -> f64 {
         let others = &self.variety.other_map_s;
         if others.is_empty() {
@@ -168,7 +172,7 @@ impl Workload {
         low * (high / low).powf(rng.random::<f64>())
     }
 
-    /// Draws a job; where its input lies is drawn after that.
+    /// Draws a job without the places of its input, which are drawn afterwards.
     fn draw_job(&self, id: JobId, submitted_s: f64, rng: &mut ChaCha8Rng) -> SimJob {
         let maps = self.draw_maps(rng);
         let map_s = self.draw_map_s(rng);
@@ -199,8 +203,8 @@ impl Workload {
     }
 }
 
-/// Puts each of `splits` splits on `replicas` different nodes at random, or on
-/// all `nodes` where those are fewer.
+/// Places each of `splits` splits on `replicas` different nodes at random, or on all `nodes`
+/// if these are fewer.
 pub fn place_splits(splits: u32, replicas: u32, nodes: u32, rng: &mut ChaCha8Rng) -> Arc<Splits> {
     let places = (0..splits).map(|_| {
         let drawn = sample(rng, nodes as usize, replicas.min(nodes) as usize);
@@ -233,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jobs_are_as_many_and_as_large_as_asked_for() {
+    fn jobs_have_the_configured_number_and_mean_size() {
         let draw = |seed| thesis().draw(seed, 1, 100).unwrap();
         let jobs = draw(3);
         let n = jobs.len() as f64;
@@ -241,8 +245,8 @@ mod tests {
             (2350.0..2650.0).contains(&n),
             "Poisson: 2500 +- 3 * 50, got {n}"
         );
-        // The mean of 2500 log-normals of log-sd 1.55 is off by 6% or less in two
-        // of three draws; three times that is next to certain.
+        // The mean of 2500 log-normals of log-sd 1.55 deviates by 6% or less in two of three
+        // draws; the test allows three times that.
         let maps = jobs.iter().map(|job| f64::from(job.maps)).sum::<f64>() / n;
         assert!((50.0..74.0).contains(&maps), "{maps}");
         assert_eq!(jobs, draw(3));
@@ -267,9 +271,9 @@ mod tests {
         }
     }
 
-    /// Half of the jobs with maps of 3,600 s; believed to take 2 to 5 times as long.
+    /// Half of the jobs have maps of 3,600 s, and estimates are 2 to 5 times the true length.
     #[test]
-    fn estimates_and_lengths_vary_and_goals_keep_to_the_truth() {
+    fn estimates_and_lengths_vary_and_goals_follow_the_true_lengths() {
         let mut workload = thesis();
         workload.variety.other_map_s = vec![(0.5, 3600.0)];
         workload.variety.estimate_factor = (2.0, 5.0);
@@ -277,10 +281,10 @@ mod tests {
         let jobs = workload.draw(9, 1, 100).unwrap();
         for job in &jobs {
             let TaskLength::Fixed(map_s) = job.map_length else {
-                panic!("no deviation was asked for");
+                panic!("the lengths have no deviation");
             };
-            let believed = job.profile.map.task_s / map_s;
-            assert!((2.0 - 1e-9..5.0 + 1e-9).contains(&believed), "{believed}");
+            let estimate = job.profile.map.task_s / map_s;
+            assert!((2.0 - 1e-9..5.0 + 1e-9).contains(&estimate), "{estimate}");
             let waves = (f64::from(job.maps) / 100.0).ceil();
             let factor = (job.job.goal_s.unwrap() - job.job.submitted_s) / (waves * map_s);
             assert!((1.5 - 1e-6..4.0 + 1e-6).contains(&factor), "{factor}");
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_and_pareto_sizes_keep_the_work_that_arrives() {
+    fn bursts_and_pareto_sizes_keep_the_mean_work() {
         let mut workload = thesis();
         workload.variety.burst_jobs_mean = 10.0;
         workload.variety.maps_pareto = Some(2.5);
@@ -299,7 +303,7 @@ mod tests {
         let weeks: Vec<Vec<SimJob>> = (0..8).map(week).collect();
         let jobs = weeks.iter().flatten();
         let n = jobs.clone().count() as f64;
-        // 8 weeks of 250 bursts of 10 +- 9.5: off by 2% or so.
+        // 8 weeks of 250 bursts of 10 +- 9.5 jobs: the sum deviates by about 2%.
         assert!((0.9..1.1).contains(&(n / 8.0 / 2500.0)), "{n}");
         let maps = jobs.map(|job| f64::from(job.maps)).sum::<f64>() / n;
         assert!((57.0..67.0).contains(&maps), "{maps}");
@@ -308,7 +312,8 @@ mod tests {
         assert!(at_once.len() < weeks[0].len() / 5);
     }
 
-    /// Jobs of a billion maps; then a burst of a million million jobs.
+    /// The first workload has jobs of a billion maps, the second a burst of a million million
+    /// jobs.
     #[test]
     fn a_draw_beyond_the_bounds_of_a_run_is_an_error() {
         let mut workload = thesis();

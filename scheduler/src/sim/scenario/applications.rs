@@ -1,8 +1,8 @@
 //! The applications: the demand and the length of tasks.
 
-use super::error::Complaint;
+use super::error::FieldError;
 use super::numbers::{
-    Checked, at_most, count, factor, factor_of_at_least_one, log_sd, task_seconds,
+    FieldResult, at_most, count, factor, factor_of_at_least_one, log_sd, task_seconds,
 };
 use super::schema::{self, File};
 use crate::model::{PhaseProfile, Profile, Resources};
@@ -10,9 +10,9 @@ use crate::sim::bounds::{INPUT_BYTES_MAX, NODE_HUNDREDTHS_MAX};
 use crate::sim::{Stragglers, TaskLength};
 use std::collections::BTreeMap;
 
-/// An application, checked.
+/// An application whose numbers are checked.
 pub(super) struct Tasks<'a> {
-    pub written: &'a schema::Application,
+    pub spec: &'a schema::Application,
     pub profile: Profile,
     pub stragglers: Option<Stragglers>,
     /// Replicas of each split.
@@ -20,9 +20,9 @@ pub(super) struct Tasks<'a> {
 }
 
 impl Tasks<'_> {
-    /// How long tasks really take that are this long on average.
+    /// The true lengths of tasks with this mean.
     pub fn length(&self, mean_s: f64) -> TaskLength {
-        let log_sd = self.written.task_log_sd;
+        let log_sd = self.spec.task_log_sd;
         if log_sd > 0.0 {
             TaskLength::LogNormal { mean_s, log_sd }
         } else {
@@ -31,23 +31,23 @@ impl Tasks<'_> {
     }
 }
 
-/// All applications by name, those that no job uses too.
+/// All applications by name, including those that no job uses.
 pub(super) struct Applications<'a>(BTreeMap<&'a str, Tasks<'a>>);
 
 impl<'a> Applications<'a> {
-    pub fn new(file: &'a File) -> Checked<Self> {
-        let named = |(name, written): (&'a String, &'a schema::Application)| {
-            tasks(file, name, written).map(|tasks| (name.as_str(), tasks))
+    pub fn new(file: &'a File) -> FieldResult<Self> {
+        let named = |(name, spec): (&'a String, &'a schema::Application)| {
+            tasks(file, name, spec).map(|tasks| (name.as_str(), tasks))
         };
-        let all: Checked<BTreeMap<_, _>> = file.applications.iter().map(named).collect();
+        let all: FieldResult<BTreeMap<_, _>> = file.applications.iter().map(named).collect();
         all.map(Self)
     }
 
     /// Returns the application of this name; `user` is the table of the file that names it.
-    pub fn find(&self, user: &str, name: &str) -> Checked<&Tasks<'a>> {
+    pub fn find(&self, user: &str, name: &str) -> FieldResult<&Tasks<'a>> {
         self.0.get(name).ok_or_else(|| {
             let what = format!("there is no [applications.{name}]");
-            Complaint::new(format!("{user}.application"), what)
+            FieldError::new(format!("{user}.application"), what)
         })
     }
 
@@ -57,32 +57,29 @@ impl<'a> Applications<'a> {
     }
 }
 
-fn tasks<'a>(file: &File, name: &str, written: &'a schema::Application) -> Checked<Tasks<'a>> {
+fn tasks<'a>(file: &File, name: &str, spec: &'a schema::Application) -> FieldResult<Tasks<'a>> {
     let field = |field: &str| format!("applications.{name}.{field}");
-    task_seconds(&field("map_s"), written.map_s)?;
-    let reduce_s = written.reduce_s.unwrap_or(written.map_s);
+    task_seconds(&field("map_s"), spec.map_s)?;
+    let reduce_s = spec.reduce_s.unwrap_or(spec.map_s);
     task_seconds(&field("reduce_s"), reduce_s)?;
-    log_sd(&field("task_log_sd"), written.task_log_sd)?;
-    let estimated_s = written.estimated_map_s.unwrap_or(written.map_s);
+    log_sd(&field("task_log_sd"), spec.task_log_sd)?;
+    let estimated_s = spec.estimated_map_s.unwrap_or(spec.map_s);
     task_seconds(&field("estimated_map_s"), estimated_s)?;
-    factor_of_at_least_one(&field("remote_factor"), written.remote_factor)?;
-    if let Some(speedup) = written.speedup {
+    factor_of_at_least_one(&field("remote_factor"), spec.remote_factor)?;
+    if let Some(speedup) = spec.speedup {
         factor(&field("speedup"), speedup)?;
     }
-    if !(0.0..=1.0).contains(&written.straggler_fraction) {
-        let what = format!(
-            "must lie between 0 and 1, got {}",
-            written.straggler_fraction
-        );
-        return Err(Complaint::new(field("straggler_fraction"), what));
+    if !(0.0..=1.0).contains(&spec.straggler_fraction) {
+        let what = format!("must lie between 0 and 1, got {}", spec.straggler_fraction);
+        return Err(FieldError::new(field("straggler_fraction"), what));
     }
-    factor_of_at_least_one(&field("straggler_factor"), written.straggler_factor)?;
+    factor_of_at_least_one(&field("straggler_factor"), spec.straggler_factor)?;
     at_most(
         &field("map_input_bytes"),
-        written.map_input_bytes,
+        spec.map_input_bytes,
         INPUT_BYTES_MAX,
     )?;
-    for (phase, demand) in [("map", written.map), ("reduce", written.reduce)] {
+    for (phase, demand) in [("map", spec.map), ("reduce", spec.reduce)] {
         if let Some(demand) = demand {
             let field = field(&format!("{phase}.cpu_hundredths"));
             count(&field, demand.cpu_hundredths, NODE_HUNDREDTHS_MAX.into())?;
@@ -97,16 +94,16 @@ fn tasks<'a>(file: &File, name: &str, written: &'a schema::Application) -> Check
         task_s,
     };
     Ok(Tasks {
-        written,
-        replicas: written.replicas.unwrap_or(file.run.replicas),
+        spec,
+        replicas: spec.replicas.unwrap_or(file.run.replicas),
         profile: Profile {
-            map: phase(written.map, 100, estimated_s),
-            shuffle: phase(written.shuffle, 0, 0.0),
-            reduce: phase(written.reduce, 100, reduce_s),
+            map: phase(spec.map, 100, estimated_s),
+            shuffle: phase(spec.shuffle, 0, 0.0),
+            reduce: phase(spec.reduce, 100, reduce_s),
         },
-        stragglers: (written.straggler_fraction > 0.0).then_some(Stragglers {
-            fraction: written.straggler_fraction,
-            factor: written.straggler_factor,
+        stragglers: (spec.straggler_fraction > 0.0).then_some(Stragglers {
+            fraction: spec.straggler_fraction,
+            factor: spec.straggler_factor,
         }),
     })
 }

@@ -1,12 +1,12 @@
-//! From what is written to what can be run, with every number checked.
+//! Builds a runnable plan from a scenario file, and checks every number.
 
 use super::applications::Applications;
-use super::error::Complaint;
+use super::error::FieldError;
 use super::fits::{self, Need, PolicyMeasure};
 use super::generated::generator;
-use super::listed::{Listed, listed};
+use super::listed::{ListedJob, listed_jobs};
 use super::nodes::{self, Kind};
-use super::numbers::{Checked, between, log_sd, positive, seconds};
+use super::numbers::{FieldResult, between, log_sd, positive, seconds};
 use super::schema::{self, File};
 use super::size::Size;
 use super::supply;
@@ -20,12 +20,12 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
-/// One point of a scenario, ready to draw replicas of.
+/// A checked point of a scenario that can draw replicas.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub config: SimConfig,
-    /// Listed jobs, with how many replicas their splits have.
-    pub jobs: Vec<Listed>,
+    /// Listed jobs, with the number of replicas of their splits.
+    pub jobs: Vec<ListedJob>,
     pub names: Vec<Option<String>>,
     pub workload: Option<Workload>,
     pub forecast_error: Option<ForecastError>,
@@ -35,11 +35,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The same seed draws the same jobs, whatever the policy.
+    /// Draws the configuration and the jobs of a replica. The same seed draws the same
+    /// jobs, whatever the policy.
     pub fn draw(&self, seed: u64) -> Result<(SimConfig, Vec<SimJob>), SimError> {
         let nodes = self.config.nodes.len() as u32;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        // Apart from the streams of task lengths and of the generator.
+        // A random stream of its own, apart from those of task lengths and of the
+        // generator.
         rng.set_stream(u64::MAX - 1);
         let mut jobs: Vec<SimJob> = (self.jobs.iter())
             .map(|(job, replicas)| SimJob {
@@ -60,14 +62,18 @@ impl Plan {
         Ok((config, jobs))
     }
 
-    /// Fails if there is a task that no node can ever hold under one of the policies.
-    pub fn check_fit(&self, policies: &[PolicyMeasure]) -> Checked<()> {
+    /// Fails if no node can ever hold some task under one of the policies.
+    pub fn check_fit(&self, policies: &[PolicyMeasure]) -> FieldResult<()> {
         fits::check(policies, &self.needs, &self.kinds)
     }
 }
 
-/// A plan that can be run under each of `policies`.
-pub(super) fn plan(file: &File, traces: &Traces<'_>, policies: &[PolicyMeasure]) -> Checked<Plan> {
+/// Builds the plan of `file`, which can be run under each of `policies`.
+pub(super) fn plan(
+    file: &File,
+    traces: &Traces<'_>,
+    policies: &[PolicyMeasure],
+) -> FieldResult<Plan> {
     let steps_before = traces.steps();
     let kinds = nodes::kinds(file)?;
     let config = config(file, &kinds, traces)?;
@@ -80,9 +86,9 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>, policies: &[PolicyMeasure])
     let workload = generator(file, &applications, &config)?;
     if workload.is_none() && file.jobs.is_empty() {
         let what = "nothing to run: give a [workload] or at least one [[job]]";
-        return Err(Complaint::new("workload", what));
+        return Err(FieldError::new("workload", what));
     }
-    let jobs = listed(file, &applications, &config)?;
+    let jobs = listed_jobs(file, &applications, &config)?;
     let steps = traces.steps() - steps_before;
     Ok(Plan {
         size: Size::of_run(&config, steps, &jobs, workload.as_ref())?,
@@ -96,7 +102,7 @@ pub(super) fn plan(file: &File, traces: &Traces<'_>, policies: &[PolicyMeasure])
     })
 }
 
-fn check_forecast_error(error: &ForecastError) -> Checked<()> {
+fn check_forecast_error(error: &ForecastError) -> FieldResult<()> {
     positive("forecast_error.log_sd", error.log_sd, f64::MAX)?;
     log_sd("forecast_error.log_sd", error.log_sd)?;
     between(
@@ -107,12 +113,12 @@ fn check_forecast_error(error: &ForecastError) -> Checked<()> {
     )?;
     if !(0.01..=0.99).contains(&error.quantile) {
         let what = format!("between 0.01 and 0.99, got {}", error.quantile);
-        return Err(Complaint::new("forecast_error.quantile", what));
+        return Err(FieldError::new("forecast_error.quantile", what));
     }
     Ok(())
 }
 
-fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> Checked<SimConfig> {
+fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> FieldResult<SimConfig> {
     let run = &file.run;
     between("run.cycle_s", run.cycle_s, TASK_SECONDS_MIN, SECONDS_MAX)?;
     between(
@@ -153,12 +159,12 @@ fn config(file: &File, kinds: &[Kind], traces: &Traces<'_>) -> Checked<SimConfig
 }
 
 /// The begin and the end of the time that is measured, in seconds.
-fn window(run: &schema::Run) -> Checked<(f64, f64)> {
+fn window(run: &schema::Run) -> FieldResult<(f64, f64)> {
     let (from_s, horizon_s) = (run.measure_from_s, run.horizon_s);
     seconds("run.measure_from_s", from_s)?;
     if from_s >= horizon_s {
         let what = format!("is {from_s}; nothing is measured from run.horizon_s on, {horizon_s}");
-        return Err(Complaint::new("run.measure_from_s", what));
+        return Err(FieldError::new("run.measure_from_s", what));
     }
     let Some(until_s) = run.measure_until_s else {
         return Ok((from_s, f64::INFINITY));
@@ -166,22 +172,22 @@ fn window(run: &schema::Run) -> Checked<(f64, f64)> {
     seconds("run.measure_until_s", until_s)?;
     if until_s <= from_s {
         let what = format!("is {until_s}; must lie after measure_from_s, {from_s}");
-        return Err(Complaint::new("run.measure_until_s", what));
+        return Err(FieldError::new("run.measure_until_s", what));
     }
     if until_s > horizon_s {
         let what = format!("is {until_s}; must not lie after run.horizon_s, {horizon_s}");
-        return Err(Complaint::new("run.measure_until_s", what));
+        return Err(FieldError::new("run.measure_until_s", what));
     }
     Ok((from_s, until_s))
 }
 
-fn check_loss(index: usize, loss: &NodeLoss, nodes: usize, horizon_s: f64) -> Checked<()> {
+fn check_loss(index: usize, loss: &NodeLoss, nodes: usize, horizon_s: f64) -> FieldResult<()> {
     let field = |name: &str| format!("loss[{index}].{name}");
     let node = loss.node.0;
     if node as usize >= nodes {
         let last = nodes - 1;
         let what = format!("there is no node {node}; they count from 0 to {last}");
-        return Err(Complaint::new(field("node"), what));
+        return Err(FieldError::new(field("node"), what));
     }
     seconds(&field("at_s"), loss.at_s)?;
     if loss.at_s > horizon_s {
@@ -189,13 +195,13 @@ fn check_loss(index: usize, loss: &NodeLoss, nodes: usize, horizon_s: f64) -> Ch
             "is {}; must not lie after run.horizon_s, {horizon_s}",
             loss.at_s
         );
-        return Err(Complaint::new(field("at_s"), what));
+        return Err(FieldError::new(field("at_s"), what));
     }
     if let Some(back_s) = loss.back_s {
         seconds(&field("back_s"), back_s)?;
         if back_s <= loss.at_s {
             let what = format!("is {back_s}; must lie after at_s, {}", loss.at_s);
-            return Err(Complaint::new(field("back_s"), what));
+            return Err(FieldError::new(field("back_s"), what));
         }
     }
     Ok(())

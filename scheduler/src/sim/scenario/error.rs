@@ -1,12 +1,11 @@
-//! What is wrong with a scenario, and where.
+//! Errors of scenario files, with file, line and field.
 
 use std::fmt;
 use thiserror::Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A scenario that cannot be used: which file, which line, which field, what is
-/// wrong.
+/// The reason why a scenario cannot be used, with its place: the file, the line and the field.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct ScenarioError {
     file: String,
@@ -29,19 +28,19 @@ impl fmt::Display for ScenarioError {
 }
 
 impl ScenarioError {
-    /// Line of the file, from 1, where it is known.
+    /// The line of the file, from 1, if it is known.
     #[must_use]
     pub const fn line(&self) -> Option<usize> {
         self.line
     }
 
-    /// The field, as a path such as `nodes[0].count`, where it is known.
+    /// The field, as a path such as `nodes[0].count`, if it is known.
     #[must_use]
     pub fn field(&self) -> Option<&str> {
         self.field.as_deref()
     }
 
-    /// Of what the TOML parser or serde found.
+    /// Converts an error of the TOML parser or of serde.
     pub(super) fn of_toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
         let span = error.span();
         Self {
@@ -53,15 +52,15 @@ impl ScenarioError {
     }
 }
 
-/// A field and what is wrong with it, before the line is known.
+/// An invalid field and the reason, before the line is known.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Complaint {
-    /// As `nodes[0].count`.
+pub(super) struct FieldError {
+    /// Path of the field, such as `nodes[0].count`.
     pub field: String,
     pub what: String,
 }
 
-impl Complaint {
+impl FieldError {
     pub fn new(field: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -69,7 +68,7 @@ impl Complaint {
         }
     }
 
-    /// An error without a line, about something that does not stand in the file as it is here.
+    /// Converts the error into one without a line, for a value that is not from the file.
     pub fn without_line(self, file: &str) -> ScenarioError {
         ScenarioError {
             file: file.into(),
@@ -79,7 +78,7 @@ impl Complaint {
         }
     }
 
-    /// Finds the line: that of the field, or of the table it is missing from.
+    /// Finds the line of the field, or of the table in which it is missing.
     pub fn locate(self, file: &str, text: &str) -> ScenarioError {
         let line = DeTable::parse(text).ok().and_then(|root| {
             let start = start_of(root.get_ref(), &self.field)?;
@@ -98,12 +97,14 @@ fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at.min(text.len())].matches('\n').count()
 }
 
-/// Returns the offset at which a field begins, or the innermost part of its path that is there.
+/// Returns the offset at which a field begins; if it is missing, the offset of the innermost
+/// part of its path that exists.
 fn start_of(root: &DeTable<'_>, field: &str) -> Option<usize> {
     let (mut table, mut path) = (root, field);
     let mut start = None;
     loop {
-        // A name may hold dots and brackets itself: the longest one that the path begins with.
+        // A name may contain dots and brackets itself, so the longest name with which the path
+        // begins wins.
         let candidates = (table.iter())
             .filter_map(|(key, value)| Some((key, value, behind_name(path, key.get_ref())?)));
         let Some((key, mut value, mut rest)) = candidates.min_by_key(|(_, _, behind)| behind.len())
@@ -134,7 +135,7 @@ fn behind_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     (behind.is_empty() || behind.starts_with(['.', '['])).then_some(behind)
 }
 
-/// An index that a path begins with, and what follows it.
+/// The index at the begin of a path, and the rest of the path.
 fn index_of(path: &str) -> Option<(usize, &str)> {
     let (index, behind) = path.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, behind))
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_finds_its_line_where_names_hold_dots_too() {
+    fn field_errors_find_their_line_even_if_names_contain_dots() {
         let text = "[run]\ncycle_s = 1\n[applications.\"a.b\"]\nmap_s = 1\n[sweep]\n\"job[0].maps\" = [1]\n[[job]]\nmaps = [[1], [2]]\n";
         for (field, line) in [
             ("run.cycle_s", 2),
@@ -188,10 +189,10 @@ mod tests {
             ("job[0].name", 7),
             ("job[9].name", 7),
         ] {
-            let error = Complaint::new(field, "no").locate("x.toml", text);
+            let error = FieldError::new(field, "no").locate("x.toml", text);
             assert_eq!(error.line(), Some(line), "{field}");
         }
-        let nowhere = Complaint::new("nodes", "no").locate("x.toml", text);
+        let nowhere = FieldError::new("nodes", "no").locate("x.toml", text);
         assert_eq!(nowhere.to_string(), "x.toml, nodes: no");
     }
 }

@@ -1,19 +1,19 @@
-//! Whether every task of a scenario can run on some node, under each policy.
+//! Checks that every task of a scenario can run on some node, under each policy.
 //!
-//! A task fits by what it needs; or, where a node has typed slots and the policy counts those, by
-//! the slots that the node has for its kind. What f(t) leaves plays no part: it may be nothing for
-//! a while, or for ever, and a run shows what comes of that.
+//! A task fits if a node has the resources that it needs. If the policy counts slots and the node
+//! has typed slots, the task fits if the node has slots for its kind. f(t) plays no part: it may
+//! be zero for a while, or for ever, and a run shows the consequences.
 
 use super::applications::Applications;
-use super::error::Complaint;
+use super::error::FieldError;
 use super::nodes::Kind;
-use super::numbers::Checked;
+use super::numbers::FieldResult;
 use super::schema::File;
 use crate::model::{Resources, TaskKind};
 use crate::policy::Measure;
 use crate::sim::SimNode;
 
-/// The tasks of one kind that some job of a scenario has.
+/// The demand of one kind of tasks in a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Need {
     application: String,
@@ -21,7 +21,7 @@ pub(super) struct Need {
     demand: Resources,
 }
 
-/// A policy by name, and what it counts as the room of a node.
+/// A policy by name, and its measure of a node's room.
 pub(super) type PolicyMeasure = (String, Measure);
 
 /// Returns the needs of listed and generated jobs, without those of unknown applications.
@@ -53,10 +53,10 @@ pub(super) fn needs(file: &File, applications: &Applications<'_>) -> Vec<Need> {
 }
 
 /// Fails with the first task that no node can ever hold under one of the policies.
-pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) -> Checked<()> {
+pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) -> FieldResult<()> {
     let nodes: Vec<SimNode> = kinds.iter().map(|(_, node)| *node).collect();
     for (policy, measure) in policies {
-        // Slots that the policy counts in place of resources.
+        // The slots of a node, if the policy counts them in place of resources.
         let slots = |node: &SimNode| node.slots.filter(|_| *measure == Measure::Slots);
         for need in needs {
             let holds = |node: &SimNode| match slots(node) {
@@ -70,35 +70,35 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
                 .filter(|node| slots(node).is_none())
                 .map(|node| node.capacity)
                 .collect();
-            // Then all policies count resources.
-            let is_alike = nodes.iter().all(|node| node.slots.is_none());
-            let mut complaint = if by_resources.is_empty() {
+            // Without slots all policies count resources, so the error need not name the policy.
+            let is_same_for_all = nodes.iter().all(|node| node.slots.is_none());
+            let mut error = if by_resources.is_empty() {
                 need.without_slots()
             } else {
                 need.too_large(&by_resources)
             };
-            if !is_alike {
-                complaint.what = format!("under {policy}, {}", complaint.what);
+            if !is_same_for_all {
+                error.what = format!("under {policy}, {}", error.what);
             }
-            return Err(complaint);
+            return Err(error);
         }
     }
     Ok(())
 }
 
 impl Need {
-    /// Nodes have typed slots, none of them for this kind.
-    fn without_slots(&self) -> Complaint {
+    /// The error for nodes that all have typed slots, but none of this kind.
+    fn without_slots(&self) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let what = format!(
             "a {kind} of {application} needs a slot for {kind}s, and no node has one: give some \
              nodes {kind}_slots, or leave this policy out"
         );
-        Complaint::new(format!("nodes[0].{kind}_slots"), what)
+        FieldError::new(format!("nodes[0].{kind}_slots"), what)
     }
 
-    /// No node with one of these capacities, at least one, has room.
-    fn too_large(&self, capacities: &[Resources]) -> Complaint {
+    /// The error for nodes with these capacities, at least one, none of which has room.
+    fn too_large(&self, capacities: &[Resources]) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let table = format!("applications.{application}.{kind}");
         let most = (capacities.iter()).fold(Resources::default(), |most, one| most.max(one));
@@ -130,14 +130,14 @@ impl Need {
                     "a {kind} of {application} needs {needed} {unit}, and no node has more than \
                      {most}: it could never run; ask for less, or give nodes more"
                 );
-                Complaint::new(format!("{table}.{field}"), what)
+                FieldError::new(format!("{table}.{field}"), what)
             }
             None => {
                 let what = format!(
                     "no node has all that a {kind} of {application} needs at once: it could never \
                      run; ask for less, or give one kind of nodes more"
                 );
-                Complaint::new(table, what)
+                FieldError::new(table, what)
             }
         }
     }

@@ -1,21 +1,21 @@
 //! The workload generator of a scenario.
 
 use super::applications::Applications;
-use super::error::Complaint;
+use super::error::FieldError;
 use super::numbers::{
-    Checked, between, factor_of_at_least_one, factors, log_sd, not_negative, task_seconds,
+    FieldResult, between, factor_of_at_least_one, factors, log_sd, not_negative, task_seconds,
 };
 use super::schema::{self, File};
 use crate::model::PhaseProfile;
 use crate::sim::bounds::{FACTOR_MAX, JOBS_MAX, SECONDS_MAX, TASK_SECONDS_MIN, TASKS_MAX};
 use crate::sim::{SimConfig, Variety, Workload};
 
-/// The generator, if the file has one.
+/// The workload generator, if the file has one.
 pub(super) fn generator(
     file: &File,
     applications: &Applications<'_>,
     config: &SimConfig,
-) -> Checked<Option<Workload>> {
+) -> FieldResult<Option<Workload>> {
     (file.workload.as_ref())
         .map(|workload| of(workload, applications, config))
         .transpose()
@@ -25,7 +25,7 @@ fn of(
     workload: &schema::Workload,
     applications: &Applications<'_>,
     config: &SimConfig,
-) -> Checked<Workload> {
+) -> FieldResult<Workload> {
     let tasks = applications.find("workload", &workload.application)?;
     between(
         "workload.span_s",
@@ -39,7 +39,7 @@ fn of(
              simulate for longer",
             workload.span_s, config.horizon_s
         );
-        return Err(Complaint::new("workload.span_s", what));
+        return Err(FieldError::new("workload.span_s", what));
     }
     let least = 1.0 / FACTOR_MAX;
     let maps_mean = workload.maps_mean;
@@ -53,10 +53,10 @@ fn of(
     if let Some(goals) = workload.goal_factor {
         factors("workload.goal_factor", goals)?;
     }
-    let variety = variety(workload, tasks.profile.map.task_s / tasks.written.map_s)?;
+    let variety = variety(workload, tasks.profile.map.task_s / tasks.spec.map_s)?;
     let mut profile = tasks.profile;
-    // What policies believe of it is part of the variety.
-    profile.map.task_s = tasks.written.map_s;
+    // The estimated length is part of the variety, so the profile has the true one.
+    profile.map.task_s = tasks.spec.map_s;
     let work_of =
         |phase: PhaseProfile, length_s: f64| length_s * f64::from(phase.demand.cpu_hundredths);
     let job_work = workload.maps_mean
@@ -73,7 +73,7 @@ fn of(
         }
         _ => {
             let what = "give either load or jobs: how much work arrives";
-            return Err(Complaint::new("workload.load", what));
+            return Err(FieldError::new("workload.load", what));
         }
     };
     let jobs = rate_per_s * workload.span_s;
@@ -81,7 +81,7 @@ fn of(
         let what = format!(
             "makes about {jobs:.0} jobs; at most {JOBS_MAX}: ask for less, or for larger jobs"
         );
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     let isolated_slots: f64 = (config.nodes.iter())
         .map(|node| match node.slots {
@@ -94,11 +94,11 @@ fn of(
         .sum();
     if isolated_slots < 1.0 {
         let what = "no node has room for a map: give nodes more, or some of them map_slots";
-        return Err(Complaint::new("workload.application", what));
+        return Err(FieldError::new("workload.application", what));
     }
-    if tasks.written.speedup.is_some() {
+    if tasks.spec.speedup.is_some() {
         let what = "generated jobs have no accelerated version; list jobs instead";
-        return Err(Complaint::new("workload.application", what));
+        return Err(FieldError::new("workload.application", what));
     }
     Ok(Workload {
         span_s: workload.span_s,
@@ -107,27 +107,27 @@ fn of(
         maps_log_sd: workload.maps_log_sd,
         reduces_per_map: workload.reduces_per_map,
         profile,
-        task_log_sd: tasks.written.task_log_sd,
+        task_log_sd: tasks.spec.task_log_sd,
         goal_factor: workload.goal_factor,
         isolated_slots,
         replicas: tasks.replicas,
-        remote_factor: tasks.written.remote_factor,
+        remote_factor: tasks.spec.remote_factor,
         stragglers: tasks.stragglers,
-        map_input_bytes: tasks.written.map_input_bytes,
+        map_input_bytes: tasks.spec.map_input_bytes,
         variety,
     })
 }
 
-/// `estimate` is what the application's maps are believed to take, in parts of what they
-/// take.
-fn variety(workload: &schema::Workload, estimate: f64) -> Checked<Variety> {
+/// Checks the deviations of the generated jobs. `estimate` is the estimated length of the
+/// application's maps over their true length.
+fn variety(workload: &schema::Workload, estimate: f64) -> FieldResult<Variety> {
     let burst = workload.burst_jobs_mean;
     between("workload.burst_jobs_mean", burst, 1.0, JOBS_MAX as f64)?;
     if let Some(tail) = workload.maps_pareto {
         factor_of_at_least_one("workload.maps_pareto", tail)?;
         if tail <= 1.0 {
             let what = format!("a tail index must be above 1, got {tail}");
-            return Err(Complaint::new("workload.maps_pareto", what));
+            return Err(FieldError::new("workload.maps_pareto", what));
         }
     }
     for (at, &(part, map_s)) in workload.other_map_s.iter().enumerate() {
@@ -138,7 +138,7 @@ fn variety(workload: &schema::Workload, estimate: f64) -> Checked<Variety> {
     let parts: f64 = workload.other_map_s.iter().map(|(part, _)| part).sum();
     if parts > 1.0 {
         let what = format!("the parts of the jobs are {parts} together; at most 1");
-        return Err(Complaint::new("workload.other_map_s", what));
+        return Err(FieldError::new("workload.other_map_s", what));
     }
     let (low, high) = workload.estimate_factor.unwrap_or((1.0, 1.0));
     factors("workload.estimate_factor", (low, high))?;

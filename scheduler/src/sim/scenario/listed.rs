@@ -1,27 +1,27 @@
 //! The jobs that a scenario lists, one by one.
 
 use super::applications::Applications;
-use super::error::Complaint;
-use super::numbers::{Checked, count, factor, seconds};
+use super::error::FieldError;
+use super::numbers::{FieldResult, count, factor, seconds};
 use super::schema::{self, File};
 use crate::model::{Job, JobId};
 use crate::sim::bounds::TASKS_MAX;
 use crate::sim::{SimConfig, SimJob};
 use std::collections::HashMap;
 
-/// A listed job, and how many replicas each of its splits has.
-pub(super) type Listed = (SimJob, u32);
+/// A listed job, and the number of replicas of each of its splits.
+pub(super) type ListedJob = (SimJob, u32);
 
 /// The jobs in the order of the file, with ids from 1 on.
-pub(super) fn listed(
+pub(super) fn listed_jobs(
     file: &File,
     applications: &Applications<'_>,
     config: &SimConfig,
-) -> Checked<Vec<Listed>> {
+) -> FieldResult<Vec<ListedJob>> {
     let after = predecessors(file)?;
     (file.jobs.iter().zip(after).enumerate())
-        .map(|(index, (written, after))| {
-            let listed = job(index, written, after.map(id_at), applications)?;
+        .map(|(index, (spec, after))| {
+            let listed = job(index, spec, after.map(id_at), applications)?;
             starts_before_the_end(index, &listed.0, config)?;
             Ok(listed)
         })
@@ -38,7 +38,7 @@ fn job(
     job: &schema::Job,
     after: Option<JobId>,
     applications: &Applications<'_>,
-) -> Checked<Listed> {
+) -> FieldResult<ListedJob> {
     let user = format!("job[{index}]");
     let tasks = applications.find(&user, &job.application)?;
     let field = |name: &str| format!("{user}.{name}");
@@ -48,7 +48,7 @@ fn job(
     }
     factor(&field("weight"), job.weight)?;
     count(&field("maps"), job.maps, TASKS_MAX)?;
-    let written = tasks.written;
+    let spec = tasks.spec;
     let goal_s = job.goal_s.map(|goal_s| job.submitted_s + goal_s);
     let built = SimJob {
         job: Job {
@@ -58,24 +58,25 @@ fn job(
         maps: job.maps,
         reduces: job.reduces,
         profile: tasks.profile,
-        map_length: tasks.length(written.map_s),
+        map_length: tasks.length(spec.map_s),
         reduce_length: tasks.length(tasks.profile.reduce.task_s),
-        remote_factor: written.remote_factor,
-        speedup: written.speedup,
+        remote_factor: spec.remote_factor,
+        speedup: spec.speedup,
         splits: None,
         stragglers: tasks.stragglers,
-        map_input_bytes: written.map_input_bytes,
+        map_input_bytes: spec.map_input_bytes,
         after,
     };
     Ok((built, tasks.replicas))
 }
 
-/// A job starts in the first control cycle after its submission.
-fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> Checked<()> {
+/// Fails if the job could only start after the horizon: it starts in the first control cycle
+/// after its submission.
+fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> FieldResult<()> {
     let horizon_s = config.horizon_s;
     let submitted_s = job.job.submitted_s;
     let starts_s = match job.after {
-        // Counts from an end that is not known.
+        // The submission counts from the end of another job, which is unknown here.
         Some(_) => submitted_s,
         None => (submitted_s / config.cycle_s).ceil() * config.cycle_s,
     };
@@ -86,11 +87,12 @@ fn starts_before_the_end(index: usize, job: &SimJob, config: &SimConfig) -> Chec
         "is {submitted_s}, so that the job could start at {starts_s} s at the earliest, after \
          run.horizon_s, {horizon_s}: submit it earlier, or simulate for longer"
     );
-    Err(Complaint::new(format!("job[{index}].submitted_s"), what))
+    Err(FieldError::new(format!("job[{index}].submitted_s"), what))
 }
 
-/// The position of the job that each one comes after. A chain of them begins somewhere.
-fn predecessors(file: &File) -> Checked<Vec<Option<usize>>> {
+/// For each job, the position of the job that it follows. Fails if jobs follow each other in a
+/// circle.
+fn predecessors(file: &File) -> FieldResult<Vec<Option<usize>>> {
     let positions = positions(file)?;
     let field = |index: usize| format!("job[{index}].after");
     let before = (file.jobs.iter().enumerate()).map(|(index, job)| {
@@ -98,58 +100,59 @@ fn predecessors(file: &File) -> Checked<Vec<Option<usize>>> {
             return Ok(None);
         };
         let position = positions.get(name.as_str()).copied();
-        position
-            .map(Some)
-            .ok_or_else(|| Complaint::new(field(index), format!("there is no job called {name:?}")))
+        position.map(Some).ok_or_else(|| {
+            FieldError::new(field(index), format!("there is no job called {name:?}"))
+        })
     });
-    let before: Vec<Option<usize>> = before.collect::<Checked<_>>()?;
-    // Jobs whose chain begins somewhere: each is walked over once.
+    let before: Vec<Option<usize>> = before.collect::<FieldResult<_>>()?;
+    // Jobs whose chain of predecessors was followed to its begin, so that each job is visited
+    // once.
     let mut settled = vec![false; before.len()];
     for start in 0..before.len() {
-        let mut walked = Vec::new();
+        let mut visited = Vec::new();
         let mut at = start;
         while !settled[at]
             && let Some(next) = before[at]
         {
-            // Marked on the way: a marked one that is met again closes a circle.
+            // Jobs are marked on the way, so reaching a marked job of this walk closes a
+            // circle.
             settled[at] = true;
-            walked.push(at);
+            visited.push(at);
             at = next;
         }
-        if walked.contains(&at) {
+        if visited.contains(&at) {
             let name = file.jobs[at].after.as_deref().unwrap_or_default();
             let what =
                 format!("jobs that wait for each other: {name:?} comes after this one in the end");
-            return Err(Complaint::new(field(at), what));
+            return Err(FieldError::new(field(at), what));
         }
     }
     Ok(before)
 }
 
-/// Jobs by what they are called, which has to differ: a name, or the id of one without a name.
-fn positions(file: &File) -> Checked<HashMap<String, usize>> {
+/// Jobs by their names, which must differ: the given name, or the id of a job without a name.
+fn positions(file: &File) -> FieldResult<HashMap<String, usize>> {
     let mut positions: HashMap<String, usize> = HashMap::new();
     for (index, job) in file.jobs.iter().enumerate() {
-        let called = match &job.name {
+        let name = match &job.name {
             None => id_at(index).to_string(),
             Some(name) if name.trim().is_empty() || name.contains(char::is_control) => {
                 let what = format!("{name:?} is no name: give one line of text, or none at all");
-                return Err(Complaint::new(format!("job[{index}].name"), what));
+                return Err(FieldError::new(format!("job[{index}].name"), what));
             }
             Some(name) => name.clone(),
         };
-        let Some(&first) = positions.get(&called) else {
-            positions.insert(called, index);
+        let Some(&first) = positions.get(&name) else {
+            positions.insert(name, index);
             continue;
         };
-        // The one that has a name can have another.
+        // The error names the job with a name of its own, since only that name can be changed.
         let (named, other) = match job.name {
             Some(_) => (index, first),
             None => (first, index),
         };
-        let what =
-            format!("job[{other}] is called {called:?} too: give each job a name of its own");
-        return Err(Complaint::new(format!("job[{named}].name"), what));
+        let what = format!("job[{other}] is called {name:?} too: give each job a name of its own");
+        return Err(FieldError::new(format!("job[{named}].name"), what));
     }
     Ok(positions)
 }
@@ -163,7 +166,7 @@ mod tests {
         toml::from_str(&text).unwrap()
     }
 
-    /// Jobs by name, each with the one that it comes after.
+    /// A file of jobs by name, each with the job that it follows.
     fn chain(jobs: impl IntoIterator<Item = (u32, Option<u32>)>) -> File {
         let job = |(name, after): (u32, Option<u32>)| {
             let after = after.map_or(String::new(), |after| format!(", after = \"j{after}\""));
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_ten_thousand_jobs_is_walked_over_once() {
+    fn a_chain_of_ten_thousand_jobs_is_followed_in_linear_time() {
         let file = chain((0..10_000_u32).map(|name| (name, name.checked_sub(1))));
         let before = predecessors(&file).unwrap();
         assert_eq!((before[0], before[9_999]), (None, Some(9_998)));
@@ -185,8 +188,8 @@ mod tests {
     #[test]
     fn a_circle_is_found_from_inside_and_from_outside() {
         let circle = [(0, Some(1)), (1, Some(2)), (2, Some(1))];
-        let complaint = predecessors(&chain(circle)).unwrap_err();
-        assert_eq!(complaint.field, "job[1].after");
+        let error = predecessors(&chain(circle)).unwrap_err();
+        assert_eq!(error.field, "job[1].after");
         let itself = predecessors(&chain([(0, Some(0))])).unwrap_err();
         assert!(
             itself

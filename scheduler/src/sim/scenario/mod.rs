@@ -1,4 +1,4 @@
-//! Scenarios: TOML files that say what to simulate.
+//! Scenarios: TOML files that describe simulations.
 //!
 //! ```toml
 //! title = "A day with two jobs"
@@ -23,18 +23,18 @@
 //! "job[0].maps" = [2000, 4000]
 //! ```
 //!
-//! Whatever is wrong with a file is an error that names file, line and field. So is a task that no
-//! node could ever hold, and a size beyond the [bounds](super::bounds).
+//! Errors in a file name the file, the line and the field. A task that no node could ever hold is
+//! an error, and so is a size beyond the [bounds](super::bounds).
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
-//! | `schema` | what may be written |
-//! | `sweep` | the points, and what is written at each |
-//! | `build` | from what is written to what can be run |
-//! | `nodes`, `supply`, `trace` | the nodes, and what f(t) leaves of them |
-//! | `applications`, `listed`, `generated` | tasks, and the jobs that have them |
-//! | `numbers`, `fits`, `size` | bounds of numbers, of tasks on nodes, and of everything together |
-//! | `error` | a field and what is wrong with it; its line |
+//! | `schema` | the fields of a file |
+//! | `sweep` | the points, and the values at each |
+//! | `build` | runnable plans from a file |
+//! | `nodes`, `supply`, `trace` | the nodes, and their f(t) |
+//! | `applications`, `listed`, `generated` | tasks, and the jobs that consist of them |
+//! | `numbers`, `fits`, `size` | checks of numbers, of tasks on nodes, and of the size of all runs |
+//! | `error` | errors with field and line |
 //! | `msjo`, `queueing` | the files of two other models |
 
 mod applications;
@@ -59,67 +59,68 @@ use super::{SimConfig, SimError, SimJob};
 use crate::model::JobId;
 use crate::queueing::policy_by_name;
 use build::Plan;
-use error::Complaint;
+use error::FieldError;
 pub use error::ScenarioError;
 use fits::PolicyMeasure;
 pub use msjo::MsjoScenario;
-use numbers::Checked;
+use numbers::FieldResult;
 pub use queueing::{QUEUEING_SLOTS_MAX, QueueingScenario};
 use schema::File;
 use std::collections::HashSet;
 use toml::Table;
 use trace::Traces;
 
-/// A scenario, read and checked.
+/// A scenario whose fields are checked.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// The name of the file in errors.
+    /// Name of the file, for errors.
     file: String,
-    /// What it is about; the file's name where it does not say.
+    /// Title of the scenario; the file's name if the file has no title.
     pub title: String,
-    /// Names of the policies to run it under; all of them where it names none.
+    /// Names of the policies to run it under; all policies if the file names none.
     pub policies: Vec<String>,
-    /// How many times to draw it, at least 1; replica r uses seed + r.
+    /// Number of draws, at least 1; replica r uses seed + r.
     pub replicas: u32,
     /// Seed of the first replica.
     pub seed: u64,
-    /// Whether to bound from below what any scheduler must miss.
+    /// True to compute also a lower bound on the goals that any scheduler must miss.
     pub offline_bound: bool,
-    /// One, or one for each combination of swept values.
+    /// One point, or one for each combination of swept values.
     pub points: Vec<Point>,
 }
 
 /// One set of values of a scenario.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What was swept, and its value here, as written; empty without a sweep.
+    /// The swept fields and their values at this point, as written in the file; empty without a
+    /// sweep.
     pub set: Vec<(String, String)>,
     plan: Plan,
 }
 
 impl Point {
-    /// Draws the jobs of one replica. The same seed draws the same.
+    /// Draws the configuration and the jobs of one replica. The same seed draws the same.
     ///
     /// # Errors
-    /// When it draws more than a run may have; see [`Workload::draw`](super::Workload::draw).
+    /// When the draw is larger than a run may be; see [`Workload::draw`](super::Workload::draw).
     pub fn draw(&self, seed: u64) -> Result<(SimConfig, Vec<SimJob>), SimError> {
         self.plan.draw(seed)
     }
 
-    /// Nodes and jobs of one draw, about.
+    /// Approximate number of nodes and jobs of one draw.
     #[must_use]
     pub const fn draw_size(&self) -> u64 {
         self.plan.size.of_draw()
     }
 
-    /// Whether this is one of the file's own jobs rather than a generated one.
+    /// Returns whether the job is listed in the file rather than generated.
     #[must_use]
     pub fn is_listed(&self, id: JobId) -> bool {
         (1..=self.plan.jobs.len() as u64).contains(&id.0)
     }
 
-    /// Plans against another quantile of the load, between 0.01 and 0.99. False where
-    /// the forecast is not off by chance and so has none.
+    /// Sets the quantile of the load that policies plan with, between 0.01 and 0.99. Returns false,
+    /// without effect, if the scenario has no forecast error and so no quantiles.
     pub fn set_quantile(&mut self, quantile: f64) -> bool {
         let Some(error) = &mut self.plan.forecast_error else {
             return false;
@@ -128,7 +129,7 @@ impl Point {
         true
     }
 
-    /// What a listed job is called in the file.
+    /// The name of a listed job in the file; `None` if it has none.
     #[must_use]
     pub fn job_name(&self, id: JobId) -> Option<&str> {
         let at = usize::try_from(id.0.checked_sub(1)?).ok()?;
@@ -137,92 +138,99 @@ impl Point {
 }
 
 impl Scenario {
-    /// Reads a scenario that names no other file; `file` is what errors call it.
+    /// Reads a scenario that refers to no other file; `file` is its name in errors.
     ///
     /// # Errors
-    /// When it is no TOML, has an unknown or a missing field, or a value that
-    /// cannot be simulated.
+    /// When `text` is no TOML, has an unknown or a missing field, or a value that cannot be
+    /// simulated.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let none = |name: &str| Err(format!("{name} cannot be read from here"));
         Self::parse_with(file, text, &none)
     }
 
-    /// As [`parse`](Self::parse); `read` gives the text of a file that the scenario
-    /// names, such as the trace of its availability, or says why it cannot.
+    /// Reads a scenario like [`parse`](Self::parse). `read` returns the text of a file to which the
+    /// scenario refers, such as the trace of its availability, or the reason why it cannot be read.
     ///
     /// # Errors
-    /// As there, and when such a file cannot be read or is no series without gaps.
+    /// When [`parse`](Self::parse) fails, and when such a file cannot be read or is no series
+    /// without gaps.
     pub fn parse_with(
         file: &str,
         text: &str,
         read: &dyn Fn(&str) -> Result<String, String>,
     ) -> Result<Self, ScenarioError> {
         let of_toml = |error: toml::de::Error| ScenarioError::of_toml(file, text, &error);
-        // As a whole first: this knows the lines.
-        let written: File = toml::from_str(text).map_err(of_toml)?;
+        // The typed file is parsed from the text first, because its errors have lines; errors of a
+        // table do not.
+        let content: File = toml::from_str(text).map_err(of_toml)?;
         let table: Table = toml::from_str(text).map_err(of_toml)?;
-        Self::checked(file, written, &table, &Traces::new(read))
-            .map_err(|complaint| complaint.locate(file, text))
+        Self::from_file(file, content, &table, &Traces::new(read))
+            .map_err(|error| error.locate(file, text))
     }
 
-    fn checked(file: &str, written: File, table: &Table, traces: &Traces<'_>) -> Checked<Self> {
-        let mut policies = written.policies.clone();
+    fn from_file(
+        file: &str,
+        content: File,
+        table: &Table,
+        traces: &Traces<'_>,
+    ) -> FieldResult<Self> {
+        let mut policies = content.policies.clone();
         if policies.is_empty() {
             let all = crate::policy::descriptors().into_iter();
             policies.extend(all.map(|policy| policy.name.to_string()));
         }
-        let points = sweep::points(&written, table, traces, &measures(&policies)?)?;
+        let points = sweep::points(&content, table, traces, &measures(&policies)?)?;
         let scenario = Self {
             file: file.to_string(),
-            title: written.title.unwrap_or_else(|| file.to_string()),
+            title: content.title.unwrap_or_else(|| file.to_string()),
             policies,
-            replicas: written.replicas,
-            seed: written.seed,
-            offline_bound: written.offline_bound,
+            replicas: content.replicas,
+            seed: content.seed,
+            offline_bound: content.offline_bound,
             points,
         };
         scenario.check_size()?;
         Ok(scenario)
     }
 
-    /// Takes these policies in place of the file's.
+    /// Replaces the policies of the file.
     ///
     /// # Errors
-    /// When there is none of that name or one is named twice, when a task could never run under
-    /// one, or when all runs together would be too many.
+    /// When a name is unknown or occurs twice, when a task could never run under one of the
+    /// policies, or when all runs together would be too many.
     pub fn set_policies(&mut self, policies: Vec<String>) -> Result<(), ScenarioError> {
         self.policies = policies;
-        let checked = self.check_policies(&self.policies);
-        let checked = checked.and_then(|()| self.check_size());
-        checked.map_err(|complaint| complaint.without_line(&self.file))
+        let result = self.check_policies(&self.policies);
+        let result = result.and_then(|()| self.check_size());
+        result.map_err(|error| error.without_line(&self.file))
     }
 
-    /// Takes this number of replicas in place of the file's.
+    /// Replaces the number of replicas of the file.
     ///
     /// # Errors
-    /// When it is 0, or all runs together would be too many.
+    /// When `replicas` is 0, or all runs together would be too many.
     pub fn set_replicas(&mut self, replicas: u32) -> Result<(), ScenarioError> {
         self.replicas = replicas;
-        let checked = self.check_size();
-        checked.map_err(|complaint| complaint.without_line(&self.file))
+        let result = self.check_size();
+        result.map_err(|error| error.without_line(&self.file))
     }
 
-    /// Checks that a policy, which may not be one of the scenario's, can run it.
+    /// Checks that a policy, which need not be one of the scenario's, can run it.
     ///
     /// # Errors
-    /// When there is none of that name, or a task could never run under it.
+    /// When the name is unknown, or a task could never run under the policy.
     pub fn check_policy(&self, name: &str) -> Result<(), ScenarioError> {
-        let checked = self.check_policies(&[name.to_string()]);
-        checked.map_err(|complaint| complaint.without_line(&self.file))
+        let result = self.check_policies(&[name.to_string()]);
+        result.map_err(|error| error.without_line(&self.file))
     }
 
-    fn check_policies(&self, policies: &[String]) -> Checked<()> {
+    fn check_policies(&self, policies: &[String]) -> FieldResult<()> {
         let policies = measures(policies)?;
         let mut points = self.points.iter();
         points.try_for_each(|point| point.plan.check_fit(&policies))
     }
 
-    fn check_size(&self) -> Checked<()> {
+    fn check_size(&self) -> FieldResult<()> {
         let runs = self.policies.len() + usize::from(self.offline_bound);
         let sizes = self.points.iter().map(|point| point.plan.size);
         size::check_all(sizes, runs, self.replicas)
@@ -231,20 +239,20 @@ impl Scenario {
 
 /// Returns each policy with its measure of the room of a node. Fails unless all names are known
 /// and different.
-fn measures(policies: &[String]) -> Checked<Vec<PolicyMeasure>> {
+fn measures(policies: &[String]) -> FieldResult<Vec<PolicyMeasure>> {
     let mut seen = HashSet::new();
     let each = policies.iter().enumerate().map(|(index, name)| {
-        let complaint = |what: String| Complaint::new(format!("policies[{index}]"), what);
+        let error = |what: String| FieldError::new(format!("policies[{index}]"), what);
         let Some(policy) = policy_by_name(name) else {
             let all = crate::policy::descriptors().into_iter();
             let names: Vec<&str> = all.map(|policy| policy.name).collect();
             let names = names.join(", ");
-            return Err(complaint(format!(
+            return Err(error(format!(
                 "there is no policy {name:?}; there are {names}"
             )));
         };
         if !seen.insert(name) {
-            return Err(complaint(format!("{name:?} is named twice")));
+            return Err(error(format!("{name:?} is named twice")));
         }
         Ok((name.clone(), policy.measure()))
     });

@@ -1,4 +1,4 @@
-//! Jobs that are all known in advance, as a TOML file.
+//! Scenarios of the model in which all jobs are known in advance, as TOML files.
 //!
 //! ```toml
 //! machines = 3
@@ -13,24 +13,24 @@
 //! reduce_weights = [1.0]
 //! ```
 
-use super::error::{Complaint, ScenarioError};
-use super::numbers::{Checked, count, not_negative, seconds, task_seconds};
+use super::error::{FieldError, ScenarioError};
+use super::numbers::{FieldResult, count, not_negative, seconds, task_seconds};
 use crate::model::{Job, JobId};
 use crate::msjo::{Instance, JobSpec, TaskSpec};
 use crate::sim::bounds::FACTOR_MAX;
 use serde::Deserialize;
 
-/// Machines of a file: each is in the linear programmes.
+/// Largest number of machines of a file: each has variables in the linear programmes.
 const MACHINES_MAX: u64 = 10_000;
-/// Jobs of a file.
+/// Largest number of jobs of a file.
 const JOBS_MAX: usize = 1_000;
-/// Tasks of a file, of all jobs together.
+/// Largest number of tasks of a file, of all jobs together.
 const TASKS_MAX: usize = 100_000;
 
-/// What to schedule.
+/// Jobs and machines to schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MsjoScenario {
-    /// What it is about; the file's name where it does not say.
+    /// Title of the scenario; the file's name if the file has no title.
     pub title: String,
     /// Machines and jobs.
     pub instance: Instance,
@@ -69,24 +69,25 @@ impl MsjoScenario {
     /// Reads `text`, the content of `file`.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// When the text is no TOML or a field is missing or invalid; the error names the
+    /// line and the field.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let read: File =
             toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
-        Self::checked(file, read).map_err(|complaint| complaint.locate(file, text))
+        Self::from_file(file, read).map_err(|error| error.locate(file, text))
     }
 
-    fn checked(file: &str, read: File) -> Checked<Self> {
+    fn from_file(file: &str, read: File) -> FieldResult<Self> {
         count("machines", read.machines, MACHINES_MAX)?;
         if read.jobs.is_empty() {
-            return Err(Complaint::new(
+            return Err(FieldError::new(
                 "jobs",
                 "there are none: give at least one [[jobs]]",
             ));
         }
         if read.jobs.len() > JOBS_MAX {
             let what = format!("{} jobs; at most {JOBS_MAX}", read.jobs.len());
-            return Err(Complaint::new("jobs", what));
+            return Err(FieldError::new("jobs", what));
         }
         let mut tasks = 0;
         let mut jobs = Vec::with_capacity(read.jobs.len());
@@ -94,13 +95,13 @@ impl MsjoScenario {
             tasks += job.maps_s.len() + job.reduces_s.len();
             if tasks > TASKS_MAX {
                 let what = format!("{tasks} tasks with the jobs above; at most {TASKS_MAX}");
-                return Err(Complaint::new(format!("jobs[{at}]"), what));
+                return Err(FieldError::new(format!("jobs[{at}]"), what));
             }
             jobs.push(job.spec(at)?);
         }
-        // Every number has been checked with its field.
+        // Every number was checked with its field, so this error is not expected.
         let instance = Instance::new(read.machines, jobs)
-            .map_err(|error| Complaint::new("jobs", error.to_string()))?;
+            .map_err(|error| FieldError::new("jobs", error.to_string()))?;
         Ok(Self {
             title: read.title.unwrap_or_else(|| file.into()),
             instance,
@@ -109,7 +110,7 @@ impl MsjoScenario {
 }
 
 impl FileJob {
-    fn spec(self, at: usize) -> Checked<JobSpec> {
+    fn spec(self, at: usize) -> FieldResult<JobSpec> {
         let field = |name: &str| format!("jobs[{at}].{name}");
         not_negative(&field("weight"), self.weight, FACTOR_MAX)?;
         seconds(&field("released_s"), self.released_s)?;
@@ -118,7 +119,7 @@ impl FileJob {
         } = self;
         if maps_s.is_empty() && reduces_s.is_empty() {
             let what = "needs at least one task: give maps_s or reduces_s";
-            return Err(Complaint::new(format!("jobs[{at}]"), what));
+            return Err(FieldError::new(format!("jobs[{at}]"), what));
         }
         each(&field("maps_s"), &maps_s, task_seconds)?;
         each(&field("reduces_s"), &reduces_s, task_seconds)?;
@@ -155,23 +156,28 @@ impl FileJob {
 }
 
 /// Checks each number of a list.
-fn each(field: &str, numbers: &[f64], check: impl Fn(&str, f64) -> Checked<()>) -> Checked<()> {
+fn each(
+    field: &str,
+    numbers: &[f64],
+    check: impl Fn(&str, f64) -> FieldResult<()>,
+) -> FieldResult<()> {
     let mut all = numbers.iter().enumerate();
     all.try_for_each(|(at, number)| check(&format!("{field}[{at}]"), *number))
 }
 
-/// What was given, if it is one for each of `tasks`; `default` for all if nothing was.
+/// The given numbers if there is one for each of `tasks`, otherwise an error; `default`
+/// for all tasks if none are given.
 fn same_length(
     field: &str,
     given: Option<Vec<f64>>,
     default: f64,
     tasks: usize,
-    check: impl Fn(&str, f64) -> Checked<()>,
-) -> Checked<Vec<f64>> {
+    check: impl Fn(&str, f64) -> FieldResult<()>,
+) -> FieldResult<Vec<f64>> {
     let numbers = given.unwrap_or_else(|| vec![default; tasks]);
     if numbers.len() != tasks {
         let what = format!("{} numbers for {tasks} tasks", numbers.len());
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     each(field, &numbers, check)?;
     Ok(numbers)
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_field() {
+    fn errors_name_the_line_and_the_field() {
         let broken = |from: &str, to: &str| {
             let text = TWO.replace(from, to);
             assert_ne!(text, TWO);
@@ -220,7 +226,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        for (good, bad, said) in [
+        for (good, bad, expected) in [
             (
                 "[1.0, 2.0]",
                 "[1.0]",
@@ -265,7 +271,7 @@ mod tests {
             ),
         ] {
             let error = broken(good, bad);
-            assert!(error.starts_with(&format!("x.toml, {said}")), "{error}");
+            assert!(error.starts_with(&format!("x.toml, {expected}")), "{error}");
         }
         assert!(MsjoScenario::parse("x.toml", "machines = 1\njobs = []").is_err());
     }

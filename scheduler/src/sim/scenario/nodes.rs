@@ -1,19 +1,22 @@
-//! The nodes, kind by kind.
+//! The nodes of a scenario, by kind.
 
-use super::error::Complaint;
-use super::numbers::{Checked, at_most, count};
+use super::error::FieldError;
+use super::numbers::{FieldResult, at_most, count};
 use super::schema::File;
 use crate::model::{Pool, Resources, TypedSlots};
 use crate::sim::SimNode;
 use crate::sim::bounds::{CLUSTER_HUNDREDTHS_MAX, NODE_HUNDREDTHS_MAX, NODES_MAX, SLOTS_MAX};
 
-/// Nodes that are alike: how many there are, and one of them.
+/// A number of equal nodes, and one of them.
 pub(super) type Kind = (u32, SimNode);
 
 /// The kinds of nodes in the order of the file; at least one.
-pub(super) fn kinds(file: &File) -> Checked<Vec<Kind>> {
+pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
     if file.nodes.is_empty() {
-        return Err(Complaint::new("nodes", "a cluster needs at least one node"));
+        return Err(FieldError::new(
+            "nodes",
+            "a cluster needs at least one node",
+        ));
     }
     let (mut nodes, mut hundredths) = (0, 0);
     let mut kinds = Vec::new();
@@ -31,7 +34,7 @@ pub(super) fn kinds(file: &File) -> Checked<Vec<Kind>> {
         nodes += u64::from(group.count);
         if nodes > NODES_MAX {
             let what = format!("{nodes} nodes with those above; at most {NODES_MAX}");
-            return Err(Complaint::new(field("count"), what));
+            return Err(FieldError::new(field("count"), what));
         }
         hundredths += u64::from(group.count) * u64::from(group.cpu_hundredths);
         if hundredths > CLUSTER_HUNDREDTHS_MAX {
@@ -39,7 +42,7 @@ pub(super) fn kinds(file: &File) -> Checked<Vec<Kind>> {
                 "all nodes together have {hundredths} hundredths of a core; at most \
                  {CLUSTER_HUNDREDTHS_MAX}"
             );
-            return Err(Complaint::new(cpu, what));
+            return Err(FieldError::new(cpu, what));
         }
         let slots = match (group.map_slots, group.reduce_slots) {
             (None, None) => None,

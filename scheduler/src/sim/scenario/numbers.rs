@@ -1,92 +1,95 @@
-//! Whether a number of a scenario lies within its bounds.
+//! Checks that the numbers of a scenario lie within their bounds.
 
-use super::error::Complaint;
+use super::error::FieldError;
 use crate::sim::bounds::{FACTOR_MAX, LOG_SD_MAX, SECONDS_MAX, TASK_SECONDS_MIN};
 
-/// A value, or the field that is wrong.
-pub(super) type Checked<T> = Result<T, Complaint>;
+/// A value, or the error of an invalid field.
+pub(super) type FieldResult<T> = Result<T, FieldError>;
 
-/// Above 0, and at most `most`.
-pub(super) fn positive(field: &str, value: f64, most: f64) -> Checked<()> {
+/// Checks that `value` is above 0 and at most `most`.
+pub(super) fn positive(field: &str, value: f64, most: f64) -> FieldResult<()> {
     if !(value.is_finite() && value > 0.0) {
         let what = format!("must be positive and finite, got {value}");
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     at_most(field, value, most)
 }
 
-/// 0 or more, and at most `most`.
-pub(super) fn not_negative(field: &str, value: f64, most: f64) -> Checked<()> {
+/// Checks that `value` is at least 0 and at most `most`.
+pub(super) fn not_negative(field: &str, value: f64, most: f64) -> FieldResult<()> {
     if !(value.is_finite() && value >= 0.0) {
         let what = format!("must be finite and not negative, got {value}");
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     at_most(field, value, most)
 }
 
-/// From `least` on, which is positive, up to `most`.
-pub(super) fn between(field: &str, value: f64, least: f64, most: f64) -> Checked<()> {
+/// Checks that `value` lies between `least`, which is positive, and `most`.
+pub(super) fn between(field: &str, value: f64, least: f64, most: f64) -> FieldResult<()> {
     positive(field, value, most)?;
     if value < least {
         let what = format!("must be at least {least}, got {value}");
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     Ok(())
 }
 
-/// A point in time, or how long something takes, in seconds.
-pub(super) fn seconds(field: &str, value: f64) -> Checked<()> {
+/// Checks a time or a duration, in seconds.
+pub(super) fn seconds(field: &str, value: f64) -> FieldResult<()> {
     not_negative(field, value, SECONDS_MAX)
 }
 
-/// How long a task takes, in seconds.
-pub(super) fn task_seconds(field: &str, value: f64) -> Checked<()> {
+/// Checks the length of a task, in seconds.
+pub(super) fn task_seconds(field: &str, value: f64) -> FieldResult<()> {
     between(field, value, TASK_SECONDS_MIN, SECONDS_MAX)
 }
 
-/// The standard deviation of a logarithm.
-pub(super) fn log_sd(field: &str, value: f64) -> Checked<()> {
+/// Checks the standard deviation of a logarithm.
+pub(super) fn log_sd(field: &str, value: f64) -> FieldResult<()> {
     not_negative(field, value, LOG_SD_MAX)
 }
 
-/// How many times as much: a number around 1.
-pub(super) fn factor(field: &str, value: f64) -> Checked<()> {
+/// Checks a factor, which may be below or above 1.
+pub(super) fn factor(field: &str, value: f64) -> FieldResult<()> {
     between(field, value, 1.0 / FACTOR_MAX, FACTOR_MAX)
 }
 
-/// How many times as much, never less.
-pub(super) fn factor_of_at_least_one(field: &str, value: f64) -> Checked<()> {
+/// Checks a factor that must be at least 1.
+pub(super) fn factor_of_at_least_one(field: &str, value: f64) -> FieldResult<()> {
     between(field, value, 1.0, FACTOR_MAX)
 }
 
-/// Two factors, the smaller one first.
-pub(super) fn factors(field: &str, (low, high): (f64, f64)) -> Checked<()> {
+/// Checks two factors, the smaller one first.
+pub(super) fn factors(field: &str, (low, high): (f64, f64)) -> FieldResult<()> {
     factor(field, low)?;
     factor(field, high)?;
     if high < low {
         let what =
             format!("must be two positive numbers, the smaller one first, got {low}, {high}");
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     Ok(())
 }
 
-/// A number of things, at least one.
-pub(super) fn count(field: &str, value: u32, most: u64) -> Checked<()> {
+/// Checks a number of things, which must be at least 1.
+pub(super) fn count(field: &str, value: u32, most: u64) -> FieldResult<()> {
     if value == 0 {
-        return Err(Complaint::new(field, "must be at least 1"));
+        return Err(FieldError::new(field, "must be at least 1"));
     }
     at_most(field, u64::from(value), most)
 }
 
-/// At most `most`, which the error names.
+/// Checks that `value` is at most `most`, which the error names.
 pub(super) fn at_most<N: PartialOrd + std::fmt::Display>(
     field: &str,
     value: N,
     most: N,
-) -> Checked<()> {
+) -> FieldResult<()> {
     if value > most {
-        return Err(Complaint::new(field, format!("is {value}; at most {most}")));
+        return Err(FieldError::new(
+            field,
+            format!("is {value}; at most {most}"),
+        ));
     }
     Ok(())
 }
@@ -96,24 +99,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_out_of_bounds_is_named_with_its_bound() {
-        let said = |checked: Checked<()>| checked.unwrap_err().what;
+    fn errors_of_numbers_out_of_bounds_name_the_bound() {
+        let message = |result: FieldResult<()>| result.unwrap_err().what;
         assert_eq!(
-            said(positive("x", f64::INFINITY, 1.0)),
+            message(positive("x", f64::INFINITY, 1.0)),
             "must be positive and finite, got inf"
         );
         assert_eq!(
-            said(seconds("x", 1e10)),
+            message(seconds("x", 1e10)),
             "is 10000000000; at most 1000000000"
         );
         assert_eq!(
-            said(task_seconds("x", 1e-9)),
+            message(task_seconds("x", 1e-9)),
             "must be at least 0.000001, got 0.000000001"
         );
-        assert_eq!(said(count("x", 0, 5)), "must be at least 1");
-        assert_eq!(said(count("x", 6, 5)), "is 6; at most 5");
-        assert!(said(factors("x", (2.0, 1.0))).contains("the smaller one first"));
-        assert!(said(factors("x", (f64::NAN, 1.0))).contains("positive and finite"));
+        assert_eq!(message(count("x", 0, 5)), "must be at least 1");
+        assert_eq!(message(count("x", 6, 5)), "is 6; at most 5");
+        assert!(message(factors("x", (2.0, 1.0))).contains("the smaller one first"));
+        assert!(message(factors("x", (f64::NAN, 1.0))).contains("positive and finite"));
         for fine in [0.0, 0.5, SECONDS_MAX] {
             assert_eq!(seconds("x", fine), Ok(()));
         }

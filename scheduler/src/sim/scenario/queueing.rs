@@ -1,8 +1,8 @@
-//! A queueing model with its loads and policies, as a TOML file.
+//! Scenarios of the queueing model, with loads and policies, as TOML files.
 //!
 //! ```toml
 //! policies = ["pandas", "weighted-workload"]
-//! loads = [2.0, 2.5]        # tasks per slot; default: what the streams say
+//! loads = [2.0, 2.5]        # tasks per slot; default: the sum of the streams
 //! slots = 100000
 //!
 //! [cluster]
@@ -19,26 +19,26 @@
 //! replicas = 3
 //! ```
 
-use super::error::{Complaint, ScenarioError};
-use super::numbers::{Checked, positive};
+use super::error::{FieldError, ScenarioError};
+use super::numbers::{FieldResult, positive};
 use crate::queueing::{
     Cluster, JobSizes, LOAD_MAX, Model, ModelError, QUEUEING_POLICIES, Run, Stream, queueing_policy,
 };
 use serde::Deserialize;
 use std::collections::HashSet;
 
-/// What to simulate.
+/// Models and policies to simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueingScenario {
-    /// What it is about; the file's name where it does not say.
+    /// Title of the scenario; the file's name if the file has no title.
     pub title: String,
-    /// Names of policies.
+    /// Names of the policies to simulate.
     pub policies: Vec<String>,
-    /// Tasks per slot in total, each to be run under each policy.
+    /// Loads to simulate under each policy, in tasks per slot of all streams together.
     pub loads: Vec<f64>,
-    /// Cluster and traffic.
+    /// Cluster and traffic; the loads scale its streams.
     pub model: Model,
-    /// How long, and the seed.
+    /// Length and seed of each run.
     pub run: Run,
 }
 
@@ -56,18 +56,18 @@ struct File {
     streams: Vec<Stream>,
 }
 
-/// Slots that are measured, unless a scenario says otherwise: Wang's.
+/// Default number of measured slots, from Wang.
 const SLOTS: u64 = 250_000;
 
-/// The most slots that are measured, and the most before them: an hour and more of a thousand
+/// Largest number of measured slots, and of warm-up slots: more than an hour for a thousand
 /// nodes.
 pub const QUEUEING_SLOTS_MAX: u64 = 100_000_000;
 
-/// Runs beyond which a file is refused: loads times policies.
+/// Largest number of runs of a file: loads times policies.
 const RUNS_MAX: usize = 10_000;
 
 impl QueueingScenario {
-    /// Wang's cluster near the loads where naive fair sharing and JSQ-MaxWeight turn
+    /// Wang's cluster near the loads at which naive fair sharing and JSQ-MaxWeight become
     /// unstable.
     #[must_use]
     pub fn wang() -> Self {
@@ -85,14 +85,15 @@ impl QueueingScenario {
     /// Reads `text`, the content of `file`.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// When the text is no TOML or a field is missing or invalid; the error names the line
+    /// and the field.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let read: File =
             toml::from_str(text).map_err(|error| ScenarioError::of_toml(file, text, &error))?;
-        Self::checked(file, read).map_err(|complaint| complaint.locate(file, text))
+        Self::from_file(file, read).map_err(|error| error.locate(file, text))
     }
 
-    fn checked(file: &str, read: File) -> Checked<Self> {
+    fn from_file(file: &str, read: File) -> FieldResult<Self> {
         let model = Model {
             cluster: read.cluster,
             sizes: read.sizes.unwrap_or_else(JobSizes::single),
@@ -100,7 +101,7 @@ impl QueueingScenario {
         };
         model
             .check()
-            .map_err(|ModelError { what, why }| Complaint::new(what, why))?;
+            .map_err(|ModelError { what, why }| FieldError::new(what, why))?;
         let loads = read.loads.unwrap_or_else(|| vec![model.load()]);
         for (at, load) in loads.iter().enumerate() {
             positive(&format!("loads[{at}]"), *load, LOAD_MAX)?;
@@ -112,21 +113,19 @@ impl QueueingScenario {
         let policies = read.policies.unwrap_or_else(|| all().collect());
         let mut seen = HashSet::new();
         for (at, name) in policies.iter().enumerate() {
-            let complaint = |what: String| Complaint::new(format!("policies[{at}]"), what);
+            let error = |what: String| FieldError::new(format!("policies[{at}]"), what);
             if queueing_policy(name).is_none() {
                 let known = all().collect::<Vec<_>>().join(", ");
-                return Err(complaint(format!(
-                    "there is no {name:?}; there are {known}"
-                )));
+                return Err(error(format!("there is no {name:?}; there are {known}")));
             }
             if !seen.insert(name) {
-                return Err(complaint(format!("{name:?} is named twice")));
+                return Err(error(format!("{name:?} is named twice")));
             }
         }
         for (field, count) in [("loads", loads.len()), ("policies", policies.len())] {
             if count == 0 {
                 let what = "there are none: give one, or leave this out";
-                return Err(Complaint::new(field, what));
+                return Err(FieldError::new(field, what));
             }
         }
         let runs = loads.len() * policies.len();
@@ -135,7 +134,7 @@ impl QueueingScenario {
                 "{runs} runs with {} policies; at most {RUNS_MAX}",
                 policies.len()
             );
-            return Err(Complaint::new("loads", what));
+            return Err(FieldError::new("loads", what));
         }
         let standard = Run::new(read.slots.unwrap_or(SLOTS), read.seed.unwrap_or(1));
         let run = Run {
@@ -148,7 +147,7 @@ impl QueueingScenario {
         ] {
             if !(least..=QUEUEING_SLOTS_MAX).contains(&slots) {
                 let what = format!("is {slots}; at least {least}, at most {QUEUEING_SLOTS_MAX}");
-                return Err(Complaint::new(field, what));
+                return Err(FieldError::new(field, what));
             }
         }
         Ok(Self {
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_field() {
+    fn errors_name_the_line_and_the_field() {
         let broken = |from: &str, to: &str| {
             let text = SMALL.replace(from, to);
             assert_ne!(text, SMALL);
@@ -205,7 +204,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        for (good, bad, said) in [
+        for (good, bad, expected) in [
             (
                 "until = 3",
                 "until = 9",
@@ -267,7 +266,7 @@ mod tests {
             ),
         ] {
             let error = broken(good, bad);
-            assert!(error.starts_with(&format!("x.toml, {said}")), "{error}");
+            assert!(error.starts_with(&format!("x.toml, {expected}")), "{error}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A scenario as it is written: TOML tables, every field with a unit in its name
-//! and a default where there is a sensible one.
+//! The schema of a scenario file: TOML tables whose fields have a unit in their name, and
+//! a default where there is a sensible one.
 
 use crate::policy::ReduceStart;
 use crate::sim::{ForecastError, NodeLoss, Spread};
@@ -23,7 +23,7 @@ pub(super) struct File {
     pub availability: Option<Availability>,
     pub forecast: Option<Availability>,
     pub forecast_error: Option<ForecastError>,
-    /// Also bound from below what must be missed.
+    /// True to compute also a lower bound on missed goals.
     #[serde(default)]
     pub offline_bound: bool,
     #[serde(default)]
@@ -33,7 +33,7 @@ pub(super) struct File {
     pub jobs: Vec<Job>,
     #[serde(default, rename = "loss")]
     pub losses: Vec<NodeLoss>,
-    /// Fields to vary: path to values, every combination is a point.
+    /// Fields to vary: path and values; every combination is a point.
     #[serde(default)]
     pub sweep: BTreeMap<String, Vec<toml::Value>>,
 }
@@ -49,15 +49,16 @@ pub(super) struct Run {
     pub horizon_s: f64,
     pub reduces: ReduceStart,
     pub spread: Spread,
-    /// What is measured lies between these; jobs count that touch it.
+    /// Begin of the measured time. Jobs count that are submitted or finished between
+    /// begin and end.
     pub measure_from_s: f64,
     pub measure_until_s: Option<f64>,
-    /// Replicas of each split where an application does not say; 0: all nodes are as
-    /// near.
+    /// Replicas of each split for applications that do not set their own; 0: input is
+    /// equally near to all nodes.
     pub replicas: u32,
-    /// Record who holds what this often; never by default.
+    /// Shortest time between two samples of the jobs' shares; none by default.
     pub shares_every_s: Option<f64>,
-    /// Record every task.
+    /// True to record every task.
     pub tasks: bool,
 }
 
@@ -89,7 +90,7 @@ pub(super) struct Nodes {
     pub reduce_slots: Option<u32>,
     #[serde(default)]
     pub accelerated: bool,
-    /// What is left of these nodes; by default what `[availability]` says.
+    /// The f(t) of these nodes; by default that of `[availability]`.
     pub availability: Option<Availability>,
 }
 
@@ -97,7 +98,7 @@ const fn core() -> u32 {
     100
 }
 
-/// Parts of the nodes' CPU, 0 to 1, over time.
+/// The part of the nodes' CPU that is available, 0 to 1, over time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Availability {
@@ -114,31 +115,31 @@ pub(super) enum Availability {
     Trace {
         file: String,
         #[serde(default)]
-        measures: Measured,
-        /// The value that stands for all of the nodes.
+        measures: TraceQuantity,
+        /// The value that corresponds to all of the nodes.
         whole: f64,
-        /// Where time 0 lies, in seconds after the first value.
+        /// Position of time 0 in the series, in seconds after the first value.
         #[serde(default)]
         from_s: f64,
-        /// Whether a larger value counts as that, instead of being refused.
+        /// True to count a larger value as `whole`, instead of refusing it.
         #[serde(default)]
         clip: bool,
     },
-    /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, 0.375 to
-    /// either side at level 3, two thirds and one third of that at 2 and 1.
+    /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, with an amplitude
+    /// of 0.375 at level 3, and of two thirds and one third of that at levels 2 and 1.
     Burstiness {
         level: u32,
     },
 }
 
-/// What the values of a trace are.
+/// The quantity that a trace measures.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Measured {
-    /// What the transactional load takes.
+pub(super) enum TraceQuantity {
+    /// The part that the transactional load takes.
     #[default]
     Load,
-    /// What is left beside it.
+    /// The part that the transactional load leaves.
     Availability,
 }
 
@@ -146,9 +147,9 @@ pub(super) enum Measured {
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
     pub span_s: f64,
-    /// Arriving work, as a part of all CPU there is.
+    /// Arriving work, as a part of the CPU of all nodes.
     pub load: Option<f64>,
-    /// Or: jobs on average.
+    /// Mean number of jobs; the alternative to `load`.
     pub jobs: Option<f64>,
     pub maps_mean: f64,
     #[serde(default)]
@@ -156,21 +157,22 @@ pub(super) struct Workload {
     pub goal_factor: Option<(f64, f64)>,
     #[serde(default)]
     pub reduces_per_map: f64,
-    /// So many jobs at once on average.
+    /// Mean number of jobs that arrive at once.
     #[serde(default = "unit")]
     pub burst_jobs_mean: f64,
     /// Tail index of Pareto sizes instead of log-normal ones.
     pub maps_pareto: Option<f64>,
-    /// Parts of the jobs, and how long their maps take in place of the application's.
+    /// Parts of the jobs, each with the length of their maps in place of the
+    /// application's.
     #[serde(default)]
     pub other_map_s: Vec<(f64, f64)>,
-    /// What policies believe at first, in parts of the truth: between these.
+    /// Range of the policies' first estimates, as factors of the true length.
     pub estimate_factor: Option<(f64, f64)>,
-    /// Name of one of `[applications]`.
+    /// Name of an application in `[applications]`.
     pub application: String,
 }
 
-/// What the tasks of an application are like.
+/// Lengths, demands and input of an application's tasks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Application {
@@ -178,12 +180,13 @@ pub(super) struct Application {
     pub reduce_s: Option<f64>,
     #[serde(default)]
     pub task_log_sd: f64,
-    /// What the policy believes before a task has finished; the truth by default.
+    /// Length that the policy assumes before a task has finished; the true one by
+    /// default.
     pub estimated_map_s: Option<f64>,
     pub map: Option<Demand>,
     pub shuffle: Option<Demand>,
     pub reduce: Option<Demand>,
-    /// Of each split; by default as `[run]` says.
+    /// Replicas of each split; by default those of `[run]`.
     pub replicas: Option<u32>,
     #[serde(default = "unit")]
     pub remote_factor: f64,
@@ -200,8 +203,8 @@ const fn unit() -> f64 {
     1.0
 }
 
-/// What one task of a phase holds; a core and nothing else by default, no CPU
-/// while it shuffles.
+/// The demand of one task in a phase; by default one core and nothing else, and no CPU
+/// during the shuffle.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Demand {
@@ -219,16 +222,16 @@ pub(super) struct Job {
     pub name: Option<String>,
     #[serde(default)]
     pub submitted_s: f64,
-    /// After the submission.
+    /// Goal in seconds after the submission.
     pub goal_s: Option<f64>,
     #[serde(default = "unit")]
     pub weight: f64,
     pub maps: u32,
     #[serde(default)]
     pub reduces: u32,
-    /// Name of one of `[applications]`.
+    /// Name of an application in `[applications]`.
     pub application: String,
-    /// Name of the job whose end comes before the submission, which then counts
-    /// from there.
+    /// Name of the job that this one follows. The submission then counts from the end of
+    /// that job.
     pub after: Option<String>,
 }

@@ -1,8 +1,9 @@
-//! How much a scenario takes: of one run, and of all of them until the last has ended.
+//! The size of a scenario: of one run, and of all runs together, whose results are kept
+//! until the last run has ended.
 
-use super::error::Complaint;
-use super::listed::Listed;
-use super::numbers::{Checked, count};
+use super::error::FieldError;
+use super::listed::ListedJob;
+use super::numbers::{FieldResult, count};
 use crate::sim::bounds::{
     COPIES_MAX, CYCLES_MAX, JOBS_MAX, KEPT_MAX, REPLICAS_MAX, RUNS_MAX, SAMPLES_MAX, TASKS_MAX,
 };
@@ -13,31 +14,33 @@ use crate::sim::{Recording, SimConfig, Workload};
 pub(super) struct Size {
     /// Nodes, and steps of the series of their availability.
     fixed: u64,
-    /// Listed jobs.
+    /// Number of listed jobs.
     listed: u64,
-    /// Jobs of a run, with those that are generated on average.
+    /// Jobs of a run, including the mean number of generated ones.
     jobs: u64,
-    /// Tasks of which each is recorded.
+    /// Number of tasks that are recorded.
     recorded: u64,
-    /// Samples of who holds what, if some job is unfinished until the horizon.
+    /// Number of samples of the jobs' shares, if some job is unfinished until the
+    /// horizon.
     samples: u64,
 }
 
 impl Size {
-    /// Fails if a run is larger than it may be; generated jobs count with their mean.
+    /// Computes the size of a run. Fails if it is larger than allowed; generated jobs
+    /// count with their mean.
     pub fn of_run(
         config: &SimConfig,
         steps: u64,
-        listed: &[Listed],
+        listed: &[ListedJob],
         workload: Option<&Workload>,
-    ) -> Checked<Self> {
+    ) -> FieldResult<Self> {
         let cycles = config.horizon_s / config.cycle_s;
         if cycles > CYCLES_MAX {
             let what = format!(
                 "makes {cycles:.0} control cycles until run.horizon_s; at most {CYCLES_MAX}: take \
                  longer cycles, or simulate for a shorter time"
             );
-            return Err(Complaint::new("run.cycle_s", what));
+            return Err(FieldError::new("run.cycle_s", what));
         }
         let Recording {
             tasks: records_tasks,
@@ -51,7 +54,7 @@ impl Size {
                 "makes {samples:.0} samples until run.horizon_s; at most {SAMPLES_MAX}: take \
                  fewer, or simulate for a shorter time"
             );
-            return Err(Complaint::new("run.shares_every_s", what));
+            return Err(FieldError::new("run.shares_every_s", what));
         }
         let nodes = config.nodes.len() as u64;
         let (mut tasks, mut copies) = (0, 0);
@@ -65,7 +68,7 @@ impl Size {
                     "maps"
                 };
                 let what = format!("{tasks} tasks with the jobs above; at most {TASKS_MAX}");
-                return Err(Complaint::new(field(larger), what));
+                return Err(FieldError::new(field(larger), what));
             }
             copies += u64::from(job.maps) * nodes.min((*replicas).into());
             if copies > COPIES_MAX {
@@ -73,13 +76,13 @@ impl Size {
                     "the splits of the jobs up to this one have {copies} copies; at most \
                      {COPIES_MAX}: ask for fewer maps, or fewer replicas"
                 );
-                return Err(Complaint::new(field("maps"), what));
+                return Err(FieldError::new(field("maps"), what));
             }
         }
         let jobs = listed.len() as u64;
         if jobs > JOBS_MAX {
             let what = format!("{jobs} jobs are listed; at most {JOBS_MAX}");
-            return Err(Complaint::new("job", what));
+            return Err(FieldError::new("job", what));
         }
         let mut size = Self {
             fixed: nodes + steps,
@@ -89,7 +92,8 @@ impl Size {
             samples: samples as u64,
         };
         if let Some(workload) = workload {
-            // Sums of numbers that are bounded each: far below what 64 bits hold.
+            // Each of the numbers is bounded, so their sums are far below the limit of 64
+            // bits.
             let generated = workload.rate_per_s * workload.span_s;
             let maps = generated * workload.maps_mean;
             size.jobs += generated.ceil() as u64;
@@ -105,7 +109,7 @@ impl Size {
                         "makes about {amount} {what} with the listed jobs; at most {most}: \
                          generate fewer or smaller jobs"
                     );
-                    return Err(Complaint::new("workload.maps_mean", what));
+                    return Err(FieldError::new("workload.maps_mean", what));
                 }
             }
         }
@@ -115,23 +119,23 @@ impl Size {
         Ok(size)
     }
 
-    /// Nodes and jobs of one draw, about.
+    /// Approximate number of nodes and jobs of one draw.
     pub const fn of_draw(&self) -> u64 {
         self.fixed + self.jobs
     }
 
-    /// Returns the number of things that a point keeps until all runs have ended.
+    /// The number of items that a point keeps until all runs have ended.
     pub const fn kept(&self) -> u64 {
         self.fixed + self.listed
     }
 }
 
-/// Fails if there are too many runs, or if too much is kept of them.
+/// Fails if there are too many runs, or if too many of their results are kept.
 pub(super) fn check_all(
     points: impl Iterator<Item = Size> + Clone,
     policies: usize,
     replicas: u32,
-) -> Checked<()> {
+) -> FieldResult<()> {
     count("replicas", replicas, REPLICAS_MAX.into())?;
     let (policies, replicas) = (policies as u64, u64::from(replicas));
     let count = points.clone().count() as u64;
@@ -141,7 +145,7 @@ pub(super) fn check_all(
             "{count} points, {policies} policies and {replicas} replicas are {runs} runs; at \
              most {RUNS_MAX}: ask for fewer of either"
         );
-        return Err(Complaint::new("replicas", what));
+        return Err(FieldError::new("replicas", what));
     }
     let sum = |of: &dyn Fn(Size) -> u64| points.clone().map(of).fold(0, u64::saturating_add);
     let parts = [
@@ -160,5 +164,5 @@ pub(super) fn check_all(
         "{all} nodes, jobs, steps, tasks and samples are kept until all runs have ended, {amount} \
          of them for this; at most {KEPT_MAX}: ask for less of it, or for fewer points or policies"
     );
-    Err(Complaint::new(field, what))
+    Err(FieldError::new(field, what))
 }

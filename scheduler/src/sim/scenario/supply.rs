@@ -1,8 +1,8 @@
 //! The availability of a scenario: the part of the nodes that f(t) leaves.
 
-use super::error::Complaint;
+use super::error::FieldError;
 use super::nodes::Kind;
-use super::numbers::{Checked, between, not_negative, positive};
+use super::numbers::{FieldResult, between, not_negative, positive};
 use super::schema::{self, File};
 use super::trace::Traces;
 use crate::availability::{Availability, DAY_S, SineDay};
@@ -14,7 +14,7 @@ pub(super) fn availability(
     file: &File,
     kinds: &[Kind],
     traces: &Traces<'_>,
-) -> Checked<Arc<Availability>> {
+) -> FieldResult<Arc<Availability>> {
     let whole = schema::Availability::Constant { fraction: 1.0 };
     let mut parts = Vec::new();
     for (index, (group, kind)) in file.nodes.iter().zip(kinds).enumerate() {
@@ -39,14 +39,14 @@ pub(super) fn forecast(
     file: &File,
     kinds: &[Kind],
     traces: &Traces<'_>,
-) -> Checked<Option<Arc<Availability>>> {
+) -> FieldResult<Option<Arc<Availability>>> {
     let all: f64 = kinds.iter().map(hundredths).sum();
     (file.forecast.as_ref())
         .map(|forecast| part("forecast", forecast, all, traces).map(Arc::new))
         .transpose()
 }
 
-/// CPU of all nodes of a kind.
+/// CPU of all nodes of a kind, in hundredths of a core.
 fn hundredths((count, node): &Kind) -> f64 {
     f64::from(*count) * f64::from(node.capacity.cpu_hundredths)
 }
@@ -57,7 +57,7 @@ fn part(
     kind: &schema::Availability,
     cpu_hundredths: f64,
     traces: &Traces<'_>,
-) -> Checked<Availability> {
+) -> FieldResult<Availability> {
     let field = |name: &str| format!("{table}.{name}");
     let sine = |mean: f64, amplitude: f64, peak_at_s: f64, day_s: f64| {
         Availability::sine_day(SineDay {
@@ -79,7 +79,7 @@ fn part(
             not_negative(&field("from_s"), from_s, f64::MAX)?;
             let trace = traces.read(file, measures, whole, clip);
             let built = trace.and_then(|trace| trace.from(from_s)?.availability(cpu_hundredths));
-            return built.map_err(|what| Complaint::new(table, what));
+            return built.map_err(|what| FieldError::new(table, what));
         }
         schema::Availability::Constant { fraction } => {
             fraction_of_nodes(&field("fraction"), fraction)?;
@@ -97,7 +97,7 @@ fn part(
                 let most = mean + amplitude;
                 let what =
                     format!("mean + amplitude is {most}: more than all of the nodes, which is 1");
-                return Err(Complaint::new(field("amplitude"), what));
+                return Err(FieldError::new(field("amplitude"), what));
             }
             not_negative(&field("peak_at_s"), peak_at_s.abs(), SECONDS_MAX)?;
             let day_s = day_s.unwrap_or(DAY_S);
@@ -107,20 +107,20 @@ fn part(
         schema::Availability::Burstiness { level } => {
             if level > 3 {
                 let what = format!("there is no level {level}; they are 0 to 3");
-                return Err(Complaint::new(field("level"), what));
+                return Err(FieldError::new(field("level"), what));
             }
             sine(0.575, 0.125 * f64::from(level), 0.75 * DAY_S, DAY_S)
         }
     };
-    built.map_err(|error| Complaint::new(table, error.to_string()))
+    built.map_err(|error| FieldError::new(table, error.to_string()))
 }
 
-/// A part of all nodes, 0 to 1.
-fn fraction_of_nodes(field: &str, fraction: f64) -> Checked<()> {
+/// Checks a part of all nodes, 0 to 1.
+fn fraction_of_nodes(field: &str, fraction: f64) -> FieldResult<()> {
     not_negative(field, fraction, f64::MAX)?;
     if fraction > 1.0 {
         let what = format!("is {fraction}: more than all of the nodes, which is 1");
-        return Err(Complaint::new(field, what));
+        return Err(FieldError::new(field, what));
     }
     Ok(())
 }

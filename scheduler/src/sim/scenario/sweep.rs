@@ -2,16 +2,16 @@
 
 use super::Point;
 use super::build;
-use super::error::Complaint;
+use super::error::FieldError;
 use super::fits::PolicyMeasure;
-use super::numbers::Checked;
+use super::numbers::FieldResult;
 use super::schema::File;
 use super::trace::Traces;
 use crate::sim::bounds::{KEPT_MAX, POINTS_MAX};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// Fields that are of the file as a whole.
+/// Fields that hold for the whole file and cannot be swept.
 const OF_THE_FILE: [&str; 6] = [
     "title",
     "policies",
@@ -24,45 +24,45 @@ const OF_THE_FILE: [&str; 6] = [
 /// Swept fields, each with one of its values.
 type Set<'a> = Vec<(&'a str, &'a Value)>;
 
-/// All points; each can be run under each of `policies`.
+/// Builds all points; each can be run under each of `policies`.
 pub(super) fn points(
-    written: &File,
+    content: &File,
     table: &Table,
     traces: &Traces<'_>,
     policies: &[PolicyMeasure],
-) -> Checked<Vec<Point>> {
+) -> FieldResult<Vec<Point>> {
     let mut points = Vec::new();
     let mut kept = 0;
-    for set in combinations(written)? {
-        let point = point(written, table, traces, policies, &set)?;
+    for set in combinations(content)? {
+        let point = point(content, table, traces, policies, &set)?;
         kept += point.plan.size.kept();
         if kept > KEPT_MAX {
             let what = format!(
                 "{} points have more than {KEPT_MAX} nodes, listed jobs and steps together",
                 points.len() + 1
             );
-            return Err(Complaint::new("nodes", what));
+            return Err(FieldError::new("nodes", what));
         }
         points.push(point);
     }
     Ok(points)
 }
 
-/// Every combination of values; one without any where nothing is swept.
-fn combinations(written: &File) -> Checked<Vec<Set<'_>>> {
+/// Every combination of swept values; without a sweep, one empty combination.
+fn combinations(content: &File) -> FieldResult<Vec<Set<'_>>> {
     let mut sets: Vec<Set<'_>> = vec![Vec::new()];
-    for (path, values) in &written.sweep {
-        let complaint = |what: String| Complaint::new(format!("sweep.{path}"), what);
+    for (path, values) in &content.sweep {
+        let error = |what: String| FieldError::new(format!("sweep.{path}"), what);
         let first = path.split(['.', '[']).next().unwrap_or_default();
         if OF_THE_FILE.contains(&first) {
-            return Err(complaint(format!(
+            return Err(error(format!(
                 "{first} is the same at all points: take it out of the sweep"
             )));
         }
         let count = sets.len().saturating_mul(values.len());
         if !(1..=POINTS_MAX).contains(&count) {
             let what = format!("makes {count} combinations; from 1 to {POINTS_MAX}");
-            return Err(complaint(what));
+            return Err(error(what));
         }
         let varied = sets.iter().flat_map(|set| {
             values.iter().map(move |value| {
@@ -77,34 +77,34 @@ fn combinations(written: &File) -> Checked<Vec<Set<'_>>> {
 }
 
 fn point(
-    written: &File,
+    content: &File,
     table: &Table,
     traces: &Traces<'_>,
     policies: &[PolicyMeasure],
     set: &Set<'_>,
-) -> Checked<Point> {
+) -> FieldResult<Point> {
     let mut table = table.clone();
     for &(path, value) in set {
         if !replace(&mut table, path, value) {
             let what = format!("the file has no field {path} to vary");
-            return Err(Complaint::new(format!("sweep.{path}"), what));
+            return Err(FieldError::new(format!("sweep.{path}"), what));
         }
     }
     let plan = if set.is_empty() {
-        build::plan(written, traces, policies)
+        build::plan(content, traces, policies)
     } else {
         let file = File::deserialize(table)
-            .map_err(|error| Complaint::new("sweep", error.message().to_string()))?;
+            .map_err(|error| FieldError::new("sweep", error.message().to_string()))?;
         build::plan(&file, traces, policies)
     };
     let swept: Vec<String> = (set.iter())
         .map(|(path, value)| format!("{path} = {value}"))
         .collect();
-    let plan = plan.map_err(|mut complaint| {
+    let plan = plan.map_err(|mut error| {
         if !swept.is_empty() {
-            complaint.what = format!("{} (with {})", complaint.what, swept.join(", "));
+            error.what = format!("{} (with {})", error.what, swept.join(", "));
         }
-        complaint
+        error
     })?;
     let set = (set.iter()).map(|&(path, value)| (path.to_string(), value.to_string()));
     Ok(Point {
@@ -113,7 +113,8 @@ fn point(
     })
 }
 
-/// Puts `value` at a path such as `nodes[0].count`; false when nothing is there.
+/// Replaces the value at a path such as `nodes[0].count`. Returns false if
+/// there is none.
 fn replace(table: &mut Table, path: &str, value: &Value) -> bool {
     let Some((first, rest)) = path.split_once('.') else {
         return match place(table, path) {

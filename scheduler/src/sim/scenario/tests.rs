@@ -1,4 +1,4 @@
-//! What a scenario file comes to, and what is said of a wrong one.
+//! Scenario files and what is built from them, and the errors of invalid ones.
 
 mod malformed;
 mod random;
@@ -42,7 +42,7 @@ fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 #[test]
-fn a_file_says_what_to_run() {
+fn a_file_determines_cluster_jobs_and_policies() {
     let scenario = parse(DAY).unwrap();
     assert_eq!(scenario.title, "A day with two jobs");
     assert_eq!(scenario.policies, ["fifo", "reverse-adaptive"]);
@@ -79,10 +79,10 @@ fn a_sweep_is_every_combination() {
     assert_eq!(set[0], ("job[0].maps".to_string(), "2".to_string()));
 }
 
-/// A wrong line in place of a good one, and what is said about it.
+/// Each case replaces a valid line by an invalid one, and has the expected error.
 #[test]
 fn errors_name_file_line_and_field() {
-    for (good, bad, said) in [
+    for (good, bad, expected) in [
         (
             "count = 100",
             "count = 0",
@@ -135,7 +135,7 @@ fn errors_name_file_line_and_field() {
         ),
     ] {
         let error = parse(&DAY.replacen(good, bad, 1)).unwrap_err();
-        assert_eq!(error.to_string(), said);
+        assert_eq!(error.to_string(), expected);
         assert!(error.line().is_some() && error.field().is_some());
     }
 }
@@ -174,7 +174,7 @@ fn unknown_missing_and_misspelt_fields_are_named_with_their_line() {
 }
 
 #[test]
-fn a_sweep_that_cannot_be_is_refused() {
+fn a_sweep_of_missing_fields_or_invalid_values_is_refused() {
     let text = format!("{DAY}\n[sweep]\n\"job[0].size\" = [1]\n");
     let error = parse(&text).unwrap_err();
     assert!(
@@ -192,7 +192,7 @@ fn a_sweep_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_workload_brings_the_load_it_was_asked_for() {
+fn a_workload_generates_the_configured_load() {
     let text = r#"
 [[nodes]]
 count = 100
@@ -211,7 +211,7 @@ application = "a"
     // 100 * 604800 / (62 * 387) = 2521 jobs on average.
     assert!((2370..2670).contains(&jobs.len()), "{}", jobs.len());
     let all = crate::policy::descriptors().len();
-    assert_eq!(scenario.policies.len(), all, "all, where none is named");
+    assert_eq!(scenario.policies.len(), all, "all policies by default");
     let error = parse(&text.replace("load = 1.0", "load = 1.0\njobs = 3")).unwrap_err();
     assert!(error.to_string().contains("either load or jobs"), "{error}");
 }
@@ -219,7 +219,7 @@ application = "a"
 /// Four hours of a load that takes a quarter, half, all and none of the nodes.
 const LOAD: &str = "time,value\n7200,30\n10800,60\n14400,120\n18000,0\n";
 
-fn traced(load: &'static str) -> Result<Scenario, ScenarioError> {
+fn parse_with_trace(load: &'static str) -> Result<Scenario, ScenarioError> {
     let text = DAY.replace(
         "kind = \"burstiness\"\nlevel = 3",
         "kind = \"trace\"\nfile = \"load.csv\"\nwhole = 120",
@@ -231,8 +231,8 @@ fn traced(load: &'static str) -> Result<Scenario, ScenarioError> {
 }
 
 #[test]
-fn a_trace_is_what_is_left_beside_the_load() {
-    let scenario = traced(LOAD).unwrap();
+fn a_trace_of_the_load_leaves_the_rest_of_the_nodes() {
+    let scenario = parse_with_trace(LOAD).unwrap();
     let (config, _) = scenario.points[0].draw(0).unwrap();
     let left: Vec<f64> = (0..5)
         .map(|hour| config.availability.at(f64::from(hour) * 3600.0))
@@ -240,7 +240,8 @@ fn a_trace_is_what_is_left_beside_the_load() {
     assert_eq!(left, [7500.0, 5000.0, 0.0, 10_000.0, 10_000.0]);
 }
 
-/// Time 0 is a quarter of an hour after the first value. 121 counts as the 120 of all nodes.
+/// Time 0 is a quarter of an hour after the first value. The value 121 counts as the 120 of
+/// all nodes.
 #[test]
 fn a_trace_may_begin_later_and_be_clipped() {
     let with = |more: &str| {
@@ -265,7 +266,7 @@ fn a_trace_may_begin_later_and_be_clipped() {
 
 #[test]
 fn a_trace_with_a_gap_a_duplicate_or_a_wrong_number_is_refused() {
-    for (load, said) in [
+    for (load, expected) in [
         (
             "7200,30\n10800,60\n18000,0\n21600,1\n",
             "load.csv: nothing was measured at 14400 s, with values 3600 s apart",
@@ -283,8 +284,8 @@ fn a_trace_with_a_gap_a_duplicate_or_a_wrong_number_is_refused() {
             "load.csv: 121 at 10800 s is more than all of the nodes, 120",
         ),
     ] {
-        let error = traced(load).unwrap_err().to_string();
-        let place = format!("day.toml, line 13, availability: {said}");
+        let error = parse_with_trace(load).unwrap_err().to_string();
+        let place = format!("day.toml, line 13, availability: {expected}");
         assert!(error.starts_with(&place), "{error}");
     }
     let alone = DAY.replace(
@@ -313,12 +314,12 @@ fn a_job_that_comes_after_another_counts_from_its_end() {
     assert_eq!(second.job.goal_s, Some(submitted_s + 9000.0));
     assert!(second.started_s.unwrap() >= submitted_s && second.met == Some(true));
 
-    for (name, said) in [
+    for (name, expected) in [
         ("J2", "line 28, job[1].after: jobs that wait for each other"),
         ("J3", "line 28, job[1].after: there is no job called \"J3\""),
     ] {
         let text = text.replace("after = \"J1\"", &format!("after = \"{name}\""));
         let error = parse(&text).unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }

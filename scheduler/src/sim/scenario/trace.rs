@@ -1,6 +1,6 @@
-//! Measured availability: a series in a file of its own.
+//! TraceQuantity availability: a series in a file of its own.
 
-use super::schema::Measured;
+use super::schema::TraceQuantity;
 use crate::availability::{Availability, Step};
 use crate::forecast::Series;
 use crate::sim::bounds::{KEPT_MAX, STEPS_MAX};
@@ -10,13 +10,14 @@ use std::cell::Cell;
 pub(super) struct Traces<'a> {
     /// Returns the text of a file, or why it cannot be read.
     text_of: &'a dyn Fn(&str) -> Result<String, String>,
-    /// Steps of all series that were read so far, with those that were read twice.
+    /// Number of steps of all series that were read so far; a series that is read twice
+    /// counts twice.
     steps: Cell<u64>,
 }
 
-/// What is left of the nodes, in parts of their CPU, from time 0 on.
+/// The available part of the nodes' CPU from time 0 on.
 pub(super) struct Trace {
-    /// Starts in seconds, and parts from 0 to 1.
+    /// Starts of steps in seconds, and parts from 0 to 1.
     steps: Vec<(f64, f64)>,
 }
 
@@ -28,18 +29,18 @@ impl<'a> Traces<'a> {
         }
     }
 
-    /// Steps of all series that were read so far.
+    /// The number of steps of all series that were read so far.
     pub fn steps(&self) -> u64 {
         self.steps.get()
     }
 
-    /// The series in `file`, whose first value holds from time 0 on. `whole`, positive and
-    /// finite, is the value that stands for all of the nodes. No value may be larger; with
-    /// `clip` a larger one counts as this.
+    /// Reads the series in `file`, whose first value holds from time 0 on. `whole`,
+    /// positive and finite, is the value that corresponds to all of the nodes. A larger
+    /// value is an error, or counts as `whole` if `clip` is set.
     pub fn read(
         &self,
         file: &str,
-        measures: Measured,
+        measures: TraceQuantity,
         whole: f64,
         clip: bool,
     ) -> Result<Trace, String> {
@@ -75,8 +76,8 @@ impl<'a> Traces<'a> {
                 ));
             }
             let part = match measures {
-                Measured::Load => 1.0 - value / whole,
-                Measured::Availability => value / whole,
+                TraceQuantity::Load => 1.0 - value / whole,
+                TraceQuantity::Availability => value / whole,
             };
             steps.push((t_s - series.time_s(0), part));
         }
@@ -85,7 +86,7 @@ impl<'a> Traces<'a> {
 }
 
 impl Trace {
-    /// The same with time 0 so many seconds after its first value.
+    /// Moves time 0 to `from_s` seconds after the first value.
     pub fn from(self, from_s: f64) -> Result<Self, String> {
         let last_s = self.steps.last().map_or(0.0, |&(t_s, _)| t_s);
         if !(0.0..=last_s).contains(&from_s) {
@@ -102,7 +103,7 @@ impl Trace {
         })
     }
 
-    /// Of nodes with `cpu_hundredths` in all.
+    /// The availability of nodes with `cpu_hundredths` of a core together.
     pub fn availability(&self, cpu_hundredths: f64) -> Result<Availability, String> {
         let steps = self.steps.iter().map(|&(from_s, part)| Step {
             from_s,

@@ -1,4 +1,4 @@
-//! What holds of every run, whatever the cluster, the jobs and the policy.
+//! Properties of every run, for random clusters and jobs under all policies.
 
 use super::*;
 use crate::model::{NodeId, PhaseProfile, Pool, TaskKind, TypedSlots};
@@ -23,7 +23,7 @@ fn random_cluster(rng: &mut ChaCha8Rng) -> SimConfig {
         node.pool = Pool::ALL[rng.random_range(0..2)];
     }
     let whole = config.cpu_hundredths();
-    // At least one node's worth stays, so that every job ends.
+    // At least the CPU of one node stays available, so that every job ends.
     let low = rng.random_range(0.6..1.0) * whole;
     config.availability = Arc::new(
         Availability::sine_day(SineDay {
@@ -63,8 +63,8 @@ fn random_jobs(rng: &mut ChaCha8Rng, nodes: u32) -> Vec<SimJob> {
                 task_s: rng.random_range(2.0..20.0),
             };
             let (map, reduce) = (phase(), phase());
-            // A reduce holds the same all the time, so that what a node holds at
-            // an instant follows from the records.
+            // A reduce has the same demand in both phases, so that the records determine
+            // what a node holds at any instant.
             let profile = Profile {
                 map,
                 shuffle: reduce,
@@ -101,7 +101,7 @@ fn random_jobs(rng: &mut ChaCha8Rng, nodes: u32) -> Vec<SimJob> {
 }
 
 #[test]
-fn every_task_runs_once_within_what_its_node_has() {
+fn every_task_runs_once_within_the_resources_of_its_node() {
     let seed = 41;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -114,7 +114,7 @@ fn every_task_runs_once_within_what_its_node_has() {
             let again = simulate(&config, jobs.clone(), policy.as_ref()).unwrap();
             assert_eq!(report, again, "not deterministic: {context}");
             assert_each_task_ended_once(&jobs, &report, &context);
-            assert_nodes_hold_what_runs(&config, &jobs, &report, policy.as_ref(), &context);
+            assert_running_tasks_fit(&config, &jobs, &report, policy.as_ref(), &context);
             for task in &report.tasks {
                 let job = &jobs[task.task.job.0 as usize - 1];
                 let near = (job.splits.as_ref())
@@ -162,8 +162,9 @@ fn assert_each_task_ended_once(jobs: &[SimJob], report: &SimReport, context: &st
     }
 }
 
-/// In resources, or in slots where the policy counts those; at every start.
-fn assert_nodes_hold_what_runs(
+/// Checks at every start that the running tasks of the node fit into its resources, or
+/// into its slots if the policy counts slots.
+fn assert_running_tasks_fit(
     config: &SimConfig,
     jobs: &[SimJob],
     report: &SimReport,
@@ -202,10 +203,10 @@ fn assert_nodes_hold_what_runs(
     }
 }
 
-/// One node of two map slots and one core: two maps of 10 s of a core each run
-/// at half speed; a third, started when they end, has the core to itself.
+/// A node has two map slots and one core. Two maps that each need a core for 10 s run at
+/// half speed; a third one, which starts when they end, has the core to itself.
 #[test]
-fn tasks_that_ask_for_more_than_the_node_has_slow_each_other_down() {
+fn tasks_that_exceed_the_resources_of_a_node_slow_each_other_down() {
     let mut config = SimConfig::one_slot_nodes(1, Availability::constant(100.0).unwrap());
     config.nodes[0].slots = Some(TypedSlots {
         maps: 2,
@@ -215,17 +216,17 @@ fn tasks_that_ask_for_more_than_the_node_has_slow_each_other_down() {
     let report = simulate(&config, vec![job(1, 0.0, None, 3, 10.0)], &Fifo).unwrap();
     let ends: Vec<f64> = report.tasks.iter().map(|task| task.finished_s).collect();
     assert_eq!(ends, [20.0, 20.0, 30.0]);
-    // By resources there is room for one at a time.
+    // By resources there is room for one map at a time.
     let report = simulate(&config, vec![job(1, 0.0, None, 3, 10.0)], &Ras).unwrap();
     let ends: Vec<f64> = report.tasks.iter().map(|task| task.finished_s).collect();
     assert_eq!(ends, [10.0, 20.0, 30.0]);
 }
 
-/// Two nodes, four maps of 10 s; node 1 is down from 5 s to 12 s. Its map is lost
-/// and runs again: node 0 ends maps at 10 and 20 s, node 1 at 22 s; the last
-/// one runs on node 0 until 30 s.
+/// Two nodes run four maps of 10 s, and node 1 is down from 5 s to 12 s. Its map is lost
+/// and runs again. Node 0 ends maps at 10 and 20 s, node 1 at 22 s; the last map runs on
+/// node 0 until 30 s.
 #[test]
-fn what_ran_on_a_lost_node_runs_again() {
+fn tasks_of_a_lost_node_run_again() {
     let mut config = SimConfig::one_slot_nodes(2, Availability::constant(200.0).unwrap());
     config.cycle_s = 1.0;
     config.losses = vec![NodeLoss {
@@ -243,10 +244,10 @@ fn what_ran_on_a_lost_node_runs_again() {
     );
 }
 
-/// Maps take 20 s and are ten times faster on the accelerator of node 1; the one
-/// whose input lies elsewhere takes twice as long.
+/// Maps take 20 s and are ten times faster on the accelerator of node 1. The map there
+/// reads its input from node 0 and takes twice as long.
 #[test]
-fn hardware_and_distance_change_how_long_a_map_takes() {
+fn hardware_and_distance_change_the_length_of_a_map() {
     let mut config = SimConfig::one_slot_nodes(2, Availability::constant(200.0).unwrap());
     config.nodes[1].pool = Pool::Accelerated;
     let mut one = job(1, 0.0, None, 2, 20.0);
@@ -270,13 +271,13 @@ fn hardware_and_distance_change_how_long_a_map_takes() {
     );
 }
 
-/// At 10 s the placement moves from J3 to J1 and J2, one slot each, while a task of J3
-/// runs until 25 s and leaves room for one. J1 has no goal; J2 needs a slot for its goal
-/// and has none, so it starts first (section 4.2.5), and J1 when J3 ends.
+/// At 10 s the placement moves from J3 to J1 and J2, with one slot each, while a task of
+/// J3 runs until 25 s and leaves room for one task. J1 has no goal. J2 has a goal and no
+/// slot, so it starts first (section 4.2.5), and J1 starts when J3 ends.
 #[test]
-fn where_tasks_drain_the_least_satisfied_job_starts_first() {
-    struct Moves;
-    impl Policy for Moves {
+fn the_least_satisfied_job_starts_first_while_tasks_drain() {
+    struct MovingPlacement;
+    impl Policy for MovingPlacement {
         fn name(&self) -> &'static str {
             "moves"
         }
@@ -294,7 +295,7 @@ fn where_tasks_drain_the_least_satisfied_job_starts_first() {
         job(2, 5.0, Some(60.0), 1, 25.0),
         job(3, 0.0, None, 1, 25.0),
     ];
-    let report = simulate(&config, jobs, &Moves).unwrap();
+    let report = simulate(&config, jobs, &MovingPlacement).unwrap();
     let started = report.jobs.iter().map(|job| job.started_s.unwrap());
     assert_eq!(started.collect::<Vec<_>>(), [25.0, 10.0, 0.0]);
 }

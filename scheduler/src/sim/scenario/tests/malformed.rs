@@ -1,8 +1,8 @@
-//! Files that are refused: each with the line and the field that the error names.
+//! Invalid files: each is refused with an error that names the line and the field.
 
 use super::*;
 
-/// A file with one line for each field: line numbers identify fields.
+/// A valid file with one line for each field, so that line numbers identify fields.
 const FILE: &str = r#"policies = ["fair", "ras"]
 replicas = 2
 [run]
@@ -55,7 +55,7 @@ goal_factor = [1.5, 8.0]
 "job[0].maps" = [10, 20]
 "#;
 
-fn refused(good: &str, bad: &str) -> String {
+fn error_of(good: &str, bad: &str) -> String {
     let text = FILE.replacen(good, bad, 1);
     assert_ne!(text, FILE, "{good}");
     match Scenario::parse("x.toml", &text) {
@@ -65,7 +65,7 @@ fn refused(good: &str, bad: &str) -> String {
 }
 
 #[test]
-fn the_file_that_is_broken_here_is_a_good_one() {
+fn the_file_that_the_cases_change_is_valid() {
     let scenario = Scenario::parse("x.toml", FILE).unwrap();
     assert_eq!(scenario.points.len(), 2);
     for point in &scenario.points {
@@ -79,10 +79,10 @@ fn the_file_that_is_broken_here_is_a_good_one() {
 }
 
 #[test]
-fn what_no_node_has_is_refused_for_each_resource_kind_of_task_and_policy() {
+fn tasks_that_fit_no_node_are_refused_for_each_resource_kind_and_policy() {
     let large = "map = { cpu_hundredths = 100, memory_bytes = 1001 }";
     let small = "map = { cpu_hundredths = 100, memory_bytes = 600 }";
-    for (good, bad, said) in [
+    for (good, bad, expected) in [
         (
             small,
             large,
@@ -110,10 +110,10 @@ fn what_no_node_has_is_refused_for_each_resource_kind_of_task_and_policy() {
             "x.toml, line 10, nodes[0].map_slots: under fair, a map of scan needs a slot for maps",
         ),
     ] {
-        let error = refused(good, bad);
-        assert!(error.starts_with(said), "{error}");
+        let error = error_of(good, bad);
+        assert!(error.starts_with(expected), "{error}");
     }
-    // The first kind of nodes has no I/O for it, the second no CPU.
+    // The first kind of nodes has too little I/O for the task, the second too little CPU.
     let kinds = FILE.replace(
         "memory_bytes = 1000\n",
         "memory_bytes = 1000\nio_bytes_per_s = 5\n[[nodes]]\ncount = 1\ncpu_hundredths = 50\n",
@@ -123,9 +123,10 @@ fn what_no_node_has_is_refused_for_each_resource_kind_of_task_and_policy() {
         "map = { cpu_hundredths = 100, io_bytes_per_s = 6, memory_bytes = 600 }",
     );
     let error = Scenario::parse("x.toml", &kinds).unwrap_err().to_string();
-    let said = "x.toml, line 27, applications.scan.map: no node has all that a map of scan needs";
-    assert!(error.starts_with(said), "{error}");
-    // Slots stand for resources under fair, and not under ras.
+    let expected =
+        "x.toml, line 27, applications.scan.map: no node has all that a map of scan needs";
+    assert!(error.starts_with(expected), "{error}");
+    // `fair` counts slots in place of resources, `ras` counts resources.
     let slots = FILE.replace(
         "count = 4\n",
         "count = 4\nmap_slots = 2\nreduce_slots = 2\n",
@@ -145,7 +146,7 @@ fn what_no_node_has_is_refused_for_each_resource_kind_of_task_and_policy() {
     );
     assert!(fair.set_policies(vec!["adaptive".into()]).is_ok());
     assert!(fair.set_policies(vec!["forecast-edf".into()]).is_err());
-    // A reduce that no job has may be of any size.
+    // The demand of reduces does not matter if no job has a reduce.
     let without = FILE.replace("reduces = 2\n", "reduces = 0\n");
     let without = without.replace(
         "reduce = { cpu_hundredths = 100 }",
@@ -154,11 +155,11 @@ fn what_no_node_has_is_refused_for_each_resource_kind_of_task_and_policy() {
     assert!(Scenario::parse("x.toml", &without).is_ok());
 }
 
-/// Each case: a good line, a bad one in its place, and the begin of the error.
+/// Each case has a valid line, an invalid one in its place, and the begin of the error.
 #[test]
 fn each_malformed_file_is_refused_with_its_line_and_field() {
-    for (good, bad, said) in [
-        // Names that are used twice, or that there are not.
+    for (good, bad, expected) in [
+        // Names that occur twice or are unknown.
         (
             "[\"fair\", \"ras\"]",
             "[\"fair\", \"fair\"]",
@@ -224,7 +225,7 @@ fn each_malformed_file_is_refused_with_its_line_and_field() {
             "[]",
             "line 50, sweep.job[0].maps: makes 0 combinations; from 1 to 10000",
         ),
-        // Times that cannot be.
+        // Times that contradict others.
         (
             "measure_from_s = 0",
             "measure_from_s = 100000",
@@ -341,7 +342,7 @@ fn each_malformed_file_is_refused_with_its_line_and_field() {
             "[10, 20]\n\"run.cycle_s\" = [60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70]\n\"job[0].goal_s\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n\"job[1].maps\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]\n\"job[0].weight\" = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]",
             "line 51, sweep.run.cycle_s: makes",
         ),
-        // Numbers that are none, or out of range.
+        // Values that are not numbers, or are out of range.
         (
             "cycle_s = 60",
             "cycle_s = inf",
@@ -464,9 +465,9 @@ fn each_malformed_file_is_refused_with_its_line_and_field() {
             "line 39, applications.unused.map_s: must be positive and finite, got -1",
         ),
     ] {
-        let error = refused(good, bad);
+        let error = error_of(good, bad);
         assert!(
-            error.starts_with(&format!("x.toml, {said}")),
+            error.starts_with(&format!("x.toml, {expected}")),
             "{bad}: {error}"
         );
     }

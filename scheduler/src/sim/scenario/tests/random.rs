@@ -1,11 +1,11 @@
-//! Random small scenarios: good ones are run, and each is broken in one place.
+//! Random small scenarios: valid ones run, and each is changed in one place.
 
 use super::*;
 use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Values that replace a good one.
+/// Values that replace a valid one.
 const BROKEN: [&str; 16] = [
     "0",
     "1",
@@ -25,7 +25,7 @@ const BROKEN: [&str; 16] = [
     "true",
 ];
 
-/// The lines of a scenario that can be run, small enough for some thousand runs.
+/// The lines of a valid scenario that is small enough for some thousand runs.
 fn lines(rng: &mut ChaCha8Rng) -> Vec<String> {
     let policies = crate::policy::descriptors();
     let at = rng.random_range(0..policies.len() - 1);
@@ -140,7 +140,8 @@ fn lines(rng: &mut ChaCha8Rng) -> Vec<String> {
     lines
 }
 
-/// Runs the scenario under its policies; no number of a report may be without a value.
+/// Runs the scenario under its policies. No number of a report may be infinite or not a
+/// number.
 fn run(scenario: &Scenario, text: &str) {
     for point in &scenario.points {
         let Ok((config, jobs)) = point.draw(scenario.seed) else {
