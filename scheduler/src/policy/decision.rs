@@ -1,39 +1,39 @@
-//! What a policy answers.
+//! The output of a policy.
 
 use super::matrix::Placement;
 use super::view::Wait;
 use crate::model::JobId;
 
-/// What a policy counts as the room of a node.
+/// The unit in which a policy measures the room of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Measure {
-    /// Slots bound to maps or reduces where nodes have them (chapter 3 and
-    /// before); resources where they have not.
+    /// Slots bound to maps or reduces on nodes that have such slots (chapter 3 and before);
+    /// resources on other nodes.
     #[default]
     Slots,
-    /// Resource vectors always, equations (10) and (18).
+    /// Resource vectors on all nodes, equations (10) and (18).
     Resources,
 }
 
-/// What may follow in a slot whose task ends before the next decision.
+/// The tasks that may start in a slot whose task ends before the next decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Refill {
     /// Any task of the job that the placement gives the slot to.
     #[default]
     AnyTask,
-    /// Such a task if its input lies there; otherwise the slot is offered
-    /// again in the next cycle.
+    /// A task of that job with its input on this node. If there is none, the next cycle offers the
+    /// slot again.
     LocalTask,
 }
 
-/// The placement for the coming control cycle, and what to remember after it.
+/// The placement for the coming control cycle, and the state to keep until the next one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
-    /// Who gets which slots.
+    /// The slots of each job on each node.
     pub placement: Placement,
-    /// How slots that fall free before the next cycle are used.
+    /// The use of slots that become free before the next cycle.
     pub refill: Refill,
-    /// Waits that changed, each to be given back in the next view of that job.
+    /// Waits that changed. The next view of each of these jobs must contain its new wait.
     pub waits: Vec<(JobId, Wait)>,
 }
 

@@ -1,5 +1,5 @@
-//! Fair sharing with delay scheduling (Zaharia et al., EuroSys 2010, section 4;
-//! thesis section 3.4.2 for what it lacks).
+//! Fair sharing with delay scheduling (Zaharia et al., EuroSys 2010, section 4). Thesis section
+//! 3.4.2 describes the limits of this policy.
 
 use super::fair::{Share, fair_draft};
 use super::local::Local;
@@ -9,16 +9,15 @@ use super::{Decision, Policy, Refill};
 use crate::model::{NodeId, TaskKind};
 use std::collections::BTreeSet;
 
-/// The longest that a job waits for a slot where its input lies, in seconds: a task of a
-/// minute or more loses little by it.
+/// The longest time that a job waits for a slot on a node with its input, in seconds. A task of a
+/// minute or more loses little by this wait.
 pub const DELAY_S: f64 = 15.0;
 
-/// As [`Fair`](super::Fair), but a job whose turn it is passes on a slot where
-/// none of its input lies, and takes any slot only after it has waited for
-/// [`DELAY_S`] since it last had a local one.
+/// Like [`Fair`](super::Fair), but a job whose turn it is declines a slot on a node without its
+/// input. It takes any slot only after it has waited for [`DELAY_S`] since its last local slot.
 ///
-/// The wait is the same for every job, whatever its goal; jobs without a goal
-/// are treated alike. A slot that everybody passes on stays idle in the cycle.
+/// The wait is the same for all jobs, with or without a goal. A slot that all jobs decline stays
+/// idle in the cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delay;
 
@@ -39,7 +38,7 @@ impl Policy for Delay {
     }
 }
 
-/// The jobs in fair order, and how long each has waited.
+/// The jobs in fair order, and the wait of each.
 struct Queue<'a> {
     view: &'a ClusterView,
     waits: Vec<Wait>,

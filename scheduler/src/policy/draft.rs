@@ -1,21 +1,20 @@
-//! Who gets how much.
+//! The slots of each job, before they have nodes.
 //!
-//! A decision is made in two steps. First a policy adds slots to the draft, one
-//! at a time and in its own order, as long as the cluster has room; where tasks
-//! run at the moment plays no part in it. Then the draft is carried out on the
-//! nodes ([`places`](super::places)): who gets what where.
+//! A decision is made in two steps. First a policy adds slots to the draft, one at a time and in
+//! its own order, as long as the cluster has room. This step ignores the nodes on which tasks run
+//! at the moment. Then [`places`](super::places) assigns these slots to nodes.
 
 use super::decision::Measure;
 use super::room::Room;
 use super::view::{ClusterView, JobView};
 use crate::model::{NodeId, Pool, Resources, TaskKind};
 
-/// The nodes a decision is about, and what it counts.
+/// The nodes that a decision covers, and the unit of their room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope<'a> {
     pub view: &'a ClusterView,
     pub measure: Measure,
-    /// One pool only, or all nodes.
+    /// The one pool that the decision covers, or `None` for all nodes.
     pub pool: Option<Pool>,
 }
 
@@ -28,7 +27,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    pub fn holds(&self, node: NodeId) -> bool {
+    pub fn contains(&self, node: NodeId) -> bool {
         self.pool.is_none_or(|pool| self.view.pool(node) == pool)
     }
 
@@ -36,12 +35,12 @@ impl<'a> Scope<'a> {
         self.measure == Measure::Slots && self.view.nodes.iter().any(|node| node.slots.is_some())
     }
 
-    /// Per node, all there is of it.
+    /// The full capacity of each node; `None` for nodes that are down or outside of the scope.
     fn room(&self) -> Vec<Option<Resources>> {
         let typed = self.typed();
         let room = self.view.nodes.iter().map(|node| {
             let down = node.capacity == Resources::default();
-            if down || !self.holds(node.id) {
+            if down || !self.contains(node.id) {
                 None
             } else if typed {
                 let slots = node.slots.unwrap_or_default();
@@ -53,7 +52,7 @@ impl<'a> Scope<'a> {
         room.collect()
     }
 
-    /// What one more task of `kind` of `job` takes from a node.
+    /// Resources that one more task of `kind` of `job` takes from a node.
     fn starting_demand(&self, job: &JobView, kind: TaskKind, typed: bool) -> Resources {
         if typed {
             typed_slot(kind)
@@ -63,7 +62,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Typed slots in the shape of resources: maps as CPU, reduces as I/O.
+/// Typed slots as resources: map slots as CPU, reduce slots as I/O.
 fn typed_room(maps: u32, reduces: u32) -> Resources {
     Resources {
         cpu_hundredths: maps,
@@ -81,33 +80,33 @@ pub(super) fn typed_slot(kind: TaskKind) -> Resources {
 
 const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 
-/// What is left of the nodes for further slots.
+/// Free room of the nodes for further slots.
 #[derive(Debug)]
-enum Left {
-    /// Slots of one size, which all tasks need: as many as are left.
-    Alike(u64),
-    /// Slots of different sizes.
+enum FreeRoom {
+    /// The number of free slots, where all tasks need slots of one size.
+    EqualSlots(u64),
+    /// Free resources per node, for slots of different sizes.
     Room(Room),
 }
 
-impl Left {
+impl FreeRoom {
     fn of(
-        whole: &[Option<Resources>],
+        capacity: &[Option<Resources>],
         mut demands: impl Iterator<Item = Resources>,
         least: Resources,
     ) -> Self {
         let one = demands.next().unwrap_or_default();
         if one == Resources::default() || demands.any(|demand| demand != one) {
-            return Self::Room(Room::new(whole.to_vec(), least));
+            return Self::Room(Room::new(capacity.to_vec(), least));
         }
-        let slots = whole.iter().flatten().map(|node| node.times(&one));
-        Self::Alike(slots.fold(0, u64::saturating_add))
+        let slots = capacity.iter().flatten().map(|node| node.times(&one));
+        Self::EqualSlots(slots.fold(0, u64::saturating_add))
     }
 
     fn take(&mut self, demand: &Resources) -> bool {
         match self {
-            Self::Alike(0) => return false,
-            Self::Alike(slots) => *slots -= 1,
+            Self::EqualSlots(0) => return false,
+            Self::EqualSlots(slots) => *slots -= 1,
             Self::Room(room) => match room.roomiest(demand) {
                 Some(node) => room.take(node, demand),
                 None => return false,
@@ -117,29 +116,29 @@ impl Left {
     }
 }
 
-/// How many slots each job gets, under construction.
+/// The number of slots of each job, under construction.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     pub scope: Scope<'a>,
-    /// Whether nodes are divided by typed slots.
+    /// True if nodes are divided by typed slots.
     pub typed: bool,
-    room: Left,
-    /// Per node, all there is of it; `None` where nothing can be placed.
-    pub whole: Vec<Option<Resources>>,
-    /// Per job and kind.
+    room: FreeRoom,
+    /// The full capacity of each node; `None` where nothing can be placed.
+    pub capacity: Vec<Option<Resources>>,
+    /// Slots per job and kind.
     slots: Vec<[u32; 2]>,
-    /// What one more task takes, likewise.
+    /// Resources of one more task, per job and kind.
     pub demand: Vec<[Resources; 2]>,
-    /// The least that any task needs, per resource.
+    /// The smallest demand of any task, per resource.
     pub least: Resources,
-    /// Whether running tasks lose their slots to jobs that find no room beside them.
+    /// True if running tasks lose their slots to jobs that find no room beside them.
     pub yielding: bool,
 }
 
 impl<'a> Draft<'a> {
     pub fn new(scope: Scope<'a>) -> Self {
         let typed = scope.typed();
-        let whole = scope.room();
+        let capacity = scope.room();
         let jobs = &scope.view.jobs;
         let demand: Vec<[Resources; 2]> = (jobs.iter())
             .map(|job| KINDS.map(|kind| scope.starting_demand(job, kind, typed)))
@@ -154,8 +153,8 @@ impl<'a> Draft<'a> {
         Self {
             scope,
             typed,
-            room: Left::of(&whole, demands(), least),
-            whole,
+            room: FreeRoom::of(&capacity, demands(), least),
+            capacity,
             slots: vec![[0; 2]; jobs.len()],
             demand,
             least,
@@ -163,10 +162,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Lets running tasks lose their slots where those of other jobs find no room
-    /// beside them, as Algorithm 1 does (lines 14-19): the draft counts what fits on
-    /// empty nodes, and a large task may never fit beside small ones that follow each
-    /// other.
+    /// Lets running tasks lose their slots to other jobs that find no room beside them, as
+    /// Algorithm 1 does (lines 14-19). The draft counts the tasks that fit on empty nodes; without
+    /// this, a large task might never fit beside small ones that follow each other.
     pub fn yielding(self) -> Self {
         Self {
             yielding: true,
@@ -174,12 +172,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Slots of the job at position `job` for tasks of `kind` so far.
+    /// Slots in the draft of the job at position `job` for tasks of `kind`.
     pub fn slots(&self, job: usize, kind: TaskKind) -> u32 {
         self.slots[job][kind as usize]
     }
 
-    /// Adds one slot. False when no node has room for it (the thesis's
+    /// Adds one slot. Returns false if no node has room for it (the thesis's
     /// `room_for_new_job_slot`).
     pub fn add(&mut self, job: usize, kind: TaskKind) -> bool {
         let room = self.room.take(&self.demand[job][kind as usize]);
@@ -187,9 +185,9 @@ impl<'a> Draft<'a> {
         room
     }
 
-    /// Algorithm 1, lines 1-9: all reduces there is room for, `due` of each job,
-    /// jobs in order of urgency. They are spread over the nodes when the draft is
-    /// carried out.
+    /// Adds reduces as long as there is room, up to `due` of each job, jobs in order of urgency
+    /// (Algorithm 1, lines 1-9). They are spread over the nodes when the slots are assigned to
+    /// nodes.
     pub fn add_reduces(&mut self, due: impl Fn(usize) -> u32) {
         for job in self.scope.view.by_urgency(|job| due(job) > 0) {
             let due = due(job);
@@ -197,22 +195,23 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether one more map of the job at position `job` could be added.
+    /// Returns whether there is room for one more map of the job at position `job`.
     pub fn has_room_for_map(&self, job: usize) -> bool {
         match &self.room {
-            Left::Alike(slots) => *slots > 0,
-            Left::Room(room) => {
+            FreeRoom::EqualSlots(slots) => *slots > 0,
+            FreeRoom::Room(room) => {
                 let demand = &self.demand[job][TaskKind::Map as usize];
                 room.fits_anywhere(demand)
             }
         }
     }
 
-    /// Whether nothing more can be added for anybody; false is not certain.
+    /// Returns true only if there is no room for any further slot; false does not prove that there
+    /// is room.
     pub fn is_full(&self) -> bool {
         match &self.room {
-            Left::Alike(slots) => *slots == 0,
-            Left::Room(room) => room.is_full(),
+            FreeRoom::EqualSlots(slots) => *slots == 0,
+            FreeRoom::Room(room) => room.is_full(),
         }
     }
 }

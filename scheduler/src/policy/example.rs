@@ -1,4 +1,4 @@
-//! The cluster and the jobs of the policies' worked examples.
+//! The cluster and the jobs in the worked examples of the policies.
 
 use super::{ClusterView, Decision, JobView, Preemption, ReduceStart};
 use crate::availability::Availability;
@@ -24,7 +24,7 @@ pub(crate) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> 
     }
 }
 
-/// The jobs of `fit::tests::a_walk_by_hand`, submitted in reverse.
+/// The jobs of `fit::tests::a_walk_by_hand`, submitted in reverse order.
 pub(super) fn three_goals() -> Vec<JobView> {
     vec![
         job(1, 2.0, Some(40.0), 7),
@@ -33,7 +33,7 @@ pub(super) fn three_goals() -> Vec<JobView> {
     ]
 }
 
-/// Slots of the jobs with the ids from 1.
+/// Slots of the jobs with the ids 1 to `jobs`.
 pub(super) fn slots(decision: &Decision, jobs: u64) -> Vec<u32> {
     (1..=jobs)
         .map(|id| decision.placement.slots(JobId(id)))

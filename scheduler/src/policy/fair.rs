@@ -11,12 +11,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// Every job gets the same number of slots, or in proportion to its weight.
+/// Gives every job the same number of slots, or slots in proportion to its weight.
 ///
-/// One slot at a time goes to the job with the fewest for its weight (ties: the
-/// oldest), among maps and among reduces alike. What a job cannot use is divided
-/// among the others. A slot that is free goes to the job with the fewest running maps for
-/// its weight. Goals, or their lack, make no difference.
+/// One slot at a time goes to the job with the fewest for its weight (ties: the oldest), among maps
+/// and among reduces alike. Slots that a job cannot use are divided among the others. A free slot
+/// goes to the job with the fewest running maps for its weight. Goals make no difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fair;
 
@@ -31,10 +30,10 @@ impl Policy for Fair {
     }
 }
 
-/// Equal shares for all, as slots per job.
+/// Drafts equal shares for all jobs.
 pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
     let mut draft = Draft::new(Scope::all(view, Measure::Slots));
-    // Jobs by age, for those that have as little.
+    // Jobs by age: the order of jobs with equal shares.
     let order = view.by_age(|_| true);
     let usable = |rank: u32, kind: TaskKind| view.usable(&view.jobs[order[rank as usize]], kind);
     let claims = (0..order.len() as u32)
@@ -56,7 +55,7 @@ pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
         let Claim { rank, kind, .. } = first.0;
         let job = order[rank as usize];
         if draft.add(job, kind) && draft.slots(job, kind) < usable(rank, kind) {
-            // Changed where it is, it sinks to its new place: half the work of pop and push.
+            // The entry changes in place and sinks: half the work of a pop and a push.
             first.0.slots_for_weight =
                 Share::of(view, job, draft.slots(job, kind)).slots_for_weight;
         } else {
@@ -67,7 +66,7 @@ pub(super) fn fair_draft(view: &ClusterView) -> Draft<'_> {
 }
 
 /// Shares reduces and the slots of running tasks as [`Fair`] does. Each idle slot for maps goes to
-/// the job at the position that `choose` returns; `None` leaves the node's room idle in this cycle.
+/// the job whose position `choose` returns; `None` leaves the node's room idle in this cycle.
 /// `choose` gets the node, and a function that returns whether a pending map of a job could start
 /// there.
 #[cfg(feature = "simulation")]
@@ -80,16 +79,16 @@ pub(crate) fn fair_with_idle_slots(
     placement.into()
 }
 
-/// A [`Share`] in less space: the queue is walked once a slot.
+/// A [`Share`] in less space, because the queue is walked once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     slots_for_weight: OrderedF64,
-    /// Its job's position by age.
+    /// The job's position by age.
     rank: u32,
     kind: TaskKind,
 }
 
-/// How much a job has for its weight; less comes first.
+/// The slots that a job has for its weight, as a sort key; the smallest share comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Share {
     slots_for_weight: OrderedF64,
@@ -113,9 +112,9 @@ mod tests {
     use super::*;
     use crate::model::{Node, NodeId, Phase};
 
-    /// Four slots for three jobs: two for J1, the oldest, and one each. J1 runs one map, J3
-    /// two, one slot is idle. It goes to J2, which runs nothing, though J1 has a goal; J1
-    /// gets the slot that J3 has to leave.
+    /// Four slots for three jobs: two for J1, the oldest, and one each for J2 and J3. J1 runs one
+    /// map, J3 two, and one slot is idle. The idle slot goes to J2, which runs nothing, though J1
+    /// has a goal. J1 gets the slot that J3 has to leave.
     #[test]
     fn a_free_slot_goes_to_the_job_that_runs_least() {
         let mut jobs = vec![
@@ -146,9 +145,9 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(on), [1, 3, 1, 2].map(Some));
     }
 
-    /// Ten slots for three jobs are 3 each and one more for the oldest, which
-    /// is J3. With 28, J1 can use 7 and J2 and J3 share 21: J2 gets 10, J3 as the
-    /// older one 11. A weight of 2 makes J1's share 4 of 8.
+    /// Ten slots for three jobs are 3 each, and one more for J3, the oldest. Of 28, J1 can use 7;
+    /// J2 and J3 share 21: J2 gets 10 and J3, as the older one, 11. A weight of 2 gives J1 4 slots
+    /// of 8.
     #[test]
     fn slots_are_divided_evenly_or_by_weight() {
         let mut jobs = three_goals();

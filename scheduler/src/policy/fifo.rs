@@ -1,4 +1,4 @@
-//! First in, first out: Hadoop's default, blind to goals and to the forecast.
+//! First in, first out: the default of Hadoop, without goals or forecast.
 
 use super::decision::Measure;
 use super::draft::{Draft, Scope};
@@ -6,11 +6,11 @@ use super::view::ClusterView;
 use super::{Decision, Policy};
 use crate::model::TaskKind;
 
-/// Jobs in order of submission; each takes every slot it can use before the
-/// next one gets any. Goals, or their lack, make no difference.
+/// Serves jobs in order of submission; each takes every slot that it can use before the next one
+/// gets any. Goals make no difference.
 ///
-/// Within a job maps go before reduces, so that reduces waiting for maps never
-/// keep those from running.
+/// Within a job maps go before reduces, so that reduces that wait for maps never take the room of
+/// these maps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo;
 
@@ -39,7 +39,7 @@ mod tests {
     use super::super::example::{slots, three_goals, view};
     use super::*;
 
-    /// Submitted in the order 3, 2, 1, with 20, 12 and 7 maps.
+    /// Jobs are submitted in the order 3, 2, 1, with 20, 12 and 7 maps.
     #[test]
     fn everything_goes_to_the_oldest_job_first() {
         let decide = |room| slots(&Fifo.decide(&view(room, 400.0, three_goals())), 3);

@@ -1,59 +1,59 @@
-//! When to run the jobs that were given up: late, but as early as the others can spare.
+//! Places for the jobs that were given up: late, but as early as the other jobs can spare the time.
 //!
-//! A job that is late, or will be, has no goal any more that says how urgent it is. It
-//! is planned for the earliest place among the jobs kept, ordered by goal, from which on
-//! all of them have time to spare for all of its work:
+//! The goal of a job that is late, or will be, no longer shows how urgent the job is. Such a job is
+//! planned as early as possible among the kept jobs in order of goals: every kept job behind it
+//! must be able to spare the time for its whole work:
 //!
 //! ```text
 //!   kept         J1    J2    J3    J4      by goal
-//!   to spare      2     9     7    20      room until the goal - work asked for until then
+//!   to spare      2     9     7    20      room until the goal - work due by then
 //!   from then on  2     7     7    20      work of 5: before J2
 //! ```
 //!
-//! Of those given up, the one with the highest response ratio is planned first: its time
-//! in the system so far, by the time that its work takes (P. Brinch Hansen, 1971). Small
-//! jobs rise soon, and large ones in the end: each ages.
+//! The given-up job with the highest response ratio is planned first: its time in the system so
+//! far, divided by the time that its work takes (P. Brinch Hansen, 1971). The ratio of small jobs
+//! rises fast, and that of large ones rises with age, so no job waits forever.
 
-use super::on_time::{Kept, Load, RoomUntil, unstarted_work};
+use super::on_time::{KeptJob, Load, RoomUntil, unstarted_work};
 use super::view::ClusterView;
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 
-/// A job that was given up, and its place among those kept.
+/// A job that was given up, and its place among the kept jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Planned {
+pub(super) struct PlannedJob {
     /// Position of the job in the view.
     pub job: usize,
-    /// Position among the kept jobs of the first one that it comes before; the number of
-    /// those where there is no time for it.
+    /// Position among the kept jobs of the first one that it comes before, or the number of kept
+    /// jobs if they have no time for it.
     pub before: usize,
 }
 
-/// So many are planned; the others follow behind all that are kept.
+/// The most jobs that get a place among the kept jobs; the others follow behind all of these.
 const PLANNED_MAX: usize = 64;
 
-/// Places for the jobs at the positions `given_up` of the view, by place; of those with the
-/// same one, the most urgent first.
-pub(super) fn plan_anew(
+/// Returns places for the jobs at the positions `given_up` of the view, in order of their places;
+/// jobs with equal places are ordered by response ratio.
+pub(super) fn plan_given_up(
     view: &ClusterView,
     room: &RoomUntil<'_>,
-    kept: &[Kept],
+    kept: &[KeptJob],
     given_up: Vec<usize>,
-) -> Vec<Planned> {
+) -> Vec<PlannedJob> {
     let nodes = view.nodes.iter();
     let all_hundredths = nodes
         .map(|node| f64::from(node.capacity.cpu_hundredths))
         .sum();
-    let mut ranked: Vec<Ranked> = (given_up.into_iter())
-        .map(|job| Ranked::of(view, all_hundredths, job))
+    let mut ranked: Vec<RankedJob> = (given_up.into_iter())
+        .map(|job| RankedJob::of(view, all_hundredths, job))
         .collect();
     ranked.sort_by_key(|ranked| {
         let id = view.jobs[ranked.job].job.id;
         (Reverse(OrderedF64(ranked.response_ratio)), id)
     });
     let mut spare = spare_from(room, kept);
-    let mut planned: Vec<Planned> = Vec::with_capacity(ranked.len());
-    for (rank, Ranked { job, work, .. }) in ranked.into_iter().enumerate() {
+    let mut planned: Vec<PlannedJob> = Vec::with_capacity(ranked.len());
+    for (rank, RankedJob { job, work, .. }) in ranked.into_iter().enumerate() {
         let mut before = kept.len();
         if rank < PLANNED_MAX {
             before = spare.partition_point(|&spare| spare < work);
@@ -66,19 +66,19 @@ pub(super) fn plan_anew(
                 }
             }
         }
-        planned.push(Planned { job, before });
+        planned.push(PlannedJob { job, before });
     }
     planned.sort_by_key(|planned| planned.before);
     planned
 }
 
-/// From each kept job's goal on, how much work all of those from it on can spare.
-fn spare_from(room: &RoomUntil<'_>, kept: &[Kept]) -> Vec<f64> {
+/// Returns, for each kept job, the work that this job and all later ones can spare.
+fn spare_from(room: &RoomUntil<'_>, kept: &[KeptJob]) -> Vec<f64> {
     let mut load = Load::default();
     let mut spare: Vec<f64> = (kept.iter())
         .map(|kept| {
-            load.add(&kept.ask);
-            load.left(room, kept.ask.goal_s, kept.ask.task_s)
+            load.add(&kept.due);
+            load.left(room, kept.due.goal_s, kept.due.task_s)
         })
         .collect();
     for at in (1..spare.len()).rev() {
@@ -87,17 +87,17 @@ fn spare_from(room: &RoomUntil<'_>, kept: &[Kept]) -> Vec<f64> {
     spare
 }
 
-struct Ranked {
+struct RankedJob {
     job: usize,
     work: f64,
     response_ratio: f64,
 }
 
-impl Ranked {
+impl RankedJob {
     fn of(view: &ClusterView, all_hundredths: f64, job: usize) -> Self {
         let one = &view.jobs[job];
         let work = unstarted_work(view, one);
-        // One that takes no time would divide by zero; a cycle is the least that counts.
+        // A job without work would divide by zero; a cycle is the least that counts.
         let alone_s = (work / all_hundredths.max(1.0)).max(view.cycle_s);
         Self {
             job,
@@ -110,27 +110,27 @@ impl Ranked {
 #[cfg(test)]
 mod tests {
     use super::super::example::{job, view};
-    use super::super::on_time::{Ask, keep_on_time};
+    use super::super::on_time::{DueWork, keep_on_time};
     use super::super::workload::Workload;
     use super::*;
 
     fn places(view: &ClusterView) -> Vec<(u64, usize)> {
-        let asks = (view.jobs.iter().enumerate())
-            .filter_map(|(index, job)| Ask::of(view, index, &Workload::of(view, job)));
+        let due_work = (view.jobs.iter().enumerate())
+            .filter_map(|(index, job)| DueWork::of(view, index, &Workload::of(view, job)));
         let room = RoomUntil::of(view);
-        let kept = keep_on_time(&room, asks.collect());
-        let is_kept = |job: &usize| kept.iter().any(|kept| kept.ask.job == *job);
+        let kept = keep_on_time(&room, due_work.collect());
+        let is_kept = |job: &usize| kept.iter().any(|kept| kept.due.job == *job);
         let given_up = (0..view.jobs.len()).filter(|job| !is_kept(job)).collect();
-        (plan_anew(view, &room, &kept, given_up).into_iter())
+        (plan_given_up(view, &room, &kept, given_up).into_iter())
             .map(|planned| (view.jobs[planned.job].job.id.0, planned.before))
             .collect()
     }
 
-    /// Four slots, maps of 10 s: room for 8, 16, 24 and 40 maps until the goals of J1 to
-    /// J4, which ask for 6, 1, 10 and 3. So 2, 9, 7 and 20 are to spare. J9 is late and
-    /// has 5: before J2. J8 has 3 after that, and finds 4, 2 and 15 to spare: before J4.
+    /// Four slots, maps of 10 s: room for 8, 16, 24 and 40 maps until the goals of J1 to J4, which
+    /// need 6, 1, 10 and 3. So they can spare 2, 9, 7 and 20. J9 is late and needs 5: it goes
+    /// before J2. J8 needs 3 more; J2 to J4 can now spare 4, 2 and 15, so it goes before J4.
     #[test]
-    fn a_late_job_goes_before_the_first_from_which_on_all_can_wait() {
+    fn a_late_job_goes_before_kept_jobs_that_can_all_wait() {
         let jobs = vec![
             job(1, 0.0, Some(20.0), 6),
             job(2, 0.0, Some(40.0), 1),
@@ -146,10 +146,10 @@ mod tests {
         assert_eq!(places(&view), [(9, 1), (8, 3), (7, 4)]);
     }
 
-    /// J1 has 40 maps, 100 s on four slots; J2 has 4, which take 10 s. After 50 and 10 s
-    /// the ratios are 1/2 and 1, after 350 and 20 s they are 3.5 and 2.
+    /// J1 has 40 maps, 100 s on four slots; J2 has 4 maps, 10 s. After 50 and 10 s the ratios are
+    /// 1/2 and 1, after 350 and 20 s they are 3.5 and 2.
     #[test]
-    fn small_jobs_rise_soon_and_large_ones_in_the_end() {
+    fn small_jobs_rise_fast_and_large_ones_with_age() {
         let order = |first_s: f64, second_s: f64| {
             let jobs = vec![
                 job(1, -first_s, Some(-1.0), 40),

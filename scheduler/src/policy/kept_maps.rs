@@ -1,44 +1,45 @@
-//! Running maps that keep their slots in a new placement, and may still lose them to a
-//! job that finds no room beside them.
+//! Running maps that keep their slots in a new placement, and may still lose them to a job that
+//! finds no room beside them.
 //!
-//! The node where the fewest have to go is sought in two trees of upper bounds: what a
-//! node would have left without its largest map, and without any. Bounds only become too
-//! high as a placement goes on; a node that turns out to have less is corrected when it is
-//! looked at. So one search does not cost as much as there are maps.
+//! Two trees of upper bounds find the node that has to evict the fewest maps: the free resources of
+//! each node without its largest map, and without all of its maps. While a placement goes on,
+//! bounds can only become too high; a search corrects the bounds of a node that turns out to have
+//! less. So the cost of a search does not grow with the number of maps.
 
 use super::room::Room;
 use crate::model::Resources;
 use std::cmp::Reverse;
 
-/// Per node, the jobs of such maps.
+/// Maps that may lose their slots, by node.
 #[derive(Debug)]
 pub(super) struct KeptMaps {
-    /// Positions of jobs, one for each map.
+    /// For each node the positions of jobs, one for each map.
     on: Vec<Vec<usize>>,
-    /// Made when they are first needed.
+    /// Upper bounds, built on first use.
     bounds: Option<Bounds>,
 }
 
-/// The free resources of each node without one of the maps that can go, and without all of them.
+/// The free resources of each node without the largest evictable map, and without all evictable
+/// maps.
 #[derive(Debug)]
 struct Bounds([Room; 2]);
 
-/// What is known of the jobs and the nodes while maps are sought.
-pub(super) struct Placed<'a> {
-    /// What is left of each node beside the slots given so far.
+/// The state of the placement that a search for maps reads.
+pub(super) struct PlacementState<'a> {
+    /// Free resources of each node beside the slots given so far.
     pub planned: &'a Room,
-    /// What a map of a job takes.
+    /// Resources of one map of a job.
     pub size: &'a dyn Fn(usize) -> Resources,
     /// How many maps a job can lose: all but one.
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 
-/// Nodes that are looked at in one search. With more of them the fewest maps might be
-/// found on another one; the next job is waiting.
+/// The most nodes that one search looks at. Another node might have fewer maps to evict, but a
+/// longer search would hold up the placement of the next job.
 const NODES_MAX: usize = 64;
 
 impl KeptMaps {
-    /// None yet on any of `nodes` nodes.
+    /// Creates an empty set for `nodes` nodes.
     pub fn new(nodes: usize) -> Self {
         Self {
             on: vec![Vec::new(); nodes],
@@ -50,30 +51,30 @@ impl KeptMaps {
         self.on[node].push(job);
     }
 
-    /// Node and job of each.
+    /// Node and job of each map.
     pub fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
         let nodes = self.on.iter().enumerate();
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))
     }
 
-    /// Takes the fewest maps of jobs other than `asking` from one node that leave room
-    /// for `demand` there: the node, and the jobs that lose one each time they are named.
-    /// `None` where that is nowhere.
+    /// Evicts maps of jobs other than `claimant` from one node, the fewest that leave room for
+    /// `demand` there. Returns the node and the jobs of these maps, once for each map, or `None` if
+    /// no node has enough of them.
     pub fn take_fewest(
         &mut self,
-        asking: usize,
+        claimant: usize,
         demand: &Resources,
-        placed: &Placed<'_>,
+        state: &PlacementState<'_>,
     ) -> Option<(usize, Vec<usize>)> {
         let on = &self.on;
-        let bounds = (self.bounds).get_or_insert_with(|| Bounds::of(on, placed));
+        let bounds = (self.bounds).get_or_insert_with(|| Bounds::of(on, state));
         let mut fewest: Option<(usize, Vec<usize>)> = None;
         for tree in 0..bounds.0.len() {
             let mut stale = Vec::new();
             let mut looked_at = 0;
             bounds.0[tree].visit_fitting(demand, &mut |node| {
                 looked_at += 1;
-                let maps = goes(&on[node], asking, node, demand, placed);
+                let maps = fewest_to_evict(&on[node], claimant, node, demand, state);
                 let better = |maps: &Vec<usize>| {
                     (fewest.as_ref()).is_none_or(|(_, fewest)| maps.len() < fewest.len())
                 };
@@ -85,9 +86,9 @@ impl KeptMaps {
                 looked_at < NODES_MAX && fewest.as_ref().is_none_or(|(_, maps)| maps.len() > 1)
             });
             for node in stale {
-                bounds.correct(node, &on[node], placed);
+                bounds.correct(node, &on[node], state);
             }
-            // No other node can do with fewer than one.
+            // No node can do with less than one map.
             if fewest.as_ref().is_some_and(|(_, maps)| maps.len() == 1) {
                 break;
             }
@@ -102,68 +103,71 @@ impl KeptMaps {
         Some((node, jobs))
     }
 
-    /// A node's slots have changed hands.
-    pub fn changed(&mut self, node: usize, placed: &Placed<'_>) {
+    /// Corrects the bounds of a node after a change of its slots.
+    pub fn correct_bounds(&mut self, node: usize, state: &PlacementState<'_>) {
         if let Some(bounds) = &mut self.bounds {
-            bounds.correct(node, &self.on[node], placed);
+            bounds.correct(node, &self.on[node], state);
         }
     }
 }
 
 impl Bounds {
-    fn of(on: &[Vec<usize>], placed: &Placed<'_>) -> Self {
+    fn of(on: &[Vec<usize>], state: &PlacementState<'_>) -> Self {
         let (one, all) = (on.iter().enumerate())
-            .map(|(node, jobs)| bounds_of(jobs, node, placed))
+            .map(|(node, jobs)| bounds_of(jobs, node, state))
             .unzip();
         Self([one, all].map(|left| Room::new(left, Resources::default())))
     }
 
-    fn correct(&mut self, node: usize, jobs: &[usize], placed: &Placed<'_>) {
-        let (one, all) = bounds_of(jobs, node, placed);
+    fn correct(&mut self, node: usize, jobs: &[usize], state: &PlacementState<'_>) {
+        let (one, all) = bounds_of(jobs, node, state);
         self.0[0].set(node, one);
         self.0[1].set(node, all);
     }
 }
 
-/// What `node` would have left without one, and without all of the maps that can go.
+/// The free resources of `node` without the largest of the evictable maps, and without all of them.
 fn bounds_of(
     jobs: &[usize],
     node: usize,
-    placed: &Placed<'_>,
+    state: &PlacementState<'_>,
 ) -> (Option<Resources>, Option<Resources>) {
-    let can_go = can_go(jobs, None, placed);
-    let Some(left) = placed.planned.left(node).filter(|_| !can_go.is_empty()) else {
+    let evictable = evictable(jobs, None, state);
+    let Some(left) = state.planned.left(node).filter(|_| !evictable.is_empty()) else {
         return (None, None);
     };
-    let sizes = || can_go.iter().map(|&at| (placed.size)(jobs[at]));
+    let sizes = || evictable.iter().map(|&at| (state.size)(jobs[at]));
     let largest = sizes().fold(Resources::default(), |a, b| a.max(&b));
     let all = sizes().fold(left, |left, size| left.plus(&size));
     (Some(left.plus(&largest)), Some(all))
 }
 
-/// Positions of the maps that can go, but none of `asking` and no job's last one.
-fn can_go(jobs: &[usize], asking: Option<usize>, placed: &Placed<'_>) -> Vec<usize> {
-    let mut can_go: Vec<usize> = Vec::new();
+/// Positions of the maps that can be evicted: none of `claimant`, and not the last one of any job.
+fn evictable(jobs: &[usize], claimant: Option<usize>, state: &PlacementState<'_>) -> Vec<usize> {
+    let mut evictable: Vec<usize> = Vec::new();
     for (at, &job) in jobs.iter().enumerate() {
-        let others = can_go.iter().filter(|&&other| jobs[other] == job).count();
-        if Some(job) != asking && others < (placed.spare)(job) {
-            can_go.push(at);
+        let others = evictable
+            .iter()
+            .filter(|&&other| jobs[other] == job)
+            .count();
+        if Some(job) != claimant && others < (state.spare)(job) {
+            evictable.push(at);
         }
     }
-    can_go
+    evictable
 }
 
-/// Positions of the fewest maps that have to go from `node`, the largest first.
-fn goes(
+/// Positions of the fewest maps to evict from `node`, the largest first.
+fn fewest_to_evict(
     jobs: &[usize],
-    asking: usize,
+    claimant: usize,
     node: usize,
     demand: &Resources,
-    placed: &Placed<'_>,
+    state: &PlacementState<'_>,
 ) -> Option<Vec<usize>> {
-    let mut left = placed.planned.left(node)?;
-    let size = |at: usize| (placed.size)(jobs[at]);
-    let mut maps = can_go(jobs, Some(asking), placed);
+    let mut left = state.planned.left(node)?;
+    let size = |at: usize| (state.size)(jobs[at]);
+    let mut maps = evictable(jobs, Some(claimant), state);
     maps.sort_by_key(|&at| Reverse((size(at).cpu_hundredths, size(at).io_bytes_per_s)));
     for count in 0..maps.len() {
         left = left.plus(&size(maps[count]));
@@ -182,7 +186,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     #[test]
-    fn the_fewest_maps_are_those_that_a_walk_over_all_nodes_finds() {
+    fn a_search_evicts_no_more_maps_than_a_walk_over_all_nodes() {
         let seed = 41;
         println!("seed {seed}");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -207,36 +211,38 @@ mod tests {
             let left = (0..nodes).map(|_| Some(draw(&mut rng, 15))).collect();
             let mut planned = Room::new(left, Resources::default());
             for _ in 0..20 {
-                let asking = rng.random_range(0..sizes.len());
+                let claimant = rng.random_range(0..sizes.len());
                 let demand = draw(&mut rng, 60);
                 let before = counts.clone();
-                let placed = Placed {
+                let state = PlacementState {
                     planned: &planned,
                     size: &|job| sizes[job],
                     spare: &|job| before[job].saturating_sub(1),
                 };
                 let fewest = (0..nodes)
-                    .filter_map(|node| goes(&kept.on[node], asking, node, &demand, &placed))
+                    .filter_map(|node| {
+                        fewest_to_evict(&kept.on[node], claimant, node, &demand, &state)
+                    })
                     .map(|maps| maps.len())
                     .min();
-                let taken = kept.take_fewest(asking, &demand, &placed);
+                let taken = kept.take_fewest(claimant, &demand, &state);
                 assert_eq!(taken.as_ref().map(|(_, jobs)| jobs.len()), fewest);
                 let Some((node, jobs)) = taken else { continue };
                 found += 1;
                 for job in jobs {
-                    assert_ne!(job, asking);
+                    assert_ne!(job, claimant);
                     counts[job] -= 1;
                     assert!(counts[job] > 0, "no job loses its last map");
                     planned.give(node, &sizes[job]);
                 }
                 assert!(planned.fits(node, &demand));
                 planned.take(node, &demand);
-                let placed = Placed {
+                let state = PlacementState {
                     planned: &planned,
                     size: &|job| sizes[job],
                     spare: &|job| counts[job].saturating_sub(1),
                 };
-                kept.changed(node, &placed);
+                kept.correct_bounds(node, &state);
             }
         }
         assert!(found > 500, "the cases are no test: {found}");

@@ -2,30 +2,30 @@
 
 use crate::model::{JobId, NodeId, TaskKind};
 
-/// What one job has on one node for one kind of task: a cell of P^M or P^R.
+/// The slots of one job on one node for one kind of task: a cell of P^M or P^R.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    /// Where.
+    /// The node of the slots.
     pub node: NodeId,
-    /// Whose.
+    /// The job that holds the slots.
     pub job: JobId,
-    /// For maps or for reduces.
+    /// The kind of task that the slots are for.
     pub kind: TaskKind,
-    /// How many; never zero.
+    /// The number of slots, never zero.
     pub slots: u32,
 }
 
 /// Slots per job and node, for maps (P^M) and reduces (P^R).
 ///
-/// Ordered by node, job and kind, so that walking it is deterministic and a
-/// node's part is one slice.
+/// The cells are ordered by node, job and kind: iteration is deterministic, and the cells of a node
+/// are one slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     cells: Vec<Cell>,
 }
 
 impl Placement {
-    /// Adds up single slots, given in any order.
+    /// Builds the matrix from single slots, in any order.
     #[must_use]
     pub fn of_slots(mut slots: Vec<(NodeId, JobId, TaskKind)>) -> Self {
         slots.sort_unstable();
@@ -52,7 +52,7 @@ impl Placement {
         &self.cells
     }
 
-    /// Slots of `job` for tasks of `kind` on all nodes: s_alloc of maps, r_alloc of reduces.
+    /// Slots of `job` for tasks of `kind` on all nodes: s_alloc for maps, r_alloc for reduces.
     #[must_use]
     pub fn of(&self, job: JobId, kind: TaskKind) -> u32 {
         let cells = self.cells.iter();

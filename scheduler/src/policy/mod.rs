@@ -5,25 +5,24 @@
 //!   (simulator or live runtime)        (slots per job and node)
 //! ```
 //!
-//! A policy has no clock, no thread, no I/O, no randomness and no memory. Given
-//! the same view it gives the same decision, so what was measured in the
-//! simulator holds in the live runner. What it wants to remember (a [`Wait`]) is
-//! part of the decision, and comes back in the next view.
+//! A policy has no clock, no thread, no I/O, no randomness and no memory. Given the same view it
+//! returns the same decision, so results measured in the simulator hold in the live runtime. State
+//! from one cycle to the next (a [`Wait`]) is part of the decision and comes back in the next view.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `view` | what a policy sees |
-//! | `decision`, `matrix` | what it answers: the placement matrix P, and waits |
-//! | `draft`, `places`, `room` | slots per job first, then where; what is left of the nodes |
+//! | `view` | the input of a policy |
+//! | `decision`, `matrix` | its output: the placement matrix P, and waits |
+//! | `draft`, `places`, `room` | slots per job, then the nodes of these slots; the free resources of nodes |
 //! | `kept_maps` | running maps that may lose their slots to larger ones |
-//! | `workload` | what each job still has to do, s_req |
-//! | `local` | which pending maps have their input where |
+//! | `workload` | the remaining work of each job, s_req |
+//! | `local` | pending maps by the nodes that hold their input |
 //! | `forecast_edf` | the default: the earliest of the goals that can be met first |
-//! | `on_time`, `given_up` | which goals can be met together, by the forecast; when to run the others |
-//! | `fifo`, `fair`, `delay` | Hadoop's, one policy each |
+//! | `on_time`, `given_up` | the goals that can be met together, by the forecast; places for the other jobs |
+//! | `fifo`, `fair`, `delay` | the policies of Hadoop |
 //! | `weighted` | rules of weighted completion time |
-//! | `thesis/` | the policies of the thesis, and what only they use |
-//! | `registry` | all of them by name |
+//! | `thesis/` | the policies of the thesis, and the code that only they use |
+//! | `registry` | all policies by name |
 
 mod decision;
 mod delay;
@@ -67,28 +66,29 @@ pub use view::{ClusterView, DELAYS_MAX, JobView, Preemption, ReduceStart, Runnin
 pub use weighted::{HighJobWeightFirst, HighUnitWeightFirst, ShortestTaskFirst};
 pub use workload::required_slots;
 
-/// A scheduling policy; see the module for what it must not do.
+/// A scheduling policy: a pure function, without the state and effects that the module page rules
+/// out.
 pub trait Policy: Send + Sync {
-    /// The name under which [`by_name`] finds it.
+    /// The name of this policy for [`by_name`].
     fn name(&self) -> &'static str;
 
-    /// Whether it divides nodes by typed slots, where they have such, or by
-    /// resources.
+    /// The unit in which the policy measures the room of a node: typed slots, where the node has
+    /// them, or resources.
     fn measure(&self) -> Measure {
         Measure::Slots
     }
 
-    /// Whether it leaves a job for as long as its goal allows, so that who runs it has
-    /// to tell it an earlier one: what no plan can know has to fit in between. One that
-    /// serves jobs as early as it can would only give them up sooner.
+    /// True if the policy starts jobs as late as their goals allow. The runtime then plans against
+    /// earlier goals, to leave room for surprises. A policy that serves jobs as early as it can
+    /// returns false: earlier goals would only make it give up jobs sooner.
     fn finishes_just_in_time(&self) -> bool {
         true
     }
 
-    /// The slots each job has on each node during the coming control cycle.
+    /// Returns the slots of each job on each node during the coming control cycle.
     ///
-    /// The placement never exceeds what a node has, and no job gets more slots
-    /// than it has tasks left. It need not cover every running task: one that no
-    /// slot is left for drains, or is paused, as `view.preemption` says.
+    /// The placement never exceeds the capacity of a node, and no job gets more slots than it has
+    /// tasks left. It need not cover every running task: a task without a slot drains or is paused,
+    /// depending on `view.preemption`.
     fn decide(&self, view: &ClusterView) -> Decision;
 }

@@ -1,22 +1,20 @@
-//! Which jobs can still meet their goals together, by the forecast.
+//! The jobs that can still meet their goals together, by the forecast.
 //!
-//! Every job that is here has been released, so Moore and Hodgson's rule finds the
-//! largest set: walk the jobs by goal, keep each, and whenever those kept so far
-//! need more than there is until this goal, give up the one with the most work
-//! left (per weight). A job that cannot be saved is thereby given up before it
-//! makes others late, which is how plain earliest-deadline-first fails under
-//! overload: each job in turn takes what the next would have needed.
+//! All jobs in the view have been released, so Moore and Hodgson's rule finds the largest set: walk
+//! the jobs by goal and keep each. Whenever the kept jobs need more than the room until this goal,
+//! give up the one with the most remaining work (per weight). So a job that cannot be saved is
+//! given up before it makes others late. Plain earliest-deadline-first fails under overload for
+//! lack of this rule: each job in turn takes the time that the next one would have needed.
 //!
 //! ```text
-//!   room(D) = integral of f over [now, D] - what running tasks hold until D
-//!             - what is lost at D
+//!   room(D) = integral of f over [now, D] - the use of running tasks until D
+//!             - the loss at D
 //! ```
 //!
-//! Tasks are whole. Of a node that falls free at t only whole tasks fit between t
-//! and D; the rest of that time is lost to this goal (not to later ones). It is not lost
-//! to shorter tasks: so the jobs with tasks of at least some length must find room in
-//! tasks of that length, and all together in tasks of the shortest. Lengths are told
-//! apart by powers of two.
+//! Tasks cannot be divided. On a node that becomes free at t only complete tasks fit between t and
+//! D; the remaining time is lost to this goal (not to later ones). Shorter tasks can still use it.
+//! So the jobs with tasks of at least some length must find room in tasks of that length, and all
+//! jobs together in tasks of the shortest length. Lengths are compared in powers of two.
 
 use super::view::{ClusterView, JobView, Preemption};
 use super::workload::Workload;
@@ -25,23 +23,23 @@ use crate::model::Phase;
 use crate::ordered_f64::OrderedF64;
 use std::collections::BinaryHeap;
 
-/// What a job still asks for that has not been started, and by when.
+/// The unstarted work of a job, and its goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ask {
-    /// Position of its job in the view.
+pub(super) struct DueWork {
+    /// Position of the job in the view.
     pub job: usize,
     pub goal_s: f64,
-    /// In hundredths of a core times seconds; zero: all of it runs.
+    /// Unstarted work, in hundredths of a core times seconds; zero if all of it runs.
     pub work: f64,
-    /// Length of one task that is placed next, in seconds.
+    /// Length of one task of the kind that is placed next, in seconds.
     pub task_s: f64,
-    /// Of that task and those that can only follow it, in seconds.
+    /// Length of such a task and of the tasks that can only follow it, in seconds.
     pub tail_s: f64,
     pub weight: f64,
 }
 
-impl Ask {
-    /// `None` for a job without a goal.
+impl DueWork {
+    /// Returns `None` for a job without a goal.
     pub fn of(view: &ClusterView, index: usize, workload: &Workload) -> Option<Self> {
         let job = &view.jobs[index];
         Some(Self {
@@ -55,8 +53,8 @@ impl Ask {
     }
 }
 
-/// How long the job takes at least. Where running tasks count as work, of the last of
-/// them only what is left.
+/// The least time that the job still takes, in seconds. Where running tasks count as work, only the
+/// remaining time of the last one counts.
 fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     if view.preemption == Preemption::Never || job.pending(workload.kind) > 0 {
         return workload.tail_s;
@@ -66,31 +64,31 @@ fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
     left_s.fold(0.0, f64::max) + workload.tail_s - workload.task_s
 }
 
-/// A job that can be met beside the others that were kept.
+/// A job that can meet its goal together with the other kept jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kept {
-    pub ask: Ask,
-    /// What there is until its goal, in tasks of its length: for it and those before it
-    /// whose tasks are as long or longer.
+pub(super) struct KeptJob {
+    pub due: DueWork,
+    /// Room until its goal in tasks of its length: for this job, and for those before it with tasks
+    /// as long or longer.
     pub room: f64,
 }
 
-/// Work asked for until some goal, by the length of its tasks.
+/// Work due until some goal, by the length of its tasks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     classes: [Class; CLASSES],
 }
 
-/// Tasks whose lengths are within a factor of two.
+/// Jobs whose task lengths are within a factor of two.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     jobs: u32,
     work: f64,
-    /// Of the job added last, in seconds.
+    /// Task length of the job added last, in seconds.
     task_s: f64,
 }
 
-/// Of 1 s and less, up to 2, 4, ... and 32,768 s and more.
+/// Classes of task length: up to 2 s, up to 4 s, and so on; the last one has all from 32,768 s on.
 const CLASSES: usize = 16;
 
 fn class_of(task_s: f64) -> usize {
@@ -98,26 +96,26 @@ fn class_of(task_s: f64) -> usize {
 }
 
 impl Load {
-    pub fn add(&mut self, ask: &Ask) {
-        let class = &mut self.classes[class_of(ask.task_s)];
+    pub fn add(&mut self, due: &DueWork) {
+        let class = &mut self.classes[class_of(due.task_s)];
         class.jobs += 1;
-        class.work += ask.work;
-        class.task_s = ask.task_s;
+        class.work += due.work;
+        class.task_s = due.task_s;
     }
 
-    fn remove(&mut self, ask: &Ask) {
-        let class = &mut self.classes[class_of(ask.task_s)];
+    fn remove(&mut self, due: &DueWork) {
+        let class = &mut self.classes[class_of(due.task_s)];
         class.jobs -= 1;
-        class.work -= ask.work;
+        class.work -= due.work;
     }
 
-    /// In tasks about as long as `task_s` and longer ones.
+    /// Work in tasks of about `task_s` and of longer ones.
     pub fn at_least(&self, task_s: f64) -> f64 {
         let longer = &self.classes[class_of(task_s)..];
         longer.iter().map(|class| class.work).sum()
     }
 
-    /// What is left until `goal_s` for tasks of `task_s`.
+    /// Room left until `goal_s` for tasks of `task_s`.
     pub fn left(&self, room: &RoomUntil<'_>, goal_s: f64, task_s: f64) -> f64 {
         let own = room.until(goal_s, task_s) - self.at_least(task_s);
         let shorter = self.classes[..class_of(task_s)].iter();
@@ -127,49 +125,50 @@ impl Load {
     }
 }
 
-/// The jobs to keep, the earliest goal first.
+/// Returns the jobs to keep, the earliest goal first.
 ///
-/// `asks` in any order; equal goals are told apart by position.
-pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept> {
-    asks.sort_by(|a, b| (a.goal_s.total_cmp(&b.goal_s)).then(a.job.cmp(&b.job)));
-    let mut kept: Vec<Kept> = Vec::with_capacity(asks.len());
-    let mut given_up: Vec<bool> = Vec::with_capacity(asks.len());
-    let mut largest: [BinaryHeap<Largest>; CLASSES] = Default::default();
+/// `due_work` may be in any order; position breaks ties between equal goals.
+pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut due_work: Vec<DueWork>) -> Vec<KeptJob> {
+    due_work.sort_by(|a, b| (a.goal_s.total_cmp(&b.goal_s)).then(a.job.cmp(&b.job)));
+    let mut kept: Vec<KeptJob> = Vec::with_capacity(due_work.len());
+    let mut given_up: Vec<bool> = Vec::with_capacity(due_work.len());
+    let mut largest: [BinaryHeap<SizedJob>; CLASSES] = Default::default();
     let mut load = Load::default();
-    for ask in asks {
-        let time_s = ask.goal_s - room.now_s;
-        if time_s <= 0.0 || (ask.work > 0.0 && time_s < ask.tail_s) {
+    for due in due_work {
+        let time_s = due.goal_s - room.now_s;
+        if time_s <= 0.0 || (due.work > 0.0 && time_s < due.tail_s) {
             continue;
         }
-        let until = room.until(ask.goal_s, ask.task_s);
-        if ask.work > until {
-            // Alone it would be too late: no reason to give up another for it.
+        let until = room.until(due.goal_s, due.task_s);
+        if due.work > until {
+            // Too late even alone: no reason to give up another job for it.
             continue;
         }
-        let own = class_of(ask.task_s);
-        load.add(&ask);
-        largest[own].push(Largest {
-            size: OrderedF64(ask.work / ask.weight),
+        let own = class_of(due.task_s);
+        load.add(&due);
+        largest[own].push(SizedJob {
+            size: OrderedF64(due.work / due.weight),
             at: kept.len(),
         });
-        kept.push(Kept { ask, room: until });
+        kept.push(KeptJob { due, room: until });
         given_up.push(false);
         for class in (0..=own).rev() {
             let Class { jobs, task_s, .. } = load.classes[class];
             if jobs == 0 {
                 continue;
             }
-            let until = match class == own {
-                true => until,
-                false => room.until(ask.goal_s, task_s),
+            let until = if class == own {
+                until
+            } else {
+                room.until(due.goal_s, task_s)
             };
             while load.at_least(task_s) > until
                 && let Some(from) = (class..CLASSES)
                     .max_by(|&a, &b| (largest[a].peek().cmp(&largest[b].peek())).then(b.cmp(&a)))
-                && let Some(Largest { at, .. }) = largest[from].pop()
+                && let Some(SizedJob { at, .. }) = largest[from].pop()
             {
                 given_up[at] = true;
-                load.remove(&kept[at].ask);
+                load.remove(&kept[at].due);
             }
         }
     }
@@ -179,59 +178,62 @@ pub(super) fn keep_on_time(room: &RoomUntil<'_>, mut asks: Vec<Ask>) -> Vec<Kept
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Largest {
+struct SizedJob {
     size: OrderedF64,
     at: usize,
 }
 
-/// How much work that has not been started fits until when.
+/// Room for unstarted work until a point in time.
 pub(super) struct RoomUntil<'a> {
     pub now_s: f64,
     availability: &'a Availability,
-    held: Held,
-    /// How much more there is now than the forecast says, in hundredths of a core.
+    running_load: RunningLoad,
+    /// How much the present capacity exceeds the forecast, in hundredths of a core.
     deviation: f64,
-    /// When nodes' worth of CPU falls free: seconds from now, and how much.
+    /// When CPU becomes free, and how much: seconds from now, and hundredths of a core.
     free_after: Vec<(f64, f64)>,
     free_hundredths: f64,
 }
 
-/// A forecast that is off now is taken to be off for a while: in this time, the
-/// difference falls to 1/e. Errors of measured forecasts last for 2.5 to 8 hours.
+/// The time in which a present error of the forecast is assumed to fall to 1/e. Errors of measured
+/// forecasts last for 2.5 to 8 hours.
 const DEVIATION_S: f64 = 3.0 * 3600.0;
 
-/// Times at which CPU falls free are told apart up to this many.
+/// The most times at which CPU becomes free that are kept apart; further ones are merged in groups.
 const FREE_TIMES_MAX: usize = 64;
 
-/// What running tasks hold from now on, until they end.
+/// CPU that running tasks use from now on, until they end.
 #[derive(Default)]
-struct Held {
-    /// How long each still runs, in seconds, ascending.
+struct RunningLoad {
+    /// Remaining time of each task, in seconds, ascending.
     left_s: Vec<f64>,
-    /// What the first so many hold in all, in hundredths times seconds.
+    /// `work[i]`: CPU that the first i tasks use in total, in hundredths times seconds.
     work: Vec<f64>,
-    /// What those behind them hold at a time, in hundredths.
+    /// `hundredths[i]`: CPU that the tasks behind the first i use at a time, in hundredths of a
+    /// core.
     hundredths: Vec<f64>,
 }
 
-impl Held {
-    /// Of tasks with so many seconds left that hold so many hundredths of a core.
+impl RunningLoad {
+    /// Builds the load from pairs of remaining seconds and hundredths of a core.
     fn new(mut tasks: Vec<(f64, f64)>) -> Self {
         tasks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut held = Self {
+        let mut running_load = Self {
             left_s: tasks.iter().map(|(left_s, _)| *left_s).collect(),
             work: vec![0.0],
             hundredths: vec![tasks.iter().map(|(_, cpu)| cpu).sum()],
         };
         for (at, (left_s, cpu)) in tasks.into_iter().enumerate() {
-            held.work.push(held.work[at] + left_s * cpu);
-            held.hundredths.push(held.hundredths[at] - cpu);
+            running_load.work.push(running_load.work[at] + left_s * cpu);
+            running_load
+                .hundredths
+                .push(running_load.hundredths[at] - cpu);
         }
-        held
+        running_load
     }
 
-    /// In the next `after_s` seconds, in hundredths times seconds. What a task runs
-    /// beyond that takes nothing from it.
+    /// CPU used in the next `after_s` seconds, in hundredths times seconds. The run time of a task
+    /// after that does not count.
     fn until(&self, after_s: f64) -> f64 {
         if self.left_s.is_empty() {
             return 0.0;
@@ -254,22 +256,22 @@ impl<'a> RoomUntil<'a> {
                 }
             }
         }
-        // Tasks that can be paused are as good as divisible: nothing is lost then.
+        // Tasks that can be paused are as good as divisible: no time is lost.
         if view.preemption == Preemption::EveryCycle {
             return Self {
                 now_s: view.now_s,
                 availability: &view.availability,
-                held: Held::default(),
+                running_load: RunningLoad::default(),
                 deviation: 0.0,
                 free_hundredths: available,
                 free_after,
             };
         }
-        let held = Held::new(free_after.clone());
+        let running_load = RunningLoad::new(free_after.clone());
         let nodes = view.nodes.iter();
         let now = nodes.map(|node| f64::from(node.capacity.cpu_hundredths));
         let deviation = now.sum::<f64>() - available;
-        // Where f(t) fell, what falls free first is gone.
+        // Where f(t) fell, the CPU that would become free first is gone.
         free_after.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = available;
         free_after.retain_mut(|(_, cpu)| {
@@ -294,22 +296,22 @@ impl<'a> RoomUntil<'a> {
         Self {
             now_s: view.now_s,
             availability: &view.availability,
-            held,
+            running_load,
             deviation,
             free_hundredths: available,
             free_after,
         }
     }
 
-    /// Until `t_s`, in work, were tasks divisible.
+    /// Room until `t_s` for divisible tasks, in work.
     pub fn fluid(&self, t_s: f64) -> f64 {
         let after_s = (t_s - self.now_s).max(0.0);
         let lasting_s = DEVIATION_S * (1.0 - (-after_s / DEVIATION_S).exp());
         let available = self.availability.integral(self.now_s, t_s) + self.deviation * lasting_s;
-        (available - self.held.until(after_s)).max(0.0)
+        (available - self.running_load.until(after_s)).max(0.0)
     }
 
-    /// Until `t_s` in tasks of `task_s`, in work.
+    /// Room until `t_s` for tasks of `task_s`, in work.
     pub fn until(&self, t_s: f64, task_s: f64) -> f64 {
         let fluid = self.fluid(t_s);
         if task_s <= 0.0 || self.free_hundredths <= 0.0 {
@@ -318,19 +320,19 @@ impl<'a> RoomUntil<'a> {
         let after_s = t_s - self.now_s;
         let lost = self.free_after.iter().map(|(free_s, cpu)| {
             let tasks = (after_s - free_s).max(0.0) / task_s;
-            // A task that just fits must not be lost to rounding.
+            // Rounding must not lose a task that just fits.
             cpu * (tasks - (tasks + 1e-9).floor()).max(0.0)
         });
-        // As many nodes as there are now; more or fewer by then in proportion.
+        // The loss assumes the present number of nodes; scale it by the capacity at that time.
         let from_s = (t_s - task_s).max(self.now_s);
         let then = self.availability.mean(from_s, t_s) / self.free_hundredths;
         (fluid - lost.sum::<f64>() * task_s * then).max(0.0)
     }
 }
 
-/// How much room there is for the job at position `job` until `goal_s`, beside the
-/// other jobs that are kept on time and come before it, per work that it asks for: 1
-/// is just enough. Infinite where it asks for nothing more.
+/// Room for the job at position `job` until `goal_s`, as a multiple of its unstarted work: 1 is
+/// just enough. Other jobs that are kept on time and have an earlier or equal goal take their room
+/// first. Infinite if the job has no unstarted work.
 #[must_use]
 pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     let workloads = |index: usize| Workload::of(view, &view.jobs[index]);
@@ -341,11 +343,11 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     }
     let room = RoomUntil::of(view);
     let others = (0..view.jobs.len()).filter(|&other| other != job);
-    let asks = others.filter_map(|other| Ask::of(view, other, &workloads(other)));
+    let due_work = others.filter_map(|other| DueWork::of(view, other, &workloads(other)));
     let mut before = Load::default();
-    for kept in keep_on_time(&room, asks.collect()) {
-        if kept.ask.goal_s <= goal_s {
-            before.add(&kept.ask);
+    for kept in keep_on_time(&room, due_work.collect()) {
+        if kept.due.goal_s <= goal_s {
+            before.add(&kept.due);
         }
     }
     if work > 0.0 {
@@ -355,8 +357,8 @@ pub fn room_per_work(view: &ClusterView, job: usize, goal_s: f64) -> f64 {
     }
 }
 
-/// What has not been given a slot; with preemption, what running tasks still need
-/// too.
+/// Work of `job` that has no slot yet; with preemption, including the remaining work of running
+/// tasks.
 pub(super) fn unstarted_work(view: &ClusterView, job: &JobView) -> f64 {
     let of = |tasks: u32, phase: Phase, task_s: f64| {
         f64::from(tasks) * task_s * f64::from(job.profile.demand(phase).cpu_hundredths)
@@ -383,19 +385,18 @@ mod tests {
     use crate::model::NodeId;
 
     fn kept(view: &ClusterView) -> Vec<u64> {
-        let asks = (view.jobs.iter().enumerate())
-            .filter_map(|(index, job)| Ask::of(view, index, &Workload::of(view, job)));
+        let due_work = (view.jobs.iter().enumerate())
+            .filter_map(|(index, job)| DueWork::of(view, index, &Workload::of(view, job)));
         let room = RoomUntil::of(view);
-        (keep_on_time(&room, asks.collect()).iter())
-            .map(|kept| view.jobs[kept.ask.job].job.id.0)
+        (keep_on_time(&room, due_work.collect()).iter())
+            .map(|kept| view.jobs[kept.due.job].job.id.0)
             .collect()
     }
 
-    /// Four slots, tasks of 10 s: 8 tasks until 20, 16 until 40 and 20 until 50.
-    /// J1 to J3 ask for 6, 9 and 5: J2 is the largest and is given up, although
-    /// J3 is the one that does not fit.
+    /// Four slots, tasks of 10 s: 8 tasks until 20, 16 until 40 and 20 until 50. J1 to J3 need 6, 9
+    /// and 5: J2 is the largest and is given up, although J3 is the one that does not fit.
     #[test]
-    fn the_largest_of_those_that_do_not_fit_together_is_given_up() {
+    fn the_largest_of_jobs_that_do_not_fit_together_is_given_up() {
         let jobs = vec![
             job(1, 0.0, Some(20.0), 6),
             job(2, 0.0, Some(40.0), 9),
@@ -410,16 +411,16 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_too_late_alone_costs_nobody_else_the_goal() {
+    fn a_job_that_is_too_late_alone_costs_no_other_job_its_goal() {
         let late = job(2, 0.0, Some(30.0), 13);
         let jobs = vec![job(1, 0.0, Some(20.0), 8), late, job(3, 0.0, Some(40.0), 8)];
         assert_eq!(kept(&view(4, 400.0, jobs)), [1, 3]);
     }
 
-    /// Two nodes are idle, two fall free after 4 and 8 s. Until 29 s whole tasks
-    /// of 10 s: two each on the first three, and two on the last.
+    /// Two nodes are idle, two become free after 4 and 8 s. Complete tasks of 10 s until 29 s: two
+    /// on each node.
     #[test]
-    fn only_whole_tasks_fit_between_when_a_node_falls_free_and_the_goal() {
+    fn only_complete_tasks_fit_between_the_end_of_a_task_and_the_goal() {
         let mut running = job(1, 0.0, None, 0);
         running.running = [(0, -6.0), (1, -2.0)]
             .map(|(index, since_s)| RunningTask {
@@ -438,10 +439,10 @@ mod tests {
         assert_eq!(room.fluid(10.0), 4000.0 - 1200.0);
     }
 
-    /// Two of four nodes run tasks for another 1,000 s. The other two have room for four
-    /// maps of 10 s each until 40 s, whatever the first two still need after that.
+    /// Two of four nodes run tasks for another 1,000 s. The other two have room for four maps of 10
+    /// s each until 40 s, however long the first two run after that.
     #[test]
-    fn what_runs_beyond_a_goal_takes_nothing_from_it() {
+    fn run_time_beyond_a_goal_takes_no_room_from_that_goal() {
         let mut long = job(1, 0.0, None, 0);
         long.profile.map.task_s = 1000.0;
         long.running = (0..2)
@@ -458,11 +459,10 @@ mod tests {
         assert!(kept(&view).is_empty());
     }
 
-    /// Until 60 s a node has time for one task of 40 s, and then for two of 10 s: four of
-    /// J1 and eight of J2 fill four nodes. In tasks of 40 s there would be room for J1
-    /// alone.
+    /// Until 60 s a node has time for one task of 40 s and then for two of 10 s: four tasks of J1
+    /// and eight of J2 fill four nodes. Counted in tasks of 40 s, there would be room for J1 alone.
     #[test]
-    fn short_tasks_fill_what_long_ones_leave() {
+    fn short_tasks_fill_the_time_that_long_ones_leave() {
         let mut long = job(1, 0.0, Some(60.0), 4);
         long.profile.map.task_s = 40.0;
         let mut view = view(4, 400.0, vec![long, job(2, 0.0, Some(60.0), 8)]);
@@ -474,10 +474,10 @@ mod tests {
         assert_eq!(kept(&view), [2], "a fifth long one does not fit");
     }
 
-    /// A task of 10 s has 2 s left, and its goal is in 3 s: too late for a new task,
-    /// and in time for this one.
+    /// A task of 10 s has 2 s left, and its goal is in 3 s: too late for a new task, but in time
+    /// for this one.
     #[test]
-    fn a_task_that_nearly_ends_is_on_time_where_it_can_be_paused() {
+    fn a_task_near_its_end_is_on_time_where_it_can_be_paused() {
         let mut last = job(1, 0.0, Some(3.0), 0);
         last.running = vec![RunningTask {
             index: 0,
@@ -489,15 +489,15 @@ mod tests {
         assert_eq!(kept(&view), [1, 2]);
         view.preemption = Preemption::EveryCycle;
         assert_eq!(kept(&view), [1, 2]);
-        // 200 of work and 12,000: more than the 12,000 until 30 s.
+        // Work of 200 and 12,000 is more than the 12,000 until 30 s.
         view.jobs[1].pending_maps = 12;
         assert_eq!(kept(&view), [1]);
     }
 
-    /// Three nodes where one was forecast. The two more are worth 3 h of each in all,
-    /// and nearly all of ten seconds in the next ten.
+    /// Three nodes where one was forecast. The two extra ones count for 3 h in total, and for
+    /// nearly all of the next ten seconds.
     #[test]
-    fn a_forecast_that_is_off_now_is_taken_to_be_off_for_a_while() {
+    fn a_forecast_that_is_off_now_is_assumed_to_be_off_for_a_while() {
         let view = view(3, 100.0, Vec::new());
         let room = RoomUntil::of(&view);
         assert!((room.fluid(10.0) - 3000.0).abs() < 1.0);
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_on_time_where_nothing_is_free() {
+    fn no_job_is_on_time_where_no_cpu_is_free() {
         assert!(kept(&view(0, 0.0, vec![job(1, 0.0, Some(1e6), 1)])).is_empty());
     }
 }

@@ -1,11 +1,10 @@
-//! A draft being carried out: slots on nodes.
+//! The second step of a decision: the slots of a draft on nodes.
 //!
-//! Running tasks keep their places up to their job's number, what is still due goes to
-//! room that is free now, and the rest to room that becomes free when a task drains that
-//! no slot is left for.
+//! Running tasks keep their places up to the number of slots of their job. Slots still due go to
+//! room that is free now, and the rest to room that becomes free when a task without a slot drains.
 
 use super::draft::{Draft, typed_slot};
-use super::kept_maps::{KeptMaps, Placed};
+use super::kept_maps::{KeptMaps, PlacementState};
 use super::matrix::Placement;
 use super::room::Room;
 use super::view::{DELAYS_MAX, Preemption, Wait};
@@ -13,52 +12,52 @@ use crate::model::{JobId, NodeId, Resources, TaskKind};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A draft being carried out.
+/// A draft whose slots are being assigned to nodes.
 #[derive(Debug)]
 pub(super) struct Places<'a> {
     draft: Draft<'a>,
     /// Positions of the jobs that have slots or tasks, the most urgent first.
     order: Vec<usize>,
-    /// What is left of the nodes beside the slots given so far.
+    /// Free resources of the nodes beside the slots given so far.
     planned: Room,
-    /// What is left beside those and the tasks that drain.
+    /// Free resources beside these slots and the tasks that drain.
     idle: Room,
-    /// Per job and kind: slots on nodes.
+    /// Slots on nodes, per job and kind.
     placed: Vec<[u32; 2]>,
-    /// Per job: maps that would start now.
+    /// Maps that would start now, per job.
     new_maps: Vec<u32>,
     reduces_on: Vec<u32>,
     /// Running maps that keep their slots.
     kept_maps: KeptMaps,
-    /// Per job: whether a slot of such a map went to another job.
+    /// Per job: true if a slot of one of its running maps went to another job.
     yielded: Vec<bool>,
-    /// All other slots.
+    /// All slots except those in `kept_maps`.
     chosen: Vec<(NodeId, JobId, TaskKind)>,
 }
 
 impl Draft<'_> {
-    /// Puts the slots on nodes.
+    /// Assigns the slots to nodes.
     pub fn carry_out(self) -> Placement {
         Placement::of_slots(self.place_all())
     }
 
-    /// As [`carry_out`](Self::carry_out), but maps whose input lies on an idle node
-    /// go there before others take it, jobs in order of urgency. Of a job that knows
-    /// where its input lies, what is beyond `must` slots then waits for such a node,
-    /// up to [`DELAYS_MAX`] cycles in a row.
+    /// Like [`carry_out`](Self::carry_out), but maps with their input on an idle node go there
+    /// before others take it, jobs in order of urgency. A job with known places of its input then
+    /// leaves its slots beyond `urgent` unused, to wait for such a node for up to [`DELAYS_MAX`]
+    /// cycles in a row.
     ///
-    /// `must[i]` belongs to the job at position i of the view. Also tells which jobs
-    /// have waited.
-    pub fn carry_out_near(self, must: &[u32]) -> (Placement, Vec<(JobId, Wait)>) {
+    /// `urgent[i]` belongs to the job at position i of the view. Also returns the changed waits of
+    /// jobs.
+    pub fn carry_out_near(self, urgent: &[u32]) -> (Placement, Vec<(JobId, Wait)>) {
         let mut places = Places::keeping(self);
         places.spread_reduces();
         places.place_local_maps();
-        let waits = places.place_patiently(must);
+        let waits = places.place_patiently(urgent);
         (Placement::of_slots(places.slots()), waits)
     }
 
-    /// As [`carry_out`](Self::carry_out), but each map goes to the job that stands least
-    /// by `rank` of its position and the maps that it runs or would start.
+    /// Like [`carry_out`](Self::carry_out), but each map goes to the job with the least `rank`,
+    /// which gets the position of a job and the number of maps that it runs or would start.
     pub fn carry_out_to_least<R: Ord>(self, rank: impl Fn(usize, u32) -> R) -> Placement {
         let mut places = Places::keeping(self);
         places.spread_reduces();
@@ -66,7 +65,7 @@ impl Draft<'_> {
         Placement::of_slots(places.slots())
     }
 
-    /// As [`carry_out`](Self::carry_out), as single slots.
+    /// Like [`carry_out`](Self::carry_out), but returns single slots.
     pub fn place_all(self) -> Vec<(NodeId, JobId, TaskKind)> {
         let mut places = Places::keeping(self);
         places.spread_reduces();
@@ -76,21 +75,21 @@ impl Draft<'_> {
 }
 
 impl<'a> Places<'a> {
-    /// Keeps running tasks in their places, and gives out none of the rest.
+    /// Keeps running tasks in their places and assigns no other slots.
     pub fn keeping(draft: Draft<'a>) -> Self {
         let jobs = &draft.scope.view.jobs;
         let has_slots =
             |job| draft.slots(job, TaskKind::Map) > 0 || draft.slots(job, TaskKind::Reduce) > 0;
         let is_involved = |job: usize| has_slots(job) || !jobs[job].running.is_empty();
         let order = draft.scope.view.by_urgency(is_involved);
-        let (mut planned, mut idle) = (draft.whole.clone(), draft.whole.clone());
+        let (mut planned, mut idle) = (draft.capacity.clone(), draft.capacity.clone());
         let mut places = Self {
             planned: Room::new(Vec::new(), draft.least),
             idle: Room::new(Vec::new(), draft.least),
             placed: vec![[0; 2]; jobs.len()],
             new_maps: vec![0; jobs.len()],
-            reduces_on: vec![0; draft.whole.len()],
-            kept_maps: KeptMaps::new(draft.whole.len()),
+            reduces_on: vec![0; draft.capacity.len()],
+            kept_maps: KeptMaps::new(draft.capacity.len()),
             yielded: vec![false; jobs.len()],
             chosen: Vec::new(),
             order,
@@ -117,8 +116,8 @@ impl<'a> Places<'a> {
         let view = &scope.view.jobs[job];
         let few =
             |kind: TaskKind| (self.draft.slots(job, kind) as usize) < view.running_of(kind).count();
-        // Where there are fewer slots than tasks, those that end soonest go
-        // without: their nodes are free for others first.
+        // Where there are fewer slots than tasks, the tasks that end soonest lose their slots:
+        // their nodes become free for other jobs first.
         let mut latest_first;
         let running = if few(TaskKind::Map) || few(TaskKind::Reduce) {
             latest_first = view.running.clone();
@@ -131,7 +130,7 @@ impl<'a> Places<'a> {
         };
         for task in running {
             let node = task.node.0 as usize;
-            if node >= self.draft.whole.len() || !scope.holds(task.node) {
+            if node >= self.draft.capacity.len() || !scope.contains(task.node) {
                 continue;
             }
             let kind = task.phase.kind();
@@ -143,8 +142,8 @@ impl<'a> Places<'a> {
             let starting = self.draft.demand[job][kind as usize];
             let kept =
                 self.is_due(job, kind) && planned[node].is_some_and(|free| free.fits(&starting));
-            // A slot is as large as the next task in it: that of a shuffle that
-            // turns into a reduce has to hold the reduce.
+            // A slot is as large as the next task in it: the slot of a shuffle has to hold the
+            // reduce that follows.
             if kept {
                 take(&mut idle[node], &demand.max(&starting));
                 take(&mut planned[node], &starting);
@@ -159,7 +158,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Whether `job` has fewer slots on nodes than the draft gives it.
+    /// Returns whether `job` has fewer slots on nodes than in the draft.
     fn is_due(&self, job: usize, kind: TaskKind) -> bool {
         self.placed[job][kind as usize] < self.draft.slots(job, kind)
     }
@@ -179,8 +178,8 @@ impl<'a> Places<'a> {
         self.note(job, node, kind);
     }
 
-    /// Algorithm 1, lines 1-9: where the fewest reduces are, then where the
-    /// fewest of the same job are.
+    /// Places reduces where the fewest reduces are; of such nodes, where the fewest of the same job
+    /// are (Algorithm 1, lines 1-9).
     fn spread_reduces(&mut self) {
         let kind = TaskKind::Reduce;
         if !self.order.iter().any(|&job| self.is_due(job, kind)) {
@@ -219,7 +218,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Maps on idle nodes that hold their input.
+    /// Places maps on idle nodes that hold their input.
     fn place_local_maps(&mut self) {
         let kind = TaskKind::Map;
         for at in 0..self.order.len() {
@@ -234,7 +233,7 @@ impl<'a> Places<'a> {
             {
                 let idle = |node: &&NodeId| {
                     let node = **node;
-                    (node.0 as usize) < self.draft.whole.len()
+                    (node.0 as usize) < self.draft.capacity.len()
                         && self.idle.fits(node.0 as usize, &demand)
                 };
                 if let Some(node) = local.splits().nodes_of(split).iter().find(idle) {
@@ -244,7 +243,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Maps where the most CPU is idle; failing that, where a task drains.
+    /// Places maps where the most CPU is idle; if there is no such node, where a task drains.
     fn place_maps(&mut self) {
         for at in 0..self.order.len() {
             let job = self.order[at];
@@ -252,7 +251,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// As [`place_maps`](Self::place_maps), one map at a time to the least by `rank`.
+    /// Like [`place_maps`](Self::place_maps), but one map at a time, to the job with the least
+    /// `rank`.
     fn place_maps_to_least<R: Ord>(&mut self, rank: impl Fn(usize, u32) -> R) {
         let kind = TaskKind::Map;
         let entry = |job: usize, maps: u32| Reverse((rank(job, maps), job, maps));
@@ -269,7 +269,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Until `job` has `slots` for maps.
+    /// Places maps until `job` has `slots` of them, or no room.
     fn place_maps_of(&mut self, job: usize, slots: u32) {
         let kind = TaskKind::Map;
         let demand = self.draft.demand[job][kind as usize];
@@ -283,8 +283,9 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// As [`place_maps`](Self::place_maps), but what may wait for its input does.
-    fn place_patiently(&mut self, must: &[u32]) -> Vec<(JobId, Wait)> {
+    /// Like [`place_maps`](Self::place_maps), but leaves slots unused that may wait for a node with
+    /// the input.
+    fn place_patiently(&mut self, urgent: &[u32]) -> Vec<(JobId, Wait)> {
         let kind = TaskKind::Map;
         let view = self.draft.scope.view;
         let jobs = &view.jobs;
@@ -294,7 +295,7 @@ impl<'a> Places<'a> {
             let slots = self.draft.slots(job, kind);
             let may_wait = jobs[job].local.is_some() && waits[job].skips < DELAYS_MAX;
             let now = if may_wait {
-                slots.min(must[job])
+                slots.min(urgent[job])
             } else {
                 slots
             };
@@ -308,9 +309,9 @@ impl<'a> Places<'a> {
         view.changed_waits(waits)
     }
 
-    /// Takes slots from running maps of other jobs until one of `job` fits in their
-    /// place, on the node where the fewest have to go. False when that is nowhere, or
-    /// when `job` has itself made room: slots would go back and forth.
+    /// Evicts running maps of other jobs, on the node where the fewest have to go, until one map of
+    /// `job` fits there. Returns false if there is no such node, or if `job` has itself lost a slot
+    /// this way: slots would go back and forth.
     fn make_room(&mut self, job: usize) -> bool {
         if !self.draft.yielding || self.yielded[job] {
             return false;
@@ -321,7 +322,7 @@ impl<'a> Places<'a> {
         let taken = self.kept_maps.take_fewest(
             job,
             &demand,
-            &Placed {
+            &PlacementState {
                 planned: &self.planned,
                 size: &size,
                 spare: &|job| (self.placed[job][map] as usize).saturating_sub(1),
@@ -335,9 +336,9 @@ impl<'a> Places<'a> {
             self.yielded[of] = true;
             self.planned.give(node, &self.draft.demand[of][map]);
         }
-        self.kept_maps.changed(
+        self.kept_maps.correct_bounds(
             node,
-            &Placed {
+            &PlacementState {
                 planned: &self.planned,
                 size: &size,
                 spare: &|job| (self.placed[job][map] as usize).saturating_sub(1),
@@ -354,12 +355,11 @@ impl<'a> Places<'a> {
         self.chosen.into_iter().chain(kept).collect()
     }
 
-    /// Reduces as in [`Draft::carry_out`]; maps one by one, each on a node with
-    /// idle room, to the job that `choose` names.
+    /// Assigns reduces as [`Draft::carry_out`] does. Maps are assigned one by one, each on a node
+    /// with idle room, to the job that `choose` returns.
     ///
-    /// `choose` is asked with a node and may name any job for which
-    /// [`can_start`](Self::can_start) holds there; `None` leaves the node's room
-    /// idle in this cycle.
+    /// `choose` gets the node. It may return any job for which [`can_start`](Self::can_start) holds
+    /// there; `None` leaves the node's room idle in this cycle.
     pub fn offer(mut self, mut choose: impl FnMut(&Self, NodeId) -> Option<usize>) -> Placement {
         self.spread_reduces();
         let demands = self.draft.demand.iter();
@@ -367,7 +367,7 @@ impl<'a> Places<'a> {
             .map(|demand| demand[TaskKind::Map as usize])
             .reduce(|a, b| a.min(&b))
             .unwrap_or_default();
-        for node in 0..self.draft.whole.len() {
+        for node in 0..self.draft.capacity.len() {
             while self.idle.fits(node, &least_map) {
                 let Some(job) = choose(&self, NodeId(node as u32)) else {
                     break;
@@ -379,13 +379,13 @@ impl<'a> Places<'a> {
         Placement::of_slots(self.slots())
     }
 
-    /// Whether a map of `job` is pending and there is idle room for it on `node`.
+    /// Returns whether a map of `job` is pending and has idle room on `node`.
     pub fn can_start(&self, job: usize, node: NodeId) -> bool {
         let demand = self.draft.demand[job][TaskKind::Map as usize];
         self.has_pending(job) && self.idle.fits(node.0 as usize, &demand)
     }
 
-    /// Whether `job` has a pending map that this decision has not started.
+    /// Returns whether `job` has a pending map that this decision has not started.
     pub fn has_pending(&self, job: usize) -> bool {
         self.draft.scope.view.jobs[job].pending_maps > self.new_maps[job]
     }

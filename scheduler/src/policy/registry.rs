@@ -1,4 +1,4 @@
-//! All policies by name, with where each comes from.
+//! All policies by name, with the paper that each comes from.
 
 use super::{
     Adaptive, AdaptiveData, AdaptiveHardware, Delay, Fair, Fifo, ForecastEdf, HighJobWeightFirst,
@@ -7,21 +7,21 @@ use super::{
 use serde::Serialize;
 use std::sync::Arc;
 
-/// What a listing says about a policy.
+/// The description of a policy in a listing.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Descriptor {
-    /// The name [`by_name`] takes.
+    /// The name for [`by_name`].
     pub name: &'static str,
     /// Paper, section and equations.
     pub paper: &'static str,
-    /// One sentence on what it does.
+    /// One sentence about how the policy shares the cluster.
     pub summary: &'static str,
     #[serde(skip)]
     build: fn() -> Arc<dyn Policy>,
 }
 
-/// The policy of whoever names none: it misses no more goals than Reverse-Adaptive at
-/// any point of the book's experiments (Results: planning against the forecast).
+/// The policy used when none is named: it misses no more goals than Reverse-Adaptive at any point
+/// of the book's experiments (Results: planning against the forecast).
 pub const DEFAULT: &str = "forecast-edf";
 
 /// The policy called [`DEFAULT`].
@@ -58,13 +58,13 @@ const ENTRIES: [Descriptor; 12] = [
     Descriptor {
         name: "adaptive-data",
         paper: "Polo 2014, section 3.4.2",
-        summary: "As adaptive; remote tasks wait while the goal allows.",
+        summary: "Like adaptive, but remote tasks wait while the goal allows.",
         build: || Arc::new(AdaptiveData::default()),
     },
     Descriptor {
         name: "adaptive-hardware",
         paper: "Polo 2014, section 3.4.3, equations 2-3",
-        summary: "As adaptive; measures who gains by accelerators and gives them those.",
+        summary: "Like adaptive; measures each job on accelerators and gives them to jobs that gain.",
         build: || Arc::new(AdaptiveHardware),
     },
     Descriptor {
@@ -111,14 +111,14 @@ pub fn all() -> Vec<Arc<dyn Policy>> {
     ENTRIES.iter().map(|entry| (entry.build)()).collect()
 }
 
-/// What a listing says, in the order of [`all`].
+/// The descriptions of all policies, in the order of [`all`].
 #[must_use]
 pub fn descriptors() -> Vec<Descriptor> {
     ENTRIES.to_vec()
 }
 
-/// The policy called `name`, if there is one. `adaptive-data:N` is adaptive-data
-/// that lets each task be passed over N times.
+/// Returns the policy called `name`, or `None`. `adaptive-data:N` is adaptive-data with N declined
+/// slots per task.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
     if let Some(delays_max) = name.strip_prefix("adaptive-data:") {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_answers_to_the_name_it_is_listed_under() {
+    fn every_policy_is_found_under_the_name_in_its_description() {
         for (policy, descriptor) in all().iter().zip(descriptors()) {
             assert_eq!(policy.name(), descriptor.name);
             assert_eq!(by_name(descriptor.name).unwrap().name(), descriptor.name);

@@ -1,13 +1,13 @@
-//! What is left of the nodes while a placement is made.
+//! Free resources of the nodes while a placement is made.
 //!
-//! A binary tree over the nodes: each inner vertex holds, per resource, the most
-//! that any node below it has left. A search descends only where a demand may
-//! fit, so one placement decision does not cost jobs times nodes.
+//! A binary tree over the nodes: each inner vertex holds, per resource, the most that any node
+//! below it has left. A search descends only where a demand may fit, so one placement decision does
+//! not cost jobs times nodes.
 //!
-//! The bounds are tight only where the nodes below a vertex are alike, and those
-//! that are neighbours by position no longer are once nodes fill up with tasks of
-//! different demands. So when searches have gone astray for about as long as sorting
-//! takes, the nodes are sorted by what is left of them (a k-d tree).
+//! The bounds are tight only where the nodes below a vertex are alike. Neighbouring nodes become
+//! different as they fill up with tasks of different demands. So when searches have visited about
+//! as many useless vertices as sorting would visit, the nodes are sorted by their free resources (a
+//! k-d tree).
 
 use crate::model::Resources;
 use std::cmp::Reverse;
@@ -15,25 +15,25 @@ use std::cmp::Reverse;
 /// Free capacity of a set of nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
-    /// What is left of each node; `None` where nothing can be placed.
+    /// Free resources of each node; `None` where nothing can be placed.
     left: Vec<Option<Resources>>,
-    /// No demand is below this. A node with less has no room for anything.
+    /// The lower bound of all demands. A node with less has no room for any task.
     least: Resources,
     /// Number of leaves, a power of two.
     leaves: usize,
-    /// Vertex 1 is the root, the children of v are 2v and 2v + 1 and stand in `pairs[v]`;
-    /// the root stands in `pairs[0]`.
+    /// The tree. Vertex 1 is the root; the children of v are 2v and 2v + 1, and both are in
+    /// `pairs[v]`; the root is in `pairs[0]`.
     pairs: Vec<Pair>,
-    /// The node of each leaf; the last leaves have none.
+    /// The node of each leaf; the last leaves may have no node.
     nodes: Vec<usize>,
-    /// The vertex that is the leaf of each node.
+    /// The vertex of each node's leaf.
     leaf_of: Vec<usize>,
-    /// Vertices off the way to a leaf that searches looked at since the nodes were sorted.
+    /// Vertices that searches visited outside of the direct way to a leaf, since the last sort.
     astray: usize,
 }
 
-/// The most that is left below each of two siblings. Who looks at one looks at the other
-/// too, so they share a cache line.
+/// The largest free amounts below each of two siblings. They share a cache line because a search
+/// that visits one of them visits both.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct Pair {
@@ -57,7 +57,7 @@ impl Pair {
         self.memory[side] = most.memory;
     }
 
-    /// What is left at most below the parent of the two.
+    /// The largest free amounts below the parent of the two.
     fn most(&self) -> Most {
         Most {
             cpu: self.cpu[0].max(self.cpu[1]),
@@ -67,19 +67,19 @@ impl Pair {
     }
 }
 
-/// A demand, or the most that is left below a vertex, in half the space: a search mostly
-/// waits for memory. Rounded, so that what seems to fit may not; what does fit always seems
-/// to.
+/// A demand, or the largest free amounts below a vertex, in half the space of [`Resources`]: a
+/// search mostly waits for memory. Amounts are rounded, so a demand that seems to fit may not; a
+/// demand that fits always seems to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Most {
-    /// Hundredths of a core and one more; 0: there is no room below, for whatever demand.
+    /// Hundredths of a core plus one; 0 if no node below has room, whatever the demand.
     cpu: u32,
-    /// As [`rounded`].
+    /// The float bits of [`rounded`].
     io: u32,
     memory: u32,
 }
 
-/// A number as a float of 32 bits, whose bits are in the order of the numbers.
+/// Returns the bits of the number as a 32-bit float; they have the order of the numbers.
 const fn rounded(amount: u64) -> u32 {
     (amount as f32).to_bits()
 }
@@ -93,21 +93,21 @@ impl Most {
         })
     }
 
-    /// Whether `demand` may find room below.
+    /// Returns whether `demand` may find room below.
     const fn fits(&self, demand: &Self) -> bool {
         (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
     }
 
-    /// The most CPU below if `demand` may find room there, otherwise 0. Without branches:
-    /// which resource runs short cannot be foreseen.
+    /// Returns the most CPU below if `demand` may find room there, otherwise 0. Has no branches: no
+    /// predictor could foresee which resource runs short.
     const fn cpu_for(&self, demand: &Self) -> u32 {
         self.cpu * self.fits(demand) as u32
     }
 }
 
 impl Room {
-    /// `None` is a node on which nothing can be placed, however little it needs. In each
-    /// resource, demands will be `least` or more.
+    /// Builds the tree. `None` stands for a node on which nothing can be placed, not even a task
+    /// that needs nothing. Each later demand must be at least `least` in every resource.
     pub fn new(left: Vec<Option<Resources>>, least: Resources) -> Self {
         let (count, leaves) = (left.len(), left.len().next_power_of_two());
         let mut room = Self {
@@ -140,22 +140,22 @@ impl Room {
         self.pairs.as_mut_slice()[vertex / 2].set(vertex % 2, most);
     }
 
-    /// What is left of `node` if there is room for anything.
+    /// Free resources of `node`, or `None` if there is no room for any task.
     fn usable(&self, node: usize) -> Option<Resources> {
         self.left[node].filter(|left| left.fits(&self.least))
     }
 
-    /// Whether node `node` has room for `demand`.
+    /// Returns whether node `node` has room for `demand`.
     pub fn fits(&self, node: usize, demand: &Resources) -> bool {
         self.left[node].is_some_and(|left| left.fits(demand))
     }
 
-    /// Whether nothing can be placed any more; false is not certain.
+    /// Returns true only if no task can be placed any more; false does not prove that one can.
     pub fn is_full(&self) -> bool {
         self.most(1).cpu == 0
     }
 
-    /// What is left of node `node`; `None` where nothing can be placed.
+    /// Free resources of node `node`; `None` where nothing can be placed.
     pub fn left(&self, node: usize) -> Option<Resources> {
         self.left[node]
     }
@@ -170,7 +170,7 @@ impl Room {
         self.set(node, self.left[node].map(|left| left.plus(demand)));
     }
 
-    /// Says what is left of node `node`.
+    /// Sets the free resources of node `node`.
     pub fn set(&mut self, node: usize, left: Option<Resources>) {
         self.left[node] = left;
         let mut vertex = self.leaf_of[node];
@@ -185,8 +185,8 @@ impl Room {
         }
     }
 
-    /// The node with the most CPU left among those with room for `demand`; of
-    /// equals one, always the same.
+    /// Returns the node with the most CPU left among those with room for `demand`. Ties are broken
+    /// deterministically.
     pub fn roomiest(&mut self, demand: &Resources) -> Option<usize> {
         let (node, looked_at) = self.search(demand);
         let depth = self.leaves.ilog2() as usize;
@@ -197,11 +197,12 @@ impl Room {
         node
     }
 
-    /// The roomiest node, and how many vertices were looked at. From each vertex to the child
-    /// that may have more CPU, and back to the others that may have more than was found.
+    /// Returns the roomiest node, and the number of vertices visited. The search goes from each
+    /// vertex to the child that may have more CPU, and back to the others that may have more than
+    /// it has found.
     fn search(&self, demand: &Resources) -> (Option<usize>, usize) {
         let most = Most::of(Some(*demand));
-        // Vertices to go back to, with the most CPU below each: not more than one of a depth.
+        // Vertices to go back to, with the most CPU below each: at most one per depth.
         let mut others = [(0_u32, 0_u32); u32::BITS as usize];
         let mut waiting = 0;
         let (mut best, mut found) = (0, None);
@@ -213,7 +214,7 @@ impl Room {
                 looked_at += 2;
                 let pair = &self.pairs[vertex];
                 let [left, right] = [0, 1].map(|side| pair.of(side).cpu_for(&most));
-                // Without branches: which of the two it is cannot be foreseen.
+                // No branches: no predictor could foresee which side is chosen.
                 let side = usize::from(right > left);
                 others[waiting] = ((2 * vertex + 1 - side) as u32, left.min(right));
                 waiting += usize::from(left.min(right) > best);
@@ -241,8 +242,7 @@ impl Room {
         }
     }
 
-    /// Puts nodes of which alike is left on neighbouring leaves, and those without room
-    /// behind them.
+    /// Sorts nodes so that neighbouring leaves have similar free resources, with full nodes last.
     fn sort(&mut self) {
         let (mut usable, full): (Vec<usize>, Vec<usize>) =
             (0..self.left.len()).partition(|&node| self.usable(node).is_some());
@@ -261,7 +261,7 @@ impl Room {
         self.astray = 0;
     }
 
-    /// Whether some node has room for `demand`.
+    /// Returns whether some node has room for `demand`.
     pub fn fits_anywhere(&self, demand: &Resources) -> bool {
         let mut found = false;
         self.visit_fitting(demand, &mut |_| {
@@ -271,7 +271,7 @@ impl Room {
         found
     }
 
-    /// Shows `visit` the nodes with room for `demand`, always in the same order, until it
+    /// Calls `visit` for the nodes with room for `demand`, always in the same order, until it
     /// returns false.
     pub fn visit_fitting(&self, demand: &Resources, visit: &mut impl FnMut(usize) -> bool) {
         let most = Most::of(Some(*demand));
@@ -282,7 +282,7 @@ impl Room {
         }
     }
 
-    /// Below a vertex where there may be room.
+    /// Visits the nodes below a vertex where there may be room.
     fn visit_below(
         &self,
         vertex: usize,
@@ -305,11 +305,11 @@ fn amounts(of: &Resources) -> Amounts {
     [of.cpu_hundredths.into(), of.io_bytes_per_s, of.memory_bytes]
 }
 
-/// So few nodes are as good in any order.
+/// The most nodes that stay unsorted: for so few, the order does not matter.
 const SORTED_FROM: usize = 8;
 
-/// Halves `nodes` by the resource in which they differ most, and each half again, down to a
-/// few. The first of two parts has as many as a full tree below a vertex has leaves.
+/// Halves `nodes` by the resource in which they differ most, and each half again, down to a few.
+/// The first part gets as many nodes as a full subtree has leaves.
 fn sort_alike(nodes: &mut [(Amounts, usize)]) {
     if nodes.len() <= SORTED_FROM {
         return;
@@ -343,13 +343,13 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     #[test]
-    fn the_roomiest_node_is_the_one_a_walk_over_all_finds() {
+    fn the_roomiest_node_has_as_much_cpu_as_a_walk_over_all_finds() {
         let seed = 17;
         println!("seed {seed}");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut sorted = 0;
         for round in 0..200 {
-            // Of large amounts the tree cannot tell the last digits.
+            // The tree rounds large amounts.
             let memory_least = if round % 2 == 0 { 0 } else { 1 << 40 };
             let draw = |rng: &mut ChaCha8Rng, up_to: u32| Resources {
                 cpu_hundredths: rng.random_range(0..up_to),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_down_holds_not_even_a_task_that_needs_nothing() {
+    fn a_node_that_is_down_gets_no_task_that_needs_nothing() {
         let mut room = Room::new(vec![None], Resources::default());
         assert_eq!(room.roomiest(&Resources::default()), None);
         let mut room = Room::new(Vec::new(), Resources::default());

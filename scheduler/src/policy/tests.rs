@@ -1,5 +1,5 @@
-//! Claims about several policies, and those that hold for all of them on random
-//! views. The worked examples stand with their policies.
+//! Tests of several policies, and of rules that hold for all of them on random views. The worked
+//! examples are in the files of their policies.
 
 use super::example::{job, slots, view};
 use super::thesis::needs;
@@ -26,8 +26,8 @@ fn a_job_past_its_goal_needs_all_its_tasks_now() {
     assert_eq!(slots(&ReverseAdaptive.decide(&late), 2), [4, 0]);
 }
 
-/// J1 needs s_req = 200/90 slots, so three; the rest goes to the jobs without a
-/// goal, oldest first, before J1 gets a fourth.
+/// J1 needs s_req = 200/90 slots, so three. The rest goes to the jobs without a goal, oldest first,
+/// before J1 gets a fourth.
 #[test]
 fn jobs_without_a_goal_get_what_the_goals_leave_in_order_of_submission() {
     let jobs = vec![
@@ -83,8 +83,8 @@ fn overlapped_reduces_are_spread_evenly_before_any_map() {
     );
 }
 
-/// Nothing more of J1 has to start, so what runs is no need of it; where tasks cannot
-/// be paused, they run to their end and J2 gets their slots then.
+/// J1 has no tasks left to start, so its running tasks are not a need. Where tasks cannot be
+/// paused, they run to their end and then J2 gets their slots.
 #[test]
 fn running_tasks_give_way_to_an_urgent_job() {
     let mut running = job(1, 0.0, Some(1e5), 0);
@@ -233,8 +233,8 @@ fn on_random_views_every_policy_keeps_the_rules_of_placement() {
     }
 }
 
-/// In every resource or, where nodes have typed slots and the policy counts
-/// those, in number.
+/// Checks every resource of each node; where nodes have typed slots and the policy counts these,
+/// checks their number instead.
 fn assert_no_node_has_more_than_it_holds(
     view: &ClusterView,
     placement: &Placement,
@@ -270,7 +270,7 @@ fn assert_no_node_has_more_than_it_holds(
     }
 }
 
-/// As [`example::view`], with a map slot on each of four nodes.
+/// Like [`example::view`], with a map slot on each of four nodes.
 fn four_nodes(jobs: Vec<JobView>) -> ClusterView {
     let mut view = view(1, 400.0, jobs);
     view.nodes = (0..4)
@@ -291,13 +291,12 @@ fn jobs_on_nodes(placement: &Placement) -> Vec<(u32, u64)> {
     cells.map(|cell| (cell.node.0, cell.job.0)).collect()
 }
 
-/// J1 is the older one; both have two maps. The input of J1 lies on node 3, that
-/// of J2 on nodes 0 and 1.
+/// J1 is the older one; both have two maps. The input of J1 is on node 3, that of J2 on nodes 0 and
+/// 1.
 ///
-/// Node 0: it is J1's turn, which passes; J2 is local. Node 1: J1 passes again,
-/// J2 is local. Node 2: J1 passes, J2 has nothing left. Node 3: J1 is local, and
-/// its wait starts anew. Its second map has to wait for node 3, until 15 s after
-/// it first passed.
+/// Node 0: J1 has the first turn and declines; J2 is local. Node 1: J1 declines again; J2 is local.
+/// Node 2: J1 declines; J2 has no maps left. Node 3: J1 is local, and its wait starts anew. Its
+/// second map has to wait for node 3 until 15 s after it first declined.
 #[test]
 fn delay_scheduling_by_hand() {
     let jobs = vec![
@@ -310,7 +309,7 @@ fn delay_scheduling_by_hand() {
     assert_eq!(decision.refill, Refill::LocalTask);
     assert_eq!(decision.waits, [], "J1 ended with a local slot");
 
-    // Later: J1 alone, one map left, node 3 taken by another.
+    // Later: only J1 waits, with one map left, and another job has node 3.
     let mut last = with_input_on(job(1, 0.0, None, 1), &[3]);
     let mut other = job(9, 5.0, None, 0);
     other.running = vec![RunningTask {
@@ -340,16 +339,16 @@ fn delay_scheduling_by_hand() {
     );
 }
 
-/// J1 needs 2 maps in 100 s, 20 / 90 = 0.22 of a slot; J2 the same. The input of
-/// J1 lies on node 3, that of J2 on node 1.
+/// J1 needs 2 maps in 100 s, 20 / 90 = 0.22 of a slot; J2 needs the same. The input of J1 is on
+/// node 3, that of J2 on node 1.
 ///
-/// Both lack a slot at first and take one where it comes: J1, the older one,
-/// node 0, remotely; J2 node 1. Now both have what they need. On node 2 both
-/// may pass and do, J1 being the first; as nobody is local it starts there after
-/// all. On node 3 J1 has nothing left, J2 passes, and starts there after all.
-/// When J1 holds a slot already, it passes on node 0 for good: J2, in need, takes
-/// it. Then J1 has passed once, passes on node 1 where J2 is local, and takes node
-/// 2 since it was the first of none other.
+/// At first both lack a slot and take any: J1, the older one, takes node 0, though its input is not
+/// there, and J2 takes node 1. Now both have the slots that they need. On node 2 both may decline
+/// and do. As no job is local, the first of them, J1, starts there after all. On node 3 J1 has no
+/// maps left; J2 declines, and starts there after all.
+///
+/// In the second case J1 already holds a slot and declines node 0; J2 lacks slots and takes it. J1
+/// declines node 1 too, where J2 is local, and takes node 2, because no other job is left.
 #[test]
 fn data_affinity_by_hand() {
     let goal_s = Some(100.0);
@@ -366,8 +365,8 @@ fn data_affinity_by_hand() {
         [(0, 1), (1, 2), (2, 1), (3, 2)]
     );
 
-    // With J1's goal in the far future and a map of it running it may always
-    // pass; J2 needs all of its slots.
+    // The goal of J1 is now in the far future and one of its maps runs, so J1 may always decline;
+    // J2 needs all of its slots.
     jobs[0].job.goal_s = Some(1e6);
     jobs[1].job.goal_s = Some(20.0);
     jobs[0].running = vec![RunningTask {
@@ -383,9 +382,9 @@ fn data_affinity_by_hand() {
     );
 }
 
-/// Two maps of 10 s, both with their input on node 3, where one starts. Until 1,000 s
-/// the other may wait for that node, but not for more than three cycles; until 19 s
-/// both have to start now.
+/// Two maps of 10 s, both with their input on node 3, where one starts. With a goal at 1,000 s the
+/// other may wait for that node, for at most three cycles; with a goal at 19 s both have to start
+/// now.
 #[test]
 fn forecast_edf_waits_for_local_nodes_while_the_goal_allows() {
     let decide = |goal_s: f64, skips: u32| {

@@ -1,10 +1,9 @@
-//! What a policy sees: an immutable picture of the cluster at one instant.
+//! The input of a policy: an immutable picture of the cluster at one instant.
 //!
-//! The simulator keeps one and changes it as tasks come and go; the live runtime
-//! builds one in each control cycle. What a policy has to remember from one
-//! cycle to the next (how long a job has waited for a local slot) is not kept in
-//! the policy: it hands a [`Wait`] out with its decision, and finds it here in
-//! the next cycle.
+//! The simulator keeps one view and changes it as tasks come and go; the live runtime builds one in
+//! each control cycle. A policy keeps no state from one cycle to the next (how long a job has
+//! waited for a local slot): it returns this state, a [`Wait`], with its decision and reads it here
+//! in the next cycle.
 
 use crate::availability::Availability;
 use crate::model::{
@@ -14,55 +13,56 @@ use crate::ordered_f64::OrderedF64;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What a new placement may do to tasks that already run.
+/// The effect of a new placement on tasks that already run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
-    /// Nothing: a task that the placement has no slot for runs to its end, and
-    /// its slot drains. The thesis's TaskTrackers, and the simulator.
+    /// No effect: a task without a slot in the placement runs to its end, and its slot drains. Used
+    /// by the TaskTrackers of the thesis and by the simulator.
     Never,
-    /// Slow them down or pause them, because a slot is a share of a core that
-    /// pacing enforces. The live runtime.
+    /// Tasks are slowed down or paused, because a slot is a share of a core that pacing enforces.
+    /// Used by the live runtime.
     EveryCycle,
 }
 
-/// When reduce tasks may start.
+/// The time from which reduce tasks may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReduceStart {
-    /// As soon as there is room, so that the shuffle overlaps the maps
-    /// (section 4.2.4). Reduces are placed first; their lack costs utility.
+    /// As soon as there is room, so that the shuffle overlaps the maps (section 4.2.4). Reduces are
+    /// placed first; missing reduce slots lower the utility.
     Overlapped,
-    /// Once the job's maps are all done. Until then their work counts as work
-    /// of the job in units of map tasks; after that they are placed by utility
-    /// as maps are. The live runtime; an extension of the thesis.
+    /// Once the job's maps are all done. Until then the work of the reduces counts as work of the
+    /// job in units of map tasks; after that they are placed by utility as maps are. Used by the
+    /// live runtime; an extension of the thesis.
     AfterMaps,
 }
 
 /// A task that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunningTask {
-    /// Its number among the job's tasks of its kind.
+    /// The task's number among the job's tasks of its kind.
     pub index: u32,
-    /// Where it runs.
+    /// The node that runs the task.
     pub node: NodeId,
-    /// What it does at the moment.
+    /// The phase that the task is in.
     pub phase: Phase,
-    /// When that phase began, in seconds. For a task that was slowed down: when
-    /// it would have begun, had it always run at full speed.
+    /// Start of that phase, in seconds. For a task that was slowed down: the start at which it
+    /// would have got as far at full speed.
     pub since_s: f64,
 }
 
-/// How often a task may be passed over, unless told otherwise: the larger of the
-/// two values of the thesis.
+/// The default number of times that a job may decline a slot for a task, to wait for a slot near
+/// its input: the larger of the two values of the thesis.
 pub const DELAYS_MAX: u32 = 3;
 
-/// How long a job has been waiting for a slot where its input lies.
+/// How long a job has been waiting for a slot on a node with its input.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Wait {
-    /// Slots it was offered and passed on since it last started a task.
+    /// Slots that the job has declined, or cycles in which its maps waited, since it last started a
+    /// task (for [`Delay`](super::Delay): a local one).
     pub skips: u32,
-    /// When it first passed on one since it last started a local task, in
-    /// seconds; `None`: it has not.
+    /// Time at which the job first declined a slot since it last started a local task, in seconds;
+    /// `None` if it has declined none. Only [`Delay`](super::Delay) uses it.
     pub since_s: Option<f64>,
 }
 
@@ -71,30 +71,30 @@ pub struct Wait {
 pub struct JobView {
     /// Id, submission, goal and weight.
     pub job: Job,
-    /// Maps that do not run and are not done.
+    /// Maps that neither run nor are done.
     pub pending_maps: u32,
-    /// Reduces that do not run and are not done.
+    /// Reduces that neither run nor are done.
     pub pending_reduces: u32,
-    /// Maps that are done.
+    /// Finished maps.
     pub done_maps: u32,
     /// Tasks that hold a slot.
     pub running: Vec<RunningTask>,
-    /// Demand of its tasks, and their mean length: as observed once some have
-    /// finished, as estimated at submission before that.
+    /// Demand of its tasks, and their mean length: measured once some have finished, estimated at
+    /// submission before that.
     pub profile: Profile,
-    /// Whether it came with an accelerated version of its maps.
+    /// True if the job has an accelerated version of its maps.
     pub accelerated: bool,
-    /// Observed mean length of its maps on each pool, in seconds; `None` before
-    /// one has finished there.
+    /// Measured mean length of its maps on each pool, in seconds; `None` until one has finished
+    /// there.
     pub map_s_on: [Option<f64>; 2],
-    /// Which splits wait, and where they lie; `None`: all nodes are as near.
+    /// The pending splits and the nodes that hold them; `None` if all nodes are equally near.
     pub local: Option<PendingSplits>,
-    /// What the policy noted in the last cycle.
+    /// The wait that the policy returned in the last cycle.
     pub wait: Wait,
 }
 
 impl JobView {
-    /// A job of which nothing has been started or observed.
+    /// Creates the view of a job that has neither started tasks nor measurements.
     #[must_use]
     pub fn new(job: Job, maps: u32, reduces: u32, profile: Profile) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl JobView {
         }
     }
 
-    /// Tasks of `kind` that are not running and not done.
+    /// Tasks of `kind` that neither run nor are done.
     #[must_use]
     pub const fn pending(&self, kind: TaskKind) -> u32 {
         match kind {
@@ -127,13 +127,13 @@ impl JobView {
             .filter(move |task| task.phase.kind() == kind)
     }
 
-    /// Tasks of `kind` that are not done: the most slots it can use for them.
+    /// Tasks of `kind` that are not done: the most slots of this kind that the job can use.
     #[must_use]
     pub fn left(&self, kind: TaskKind) -> u32 {
         self.pending(kind) + self.running_of(kind).count() as u32
     }
 
-    /// The phase a task of `kind` would start in now.
+    /// The phase in which a task of `kind` would start now.
     #[must_use]
     pub fn starting_phase(&self, kind: TaskKind) -> Phase {
         match kind {
@@ -143,9 +143,8 @@ impl JobView {
         }
     }
 
-    /// How much longer a running task is expected to need at `now_s`, in
-    /// seconds in its slot, when maps take `map_s`. A shuffle counts as the
-    /// reduce that follows it.
+    /// The time that a running task is expected to need from `now_s` on, in seconds in its slot,
+    /// when maps take `map_s`. A shuffle counts as the reduce that follows it.
     #[must_use]
     pub fn remaining_s(&self, task: &RunningTask, map_s: f64, now_s: f64) -> f64 {
         match task.phase {
@@ -155,42 +154,41 @@ impl JobView {
         }
     }
 
-    /// The goal, or infinity without one: the order of urgency.
+    /// The goal, or infinity without one. Sorts jobs by urgency.
     #[must_use]
     pub fn deadline_s(&self) -> f64 {
         self.job.goal_s.unwrap_or(f64::INFINITY)
     }
 
-    /// The key that sorts jobs by urgency: the job with the earliest goal has the least, and of
-    /// equally urgent jobs the one with the lowest id.
+    /// The key that sorts jobs by urgency: earliest goal first, then lowest id.
     pub(crate) fn urgency(&self) -> (OrderedF64, JobId) {
         (OrderedF64(self.deadline_s()), self.job.id)
     }
 }
 
-/// The cluster as a policy sees it.
+/// The cluster at the start of a control cycle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterView {
     /// The present, in seconds.
     pub now_s: f64,
     /// Length of the control cycle that starts now, in seconds.
     pub cycle_s: f64,
-    /// The nodes, and what analytics may use of each in the coming cycle;
-    /// `nodes[i]` is the node with id i.
+    /// The nodes, each with the capacity that analytics may use in the coming cycle; `nodes[i]` is
+    /// the node with id i.
     pub nodes: Vec<Node>,
     /// The forecast for the whole cluster, in hundredths of a core.
     pub availability: Arc<Availability>,
     /// Unfinished jobs, in any order; ids are unique.
     pub jobs: Vec<JobView>,
-    /// What may be done to running tasks.
+    /// The effect of the placement on running tasks.
     pub preemption: Preemption,
-    /// When reduces may start.
+    /// The time from which reduces may start.
     pub reduce_start: ReduceStart,
 }
 
 impl ClusterView {
-    /// Those of `waits` that differ from what this view has; `waits[i]` is of the job at
-    /// position i.
+    /// Returns those of `waits` that differ from the waits in this view; `waits[i]` belongs to the
+    /// job at position i.
     pub(crate) fn changed_waits(&self, waits: Vec<Wait>) -> Vec<(JobId, Wait)> {
         (self.jobs.iter().zip(waits))
             .filter(|(job, wait)| job.wait != *wait)
@@ -198,22 +196,22 @@ impl ClusterView {
             .collect()
     }
 
-    /// Positions of the jobs that are `included`, the oldest first.
+    /// Positions of the jobs for which `included` returns true, the oldest first.
     pub(crate) fn by_age(&self, included: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.jobs.len()).filter(|&job| included(job)).collect();
         order.sort_by_cached_key(|&job| self.jobs[job].job.age());
         order
     }
 
-    /// Positions of the jobs that are `included`, the most urgent first.
+    /// Positions of the jobs for which `included` returns true, the most urgent first.
     pub(crate) fn by_urgency(&self, included: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.jobs.len()).filter(|&job| included(job)).collect();
         order.sort_by_cached_key(|&job| self.jobs[job].urgency());
         order
     }
 
-    /// The kind of task that is placed by need for `job`: its maps, or its
-    /// reduces once they follow the maps and those are done.
+    /// The kind of task that is placed by need for `job`: maps, or reduces if they start after the
+    /// maps and all maps are done.
     #[must_use]
     pub fn utility_kind(&self, job: &JobView) -> TaskKind {
         if self.reduce_start == ReduceStart::AfterMaps && job.left(TaskKind::Map) == 0 {
@@ -223,8 +221,8 @@ impl ClusterView {
         }
     }
 
-    /// Tasks of `kind` that `job` could have in slots now: all that are not
-    /// done, but no reduce before its time.
+    /// Tasks of `kind` that `job` could have in slots now: all unfinished ones, but no reduces
+    /// before they may start.
     #[must_use]
     pub fn usable(&self, job: &JobView, kind: TaskKind) -> u32 {
         let too_early = kind == TaskKind::Reduce
@@ -233,7 +231,7 @@ impl ClusterView {
         if too_early { 0 } else { job.left(kind) }
     }
 
-    /// The pool that `node` belongs to; a node that is gone counts as regular.
+    /// The pool of `node`; a node outside of the view counts as regular.
     #[must_use]
     pub fn pool(&self, node: NodeId) -> Pool {
         self.nodes

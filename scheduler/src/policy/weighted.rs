@@ -1,9 +1,9 @@
-//! Rules of weighted completion time: jobs or tasks by one number, blind to goals and to
-//! the forecast.
+//! Rules of weighted completion time: they order jobs or tasks by one number, without goals or
+//! forecast.
 //!
-//! [`crate::msjo`] has the same rules where tasks are known one by one; what a policy sees
-//! is how many there are and how long one takes on average. HTWF is only there: tasks have
-//! no weights of their own here.
+//! [`crate::msjo`] has the same rules for tasks that are known one by one; a policy has only the
+//! number of tasks and their mean length. HTWF exists only there, because tasks have no weights of
+//! their own here.
 
 use super::decision::Measure;
 use super::draft::{Draft, Scope};
@@ -14,9 +14,9 @@ use crate::ordered_f64::OrderedF64;
 
 const KINDS: [TaskKind; 2] = [TaskKind::Map, TaskKind::Reduce];
 
-/// HUWF, high unit weight first: the job whose weight is highest for its work, in seconds
-/// in a slot, takes every slot it can use before the next one gets any. Maps that are done
-/// count as work; reduces that are done do not, so that a job that ends soon rises.
+/// HUWF, high unit weight first: the job with the highest weight per second of work takes every
+/// slot that it can use before the next one gets any. Finished maps count as work. Finished reduces
+/// do not, so a job near its end rises.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighUnitWeightFirst;
 
@@ -44,7 +44,8 @@ impl Policy for HighJobWeightFirst {
     }
 }
 
-/// STF, shortest task first: the maps or reduces of the job whose mean length is the least.
+/// STF, shortest task first: the maps or reduces with the shortest mean length take every slot that
+/// they can use before the next ones get any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShortestTaskFirst;
 
@@ -58,15 +59,15 @@ impl Policy for ShortestTaskFirst {
     }
 }
 
-/// All tasks of a job that this view knows of, in seconds in a slot.
+/// Work of all tasks of a job that the view contains, in seconds in a slot.
 fn work_s(job: &JobView) -> f64 {
     let maps = f64::from(job.left(TaskKind::Map) + job.done_maps);
     let reduces = f64::from(job.left(TaskKind::Reduce));
     maps * job.profile.task_s(TaskKind::Map) + reduces * job.profile.task_s(TaskKind::Reduce)
 }
 
-/// Slots by ascending `key` of a job and a kind of its tasks: as many as it can use. Ties:
-/// the oldest job, then maps.
+/// Drafts as many slots as each job can use, by ascending `key` of a job and a kind of its tasks.
+/// Ties: the oldest job, then maps.
 fn by(view: &ClusterView, key: impl Fn(&JobView, TaskKind) -> f64) -> Decision {
     let place = |job: &JobView, kind| (OrderedF64(key(job, kind)), job.job.age(), kind);
     let mut order: Vec<_> = (view.jobs.iter().enumerate())
@@ -89,8 +90,8 @@ mod tests {
     use super::super::example::{job, slots, view};
     use super::*;
 
-    /// Maps of 10 s: 20, 12 and 3 of them, hence work of 200, 120 and 30 s; weights 4, 3
-    /// and 0.5, hence 0.02, 0.025 and 0.0167 a second.
+    /// 20, 12 and 3 maps of 10 s are work of 200, 120 and 30 s. Weights of 4, 3 and 0.5 make 0.02,
+    /// 0.025 and 0.0167 a second.
     fn three() -> Vec<JobView> {
         let mut jobs = vec![
             job(1, 0.0, None, 20),
@@ -104,23 +105,23 @@ mod tests {
     }
 
     #[test]
-    fn huwf_serves_what_is_worth_most_a_second() {
+    fn huwf_serves_the_highest_weight_per_second_of_work() {
         let decide = |jobs| slots(&HighUnitWeightFirst.decide(&view(14, 1400.0, jobs)), 3);
         assert_eq!(decide(three()), [2, 12, 0]);
-        // Maps that are done count: 320 s of work are worth 0.0125 a second.
+        // Finished maps count: 320 s of work have a weight of 0.0125 a second.
         let mut jobs = three();
         jobs[0].done_maps = 12;
         assert_eq!(decide(jobs), [0, 12, 2]);
     }
 
     #[test]
-    fn hjwf_serves_what_weighs_most() {
+    fn hjwf_serves_the_highest_weight() {
         let decide = |room| slots(&HighJobWeightFirst.decide(&view(room, 1e6, three())), 3);
         assert_eq!(decide(14), [14, 0, 0]);
         assert_eq!(decide(33), [20, 12, 1]);
     }
 
-    /// Job 3 has maps of 5 s; of the others the older comes first.
+    /// J3 has maps of 5 s; of the others the older comes first.
     #[test]
     fn stf_serves_the_shortest_tasks() {
         let mut jobs = three();

@@ -1,5 +1,5 @@
-//! What each job still has to do, and how many slots that needs on average:
-//! the thesis's Workload Estimator without the forecast.
+//! The remaining work of each job, and the number of slots that it needs on average: the Workload
+//! Estimator of the thesis, without the forecast.
 
 use super::view::{ClusterView, JobView, Preemption, ReduceStart};
 use crate::model::{Phase, Pool, TaskKind};
@@ -7,28 +7,28 @@ use crate::model::{Phase, Pool, TaskKind};
 /// The remaining work of one job, in tasks of the kind that is placed next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Workload {
-    /// Maps, or reduces once they follow the maps and those are done.
+    /// Maps, or reduces if they start after the maps and all maps are done.
     pub kind: TaskKind,
-    /// Tasks of that kind left, running ones included: s_pend of the utility
-    /// functions, and the most slots the job can use.
+    /// Unfinished tasks of that kind, running ones included: s_pend of the utility functions, and
+    /// the most slots that the job can use.
     pub left: u32,
     /// Mean length mu of one such task, in seconds in its slot.
     pub task_s: f64,
     /// CPU work of one such task, in hundredths of a core times seconds.
     pub task_work: f64,
-    /// Work that no slot has been given yet, in tasks. With preemption also
-    /// what running tasks still need.
+    /// Work that has no slot yet, in tasks. With preemption it includes the remaining work of
+    /// running tasks.
     pub unplaced_tasks: f64,
-    /// What running tasks still need if they cannot be preempted, in seconds
-    /// in their slots.
+    /// Remaining time of running tasks in their slots, in seconds; 0 with preemption, where this
+    /// work is in `unplaced_tasks`.
     pub held_s: f64,
-    /// Length of the phases still ahead, one task each, in seconds: a task
-    /// that starts this long before the goal just meets it.
+    /// Length of the phases still ahead, one task of each, in seconds: a task that starts this long
+    /// before the goal just meets it.
     pub tail_s: f64,
 }
 
 impl Workload {
-    /// Of every job, in the order of the view.
+    /// Returns the workload of every job, in the order of the view.
     pub fn all(view: &ClusterView) -> Vec<Self> {
         let each = view.jobs.iter().map(|job| Self::of(view, job));
         each.collect()
@@ -38,8 +38,8 @@ impl Workload {
         Self::with_lengths(view, job, job.profile.map.task_s, None)
     }
 
-    /// The work as it is on one pool, where maps take `map_s`; of the running
-    /// maps only those that run there count (equation (2)).
+    /// The work as measured on one pool, where maps take `map_s`. Of the running maps only those on
+    /// this pool count (equation (2)).
     pub fn on_pool(view: &ClusterView, job: &JobView, pool: Pool, map_s: f64) -> Self {
         Self::with_lengths(view, job, map_s, Some(pool))
     }
@@ -72,7 +72,7 @@ impl Workload {
             unplaced_tasks += f64::from(job.pending_reduces) * ratio(reduce_work, task_work);
             tail_s += reduce_s;
         } else if kind == TaskKind::Map && job.left(TaskKind::Reduce) > 0 {
-            // They wait in slots of their own for the last map (section 3.4.5).
+            // The reduces wait in slots of their own for the last map (section 3.4.5).
             tail_s += job.profile.reduce.task_s;
         }
         Self {
@@ -92,14 +92,14 @@ impl Workload {
     }
 }
 
-/// s_req: the slots that, held all the time, finish `work_s` by the goal.
+/// s_req: the number of slots that finish `work_s` by the goal if the job holds them all the time.
 ///
-/// W / (D - k mu - now), at most `cap`, and `cap` once the time is over. The
-/// `tail_s` is k mu with k = 1: the last task has to start that long before the
-/// goal. Passing 0 gives equation (1) read literally. Unlike the printed form
-/// this is the total, not what is missing beyond the slots already held.
+/// The result is W / (D - k mu - now), at most `cap`, and `cap` when no time is left. The `tail_s`
+/// is k mu with k = 1: the last task has to start that long before the goal. A `tail_s` of 0 gives
+/// equation (1) as printed, except that the printed form subtracts the slots that the job already
+/// holds, and this is the total.
 ///
-/// `work_s` in seconds in a slot, not negative.
+/// `work_s` is in seconds in a slot and not negative.
 #[must_use]
 pub fn required_slots(work_s: f64, goal_s: f64, tail_s: f64, now_s: f64, cap: f64) -> f64 {
     let time_s = goal_s - tail_s - now_s;
@@ -109,7 +109,7 @@ pub fn required_slots(work_s: f64, goal_s: f64, tail_s: f64, now_s: f64, cap: f6
     (work_s / time_s).min(cap)
 }
 
-/// A quotient in which nothing of nothing is nothing.
+/// The quotient, or 0 when a task needs no work.
 fn ratio(work: f64, per_task: f64) -> f64 {
     if per_task > 0.0 { work / per_task } else { 0.0 }
 }

@@ -1,9 +1,9 @@
-//! How much analytics may use: now, and by forecast.
+//! The capacity of analytics: now, and by forecast.
 
 use crate::availability::Availability;
 use std::sync::Arc;
 
-/// The other side of co-location: it knows the transactional load.
+/// The source of the capacity that the transactional load leaves to analytics.
 ///
 /// ```
 /// use ebb_scheduler::availability::Availability;
@@ -21,49 +21,51 @@ use std::sync::Arc;
 /// }
 /// ```
 pub trait CapacitySource: Send + Sync {
-    /// What analytics may use in the control cycle that starts now.
+    /// Returns the capacity of analytics in the control cycle that starts now.
     ///
-    /// Called on the control thread, once per control cycle and outside any lock. It
-    /// should answer within a small part of a cycle. When it panics, the jobs of that
-    /// moment fail with the cause.
+    /// Called on the control thread, once per control cycle and outside any lock. It should return
+    /// within a small part of a cycle. If it panics, the jobs that have not ended fail with the
+    /// cause.
     fn capacity(&self, request: CapacityRequest) -> Capacity;
 }
 
-/// What the runtime knows when it asks for capacity.
+/// The state of the runtime that a capacity source may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapacityRequest {
     /// Start of the cycle, in seconds of the runtime's time.
     pub now_s: f64,
-    /// Bytes in the buffers of tasks: a part of what the machine says is used.
+    /// Bytes in the buffers of tasks. They are a part of the memory that the machine reports as
+    /// used.
     pub held_bytes: u64,
     /// CPU that jobs need from now on to meet their goals, in hundredths of a core. Goals that have
     /// passed do not count.
     pub needed_hundredths: u32,
 }
 
-/// What all jobs together may use in one control cycle.
+/// Limits of one control cycle, for all jobs together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
     /// CPU, in hundredths of a core.
     pub cpu_hundredths: u32,
-    /// Other processes hold the CPU, and tasks get `cpu_hundredths` outside of the idle class alone:
-    /// they run on the *floor*, with the nice value [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts
-    /// that are in the idle class are overtaken by second ones, or moved where the system lets a
-    /// thread leave that class. Nothing of this holds if tasks do not run in the idle class at all.
+    /// True if other processes hold the CPU and leave `cpu_hundredths` only to threads outside of
+    /// the idle class. Tasks then run on the *floor*, with the nice value
+    /// [`FLOOR_NICE`](ebb_threads::FLOOR_NICE). Attempts that are in the idle class get second
+    /// attempts that overtake them, or are moved if the system lets a thread leave that class. Has
+    /// no effect if tasks do not run in the idle class at all.
     pub is_on_floor: bool,
-    /// What may be read, in bytes per second; `None`: as much as they can.
+    /// The limit for reads, in bytes per second; `None` for no limit.
     pub read_bytes_per_s: Option<u64>,
-    /// What may be held, in bytes, if that is less than
-    /// [`RuntimeOptions::memory_bytes`](super::RuntimeOptions::memory_bytes); `None`:
-    /// it is not. When tasks have reserved more for a whole cycle, some are preempted
-    /// until what is left fits.
+    /// The limit for the memory of tasks, in bytes, if it is less than
+    /// [`RuntimeOptions::memory_bytes`](super::RuntimeOptions::memory_bytes); `None` if it is not.
+    /// When tasks have reserved more for a whole cycle, some are preempted until the others fit.
     pub memory_bytes: Option<u64>,
-    /// f(t), in hundredths of a core over the runtime's time: what policies plan by.
+    /// f(t), in hundredths of a core over the runtime's time: the forecast of the policies.
     pub forecast: Arc<Availability>,
 }
 
 impl Capacity {
-    /// `hundredths` of a core, by forecast for ever; reads and memory without a limit.
+    /// A capacity of `hundredths` of a core, now and in the forecast; reads and memory have no
+    /// limit.
     #[must_use]
     pub fn cpu(hundredths: u32) -> Self {
         let forecast = Availability::constant(f64::from(hundredths));
@@ -77,12 +79,12 @@ impl Capacity {
     }
 }
 
-/// The same capacity all the time.
+/// A source with the same capacity all the time.
 #[derive(Clone, Debug)]
 pub struct FixedCapacity(Capacity);
 
 impl FixedCapacity {
-    /// `hundredths` of a core, now and for ever.
+    /// A capacity of `hundredths` of a core, now and in the forecast.
     #[must_use]
     pub fn new(hundredths: u32) -> Self {
         Self(Capacity::cpu(hundredths))

@@ -1,14 +1,14 @@
-//! Where the runtime's time comes from, so that a test can hold it.
+//! The runtime's time. Tests replace it with a clock that they advance themselves.
 
 use std::time::Instant;
 
 /// Seconds since the start of the runtime.
 pub trait Clock: Send + Sync {
-    /// Now, in seconds; never goes back.
+    /// The present time in seconds; never decreases.
     fn now_s(&self) -> f64;
 }
 
-/// The machine's monotonic clock, from 0 when it was made.
+/// The machine's monotonic clock, from 0 at its creation.
 pub struct MonotonicClock {
     origin: Instant,
 }

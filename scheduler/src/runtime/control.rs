@@ -1,15 +1,15 @@
-//! The "ebb-control" thread: once per control cycle, from jobs to shares.
+//! The "ebb-control" thread, which turns jobs into shares once per control cycle.
 //!
-//! Tasks that the new shares can run are claimed; where they find no memory,
-//! attempts of others are preempted, and the thread of an attempt that ends claims the task.
+//! It claims tasks that the new shares can run. Where such tasks find no memory, it preempts
+//! attempts of other jobs, and the thread of an attempt that ends claims the task.
 //!
-//! Capacity, view, policy and shares are worked out outside the lock; it is
-//! taken to read the jobs before and to hand out the shares after. A submission,
-//! the end of a phase or of a job asks for a cycle at once.
+//! Capacity, view, policy and shares are computed outside the lock; the thread takes the lock to
+//! read the jobs before, and to set the shares after. A submission, the end of a phase and the end
+//! of a job each start a cycle at once.
 //!
-//! Policy and capacity source are not ours. If one of them panics there is no
-//! plan: going on under an old one would hide it, so the jobs fail with the
-//! cause, and the thread lives on for the next.
+//! Policy and capacity source are the user's code. If one of them panics there is no plan. An old
+//! plan would hide the failure, so the jobs fail with the cause, and the thread goes on for later
+//! jobs.
 
 use super::capacity::{Capacity, CapacityRequest};
 use super::job_entry::Assignment;
@@ -26,11 +26,11 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Cycles begin at least this far apart, however often one is asked for: many short
-/// leases cost no more than that.
+/// The least time between the starts of two cycles. It limits the cost of many short leases: each
+/// one requests a cycle.
 const CYCLES_APART: Duration = Duration::from_millis(1);
 
-/// Runs until shutdown has been asked for and every job has ended.
+/// Runs until a shutdown is requested and every job has ended.
 pub(super) fn run(shared: &Arc<Shared>) {
     let mut began: Option<Instant> = None;
     while wait_for_cycle(shared) {
@@ -43,15 +43,15 @@ pub(super) fn run(shared: &Arc<Shared>) {
         }
         reap(shared);
     }
-    // Those that were left behind are not among them.
+    // Threads that were left behind are not in `workers`.
     let workers = std::mem::take(&mut shared.lock().workers);
     for worker in workers.into_values() {
-        // A worker catches what its tasks panic with; there is nothing to add.
+        // A worker catches the panics of its tasks, so the result has nothing to add.
         let _ = worker.join();
     }
 }
 
-/// False when there is nothing left to wait for.
+/// Waits for the next cycle. Returns false if the runtime shuts down and no job is left.
 fn wait_for_cycle(shared: &Shared) -> bool {
     let state = shared.lock();
     let cycle = Duration::from_secs_f64(shared.options.cycle_s);
@@ -77,7 +77,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     state.capacity_hundredths = plan.capacity_hundredths;
     state.forecast = plan.forecast;
     state.memory.start_cycle(plan.memory_bytes, now_s);
-    // Set before the shares: threads that wait for a share go on with it.
+    // Set before the shares: threads that wait for a share continue in this class.
     let is_on_floor = shared.class_of_tasks.set_on_floor(plan.is_on_floor);
     state.floor_since_s = is_on_floor.then(|| state.floor_since_s.unwrap_or(now_s));
     for (id, job) in &mut state.jobs {
@@ -92,7 +92,7 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     let claimed = claim_all(shared, &mut state);
     let preempted = match options.management {
         Management::Managed => state.preempt(now_s, options.cycle_s),
-        // Without shares there is nothing to preempt for.
+        // Without shares no job has a claim to the memory of another one.
         Management::Unmanaged => Vec::new(),
     };
     drop(state);
@@ -102,21 +102,21 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     claimed
 }
 
-/// What a cycle hands out; nothing by default.
+/// The result of a cycle; by default no capacity and no shares.
 #[derive(Default)]
 struct Plan {
     capacity_hundredths: u32,
-    /// What all attempts may hold, where that is less than ever.
+    /// The limit for the memory of all attempts, if it is less than the option.
     memory_bytes: Option<u64>,
-    /// Tasks run on the floor; managed.
+    /// True if tasks run on the floor; only when managed.
     is_on_floor: bool,
-    /// f(t) that it goes by; managed.
+    /// The f(t) of this plan; only when managed.
     forecast: Option<Arc<Availability>>,
-    /// Managed, by job.
+    /// The shares of jobs; only when managed.
     shares: BTreeMap<JobId, u32>,
 }
 
-/// The plan for the cycle that starts at `now_s`, or who panicked and with which
+/// Returns the plan for the cycle that starts at `now_s`, or the source of a panic with its
 /// message.
 fn plan(shared: &Shared, now_s: f64) -> Result<Plan, String> {
     let options = &shared.options;
@@ -191,14 +191,14 @@ fn managed_shares(
 }
 
 fn claim_all(shared: &Shared, state: &mut State) -> Vec<Assignment> {
-    // Later than the start of the cycle: a job may have ended since.
+    // Read anew, after the start of the cycle: a job may have ended since.
     let now_s = shared.clock.now_s();
     let mut claimed = std::mem::take(&mut state.commits);
     claimed.extend(std::iter::from_fn(|| state.claim(&shared.options, now_s)));
     claimed
 }
 
-/// Joins workers that found nothing more to do.
+/// Joins workers that have ended because they found no more work.
 fn reap(shared: &Shared) {
     let finished: Vec<_> = shared
         .lock()
@@ -217,7 +217,7 @@ mod tests {
     use crate::runtime::RuntimeOptions;
 
     #[test]
-    fn only_who_finishes_just_in_time_is_told_earlier_goals() {
+    fn only_a_just_in_time_policy_plans_with_earlier_goals() {
         let margin = |policy: Arc<dyn Policy>| {
             let options = RuntimeOptions {
                 policy,

@@ -1,29 +1,29 @@
-//! What each control cycle gave and what was used of it, remembered within bounds.
+//! The grants and the use of each control cycle, kept within bounds.
 
 use super::job::report::CycleSample;
 use crate::model::JobId;
 use std::collections::VecDeque;
 
-/// Cycles remembered: an hour at the default length.
+/// The most cycles that are kept: an hour at the default length.
 const CYCLES_MAX: usize = 4 * 3600;
 
-/// Samples of jobs remembered in all cycles together: 12 MB. With more than thirty jobs at
-/// a time that is less than the cycles above.
+/// The most samples of jobs that are kept in all cycles together: 12 MB. With more than thirty jobs
+/// at a time, this limit is reached before `CYCLES_MAX`.
 const JOB_SAMPLES_MAX: usize = 500_000;
 
-/// The latest cycles, and the present one.
+/// The latest closed cycles, and the present one.
 #[derive(Default)]
 pub(super) struct Cycles {
     closed: VecDeque<CycleSample>,
-    /// Of all closed cycles together.
+    /// Number of job samples in all closed cycles.
     job_samples: usize,
     open: Option<CycleSample>,
 }
 
 impl Cycles {
-    /// Ends the present cycle, in which at most `memory_bytes` were reserved, and begins
-    /// `next` at its `t_s`. What a job used meanwhile `used_cpu_s` says; `None`: it has
-    /// ended.
+    /// Closes the present cycle with `memory_bytes`, its peak of reserved memory, and opens `next`
+    /// at its `t_s`. `used_cpu_s` returns the CPU time that a job used in the closed cycle, or
+    /// `None` if the job has ended.
     pub fn turn(
         &mut self,
         next: CycleSample,
@@ -47,7 +47,7 @@ impl Cycles {
         }
     }
 
-    /// Takes note of what a job used in the present cycle, in which it ended.
+    /// Records the CPU time that a job used in the present cycle until its end.
     pub fn job_ended(&mut self, job: JobId, used_cpu_s: f64) {
         let samples = self.open.as_mut().map(|open| &mut open.jobs);
         let sample = samples.and_then(|jobs| jobs.iter_mut().find(|sample| sample.job == job));
@@ -69,7 +69,7 @@ impl Cycles {
         of_job.fold((0.0, 0.0), |sum, cycle| (sum.0 + cycle.0, sum.1 + cycle.1))
     }
 
-    /// Those that have ended, the oldest first.
+    /// The closed cycles, the oldest first.
     pub fn closed(&self) -> impl DoubleEndedIterator<Item = &CycleSample> {
         self.closed.iter()
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_has_what_each_job_used_in_it_to_its_end() {
+    fn a_cycle_has_the_use_of_each_job_up_to_its_end() {
         let mut cycles = Cycles::default();
         cycles.turn(cycle(1.0, 2), 0, |_| None);
         cycles.job_ended(JobId(1), 0.25);
@@ -114,7 +114,7 @@ mod tests {
 
     /// With a thousand jobs at a time the cycles of an hour took 350 MB.
     #[test]
-    fn few_cycles_of_many_jobs_or_many_of_few_are_remembered() {
+    fn few_cycles_of_many_jobs_or_many_of_few_are_kept() {
         let mut cycles = Cycles::default();
         for n in 0..1200 {
             cycles.turn(cycle(f64::from(n), 1000), 0, |_| None);

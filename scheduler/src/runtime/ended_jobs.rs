@@ -1,10 +1,10 @@
-//! The jobs that ended, remembered within bounds.
+//! The status of jobs that ended, kept within bounds.
 
 use super::job::report::JobStatus;
 use crate::model::JobId;
 use std::collections::VecDeque;
 
-/// The latest jobs that ended, in that order.
+/// The latest `jobs_max` jobs that ended, in the order of their ends.
 #[derive(Default)]
 pub(super) struct EndedJobs {
     jobs: VecDeque<JobStatus>,

@@ -1,4 +1,4 @@
-//! What can go wrong: in a task, at submission, at start.
+//! Errors of a task, of a submission and of the start of a runtime.
 
 use crate::model::JobId;
 use std::error::Error as StdError;
@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why an attempt at a task failed. The task is tried again, except after
+/// The failure of an attempt at a task. The task is tried again, except after
 /// [`TaskError::Cancelled`], [`TaskError::Invalid`] and [`TaskError::Fatal`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -14,124 +14,126 @@ pub enum TaskError {
     /// Reading or writing a file failed.
     #[error("{context}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         context: String,
-        /// Why it failed.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A spill file does not hold what was written to it.
+    /// The checksum of a spill file does not match its content.
     #[error(
         "spill file {path} is corrupt at byte {offset}: checksum {found:#018x}, expected {expected:#018x}"
     )]
     Corrupt {
-        /// The file.
+        /// The spill file.
         path: PathBuf,
-        /// Where the damaged block starts.
+        /// Offset of the damaged block.
         offset: u64,
-        /// Checksum of what was read.
+        /// Checksum of the bytes that were read.
         found: u64,
-        /// Checksum that was written.
+        /// Checksum in the file.
         expected: u64,
     },
     /// The job's own code, its input or its output failed.
     #[error("{0}")]
     Failed(Box<dyn StdError + Send + Sync>),
-    /// A record cannot be what it is said to be. It would be so in every attempt: the job
-    /// fails at the first.
+    /// A record does not have the form that the job requires. Every attempt would fail in the same
+    /// way, so the job fails at the first one.
     #[error("{0}")]
     Invalid(Box<dyn StdError + Send + Sync>),
-    /// A failure that every attempt would meet again, and for which the records are not to blame,
-    /// such as a damaged file of the input: the job fails at the first.
+    /// A failure that every attempt would repeat and that no record caused, such as a damaged file
+    /// of the input. The job fails at the first attempt.
     #[error("{0}")]
     Fatal(Box<dyn StdError + Send + Sync>),
     /// The task panicked with this message.
     #[error("the task panicked: {0}")]
     Panicked(String),
-    /// The attempt neither handled a record nor came to a checkpoint for this
-    /// long, while it could. Its process was killed; a thread cannot be ended and was
-    /// left behind.
+    /// The attempt neither handled a record nor reached a checkpoint for this long, though it could
+    /// use CPU. Its process was killed; a thread cannot be killed and was left behind.
     #[error("no record and no checkpoint for {for_s} s; it was given up")]
     Stalled {
         /// The runtime's limit, in seconds.
         for_s: f64,
     },
-    /// The job is being cancelled or has failed elsewhere; pass it on.
+    /// The job was cancelled or has already failed, or the attempt was stopped; return this error
+    /// to the caller.
     #[error("the job was cancelled")]
     Cancelled,
 }
 
 impl TaskError {
-    /// A failure of the job's own code: any error, or a message.
+    /// Creates [`TaskError::Failed`], a failure of the job's own code, from any error or message.
     pub fn failed(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Failed(cause.into())
     }
 
-    /// A record that cannot be what it is said to be: any error, or a message.
+    /// Creates [`TaskError::Invalid`], a record without the required form, from any error or
+    /// message.
     pub fn invalid(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Invalid(cause.into())
     }
 
-    /// A failure that every attempt would meet again: any error, or a message.
+    /// Creates [`TaskError::Fatal`], a failure that every attempt would repeat, from any error or
+    /// message.
     pub fn fatal(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Fatal(cause.into())
     }
 
-    /// Whether every attempt at the task would fail in this way.
+    /// Returns whether every attempt at the task would fail in this way.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Invalid(_) | Self::Fatal(_))
     }
 
-    /// For `map_err`: an I/O error with what was being done.
+    /// Returns a function for `map_err` that adds `context`, the operation that failed, to an I/O
+    /// error.
     pub fn io(context: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let context = context.into();
         move |source| Self::Io { context, source }
     }
 }
 
-/// Why a job was not accepted. Fix the request, except for
-/// [`SubmitError::ShuttingDown`].
+/// The reason why a job was not accepted. All but [`SubmitError::ShuttingDown`] and
+/// [`SubmitError::LeftBehind`] require a change of the request or of its files.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// The goal is not a positive, finite number of seconds.
     #[error("a completion time goal must lie in the future: {0} s after submission does not")]
     Goal(f64),
-    /// A reducer that would never run.
+    /// The job has a reducer but no reduce tasks.
     #[error("a job with a reducer needs at least one reduce task")]
     NoReduces,
-    /// Reduce tasks, or a combiner, without a reducer.
+    /// The job has reduce tasks or a combiner, but no reducer.
     #[error("a job without a reducer must have neither reduce tasks nor a combiner")]
     NoReducer,
     /// An estimate is not a positive, finite number of seconds.
     #[error("the estimated CPU time of a task must be positive and finite, got {0} s")]
     Profile(f64),
-    /// A job that was to be followed was never submitted here, or so long ago that
-    /// it is forgotten.
+    /// The runtime does not know a job that this one has to follow: it was never submitted here, or
+    /// its record was dropped long ago.
     #[error("{0}, which the job is to follow, is not known to this runtime")]
     Follows(JobId),
     /// The input could not be split.
     #[error("splitting the input: {0}")]
     Input(#[source] TaskError),
-    /// The output refuses to be written.
+    /// The output failed its check.
     #[error("preparing the output: {0}")]
     Output(#[source] TaskError),
-    /// The job's spill directory could not be made.
+    /// The job's spill directory could not be created.
     #[error("creating a spill directory in {path}: {source}")]
     SpillDir {
-        /// Where it was to be.
+        /// The parent of the directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Too much of the machine, or all memory for tasks, is taken by threads that
-    /// hang.
+    /// Threads that hang hold too many cores or all memory of tasks.
     #[error(
         "{threads} threads of tasks that made no progress still run and hold their memory; \
          restart the process before it takes more jobs"
     )]
     LeftBehind {
-        /// How many.
+        /// Number of such threads.
         threads: u32,
     },
     /// The runtime is shutting down.
@@ -139,26 +141,26 @@ pub enum SubmitError {
     ShuttingDown,
 }
 
-/// Why the runtime did not start.
+/// The reason why the runtime did not start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RuntimeError {
     /// An option is out of range.
     #[error("{option} must be {range}, got {value}")]
     Option {
-        /// Which option.
+        /// Name of the option.
         option: &'static str,
-        /// What it may be.
+        /// The values that the option may have.
         range: &'static str,
-        /// What it was.
+        /// The value that it had.
         value: f64,
     },
-    /// The spill directory could not be made.
+    /// The spill directory could not be created.
     #[error("creating the spill directory {path}: {source}")]
     SpillDir {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A thread could not be started.

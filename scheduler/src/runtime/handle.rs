@@ -3,17 +3,17 @@
 use super::job::attempt_record::AttemptRecord;
 use super::job::profile::MeasuredProfile;
 use super::job::report::{JobReport, JobStatus};
-use super::job_entry::Ended;
+use super::job_entry::JobEnd;
 use super::state::{Shared, State};
 use crate::model::JobId;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// A submitted job. Dropping the handle does not touch the job.
+/// A handle on a submitted job. Dropping it has no effect on the job.
 #[derive(Clone)]
 pub struct JobHandle {
     pub(super) id: JobId,
-    pub(super) ended: Arc<OnceLock<Ended>>,
+    pub(super) ended: Arc<OnceLock<JobEnd>>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -24,8 +24,8 @@ impl JobHandle {
         self.id
     }
 
-    /// Waits until the job has ended: its output committed, or everything it
-    /// left cleared away.
+    /// Waits until the job has ended, with its output committed, or with everything removed that it
+    /// had written.
     #[must_use]
     pub fn wait(&self) -> JobReport {
         let mut state = self.shared.lock();
@@ -41,8 +41,8 @@ impl JobHandle {
         }
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`; `None` if the job has not
-    /// ended by then. For progress bars.
+    /// Like [`wait`](Self::wait), for at most `timeout`; returns `None` if the job has not ended by
+    /// then. For progress bars.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> Option<JobReport> {
         let state = self.shared.lock();
@@ -55,19 +55,19 @@ impl JobHandle {
         self.ended.get().map(|ended| ended.report.clone())
     }
 
-    /// Its progress.
+    /// The job's progress.
     #[must_use]
     pub fn status(&self) -> JobStatus {
         let state = self.shared.lock();
         match self.ended.get() {
             Some(ended) => ended.status.clone(),
-            // Under the lock a job is either listed or has its final word.
+            // Under the lock a job is either listed or has its end set.
             None => state.jobs[&self.id].status(None),
         }
     }
 
     /// Returns the cores that the job used on average in the control cycles of the last `span_s`
-    /// seconds. `None` for a job that was submitted since then, and after its end.
+    /// seconds, or `None` if the job was submitted less than `span_s` seconds ago or has ended.
     #[must_use]
     pub fn used_lately(&self, span_s: f64) -> Option<f64> {
         let state = self.shared.lock();
@@ -77,7 +77,7 @@ impl JobHandle {
         (submitted_s <= after_s && length_s > 0.0).then(|| used_s / length_s)
     }
 
-    /// The attempts at its tasks that ended, in that order; of very many, the
+    /// The attempts at the job's tasks that have ended, in the order of their ends; at most the
     /// latest ten thousand.
     #[must_use]
     pub fn attempts(&self) -> Vec<AttemptRecord> {
@@ -89,7 +89,7 @@ impl JobHandle {
         attempts.iter().cloned().collect()
     }
 
-    /// What its tasks took that are done, for the next execution of the same job.
+    /// Totals over the job's finished tasks, as an estimate for the next execution of the same job.
     #[must_use]
     pub fn measured(&self) -> MeasuredProfile {
         let state = self.shared.lock();
@@ -99,9 +99,8 @@ impl JobHandle {
         }
     }
 
-    /// Asks the job to stop: its tasks do so at their next checkpoint, then its
-    /// output is aborted. False once it is being committed or has ended: then
-    /// this has no effect.
+    /// Cancels the job: its tasks stop at their next checkpoint, then its output is aborted.
+    /// Returns false, without any effect, if the output is being committed or the job has ended.
     pub fn cancel(&self) -> bool {
         self.shared.cancel(self.id)
     }

@@ -1,11 +1,11 @@
-//! A job as the runtime keeps it: its tracker, what its tasks work with, and
-//! what a worker is given of it.
+//! A job in the runtime: its tracker, the resources of its tasks, and the assignments of work that
+//! workers get.
 
 use super::error::TaskError;
 use super::job::attempt_record::AttemptRecord;
 use super::job::counters::Counters;
 use super::job::input::Split;
-use super::job::journal::{Event, JobJournal, News};
+use super::job::journal::{Event, JobJournal, Notification};
 use super::job::partitioner::RangePartitioner;
 use super::job::profile::MeasuredProfile;
 use super::job::report::{JobReport, JobStatus, Outcome};
@@ -24,18 +24,18 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
-/// Attempts of a job that are remembered; of more, the latest.
+/// The most attempts of a job whose records are kept: the latest.
 const ATTEMPTS_KEPT_MAX: usize = 10_000;
 
-/// What the runtime knows of a job outside the lock.
+/// The part of a job that is used outside the lock.
 pub(super) struct JobContext {
     pub id: JobId,
     pub task: TaskContext,
-    /// Known before its first task.
+    /// The input's splits, set before the first task.
     pub splits: OnceLock<Vec<Split>>,
     pub ranges: JobRanges,
     pub pacer: Arc<Pacer>,
-    /// Where its tasks run; without, on threads of this process.
+    /// The processes that run the job's tasks; `None` for threads of this process.
     pub pool: Option<Pool>,
 }
 
@@ -44,23 +44,21 @@ impl JobContext {
         self.splits.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The ranges of a global sort, for the attempt with this state; `find` cuts them if
-    /// no attempt has. `None` when the partitioner is known without.
+    /// Returns the ranges of a global sort, for the attempt with this state; `find` determines them
+    /// if no attempt has. Returns `None` if the partitioner needs no ranges.
     ///
     /// # Errors
-    /// Those of `find`; and when the attempt is not wanted any more while another one's
-    /// looks for them.
+    /// If `find` fails, or if the attempt is stopped while another one determines the ranges.
     pub fn ranges(
         &self,
         attempt_state: &AttemptState,
         find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
     ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
-        let is_wanted = || !attempt_state.is_stopped() && !self.pacer.is_cancelled();
-        (self.ranges).get(&self.task, self.splits(), is_wanted, find)
+        let is_needed = || !attempt_state.is_stopped() && !self.pacer.is_cancelled();
+        (self.ranges).get(&self.task, self.splits(), is_needed, find)
     }
 
-    /// Lets preempted attempts notice, and ends processes that are kept for tasks to
-    /// come.
+    /// Wakes preempted attempts so that they stop, and ends idle processes.
     pub fn give_up_memory(&self) {
         self.pacer.wake();
         if let Some(pool) = &self.pool {
@@ -69,8 +67,8 @@ impl JobContext {
     }
 }
 
-/// The final word on a job, for its handle.
-pub(super) struct Ended {
+/// The end of a job, for its handle.
+pub(super) struct JobEnd {
     pub report: JobReport,
     pub status: JobStatus,
     pub measured: MeasuredProfile,
@@ -81,27 +79,27 @@ pub(super) struct JobEntry {
     pub name: String,
     pub tracker: Tracker,
     pub pacer: Arc<Pacer>,
-    /// What its tasks work with; a lease has none, as its tasks are threads of others.
+    /// The resources of its tasks; `None` for a lease, whose tasks are threads of the caller.
     pub context: Option<Arc<JobContext>>,
     pub directory: Option<TempDir>,
-    /// Per finished map, its runs in the order of emission.
+    /// The runs of each finished map, in the order of emission.
     pub map_runs: Vec<Vec<Run>>,
     pub share_hundredths: u32,
-    /// The CPU time that the job was granted lately and used of it.
+    /// The CPU time that the job was granted lately, and its use.
     pub grant_use: GrantUse,
-    /// It has had no share since then, in seconds of the runtime's time.
+    /// Time since which the job has had no share, in seconds of the runtime's time.
     pub paused_since_s: Option<f64>,
-    /// Tasks that may run at once.
+    /// The number of tasks that may run at once.
     pub concurrency: u32,
-    /// CPU time used before the open sample, in seconds.
+    /// CPU time used before the open cycle, in seconds.
     pub sampled_cpu_s: f64,
-    /// The latest attempts that ended.
+    /// The latest attempts that have ended.
     pub attempts: VecDeque<AttemptRecord>,
-    pub ended: Arc<OnceLock<Ended>>,
+    pub ended: Arc<OnceLock<JobEnd>>,
 }
 
 impl JobEntry {
-    /// An entry without tasks of its own.
+    /// Creates an entry without tasks of its own.
     pub fn new(name: String, tracker: Tracker, pacer: Arc<Pacer>) -> Self {
         Self {
             name,
@@ -120,7 +118,7 @@ impl JobEntry {
         }
     }
 
-    /// What it may use from `now_s` on.
+    /// Sets the share that the job may use from `now_s` on.
     pub fn set_share(&mut self, share_hundredths: u32, now_s: f64) {
         let used_cpu_s = self.pacer.used_cpu_s();
         (self.grant_use).turn(now_s, self.share_hundredths, used_cpu_s);
@@ -130,17 +128,18 @@ impl JobEntry {
         self.pacer.set_share(share_hundredths);
     }
 
-    /// Cores that it may use at most, on a machine of `cores`.
+    /// The most cores that the job may use, on a machine of `cores`.
     pub fn cores(&self, cores: u32) -> u32 {
         let context = self.context.as_ref();
         let most = context.and_then(|context| context.task.spec.cores);
         most.unwrap_or(cores).clamp(1, cores.max(1))
     }
 
-    /// The job as far as memory goes, in a cycle of `cycle_s` seconds that starts at
-    /// `now_s` and in which it has started what it could.
+    /// The job's claim on memory, in a cycle of `cycle_s` seconds that starts at `now_s`. Called
+    /// after the job has started the tasks that memory allowed.
     pub fn holder(&self, now_s: f64, cycle_s: f64) -> Holder {
-        // Not the one that is more than its share fills: no work is lost for that.
+        // `concurrency` allows one task more than the share fills; no attempt is preempted for that
+        // one.
         let filled = self.share_hundredths.div_ceil(TASK_HUNDREDTHS_MAX);
         let runnable = self.tracker.live().map_or(0, |live| live.waiting_tasks());
         let is_paused = |since_s: f64| now_s - since_s >= cycle_s;
@@ -149,7 +148,7 @@ impl JobEntry {
             has_share: self.share_hundredths > 0,
             is_paused: self.paused_since_s.is_some_and(is_paused),
             starts: filled.saturating_sub(self.tracker.running()).min(runnable),
-            attempts: self.tracker.wanted().collect(),
+            attempts: self.tracker.active_attempts().collect(),
         }
     }
 
@@ -182,7 +181,7 @@ impl JobEntry {
         }
     }
 
-    /// Its final word, once it has ended.
+    /// The report on the job, or `None` if it has not ended.
     pub fn report(&self, finished_s: f64) -> Option<JobReport> {
         let outcome = self.tracker.ended()?.clone();
         let job = &self.tracker.job;
@@ -204,9 +203,9 @@ impl JobEntry {
         })
     }
 
-    /// The final word on a job that has ended, with its last `status`.
-    pub fn take_ended(&mut self, status: &JobStatus, finished_s: f64) -> Ended {
-        Ended {
+    /// Takes the end of a job that has ended, with its last `status`.
+    pub fn take_end(&mut self, status: &JobStatus, finished_s: f64) -> JobEnd {
+        JobEnd {
             report: (self.report(finished_s)).expect("only ended jobs are taken out"),
             status: status.clone(),
             measured: self.measured(),
@@ -223,32 +222,31 @@ impl JobEntry {
         }
     }
 
-    /// Remembers the attempts that ended since this was done last, and makes news
-    /// of them.
-    pub fn note_attempts(&mut self, news: &mut Vec<News>) {
+    /// Stores the attempts that ended since the last call, and adds a notification about each.
+    pub fn record_attempts(&mut self, notifications: &mut Vec<Notification>) {
         let job = self.tracker.job.id;
         let records = self.tracker.take_records();
         if self.journal().is_some() {
             let events = records.iter().cloned();
             let events = events.map(|record| Event::AttemptEnded(job, record));
-            news.extend(events.filter_map(|event| self.news(event)));
+            notifications.extend(events.filter_map(|event| self.notification(event)));
         }
         self.attempts.extend(records);
         let surplus = self.attempts.len().saturating_sub(ATTEMPTS_KEPT_MAX);
         self.attempts.drain(..surplus);
     }
 
-    /// What is to be told of this job, if anybody is.
-    pub fn news(&self, event: Event) -> Option<News> {
+    /// Returns the notification for the job's journal, or `None` if it has no journal.
+    pub fn notification(&self, event: Event) -> Option<Notification> {
         let journal = Arc::clone(self.journal()?);
-        Some(News { journal, event })
+        Some(Notification { journal, event })
     }
 
     fn journal(&self) -> Option<&Arc<dyn JobJournal>> {
         self.context.as_ref()?.task.spec.journal.as_ref()
     }
 
-    /// CPU time used since this was asked last, in seconds.
+    /// Returns the CPU time used since the last call, in seconds.
     pub fn sample(&mut self) -> f64 {
         let used_cpu_s = self.pacer.used_cpu_s();
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
@@ -295,13 +293,13 @@ impl JobEntry {
     }
 }
 
-/// What a worker was given to do.
+/// A piece of work for a worker.
 pub(super) struct Assignment {
     pub context: Arc<JobContext>,
     pub duty: Duty,
-    /// It is for a thread on the floor, unless it is a commit.
+    /// True if it is for a thread on the floor. Commits ignore it.
     pub is_on_floor: bool,
-    /// To be removed with the duty done.
+    /// The job's directory, to be removed after the duty.
     pub directory: Option<TempDir>,
 }
 
@@ -310,7 +308,7 @@ pub(super) enum Duty {
         task: TaskId,
         attempt: u32,
         attempt_state: Arc<AttemptState>,
-        /// A reduce's input.
+        /// Input of a reduce.
         segments: Vec<Segment>,
     },
     Split,
@@ -318,10 +316,10 @@ pub(super) enum Duty {
     Abort,
 }
 
-/// What a worker brings back.
+/// The result of a duty that succeeded; empty unless it is a task.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct DutyResult {
     pub counters: Counters,
-    /// A map's output, in a job with reduces.
+    /// Output of a map, in a job with reduces.
     pub runs: Vec<Run>,
 }

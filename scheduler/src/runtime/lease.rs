@@ -1,15 +1,15 @@
 //! Work outside MapReduce under the same shares: a query, an export, a backup.
 //!
-//! A lease is a job of which nothing is handed out: its tasks are the threads of others
-//! that come in, as long as they do. So one mechanism serves both: the policy gives it
-//! a share, the pacer holds its threads to that, and status and history list it.
+//! The runtime hands out no tasks of a lease. Its tasks are the threads of the caller, each from
+//! its entry until it leaves. So jobs and leases share one mechanism: the policy gives a lease a
+//! share, the pacer limits its threads to that share, and status and history list it.
 
 use super::error::{SubmitError, TaskError};
 use super::job::report::JobStatus;
 use super::job_entry::JobEntry;
 use super::pacing::account::{Account, Payee};
 use super::pacing::attempt_state::AttemptState;
-use super::pacing::lowered::Lowered;
+use super::pacing::lowered::LoweredThread;
 use super::pacing::pacer::Pacer;
 use super::schedule::tracker::Tracker;
 use super::state::Shared;
@@ -22,20 +22,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Wall time between two looks at what the kernel counts of a thread beside CPU time: two
-/// small files, some 10 us.
+/// Wall time between two reads of the kernel's counters of a thread other than CPU time. A read
+/// opens two small files and takes some 10 us.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// CPU time of all threads while they were in, of any runtime, in nanoseconds.
+/// CPU time of all threads in leases, of all runtimes, in nanoseconds.
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
-/// The time that they waited for a core meanwhile, in nanoseconds.
+/// Time that these threads waited for a core, in nanoseconds.
 static WAITED_NS: AtomicU64 = AtomicU64::new(0);
-/// What they read from the disk and wrote to it meanwhile.
+/// Bytes that these threads read from the disk and wrote to it.
 static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// What threads used while they worked under a [`Lease`], of all runtimes of this process.
-/// A load monitor that sees these threads among all others counts this for analytics. CPU
-/// time is as of the last checkpoints; the rest may be 5 ms older.
+/// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A
+/// load monitor that measures these threads among all others counts this use for analytics. CPU
+/// time is that of the last checkpoints; the other values may be 5 ms older.
 #[must_use]
 pub fn leased_use() -> ThreadUse {
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -46,17 +46,17 @@ pub fn leased_use() -> ThreadUse {
     }
 }
 
-/// The pacing of one thread under a lease, which also counts what all leases use.
+/// The pacing of one thread under a lease. It also adds to the counters of all leases.
 struct LeasePayee {
     pacer: Arc<Pacer>,
-    /// What the thread had used at the last look, and when that was.
+    /// The thread's use at the last read of the kernel's counters, and the time of that read.
     seen: Cell<(ThreadUse, Instant)>,
-    /// The thread is in the class of tasks meanwhile, and follows it.
+    /// True if the thread is in the class of tasks and changes with it.
     is_lowered: bool,
 }
 
 impl LeasePayee {
-    /// For the calling thread, from now on.
+    /// Creates the payee of the calling thread, and starts to count from now on.
     fn new(pacer: Arc<Pacer>, is_lowered: bool) -> Self {
         let seen = Cell::new((ThreadUse::of_this_thread(), Instant::now()));
         Self {
@@ -66,7 +66,7 @@ impl LeasePayee {
         }
     }
 
-    /// Counts what the thread waited for and moved since the last look.
+    /// Adds the thread's waiting time and disk bytes since the last read.
     fn look(&self) {
         let now = ThreadUse::of_this_thread();
         let (before, _) = self.seen.replace((now, Instant::now()));
@@ -108,19 +108,19 @@ impl Payee for LeasePayee {
     }
 }
 
-/// What is to be known of the work under a [`Lease`].
+/// The goal and the estimated cost of the work under a [`Lease`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeaseOptions {
-    /// When all of it is to be done, in seconds from now; positive. Without it: as early
-    /// as possible, behind what has a goal, and behind what is older and has none.
+    /// Time by which all work should be done, in seconds from now; positive. Without a goal the
+    /// lease is served as early as possible, behind jobs with a goal and behind older ones without.
     pub goal_s: Option<f64>,
-    /// CPU time that all of it is believed to take, in seconds; positive. Policies plan
-    /// with it until more was used.
+    /// Estimated CPU time of all work, in seconds; positive. Policies plan with it until the lease
+    /// has used more.
     pub cpu_s: f64,
 }
 
 impl Default for LeaseOptions {
-    /// No goal, a second of CPU.
+    /// No goal, and one second of CPU.
     fn default() -> Self {
         Self {
             goal_s: None,
@@ -129,19 +129,19 @@ impl Default for LeaseOptions {
     }
 }
 
-/// A share of what analytics may use, for work that the runtime does not run: see
-/// [`Runtime::lease`](super::Runtime::lease). Clones are the same lease; it ends with
-/// the last of them and of its threads.
+/// A share of the capacity of analytics, for work that the runtime does not run: see
+/// [`Runtime::lease`](super::Runtime::lease). Clones are the same lease; it ends with the last of
+/// its clones and threads.
 #[derive(Clone)]
-pub struct Lease(Arc<Held>);
+pub struct Lease(Arc<LeaseCore>);
 
-struct Held {
+struct LeaseCore {
     id: JobId,
     pacer: Arc<Pacer>,
     shared: Arc<Shared>,
 }
 
-impl Drop for Held {
+impl Drop for LeaseCore {
     fn drop(&mut self) {
         self.shared.release(self.id);
     }
@@ -154,7 +154,7 @@ impl fmt::Debug for Lease {
 }
 
 impl Lease {
-    /// Takes a lease from `shared`; as [`Runtime::lease`](super::Runtime::lease).
+    /// Takes a lease from `shared`; see [`Runtime::lease`](super::Runtime::lease).
     pub(super) fn take(
         shared: &Arc<Shared>,
         name: String,
@@ -179,48 +179,48 @@ impl Lease {
         state.jobs.insert(id, entry);
         shared.kick(&mut state);
         drop(state);
-        Ok(Self(Arc::new(Held {
+        Ok(Self(Arc::new(LeaseCore {
             id,
             pacer,
             shared: Arc::clone(shared),
         })))
     }
 
-    /// Its id: of the same sequence as those of jobs.
+    /// The lease's id, from the same sequence as those of jobs.
     #[must_use]
     pub fn id(&self) -> JobId {
         self.0.id
     }
 
-    /// As [`Runtime::status`](super::Runtime::status) lists it; `None` once the runtime
-    /// has shut down.
+    /// The status that [`Runtime::status`](super::Runtime::status) lists, or `None` once the
+    /// runtime has shut down.
     #[must_use]
     pub fn status(&self) -> Option<JobStatus> {
         let state = self.0.shared.lock();
         Some(state.jobs.get(&self.0.id)?.status(None))
     }
 
-    /// Asks its threads to stop: whatever they ask next is refused. It is listed until it
-    /// is dropped. False when it was stopped before.
+    /// Cancels the lease: its threads get an error at their next call. It stays listed until it is
+    /// dropped. Returns false if it was cancelled before.
     pub fn cancel(&self) -> bool {
         self.0.shared.cancel(self.0.id)
     }
 
-    /// Has the calling thread work under the lease until what this returns is dropped;
-    /// waits until the lease has a share. As many threads as like may come in: together
-    /// they use the share.
+    /// Puts the calling thread to work under the lease, until the returned guard is dropped. Waits
+    /// until the lease has a share. Any number of threads may enter: together they use the share.
     ///
-    /// Where the runtime runs tasks under `SCHED_IDLE`, the thread does so too meanwhile,
-    /// if the system lets it go back: it must hold no lock for which a transaction may wait. While
-    /// tasks run on the [floor](super::Capacity::is_on_floor), so does the thread.
+    /// If the runtime runs tasks under `SCHED_IDLE` and the system lets a thread leave that class,
+    /// the thread runs under it, too, until it leaves the lease. It must then hold no lock for
+    /// which a transaction may wait. While tasks run on the [floor](super::Capacity::is_on_floor),
+    /// so does the thread.
     ///
     /// Memory of the work is not accounted: `RuntimeOptions::memory_bytes` is for tasks.
-    /// What a leased thread allocates counts as memory that the process uses, which leaves
-    /// tasks less where the capacity source measures it.
+    /// Allocations of a leased thread count as memory that the process uses. If the capacity source
+    /// measures that memory, tasks get less.
     ///
     /// # Errors
-    /// [`TaskError::Cancelled`] when the lease was cancelled, its jobs' policy or capacity
-    /// source panicked, or the runtime shuts down.
+    /// [`TaskError::Cancelled`] if the lease was cancelled, the policy or the capacity source
+    /// panicked, or the runtime shuts down.
     pub fn enter(&self) -> Result<LeasedThread, TaskError> {
         let shared = &self.0.shared;
         let mut state = shared.lock();
@@ -234,13 +234,13 @@ impl Lease {
             shared.kick(&mut state);
         }
         drop(state);
-        let entered = Entered {
+        let entered = EntryGuard {
             lease: self.clone(),
             task,
             attempt,
         };
         let lowers = shared.options.lowers_tasks() && shared.can_raise;
-        let lowered = lowers.then(|| Lowered::begin(&shared.cores, self.0.id));
+        let lowered = lowers.then(|| LoweredThread::begin(&shared.cores, self.0.id));
         let lowered = lowered.flatten();
         let payee = LeasePayee::new(Arc::clone(&self.0.pacer), lowered.is_some());
         Ok(LeasedThread {
@@ -252,14 +252,14 @@ impl Lease {
     }
 }
 
-/// A thread that is in; its task is given back on drop.
-struct Entered {
+/// The task of a thread in a lease, given back on drop.
+struct EntryGuard {
     lease: Lease,
     task: TaskId,
     attempt: u32,
 }
 
-impl Drop for Entered {
+impl Drop for EntryGuard {
     fn drop(&mut self) {
         let mut state = self.lease.0.shared.lock();
         if let Some(lease) = state.jobs.get_mut(&self.task.job) {
@@ -268,38 +268,38 @@ impl Drop for Entered {
     }
 }
 
-/// A thread that works under a [`Lease`]. Stays on it. When it is dropped, by a panic
-/// too, the thread has paid for what it used and is of its own class again.
+/// A thread that works under a [`Lease`]. The guard stays on this thread. Its drop, also by a
+/// panic, pays for the thread's use and returns the thread to its own class.
 pub struct LeasedThread {
-    // In this order: paid for while it is known; raised before it takes the lock.
+    // Drop order: the account pays while the task exists; the class is raised before `EntryGuard`
+    // takes the lock.
     account: Account<Box<LeasePayee>, Arc<AttemptState>>,
-    _lowered: Option<Lowered>,
-    _entered: Entered,
+    _lowered: Option<LoweredThread>,
+    _entered: EntryGuard,
     _stays: PhantomData<*const ()>,
 }
 
 impl LeasedThread {
-    /// Pays for the CPU time that the thread used, and waits while the lease has used more
-    /// than its share. To be called between pieces of work of well below a millisecond;
-    /// costs some 30 ns, and every half millisecond a system call.
+    /// Pays for the CPU time that the thread used, and waits while the lease has used more than its
+    /// share. Call it between pieces of work of well below a millisecond; it costs some 30 ns, and
+    /// a system call every half millisecond.
     ///
     /// # Errors
-    /// [`TaskError::Cancelled`]: the work is to stop.
+    /// [`TaskError::Cancelled`] if the work has to stop.
     pub fn checkpoint(&self) -> Result<(), TaskError> {
         self.account.look()
     }
 
-    /// As [`checkpoint`](Self::checkpoint), for a record of `bytes` bytes that was read:
-    /// reads of all jobs and leases are paced together.
+    /// Like [`checkpoint`](Self::checkpoint), for a record of `bytes` bytes that was read: reads of
+    /// all jobs and leases are paced together.
     ///
     /// # Errors
-    /// [`TaskError::Cancelled`]: the work is to stop.
+    /// [`TaskError::Cancelled`] if the work has to stop.
     pub fn read(&self, bytes: usize) -> Result<(), TaskError> {
         self.account.read(bytes)
     }
 
-    /// CPU time that this thread used since it came in, in seconds, as of the last
-    /// settlement.
+    /// CPU time of this thread in the lease up to the last settlement, in seconds.
     #[must_use]
     pub fn used_cpu_s(&self) -> f64 {
         self.account.state().used_s()

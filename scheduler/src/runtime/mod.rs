@@ -1,4 +1,4 @@
-//! The live MapReduce runner.
+//! The live MapReduce runtime.
 //!
 //! ```text
 //!            submit                     every control cycle
@@ -13,42 +13,41 @@
 //!                                        Output: commit or abort
 //! ```
 //!
-//! What always holds:
+//! Guarantees:
 //!
-//! - A job's output appears whole when the job succeeded, or not at all.
-//! - A failing, panicking or hanging task is tried [`ATTEMPTS_MAX`] times; then its
-//!   own job fails and no other. Of two attempts at a task one counts. A process
-//!   that hangs is killed. A thread cannot be ended; it is left behind, and the
-//!   job does not wait for it. When the policy or the capacity source panics, the jobs of that
-//!   moment fail with the cause; the runtime goes on.
-//! - Managed, a job's tasks together use no more CPU than the share the policy
-//!   gave it, plus a burst of [`BURST_S`]. Cooperation is by checkpoints: between
-//!   records, in [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
-//! - All attempts together hold no more memory than [`RuntimeOptions::memory_bytes`],
-//!   those that were left behind included. An attempt of a job without a share does
-//!   not keep it from one that has a share.
+//! - A job's output appears whole when the job succeeds, or not at all.
+//! - A task that fails, panics or hangs is tried [`ATTEMPTS_MAX`] times; then its own job fails and
+//!   no other. Of two attempts at a task one counts. A process that hangs is killed. A thread
+//!   cannot be killed; it is left behind, and the job does not wait for it. When the policy or the
+//!   capacity source panics, the jobs that have not ended fail with the cause; the runtime goes on.
+//! - When managed, all tasks of a job together use no more CPU than their share from the policy,
+//!   plus a burst of [`BURST_S`]. Tasks cooperate at checkpoints: between records, in
+//!   [`Emit::emit`], and where user code calls [`Emit::checkpoint`].
+//! - All attempts together hold no more memory than [`RuntimeOptions::memory_bytes`], including
+//!   attempts that were left behind. A job with a share does not wait for the memory of a job
+//!   without one.
 //! - The runtime's one lock is never held during user code or I/O.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `job/` | what a job is made of, and what is reported of it |
+//! | `job/` | the parts of a job, and the reports about it |
 //! | `task/` | one map or reduce |
-//! | `shuffle/` | what lies between maps and reduces: buffers, sorted runs, merges |
-//! | `pacing/` | what an attempt uses, and where it waits for more |
+//! | `shuffle/` | the way from maps to reduces: buffers, sorted runs, merges |
+//! | `pacing/` | the use of an attempt, and its waits for more |
 //! | `process/` | tasks in processes of their own |
-//! | `schedule/` | decisions: the life of a job, who gets what, who gives up memory |
+//! | `schedule/` | decisions: the life of a job, shares, victims of preemption |
 //! | `lease` | work that is not a job, under the same shares |
-//! | `capacity`, `clock`, `options` | what goes in |
+//! | `capacity`, `clock`, `options` | the inputs of a runtime |
 //! | `owner_only` | the modes of files and directories for records |
 //! | `spill_space` | the space that spills may take |
-//! | `cycles`, `ended_jobs` | what is remembered, within bounds |
+//! | `cycles`, `ended_jobs` | the history, within bounds |
 //! | `state`, `job_entry`, `control`, `worker`, `panics`, `handle`, `runner` | threads and the lock |
 //!
-//! Arrows between the folders point down: `schedule` and `process`, `task`, `shuffle`,
-//! `pacing`, `job`; but a reducer takes the shuffle's [`Values`].
+//! Each folder uses only those behind it in this order: `schedule`, `process`, `task`, `shuffle`,
+//! `pacing`, `job`. The one exception: a reducer takes the shuffle's [`Values`].
 
 mod capacity;
-#[expect(clippy::disallowed_methods, reason = "the door to the time")]
+#[expect(clippy::disallowed_methods, reason = "the clock of the runtime")]
 mod clock;
 #[expect(
     clippy::disallowed_methods,
@@ -63,11 +62,11 @@ mod job;
 mod job_entry;
 #[expect(
     clippy::disallowed_methods,
-    reason = "looks at what threads use in real time"
+    reason = "measures what threads use in real time"
 )]
 mod lease;
 mod options;
-#[expect(clippy::disallowed_methods, reason = "the door to files of records")]
+#[expect(clippy::disallowed_methods, reason = "creates the files of records")]
 pub mod owner_only;
 mod pacing;
 mod panics;

@@ -1,4 +1,4 @@
-//! How a runtime is set up.
+//! The options of a runtime.
 
 use super::capacity::{CapacitySource, FixedCapacity};
 use super::error::RuntimeError;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The least memory a task can work with, in bytes.
+/// The least memory that a task can work with, in bytes.
 pub const TASK_MEMORY_BYTES_MIN: usize = 16 << 10;
 
-/// Whether analytics are held to what the transactional load leaves.
+/// The mode of a runtime: with or without limits on analytics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Management {
     /// Shares by policy, enforced by pacing, under `SCHED_IDLE`.
@@ -23,19 +23,19 @@ pub enum Management {
     Unmanaged,
 }
 
-/// What holds managed analytics back: all of it, unless somebody wants to see
-/// what a part is worth.
+/// The limits on managed analytics. All are on, except in experiments that measure the effect of
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throttles {
-    /// Task threads run under `SCHED_IDLE`, each tied to a core. Without, they
-    /// are threads as any other.
+    /// Task threads run under `SCHED_IDLE`, each tied to a core. If false, they are ordinary
+    /// threads.
     pub idle_class: bool,
-    /// A job's tasks are paced to its share. Without, they use what they can
-    /// get, as many at once as the share lets run.
+    /// A job's tasks are paced to its share. If false, they use all CPU that they get; the share
+    /// still limits how many run at once.
     pub cpu_pacing: bool,
     /// Wall time after which a task under `SCHED_IDLE` (or nice 19) offers its core to other
-    /// threads: a thread that wakes up does not always displace it. `None`: never. Tasks in
-    /// processes of their own always do, after [`YIELD_EVERY`].
+    /// threads, because a thread that wakes up does not always displace the task. `None` for never.
+    /// Tasks in processes of their own always do so, after [`YIELD_EVERY`].
     pub yield_every: Option<Duration>,
 }
 
@@ -55,22 +55,21 @@ impl Default for Throttles {
 pub struct RuntimeOptions {
     /// Cores of the machine; capacity beyond them is ignored. At least 1.
     pub cores: u32,
-    /// Who gets what.
+    /// The policy that divides the capacity among jobs.
     pub policy: Arc<dyn Policy>,
     /// Length of a control cycle in seconds; positive, at most an hour.
     pub cycle_s: f64,
-    /// Goals are planned earlier by this part of the time from submission to
-    /// goal, 0 to 0.5, under a policy that
-    /// [finishes jobs just in time](Policy::finishes_just_in_time): what it cannot
-    /// know (task lengths, tails, displaced threads) has to fit in here.
+    /// How much earlier goals are planned, as a part of the time from submission to goal, 0 to 0.5,
+    /// under a policy that [finishes jobs just in time](Policy::finishes_just_in_time). It leaves
+    /// room for what no plan can know: task lengths, tails, displaced threads.
     pub goal_margin: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
     pub slot_share_hundredths: u32,
-    /// What analytics may use.
+    /// The source of the capacity of analytics.
     pub capacity: Arc<dyn CapacitySource>,
-    /// Whether they are held to it.
+    /// True if analytics are limited to that capacity.
     pub management: Management,
-    /// By what, when they are.
+    /// The limits that apply when managed.
     pub throttles: Throttles,
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.
@@ -78,32 +77,30 @@ pub struct RuntimeOptions {
     /// The space that spills may take. Tasks in processes of their own always ask the operating
     /// system.
     pub spill_space: SpillSpace,
-    /// An attempt that neither handles a record nor comes to a checkpoint for this
-    /// long, in seconds, is given up; positive. Only time in which its job may use
-    /// CPU counts.
+    /// The time without a record or checkpoint after which an attempt is given up, in seconds;
+    /// positive. Only time in which its job may use CPU counts.
     pub stall_s: f64,
-    /// Whether a slow task gets a second attempt where capacity is left.
+    /// True if a slow task gets a second attempt where capacity is left.
     pub speculation: bool,
-    /// Jobs that are remembered once they have ended: the latest. The others are listed no
-    /// more, and nothing can be submitted to come after them.
+    /// The number of ended jobs that are kept: the latest. Older ones are no longer listed, and no
+    /// new job can be submitted to follow them.
     pub ended_jobs_max: usize,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
     /// A tenth of it bounds the records that maps emit for reduces.
     pub task_memory_bytes: usize,
     /// Memory for the records of all tasks of all jobs together, in bytes; at least
-    /// `task_memory_bytes`. `None`: as many tasks as run. An attempt reserves a
-    /// task's memory from its start until its thread is through with it, however
-    /// long ago it was given up; one that finds none waits. The capacity source can
-    /// say that there is less. Where it is short, attempts of jobs without a share
-    /// give theirs up.
+    /// `task_memory_bytes`. `None` for no limit. An attempt reserves a task's memory from its start
+    /// until its thread is done with it, even if it was given up long before; an attempt that finds
+    /// no memory waits. The capacity source can lower this limit. If memory is short, attempts of
+    /// jobs without a share are preempted.
     pub memory_bytes: Option<u64>,
 }
 
 impl RuntimeOptions {
-    /// All of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250
-    /// ms, goals planned 5% earlier where the policy wants that, slots of a tenth of a core, 16 MiB for each
-    /// task that runs, spills in the system's temporary directory, attempts given up after
-    /// ten minutes without progress, speculation, a thousand ended jobs remembered.
+    /// All of `cores` cores under the [default policy](policy::DEFAULT): a cycle of 250 ms, goals
+    /// planned 5% earlier under a just-in-time policy, slots of a tenth of a core, 16 MiB for each
+    /// task that runs, spills in the system's temporary directory, attempts given up after ten
+    /// minutes without progress, speculation, and a thousand ended jobs kept.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -125,22 +122,23 @@ impl RuntimeOptions {
         }
     }
 
-    /// By how much goals are planned earlier under the policy, as
-    /// [`goal_margin`](Self::goal_margin).
+    /// The [`goal_margin`](Self::goal_margin) that applies under the policy: 0 unless it finishes
+    /// jobs just in time.
     #[must_use]
     pub fn planned_margin(&self) -> f64 {
-        match self.policy.finishes_just_in_time() {
-            true => self.goal_margin,
-            false => 0.0,
+        if self.policy.finishes_just_in_time() {
+            self.goal_margin
+        } else {
+            0.0
         }
     }
 
-    /// Whether task threads are to run under `SCHED_IDLE`.
+    /// Returns whether task threads run under `SCHED_IDLE`.
     pub(super) fn lowers_tasks(&self) -> bool {
         self.management == Management::Managed && self.throttles.idle_class
     }
 
-    /// Whether tasks wait for their job's share.
+    /// Returns whether tasks wait for their job's share.
     pub(super) fn paces_cpu(&self) -> bool {
         self.management == Management::Managed && self.throttles.cpu_pacing
     }

@@ -1,5 +1,5 @@
 //! Files and directories for the records of jobs, in spills and in outputs that wait for their
-//! commit: only the user of the process may open them, whatever its umask would leave to others.
+//! commit. Only the user of the process may open them, whatever its umask would permit to others.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -10,8 +10,7 @@ use tempfile::TempDir;
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 
-/// Creates a directory and those around it that are missing. The mode of one that exists does not
-/// change.
+/// Creates a directory and its missing parents. The mode of an existing directory does not change.
 ///
 /// # Errors
 /// If a directory cannot be created.
@@ -20,7 +19,7 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
     builder.recursive(true).mode(DIR_MODE).create(path)
 }
 
-/// Creates a directory in `parent` that is removed when dropped. Its name begins with `prefix`.
+/// Creates a directory in `parent` that is removed on drop. Its name begins with `prefix`.
 ///
 /// # Errors
 /// If the directory cannot be created.
@@ -34,7 +33,7 @@ pub fn temporary_dir_in(parent: &Path, prefix: &str) -> io::Result<TempDir> {
 /// Creates a file for writing.
 ///
 /// # Errors
-/// If there is something of its name, or the file cannot be created.
+/// If something of this name exists, or the file cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(FILE_MODE);
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_may_open_nothing() {
+    fn other_users_may_open_neither_files_nor_directories() {
         let temp = tempfile::tempdir().unwrap();
         let (outer, inner) = (temp.path().join("outer"), temp.path().join("outer/inner"));
         create_dir_all(&inner).unwrap();

@@ -1,11 +1,10 @@
-//! Panics in code that is not ours become messages.
+//! Conversion of panics in user code to messages.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `body`; a panic in it comes back as its message. Whatever `body` worked
-/// on may be torn then: the caller drops it or only ever sees it through the
-/// same door again.
+/// Runs `body`, and returns the message of a panic in it as an error. A panic may leave the data of
+/// `body` inconsistent: the caller must drop them, or access them only through `catch` again.
 pub(super) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| message(payload.as_ref()))
 }

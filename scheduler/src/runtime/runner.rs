@@ -1,4 +1,4 @@
-//! The runtime as its users hold it: submit, watch, shut down.
+//! The runtime's interface: submit, watch, shut down.
 
 use super::clock::{Clock, MonotonicClock};
 use super::control;
@@ -13,7 +13,7 @@ use super::lease::{Lease, LeaseOptions};
 use super::options::RuntimeOptions;
 use super::owner_only;
 use super::process::Pool;
-use super::schedule::lookahead::{Outstanding, Situation};
+use super::schedule::lookahead::{OutstandingJob, Situation};
 use super::schedule::tracker::Tracker;
 use super::state::{LEFT_BEHIND_MAX, Shared};
 use super::task::key_sample::JobRanges;
@@ -23,8 +23,7 @@ use ebb_threads::{SchedulingClass, current_nice, lower_current_thread, raise_cur
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A running MapReduce runner. Dropping it cancels what runs and joins all its
-/// threads.
+/// A running MapReduce runtime. Its drop cancels all jobs and joins all its threads.
 pub struct Runtime {
     pub(super) shared: Arc<Shared>,
     control: Mutex<Option<JoinHandle<()>>>,
@@ -34,22 +33,23 @@ impl Runtime {
     /// Starts a runtime on the machine's clock.
     ///
     /// # Errors
-    /// When an option is out of range, the spill directory cannot be made, or a
-    /// thread cannot be started.
+    /// If an option is out of range, the spill directory cannot be created, or a thread cannot be
+    /// started.
     pub fn start(options: RuntimeOptions) -> Result<Self, RuntimeError> {
         Self::start_with_clock(options, Arc::new(MonotonicClock::default()))
     }
 
-    /// Starts a runtime on a given clock. Goals, pacing and history follow it;
-    /// the control thread still wakes in real time.
+    /// Starts a runtime on a given clock. Goals, pacing and history use it; the control thread
+    /// still wakes in real time.
     pub(super) fn start_with_clock(
         options: RuntimeOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, RuntimeError> {
         options.check()?;
-        let class = match options.lowers_tasks() {
-            true => probe_class()?,
-            false => (SchedulingClass::Normal, true),
+        let class = if options.lowers_tasks() {
+            probe_class()?
+        } else {
+            (SchedulingClass::Normal, true)
         };
         let shared = Arc::new(Shared::new(options, clock, class));
         let control = {
@@ -64,20 +64,21 @@ impl Runtime {
         })
     }
 
-    /// Accepts a job. Asks its input for splits, on the calling thread; that of a
-    /// job that comes after others only when it can start.
+    /// Accepts a job, and splits its input on the calling thread. The input of a job that follows
+    /// others is split only when that job can start.
     ///
     /// # Errors
-    /// When the job does not make sense, its input or output refuses, or the
-    /// runtime is shutting down. Nothing is left behind then.
+    /// If the specification is invalid, the input or the output fails, or the runtime is shutting
+    /// down. Nothing of the job remains then.
     pub fn submit(&self, spec: JobSpec) -> Result<JobHandle, SubmitError> {
         let shared = &self.shared;
         spec.check()?;
         spec.output.check().map_err(SubmitError::Output)?;
         let is_first = spec.after.is_empty();
-        let splits = match is_first {
-            true => spec.input.splits().map_err(SubmitError::Input)?,
-            false => Vec::new(),
+        let splits = if is_first {
+            spec.input.splits().map_err(SubmitError::Input)?
+        } else {
+            Vec::new()
         };
         let spill_dir = &shared.options.spill_dir;
         let made = owner_only::temporary_dir_in(spill_dir, "ebb-job-");
@@ -92,9 +93,10 @@ impl Runtime {
         let job = Job::new(id, submitted_s, goal_s);
         let estimates = spec.estimates(&splits);
         let (name, after) = (spec.name.clone(), spec.after.clone());
-        let tracker = match is_first {
-            true => Tracker::new(job, splits.len() as u32, spec.reduces, &estimates),
-            false => Tracker::following(job, spec.reduces, &estimates),
+        let tracker = if is_first {
+            Tracker::new(job, splits.len() as u32, spec.reduces, &estimates)
+        } else {
+            Tracker::following(job, spec.reduces, &estimates)
         };
         let mut entry = JobEntry {
             map_runs: splits.iter().map(|_| Vec::new()).collect(),
@@ -106,9 +108,10 @@ impl Runtime {
                     spill_space: shared.options.spill_space.clone(),
                     task_memory_bytes: shared.options.task_memory_bytes,
                 },
-                splits: match is_first {
-                    true => OnceLock::from(splits),
-                    false => OnceLock::new(),
+                splits: if is_first {
+                    OnceLock::from(splits)
+                } else {
+                    OnceLock::new()
                 },
                 ranges: JobRanges::default(),
                 pacer: Arc::clone(&pacer),
@@ -118,12 +121,12 @@ impl Runtime {
             ..JobEntry::new(name, tracker, pacer)
         };
         let ended = Arc::clone(&entry.ended);
-        let submitted = entry.news(Event::Submitted(entry.status(None)));
-        shared.lock().news.extend(submitted);
-        shared.tell_news();
+        let submitted = entry.notification(Event::Submitted(entry.status(None)));
+        shared.lock().notifications.extend(submitted);
+        shared.notify_journals();
 
         let mut state = shared.lock();
-        // Known when it was admitted; it may have been forgotten meanwhile.
+        // `admit` knew the job to follow; its record may have been dropped since.
         let known = state.follow(&mut entry.tracker, &after);
         if state.shutting_down || known.is_err() {
             entry.tracker.cancel();
@@ -131,9 +134,9 @@ impl Runtime {
             let report = entry.report(shared.clock.now_s());
             let measured = entry.measured();
             let ended = report.map(|report| Event::Ended(Box::new((report, measured))));
-            (state.news).extend(ended.and_then(|ended| entry.news(ended)));
+            (state.notifications).extend(ended.and_then(|ended| entry.notification(ended)));
             drop(state);
-            shared.tell_news();
+            shared.notify_journals();
             return Err(known.map_or_else(SubmitError::Follows, |()| SubmitError::ShuttingDown));
         }
         state.jobs.insert(id, entry);
@@ -145,9 +148,9 @@ impl Runtime {
         })
     }
 
-    /// A share for work that is not a job: a query, an export, a backup, on threads of the
-    /// caller's. The policy sees it beside the jobs; it is listed, can be cancelled by its
-    /// id, and ends when it is dropped.
+    /// Returns a share for work that is not a job: a query, an export, a backup, on threads of the
+    /// caller. The policy treats it like a job. It is listed, can be cancelled by its id, and ends
+    /// when it is dropped.
     ///
     /// ```
     /// use ebb_scheduler::runtime::{LeaseOptions, Runtime, RuntimeOptions, TaskError};
@@ -161,7 +164,7 @@ impl Runtime {
     ///         let thread = lease.enter()?; // waits for a share
     ///         let mut rows = 0;
     ///         for row in ["ebb", "and", "flow"] {
-    ///             thread.read(row.len())?; // waits while more was used than that
+    ///             thread.read(row.len())?; // waits while the lease is over its share
     ///             rows += 1;
     ///         }
     ///         Ok(rows)
@@ -177,7 +180,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// When goal or CPU time is not a positive number, or the runtime is shutting down.
+    /// If goal or CPU time is not a positive number, or the runtime is shutting down.
     pub fn lease(
         &self,
         name: impl Into<String>,
@@ -186,8 +189,8 @@ impl Runtime {
         Lease::take(&self.shared, name.into(), options)
     }
 
-    /// The id of a job that is about to be accepted and comes after others, and the
-    /// time.
+    /// Returns an id and the time for a job that is about to be accepted and follows the jobs of
+    /// `after`.
     fn admit(&self, after: &[JobId]) -> Result<(JobId, f64), SubmitError> {
         let mut state = self.shared.lock();
         if state.shutting_down {
@@ -204,19 +207,18 @@ impl Runtime {
         Ok((state.next_id(), self.shared.clock.now_s()))
     }
 
-    /// Asks a job to stop, as [`JobHandle::cancel`]. False for an unknown id too.
+    /// Cancels a job, as [`JobHandle::cancel`]. Returns false for an unknown id, too.
     pub fn cancel(&self, id: JobId) -> bool {
         self.shared.cancel(id)
     }
 
-    /// Asks for a control cycle now: what analytics may use has changed, and the
-    /// next regular cycle is too far away. Returns at once; tasks follow the new
-    /// shares at their next checkpoint.
+    /// Starts a control cycle now, after a change of the capacity for which the next regular cycle
+    /// would be too late. Returns at once; tasks use the new shares from their next checkpoint on.
     pub fn replan(&self) {
         self.shared.kick(&mut self.shared.lock());
     }
 
-    /// Everything at one instant, for progress bars.
+    /// The state of the runtime and its jobs at one instant, for progress bars.
     #[must_use]
     pub fn status(&self) -> RuntimeStatus {
         let state = self.shared.lock();
@@ -255,7 +257,7 @@ impl Runtime {
             let (_, maps) = job.tracker.progress(TaskKind::Map);
             let (_, reduces) = job.tracker.progress(TaskKind::Reduce);
             let speed = job.grant_use.ratio(usual_speed);
-            Some(Outstanding::new(
+            Some(OutstandingJob::new(
                 live,
                 (maps, reduces),
                 job.cores(options.cores),
@@ -276,15 +278,14 @@ impl Runtime {
         })
     }
 
-    /// The latest control cycles, oldest first: an hour of them at the default
-    /// length, or fewer where there are very many jobs. The present one is not among
-    /// them.
+    /// The latest closed control cycles, oldest first: an hour of them at the default length, or
+    /// fewer with very many jobs.
     #[must_use]
     pub fn cycles(&self) -> Vec<CycleSample> {
         self.shared.lock().cycles.closed().cloned().collect()
     }
 
-    /// Those of them that began after `t_s`, in seconds of the runtime's time.
+    /// The closed control cycles that began after `t_s`, in seconds of the runtime's time.
     #[must_use]
     pub fn cycles_after(&self, t_s: f64) -> Vec<CycleSample> {
         let state = self.shared.lock();
@@ -297,28 +298,26 @@ impl Runtime {
         after
     }
 
-    /// Cores that task threads share.
+    /// Number of cores that task threads share.
     #[must_use]
     pub fn cores(&self) -> u32 {
         self.shared.options.cores
     }
 
-    /// What the kernel granted to task threads.
+    /// The scheduling class that the kernel granted to task threads.
     #[must_use]
     pub fn scheduling_class(&self) -> SchedulingClass {
         self.shared.class
     }
 
-    /// Seconds since the runtime started: the time that goals, reports and the
-    /// forecast are in.
+    /// Seconds since the runtime started: the time base of goals, reports and the forecast.
     #[must_use]
     pub fn now_s(&self) -> f64 {
         self.shared.clock.now_s()
     }
 
-    /// Refuses new jobs, cancels those that run, waits until they have ended
-    /// and joins every thread but those that were left behind. May be called more
-    /// than once.
+    /// Refuses new jobs, cancels the others, waits until they have ended and joins every thread
+    /// except those that were left behind. May be called more than once.
     pub fn shutdown(&self) {
         let running: Vec<JobId> = {
             let mut state = self.shared.lock();
@@ -328,7 +327,7 @@ impl Runtime {
         };
         for id in running {
             self.shared.release(id);
-            // One that commits at this moment is waited for below.
+            // A job that is in its commit cannot be cancelled; the join below waits for it.
             let _ = self.shared.cancel(id);
         }
         let control = self
@@ -337,7 +336,7 @@ impl Runtime {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(control) = control {
-            // It has nothing to say; a panic in it was already printed.
+            // The thread returns no value, and the panic hook has printed any panic.
             let _ = control.join();
         }
     }
@@ -349,8 +348,8 @@ impl Drop for Runtime {
     }
 }
 
-/// Asks for the class on a thread of its own, as it cannot always be undone; and
-/// whether it can.
+/// Returns the class that the system grants to task threads, and whether a thread can leave it
+/// again. Uses a thread of its own, because a thread cannot always leave the class.
 fn probe_class() -> Result<(SchedulingClass, bool), RuntimeError> {
     let probe = thread::Builder::new()
         .name("ebb-task".to_owned())

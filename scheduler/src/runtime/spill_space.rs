@@ -1,5 +1,5 @@
-//! The space for spills: what is free on their file system, but for what they leave. Without that a
-//! job could fill the disk that the database writes its log to.
+//! The space for spills: the free space of their file system, minus a reserve. Without the reserve
+//! a job could fill the disk that the database writes its log to.
 
 use super::error::TaskError;
 use std::fmt;
@@ -7,21 +7,22 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The bytes that spills leave free by default: twice the low-water mark of a database, below which
-/// it refuses writes. The writer that would take them ends its job, and with the job all that it has
-/// spilled goes; until then writes go on.
+/// The default reserve that spills leave free, in bytes: twice the low-water mark of a database,
+/// below which it refuses writes. A writer that would use the reserve ends its job, and everything
+/// that the job has spilled is removed; until then the database can write on.
 const LEFT_BYTES: u64 = 128 << 20;
 
-/// The bytes that a writer may write before it looks at the free space again, if much is free.
+/// The most bytes that a writer may write before it reads the free space again.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 
-/// A grant is at most one part in this many of the space above what is left, unless the writer needs
-/// more at once. So this many writers that look at the same time leave that free.
+/// A grant is at most one part in this many of the space above the reserve, unless the writer needs
+/// more at once. So this many writers that read the free space at the same time leave the reserve
+/// free.
 const WRITERS_MAX: u64 = 256;
 
 type FreeBytes = dyn Fn(&Path) -> io::Result<u64> + Send + Sync;
 
-/// The space for spills: all that is free on their file system, except for 128 MiB.
+/// The space for spills: the free space of their file system, except for 128 MiB.
 #[derive(Clone)]
 pub struct SpillSpace {
     free_bytes: Arc<FreeBytes>,
@@ -29,8 +30,8 @@ pub struct SpillSpace {
 }
 
 impl SpillSpace {
-    /// Space on a file system of which `free_bytes` returns the free bytes. Its argument is a
-    /// directory or file there.
+    /// Creates the space of a file system. `free_bytes` returns its free bytes, for a directory or
+    /// file on it.
     pub fn new(free_bytes: impl Fn(&Path) -> io::Result<u64> + Send + Sync + 'static) -> Self {
         Self {
             free_bytes: Arc::new(free_bytes),
@@ -38,13 +39,13 @@ impl SpillSpace {
         }
     }
 
-    /// Sets the bytes that spills leave free.
+    /// Sets the reserve that spills leave free, in bytes.
     #[must_use]
     pub fn leaving(self, left_bytes: u64) -> Self {
         Self { left_bytes, ..self }
     }
 
-    /// A grant for one writer, with nothing granted so far.
+    /// Returns a grant for one writer, with nothing granted so far.
     #[must_use]
     pub fn grant(&self) -> SpillGrant {
         SpillGrant {
@@ -82,14 +83,14 @@ pub struct SpillGrant {
 }
 
 impl SpillGrant {
-    /// Takes space for `bytes` more on the file system of `path`, a directory or file.
+    /// Takes `bytes` more on the file system of `path`, a directory or file.
     ///
     /// # Errors
     /// [`TaskError::Fatal`] with an I/O error of the kind [`io::ErrorKind::StorageFull`] if they
-    /// would leave too little free. Other attempts at the task would only spill the same again.
+    /// would reduce the reserve. Other attempts at the task would only spill the same again.
     pub fn take(&mut self, path: &Path, bytes: u64) -> Result<(), TaskError> {
         if bytes > self.left_bytes {
-            // If the file system does not report it, a write that finds no space fails by itself.
+            // If the free space cannot be read, a write that finds no space fails by itself.
             let free_bytes = (self.space.free_bytes)(path).unwrap_or(u64::MAX);
             let left_bytes = self.space.left_bytes;
             let above_bytes = free_bytes.saturating_sub(left_bytes);
@@ -116,7 +117,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn a_writer_gets_what_is_above_the_rest_and_looks_once_in_a_mebibyte_far_from_it() {
+    fn a_writer_gets_all_space_above_the_reserve_and_reads_it_once_per_mebibyte_far_from_it() {
         const BLOCK_BYTES: u64 = 16 << 10;
         let (free, looks) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let (found, counter) = (Arc::clone(&free), Arc::clone(&looks));
@@ -143,7 +144,7 @@ mod tests {
         };
         let full = cause.downcast_ref::<io::Error>().unwrap();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
-        // A block that is longer than what is granted at a time.
+        // A block longer than one grant.
         free.store(u64::MAX, Ordering::Relaxed);
         take(4 * LOOK_EVERY_BYTES).unwrap();
         let looked = looks.load(Ordering::Relaxed);
@@ -155,9 +156,10 @@ mod tests {
         assert!((system.free_bytes)(&std::env::temp_dir()).unwrap() > 0);
     }
 
-    /// Each of many writers got a mebibyte while the same bytes were free: all that was to be left.
+    /// Regression: each of many writers got a mebibyte for the same free bytes, and together they
+    /// used the whole reserve.
     #[test]
-    fn many_writers_that_look_at_the_same_time_leave_the_rest_free() {
+    fn many_writers_that_read_the_free_space_at_once_leave_the_reserve() {
         for above_bytes in [300 << 20, 64 << 20, 1 << 20] {
             let space = SpillSpace::new(move |_| Ok(1000 + above_bytes)).leaving(1000);
             let granted = (0..WRITERS_MAX).map(|_| {

@@ -1,15 +1,15 @@
-//! What the runtime's threads share, behind its one lock.
+//! The state that the runtime's threads share, behind its one lock.
 //!
-//! The lock is held for bookkeeping only: policies, user code and I/O run
-//! outside it. The pacer's own lock is a leaf below it.
+//! The lock is held for bookkeeping only: policies, user code and I/O run outside it. Lock order:
+//! this lock before the pacer's, which is a leaf.
 
 use super::clock::Clock;
 use super::cycles::Cycles;
 use super::ended_jobs::EndedJobs;
 use super::error::TaskError;
-use super::job::journal::{Event, News};
+use super::job::journal::{Event, Notification};
 use super::job::report::{CycleSample, JobSample, JobState, JobStatus};
-use super::job_entry::{Assignment, Done, Duty, JobContext, JobEntry};
+use super::job_entry::{Assignment, Duty, DutyResult, JobContext, JobEntry};
 use super::options::{Management, RuntimeOptions};
 use super::pacing::attempt_state::AttemptState;
 use super::pacing::cores::Cores;
@@ -31,55 +31,55 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Threads left behind with which no more jobs are accepted. Each has a stack
-/// and whatever memory its task took.
+/// The number of threads left behind above which no more jobs are accepted. Each has a stack, and
+/// the memory of its task.
 pub(super) const LEFT_BEHIND_MAX: u32 = 64;
 
-/// The part of a core, in hundredths, that has to be left for a second attempt at a slow
-/// task. With less it would take from the task that it is to help.
+/// The least free part of a core, in hundredths, for a second attempt at a slow task. With less,
+/// the second attempt would take CPU from the task that it should help.
 const SPECULATIVE_HUNDREDTHS_MIN: u32 = 50;
 
 #[derive(Default)]
 pub(super) struct State {
     pub jobs: BTreeMap<JobId, JobEntry>,
     pub ended: EndedJobs,
-    /// The CPU time that jobs which have ended were granted and used of it.
+    /// The CPU time that ended jobs were granted, and their use of it.
     pub grant_use: GrantUse,
     pub last_id: u64,
     pub shutting_down: bool,
-    /// The control thread should plan now, not at the end of its cycle.
+    /// True if the control thread should plan now, not at the end of its cycle.
     pub kicked: bool,
-    /// Commits that a task thread came upon, for the control thread to start: a
-    /// thread inherits its class and its core from the one that starts it.
+    /// Commits that task threads claimed, to be started by the control thread: a thread inherits
+    /// the class and core of the one that starts it.
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
-    /// Tasks run on the floor since then, in seconds of the runtime's time; `None`: they run in the
+    /// Start of the present floor, in seconds of the runtime's time; `None` if tasks run in the
     /// idle class.
     pub floor_since_s: Option<f64>,
-    /// f(t) that the present cycle was planned by; none before the first, and unmanaged.
+    /// The f(t) of the present cycle's plan; `None` before the first cycle and when unmanaged.
     pub forecast: Option<Arc<Availability>>,
     pub cycles: Cycles,
-    /// By number, from 1.
+    /// Worker threads by number, from 1.
     pub workers: BTreeMap<u64, JoinHandle<()>>,
-    /// Threads that were given up, and that still run.
+    /// Number of threads that were left behind and still run.
     pub left_behind: u32,
-    /// What all attempts hold.
+    /// The memory of all attempts.
     pub memory: MemoryBudget,
-    /// What journals have not been told.
-    pub news: Vec<News>,
+    /// Events that have not been reported to journals.
+    pub notifications: Vec<Notification>,
     last_claimed: Option<JobId>,
 }
 
 impl State {
-    /// Whether tasks run on the floor.
+    /// Returns whether tasks run on the floor.
     pub fn is_on_floor(&self) -> bool {
         self.floor_since_s.is_some()
     }
 
-    /// The next thing to do for anyone, round-robin: no job waits for memory while
-    /// another is served twice. Managed, each runs as many tasks as it may; otherwise
-    /// all together as many as there are cores. With nothing else to do, a
-    /// second attempt at a slow task.
+    /// Returns the next piece of work, from the jobs in turn, so that no job waits for memory while
+    /// another one gets it twice. When managed, each job runs as many tasks as its share allows;
+    /// otherwise all jobs together run as many as there are cores. If there is no other work,
+    /// returns a second attempt at a slow task.
     pub fn claim(&mut self, options: &RuntimeOptions, now_s: f64) -> Option<Assignment> {
         let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
         let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
@@ -91,7 +91,7 @@ impl State {
         let has_place = |job: &JobEntry| {
             has_memory
                 && match options.management {
-                    // Attempts that are left in the idle class take no CPU from the others.
+                    // Attempts that remain in the idle class take no CPU from the others.
                     Management::Managed if is_on_floor => {
                         job.tracker.running_on_floor() < job.concurrency
                     }
@@ -134,8 +134,7 @@ impl State {
         None
     }
 
-    /// All jobs and leases that are there and the jobs that ended and are remembered, by
-    /// id.
+    /// The status of all live jobs and leases, and of the ended jobs that are kept, by id.
     pub fn list(&self) -> Vec<JobStatus> {
         let mut jobs: Vec<_> = self.ended.iter().cloned().collect();
         jobs.extend(self.jobs.values().map(|job| job.status(None)));
@@ -143,36 +142,37 @@ impl State {
         jobs
     }
 
-    /// An id that no other has.
+    /// Returns a new, unique id.
     pub fn next_id(&mut self) -> JobId {
         self.last_id += 1;
         JobId(self.last_id)
     }
 
-    /// Makes a job that was just submitted wait for those that it comes after.
+    /// Makes a job that was just submitted wait for the jobs that it follows.
     ///
     /// # Errors
-    /// The first that is not known.
+    /// The id of the first job that is unknown.
     pub fn follow(&self, tracker: &mut Tracker, after: &[JobId]) -> Result<(), JobId> {
-        // All of them first: the last to be met would let the job start.
+        // Register all of them first: otherwise the end of the first one would leave none to wait
+        // for, and start the job.
         after.iter().for_each(|id| tracker.follow(*id));
         for id in after.iter().filter(|id| !self.jobs.contains_key(id)) {
-            let why_not = self.ended.get(*id).ok_or(*id)?.why_not();
-            tracker.other_ended(*id, why_not.as_deref());
+            let failure_reason = self.ended.get(*id).ok_or(*id)?.failure_reason();
+            tracker.other_ended(*id, failure_reason.as_deref());
         }
         Ok(())
     }
 
-    /// What the buffers of attempts take, as far as can be seen.
+    /// Memory of the attempts' buffers, as last reported by the attempts.
     pub fn held_bytes(&self) -> u64 {
         let jobs = self.jobs.values();
         let attempts = jobs.flat_map(|job| job.tracker.attempt_states());
         attempts.map(|attempt| attempt.memory_bytes()).sum()
     }
 
-    /// Tells attempts to stop where memory is short, in a cycle of `cycle_s` seconds
-    /// that starts at `now_s` and in which all has been claimed that could be. Returns
-    /// the jobs that they are of, some perhaps twice.
+    /// Stops attempts if memory is short, in a cycle of `cycle_s` seconds that starts at `now_s`.
+    /// To be called after all possible claims. Returns the jobs of the attempts, perhaps with
+    /// repetitions.
     pub fn preempt(&mut self, now_s: f64, cycle_s: f64) -> Vec<Arc<JobContext>> {
         if self.memory.has_room() {
             return Vec::new();
@@ -192,8 +192,8 @@ impl State {
             }
         }
         if self.is_on_floor() {
-            // Attempts in the idle class hold memory that those on the floor would need. Those that
-            // were stopped will give theirs back.
+            // Attempts in the idle class hold memory that attempts on the floor need. Stopped
+            // attempts count as running on the floor: they will free their memory.
             for job in self.jobs.values_mut() {
                 let running = job.tracker.running_on_floor() + job.tracker.stopped();
                 if running < job.concurrency && job.tracker.preempt_straggler() {
@@ -204,12 +204,12 @@ impl State {
         preempted
     }
 
-    /// Whether threads that were left behind hold all the memory there is.
+    /// Returns whether threads that were left behind hold all memory of tasks.
     pub fn memory_is_lost(&self) -> bool {
         self.left_behind >= self.memory.attempts_limit()
     }
 
-    /// Fails the jobs that wait for memory which nobody may ever give back.
+    /// Fails the jobs that wait for memory if it may never be freed.
     fn fail_without_memory(&mut self) {
         if !self.memory_is_lost() {
             return;
@@ -226,11 +226,10 @@ impl State {
         }
     }
 
-    /// Gives up the thread of an attempt: it may hang for ever.
+    /// Leaves the thread of an attempt behind: it may hang forever.
     fn leave_behind(&mut self, attempt_state: &AttemptState) {
-        // Dropping the handle lets the thread go its own way. One that has not
-        // begun to run the attempt will see that it is stopped; so will one that
-        // has only left it to a process.
+        // Dropping the handle detaches the thread. A thread that has not begun to run the attempt
+        // will notice that it is stopped; so will a thread that waits for a process.
         let has_thread = !attempt_state.is_in_process();
         if has_thread && self.workers.remove(&attempt_state.worker()).is_some() {
             self.left_behind += 1;
@@ -240,47 +239,47 @@ impl State {
         }
     }
 
-    /// Takes an ended job out and leaves its final word.
+    /// Removes an ended job and publishes its end.
     fn end(&mut self, id: JobId, now_s: f64) {
         let mut job = self.jobs.remove(&id).expect("a job ends once");
         for attempt_state in job.tracker.attempt_states() {
             self.leave_behind(attempt_state);
         }
-        let status = self.part_with(&mut job, now_s);
-        let ended = job.take_ended(&status, now_s);
+        let status = self.record_end(&mut job, now_s);
+        let ended = job.take_end(&status, now_s);
         self.grant_use.add(&job.grant_use);
         self.ended.push(status);
-        // Only this place sets it, and a job is taken out once.
+        // Only this place sets it, and a job is removed once.
         let _ = job.ended.set(ended);
     }
 
-    /// Takes a lease out, of which nothing is left to be known. False when there is none
-    /// of that id any more.
+    /// Removes a lease, without a record of its end. Returns false if there is no lease with this
+    /// id.
     pub fn release(&mut self, id: JobId, now_s: f64) -> bool {
         if !(self.jobs.get(&id)).is_some_and(|job| job.tracker.is_lease()) {
             return false;
         }
-        let mut lease = self.jobs.remove(&id).expect("it was just seen");
-        // Threads that are still in find out at their next checkpoint.
+        let mut lease = self.jobs.remove(&id).expect("it was found above");
+        // Threads that are still in it notice the end at their next checkpoint.
         lease.pacer.cancel();
         lease.tracker.release();
-        self.part_with(&mut lease, now_s);
+        self.record_end(&mut lease, now_s);
         true
     }
 
-    /// The last of a job that was taken out, for this cycle and for its followers.
-    fn part_with(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
+    /// Records the end of a job that was removed, for this cycle and for the jobs that follow it.
+    fn record_end(&mut self, job: &mut JobEntry, now_s: f64) -> JobStatus {
         let id = job.tracker.job.id;
         self.cycles.job_ended(id, job.sample());
         let status = job.status(Some(now_s));
-        let why_not = status.why_not();
+        let failure_reason = status.failure_reason();
         for follower in self.jobs.values_mut() {
-            follower.tracker.other_ended(id, why_not.as_deref());
+            follower.tracker.other_ended(id, failure_reason.as_deref());
         }
         status
     }
 
-    /// Ends the cycle, and begins the next.
+    /// Closes the present cycle, and opens the next.
     pub fn sample(&mut self, now_s: f64) {
         let next = CycleSample {
             t_s: now_s,
@@ -301,23 +300,23 @@ impl State {
     }
 }
 
-/// The runtime behind its handles.
+/// The state behind all handles of a runtime.
 pub(super) struct Shared {
     pub options: RuntimeOptions,
     pub clock: Arc<dyn Clock>,
     pub class: SchedulingClass,
-    /// A thread that was put under the class can go back.
+    /// True if a thread can leave the idle class again.
     pub can_raise: bool,
-    /// The class in which tasks run at present.
+    /// The present scheduling class of tasks.
     pub class_of_tasks: Arc<TaskClass>,
     pub cores: Arc<Cores>,
-    /// The number of the worker started last.
+    /// The number of the last worker.
     pub last_worker: AtomicU64,
-    /// What all jobs may read.
+    /// The bytes that all jobs may read.
     pub reads: Arc<ReadBudget>,
     state: Mutex<State>,
-    /// Held while journals are notified; never taken with the state's.
-    telling: Mutex<()>,
+    /// Held while journals are notified. Lock order: taken before the state's lock, never under it.
+    notifying: Mutex<()>,
     /// Wakes the control thread.
     pub kick: Condvar,
     /// Wakes the threads that wait for a job.
@@ -346,7 +345,7 @@ impl Shared {
             last_worker: AtomicU64::new(0),
             reads: Arc::default(),
             state: Mutex::new(state),
-            telling: Mutex::default(),
+            notifying: Mutex::default(),
             kick: Condvar::new(),
             ended: Condvar::new(),
         }
@@ -356,14 +355,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a commit to the control thread.
-    pub fn leave_commit(&self, assignment: Assignment) {
+    /// Queues a commit for the control thread.
+    pub fn queue_commit(&self, assignment: Assignment) {
         let mut state = self.lock();
         state.commits.push(assignment);
         self.kick(&mut state);
     }
 
-    /// Ends a lease, if it is one.
+    /// Ends a lease, if `id` is one.
     pub fn release(&self, id: JobId) {
         let mut state = self.lock();
         if state.release(id, self.clock.now_s()) {
@@ -371,7 +370,7 @@ impl Shared {
         }
     }
 
-    /// The pacing of a job that is about to be accepted.
+    /// Creates the pacer of a job that is about to be accepted.
     pub fn pacer(&self) -> Pacer {
         Pacer::new(
             Arc::clone(&self.clock),
@@ -382,13 +381,13 @@ impl Shared {
         )
     }
 
-    /// Asks for a new plan at once.
+    /// Makes the control thread plan at once.
     pub fn kick(&self, state: &mut State) {
         state.kicked = true;
         self.kick.notify_one();
     }
 
-    /// Stops a job unless it has ended or is being committed. True when it did.
+    /// Cancels a job unless it has ended or is in its commit. Returns whether it did.
     pub fn cancel(&self, id: JobId) -> bool {
         let mut state = self.lock();
         if let Some(job) = state.jobs.get_mut(&id)
@@ -401,7 +400,7 @@ impl Shared {
         false
     }
 
-    /// Stops every job up to `newest` that is not past that, as failed for `cause`.
+    /// Stops every job up to `newest` that can still be stopped, as failed for `cause`.
     pub fn fail_up_to(&self, newest: JobId, cause: &str) {
         let mut state = self.lock();
         for (_, job) in state.jobs.range_mut(..=newest) {
@@ -419,14 +418,18 @@ impl Shared {
         (cores * 100.0).ceil() as u32
     }
 
-    /// Looks after all attempts: gives up those that hang.
+    /// Checks all attempts, and gives up those that hang.
     pub fn watch(&self, now_s: f64) {
         let options = &self.options;
         let mut state = self.lock();
-        // A shorter floor is not worth the work that is done twice.
+        // For a shorter floor, the work that would be done twice costs too much.
         let seeks_starved = options.speculation
             && (state.floor_since_s).is_some_and(|since_s| now_s - since_s >= SPECULATE_AFTER_S);
-        let State { jobs, news, .. } = &mut *state;
+        let State {
+            jobs,
+            notifications,
+            ..
+        } = &mut *state;
         let mut given_up = Vec::new();
         for job in jobs.values_mut() {
             let could_run = options.management == Management::Unmanaged || job.share_hundredths > 0;
@@ -437,41 +440,44 @@ impl Shared {
             if job.tracker.state() == JobState::Stopping {
                 job.pacer.cancel();
             }
-            job.note_attempts(news);
+            job.record_attempts(notifications);
         }
         for attempt_state in given_up {
             state.leave_behind(&attempt_state);
         }
         state.fail_without_memory();
         drop(state);
-        self.tell_news();
+        self.notify_journals();
     }
 
-    /// Tells the journals all the news there are. Not with the
-    /// lock: they may do I/O. When this returns, whatever was news before has been
-    /// told, by this thread or another.
-    pub fn tell_news(&self) {
-        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let news = std::mem::take(&mut self.lock().news);
-        for news in news {
-            // The job does not depend on whether anybody takes note.
-            let _ = catch(|| news.tell());
+    /// Reports all queued events to the journals. Runs without the state's lock, because journals
+    /// may do I/O. When this returns, all events that were queued before the call have been
+    /// reported, by this thread or another.
+    pub fn notify_journals(&self) {
+        let _notifying = self
+            .notifying
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let notifications = std::mem::take(&mut self.lock().notifications);
+        for notification in notifications {
+            // A panic of the journal has no effect on the job.
+            let _ = catch(|| notification.deliver());
         }
     }
 
-    /// Whether an attempt may make its output final.
+    /// Returns whether an attempt may make its output final.
     pub fn may_finish(&self, task: TaskId, attempt: u32) -> bool {
         let mut state = self.lock();
         (state.jobs.get_mut(&task.job)).is_some_and(|job| job.tracker.may_finish(task, attempt))
     }
 
-    /// Records what came of an assignment. False when the thread was left behind
-    /// meanwhile: it has no place here any more.
+    /// Records the result of an assignment. Returns false if the thread was left behind meanwhile:
+    /// it must end.
     pub fn finish(
         &self,
         context: &JobContext,
         duty: &Duty,
-        result: Result<Done, TaskError>,
+        result: Result<DutyResult, TaskError>,
     ) -> bool {
         let now_s = self.clock.now_s();
         let mut state = self.lock();
@@ -485,10 +491,13 @@ impl Shared {
         if matches!(duty, Duty::Task { .. }) {
             state.memory.release();
         }
-        let State { jobs, news, .. } = &mut *state;
+        let State {
+            jobs,
+            notifications,
+            ..
+        } = &mut *state;
         let Some(job) = jobs.get_mut(&context.id) else {
-            // Of a job that ended without this attempt. What it still wrote goes
-            // with it.
+            // The job ended without this attempt. Remove the files that it still wrote.
             drop(state);
             let _ = std::fs::remove_dir_all(&context.task.directory);
             return !is_left_behind;
@@ -529,26 +538,26 @@ impl Shared {
                 true
             }
         };
-        job.note_attempts(news);
+        job.record_attempts(notifications);
         let has_ended = job.tracker.ended().is_some() && !matches!(duty, Duty::Task { .. });
         if let Some(report) = job.report(now_s).filter(|_| has_ended) {
             let measured = job.measured();
-            news.extend(job.news(Event::Ended(Box::new((report, measured)))));
+            notifications.extend(job.notification(Event::Ended(Box::new((report, measured)))));
         }
         if replan {
             self.kick(&mut state);
         }
         drop(state);
-        self.tell_news();
+        self.notify_journals();
         if has_ended {
-            // Only now: who waits for the job finds its end in the journal.
+            // Last, so that a thread that waits for the job finds the end in the journal.
             let mut state = self.lock();
             state.end(context.id, now_s);
             self.ended.notify_all();
             self.kick(&mut state);
         }
         for segment in lost.iter().filter_map(|run| run.segments.first()) {
-            // Would be removed with the job; a long one need not keep it.
+            // It would be removed with the job, but a long job need not keep it until then.
             let _ = std::fs::remove_file(&*segment.path);
         }
         !is_left_behind

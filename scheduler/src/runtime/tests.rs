@@ -1,4 +1,4 @@
-//! Claims about the runner as a whole.
+//! Tests of the runtime as a whole.
 
 mod chains;
 mod failures;
@@ -63,7 +63,7 @@ impl Reducer for Sum {
     }
 }
 
-/// Lines of words, frequent and rare, some empty; about `bytes` long.
+/// Lines of frequent and rare words, some lines empty; about `bytes` long.
 fn generated_text(seed: u64, bytes: usize) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut text = String::new();
@@ -98,9 +98,9 @@ fn counts(output: &VecOutput) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Two cores, without the idle class and without speculation. Threads of the idle class make
-/// hardly any progress beside a build, and the runtime starts second attempts at tasks that are
-/// slow for that reason; tests of either turn it on.
+/// Two cores, without the idle class and without speculation. Threads of the idle class hardly
+/// advance beside a build, and the runtime then starts second attempts at their slow tasks. Tests
+/// of either feature turn it on.
 fn plain_options() -> RuntimeOptions {
     RuntimeOptions {
         throttles: Throttles {
@@ -131,7 +131,7 @@ fn word_count(text: &str, maps: usize, reduces: u32, output: &VecOutput) -> JobS
     .reducer(Arc::new(Sum), reduces)
 }
 
-/// Computes until it is cancelled.
+/// A mapper that computes until it is cancelled.
 fn spin(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     loop {
         for n in 0..1000_u64 {
@@ -147,7 +147,7 @@ fn spinning_job(tasks: usize, output: &VecOutput) -> JobSpec {
     JobSpec::new("spin", input, Arc::new(spin), Arc::new(output.clone()))
 }
 
-/// Runs `body` in an attempt that is never made to wait.
+/// Runs `body` in an attempt that never waits for CPU.
 pub(super) fn with_attempt<T>(body: impl FnOnce(&Attempt<'_>) -> T) -> T {
     let reads = Arc::<ReadBudget>::default();
     let clock = Arc::new(ManualClock::default());
@@ -173,9 +173,9 @@ fn pass_cycles(runtime: &Runtime, cycles: usize) {
 struct LongestStep(AtomicU64);
 
 impl LongestStep {
-    /// Computes until `checkpoint` returns an error, and returns that.
+    /// Computes until `checkpoint` returns an error, and returns that error.
     fn spin(&self, mut checkpoint: impl FnMut() -> Result<(), TaskError>) -> TaskError {
-        // The first step includes all that the thread did before.
+        // The first step includes all earlier CPU time of the thread.
         let mut before = Duration::ZERO;
         loop {
             for n in 0..1000_u64 {
@@ -193,17 +193,17 @@ impl LongestStep {
     }
 
     /// The most CPU time that one settlement can charge a thread for, in seconds. Checkpoints
-    /// settle [`SETTLE_EVERY`]; beside that time a charge covers the step in which the thread
-    /// waited before, the last one, and the rest of the one before the last.
+    /// settle [`SETTLE_EVERY`]. Beside that time a charge covers the step in which the thread
+    /// waited before, the last step, and the rest of the step before the last.
     fn charge_s_max(&self) -> f64 {
         let step_s = self.0.load(Ordering::SeqCst) as f64 / 1e9;
         SETTLE_EVERY.as_secs_f64() + 3.0 * step_s
     }
 }
 
-/// Moves the clock on by one second, in steps, while a job or lease with a share of 30 hundredths
-/// of a core computes; `used_s` returns its CPU time. After each step it uses what it may use.
-/// Returns what it has used when the clock has stood still for some control cycles.
+/// Advances the clock by one second, in steps, while a job or lease with a share of 30 hundredths
+/// of a core computes; `used_s` returns its CPU time. In each step it uses up its share. Returns
+/// its CPU time after the clock has stood still for some control cycles.
 fn pass_a_second(runtime: &Runtime, clock: &ManualClock, used_s: impl Fn() -> f64) -> f64 {
     for _ in 0..100 {
         clock.advance_s(0.01);

@@ -1,8 +1,8 @@
-//! The "ebb-task" threads, each of which takes assignments until there is none,
-//! and the "ebb-commit" threads, one for each commit.
+//! The "ebb-task" threads, which carry out assignments until there are none left, and the
+//! "ebb-commit" threads, one for each commit.
 
 use super::error::TaskError;
-use super::job_entry::{Assignment, Done, Duty};
+use super::job_entry::{Assignment, Duty, DutyResult};
 use super::pacing::attempt::Attempt;
 use super::panics::catch;
 use super::process::run_in_process;
@@ -14,15 +14,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Starts a thread that begins with `assignment`. If the system refuses one,
-/// a task fails its attempt, and the rest is done here.
+/// Starts a thread with `assignment` as its first. If the system cannot start a thread, a task
+/// fails its attempt, and any other duty is carried out on the calling thread.
 ///
-/// A commit gets a thread of its own, of ordinary priority: it may write to what
-/// transactions write to, and must not lose its core while they wait for it. So
+/// A commit gets a thread of its own, of ordinary priority: it may write to the same places as
+/// transactions, and must not lose its core while they wait for it. A thread inherits its class, so
 /// only a thread of ordinary priority may call this.
 pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     let commits = matches!(assignment.duty, Duty::Commit);
-    // A refused spawn drops its closure, so the assignment stays reachable.
+    // A failed spawn drops its closure, so the assignment is kept outside of it.
     let number = shared.last_worker.fetch_add(1, Ordering::Relaxed) + 1;
     let slot = Arc::new(Mutex::new(Some(assignment)));
     let take = |slot: &Mutex<Option<Assignment>>| {
@@ -59,8 +59,8 @@ pub(super) fn spawn(shared: &Arc<Shared>, assignment: Assignment) {
     }
 }
 
-/// Carries out tasks, from `assignment` on, until there is none or this thread,
-/// number `number`, was left behind.
+/// Carries out assignments, from `assignment` on, until there are none left or this thread, with
+/// the number `number`, was left behind.
 fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     let options = &shared.options;
     let lowered = options.lowers_tasks();
@@ -70,7 +70,7 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     while let Some(assignment) = next {
         let place = || lowered.then(|| shared.cores.take(assignment.context.id));
         match &assignment.duty {
-            Duty::Commit => shared.leave_commit(assignment),
+            Duty::Commit => shared.queue_commit(assignment),
             Duty::Split | Duty::Abort => {
                 let _place = place();
                 carry_out(shared, assignment);
@@ -93,25 +93,25 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
         next = if is_on_floor == state.is_on_floor() {
             state.claim(options, now_s)
         } else {
-            // Tasks run in a class that this thread cannot enter: another one has to start.
+            // Tasks run in a class that this thread cannot enter: another thread has to start.
             shared.kick(&mut state);
             None
         };
     }
 }
 
-/// False when this thread was left behind meanwhile.
+/// Returns false if this thread was left behind meanwhile.
 fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
-    // User code may leave its own state torn; the attempt's state is dropped,
-    // and the job's is not touched before the result is in.
+    // A panic may leave the state of user code inconsistent. The attempt's state is dropped, and
+    // the job's state changes only with the result.
     let result = catch(|| execute(shared, &mut assignment));
     let result = result.unwrap_or_else(|message| Err(TaskError::Panicked(message)));
     shared.finish(&assignment.context, &assignment.duty, result)
 }
 
-fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskError> {
+fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, TaskError> {
     let context = &*assignment.context;
-    // After the last task: gone whether the commit succeeds or not.
+    // After the last task: the directory is removed whether the commit succeeds or not.
     drop(assignment.directory.take());
     if let (Duty::Commit | Duty::Abort, Some(pool)) = (&assignment.duty, &context.pool) {
         pool.end();
@@ -153,21 +153,26 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<Done, TaskErr
                     Vec::new()
                 }
             };
-            Ok(Done {
+            Ok(DutyResult {
                 counters: attempt.counters(),
                 runs,
             })
         }
         Duty::Split => {
             let splits = context.task.spec.input.splits()?;
-            // There is one such duty per job, so they are not set yet.
+            // There is one such duty per job, so the splits are not set yet.
             let _ = context.splits.set(splits);
-            Ok(Done::default())
+            Ok(DutyResult::default())
         }
-        Duty::Commit => context.task.spec.output.commit().map(|()| Done::default()),
+        Duty::Commit => context
+            .task
+            .spec
+            .output
+            .commit()
+            .map(|()| DutyResult::default()),
         Duty::Abort => {
             context.task.spec.output.abort();
-            Ok(Done::default())
+            Ok(DutyResult::default())
         }
     }
 }

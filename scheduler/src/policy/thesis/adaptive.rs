@@ -1,5 +1,5 @@
-//! The Adaptive Scheduler (thesis section 3.4.1): goals, but neither locality
-//! nor hardware nor resources.
+//! The Adaptive Scheduler (thesis section 3.4.1). It uses goals, but neither locality nor hardware
+//! nor resources.
 
 use super::priority::{Priority, draft_by_priority};
 use crate::policy::decision::Measure;
@@ -8,18 +8,15 @@ use crate::policy::view::ClusterView;
 use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy};
 
-/// Equation (1) orders the jobs: the more slots a job lacks to meet its goal,
-/// the sooner it gets one.
+/// Orders jobs by equation (1): the more slots a job lacks to meet its goal, the sooner it gets
+/// one.
 ///
-/// - Jobs past their goal come first, the latest of them ahead, so that lateness
-///   evens out.
-/// - Then jobs of which no map has finished, the oldest first: nothing is known
-///   of them.
-/// - Then by s_req - |R|, where R are the slots given so far.
+/// - Jobs past their goal come first, the latest of them ahead, so that lateness evens out.
+/// - Then come jobs without a finished map, the oldest first: their task length is unknown.
+/// - The others follow by s_req - |R|, where R are the slots given so far.
 ///
-/// Jobs without a goal get what the others do not need, the oldest first, before
-/// those get more than they need. Nodes are counted in slots where they have
-/// typed slots.
+/// Jobs without a goal get the slots that no goal needs, the oldest first, before jobs with a goal
+/// get more than they need. Nodes are counted in slots where they have typed slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Adaptive;
 
@@ -35,7 +32,7 @@ impl Policy for Adaptive {
     }
 }
 
-/// Slots per job by the order of equation (1).
+/// Drafts the slots of each job in the order of equation (1).
 pub(super) fn adaptive_draft<'a>(view: &'a ClusterView, workloads: &[Workload]) -> Draft<'a> {
     let scope = Scope::all(view, Measure::Slots);
     draft_by_priority(scope, workloads, &[], |job, slots| {
@@ -48,12 +45,11 @@ mod tests {
     use super::*;
     use crate::policy::example::{job, slots, three_goals, view};
 
-    /// s_req = 70/30 = 2.33, 120/50 = 2.4 and 200/90 = 2.22, all measured.
+    /// s_req = 70/30 = 2.33, 120/50 = 2.4 and 200/90 = 2.22; all jobs are measured.
     ///
-    /// The first three slots go to J2 (2.4), J1 (2.33), J3 (2.22), the next three
-    /// to them again in that order (1.4, 1.33, 1.22), and three more, since 0.4,
-    /// 0.33 and 0.22 are still lacking. The tenth is excess: at -0.6, -0.67 and
-    /// -0.78 J2 is first.
+    /// The first three slots go to J2 (2.4), J1 (2.33) and J3 (2.22). So do the next three (1.4,
+    /// 1.33, 1.22), and three more, because 0.4, 0.33 and 0.22 are still lacking. The tenth slot
+    /// exceeds all needs: of -0.6, -0.67 and -0.78 that of J2 comes first.
     #[test]
     fn the_job_that_lacks_most_comes_first() {
         let mut jobs = three_goals();
@@ -68,14 +64,13 @@ mod tests {
         assert_eq!(decide(10), [3, 4, 3]);
     }
 
-    /// J1 (6 maps) is 10 s late and expected to finish 60 s from now with one
-    /// slot: lateness 70 s; with two 40 s, with three 30 s. J2 (3 maps) is 20 s
-    /// late: 50 s with one slot, 35 s with two. (No slot counts as one.) So the
-    /// order is J1, J1, J2, J2, J1. J3 is unmeasured and waits behind both, J4,
-    /// which needs all of its 5 as no time is left, behind J3, and J5 gets the
-    /// rest.
+    /// J1 (6 maps) is 10 s late and expected to finish 60 s from now with one slot: a lateness of
+    /// 70 s; with two slots 40 s, with three 30 s. J2 (3 maps) is 20 s late: 50 s with one slot, 35
+    /// s with two. (No slot counts as one.) So the order is J1, J1, J2, J2, J1. J3 is unmeasured
+    /// and waits behind both. J4 needs all of its 5 slots because no time is left, and waits behind
+    /// J3. J5 gets the rest.
     #[test]
-    fn lateness_evens_out_before_anybody_else_gets_a_slot() {
+    fn lateness_evens_out_before_other_jobs_get_slots() {
         let mut jobs = vec![
             job(1, 0.0, Some(-10.0), 6),
             job(2, 1.0, Some(-20.0), 3),

@@ -10,18 +10,16 @@ use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy, Refill};
 use std::collections::BTreeSet;
 
-/// As [`Adaptive`](crate::policy::Adaptive), but a job that holds what its goal needs
-/// lets others go first on a slot where none of its input lies, at most
-/// `delays_max` times for each task.
+/// Like [`Adaptive`](crate::policy::Adaptive), but a job with enough slots for its goal lets others
+/// go first on a node without its input, at most `delays_max` times for each task.
 ///
-/// Each slot that is free is offered to the jobs in the order of equation (1). A
-/// job takes it if its input lies there, or if it lacks slots for its goal (is
-/// late or unmeasured), or if it has passed often enough. When all have passed,
-/// the first of them starts a remote task after all. Jobs without a goal have
-/// none to endanger and may always pass.
+/// Each free slot is offered to the jobs in the order of equation (1). A job takes it if its input
+/// is on this node, if it lacks slots for its goal (or is late or unmeasured), or if it has
+/// declined often enough. When all jobs have declined, the first of them starts a remote task after
+/// all. Jobs without a goal may decline, too: they have no goal to miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveData {
-    /// How often each task may be passed over.
+    /// How many slots a job may decline for each task.
     pub delays_max: u32,
 }
 
@@ -64,7 +62,7 @@ impl Policy for AdaptiveData {
 
 type Turn = (Priority, usize);
 
-/// The jobs in the order of equation (1), and how often each has passed.
+/// The jobs in the order of equation (1), and the declined slots of each.
 struct Queue<'a> {
     delays_max: u32,
     view: &'a ClusterView,

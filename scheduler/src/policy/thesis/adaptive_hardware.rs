@@ -9,25 +9,23 @@ use crate::policy::view::{ClusterView, JobView, ReduceStart};
 use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy};
 
-/// The least speedup that makes a job accelerable; the thesis calls it a configurable
-/// threshold and names no value. Half as fast again is more than the noise of two tasks, and
-/// below every accelerable job of the thesis (2.5 and 25).
+/// The least speedup that makes a job accelerable; the thesis calls it a configurable threshold and
+/// gives no value. 1.5 is more than the noise of two tasks, and below every accelerable job of the
+/// thesis (2.5 and 25).
 pub const SPEEDUP_MIN: f64 = 1.5;
 
-/// As [`Adaptive`](crate::policy::Adaptive), with two pools of machines.
+/// Like [`Adaptive`](crate::policy::Adaptive), with two pools of machines.
 ///
-/// - *Calibration*: a job that came with an accelerated version of its maps runs
-///   one map on each pool, and nothing else until both have finished.
-/// - It is *accelerable* if mu_reg / mu_acc is at least [`SPEEDUP_MIN`], and then
-///   stands in line for P_acc with s_req,acc of equation (2). It gets slots of
-///   P_reg only for what P_acc cannot hold: (mu_reg / mu_acc) (s_req,acc - slots
-///   of P_acc), equation (3).
-/// - All others are regular: they stand in line for P_reg, and for slots of
-///   P_acc with what they lack beyond those of P_reg. What nobody lacks goes to
-///   accelerable jobs first.
+/// - *Calibration*: a job with an accelerated version of its maps runs one map on each pool, and
+///   nothing else until both have finished.
+/// - The job is *accelerable* if mu_reg / mu_acc is at least [`SPEEDUP_MIN`]. It then queues for
+///   P_acc with s_req,acc of equation (2). It gets slots of P_reg only for the part that exceeds
+///   P_acc: (mu_reg / mu_acc) (s_req,acc - slots of P_acc), equation (3).
+/// - All others are regular: they queue for P_reg, and for P_acc with the slots that they still
+///   lack after P_reg. Slots of P_acc that no job lacks go to accelerable jobs first.
 ///
-/// Jobs without a goal keep their place behind the needs of those with one. With
-/// one pool, as in the live runtime, this is the Adaptive Scheduler.
+/// Jobs without a goal keep their place behind the needs of those with one. With one pool, as in
+/// the live runtime, this is the Adaptive Scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdaptiveHardware;
 
@@ -53,14 +51,14 @@ impl Policy for AdaptiveHardware {
     }
 }
 
-/// What calibration has shown of a job.
+/// The result of a job's calibration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Affinity {
-    /// No accelerated version, or no use of it, or one pool has no room for it.
+    /// No accelerated version, too little speedup, or no room on one of the pools.
     Regular,
-    /// One map still has to finish on each pool for which this holds true.
+    /// One map still has to finish on each pool whose entry is true.
     Calibrating([bool; 2]),
-    /// Runs this many times faster on P_acc.
+    /// The speedup of the job's maps on P_acc.
     Accelerable(f64),
 }
 
@@ -69,7 +67,7 @@ struct Pools<'a> {
     affinities: Vec<Affinity>,
     /// For accelerable jobs, equation (2); for others, equation (1).
     workloads: Vec<Workload>,
-    /// Slots of P_acc.
+    /// Number of map slots of P_acc.
     accelerated_slots: f64,
 }
 
@@ -98,8 +96,8 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// Slots of one pool; `elsewhere` are those that each job has on the other,
-    /// of the kind placed by need, and `reduces_elsewhere` its reduces there.
+    /// Drafts the slots of one pool. `elsewhere` has each job's slots on the other pool, of the
+    /// kind placed by need, and `reduces_elsewhere` the job's reduces there.
     fn draft(&self, pool: Pool, elsewhere: &[u32], reduces_elsewhere: &[u32]) -> Draft<'a> {
         let scope = Scope {
             view: self.view,
@@ -132,8 +130,8 @@ impl<'a> Pools<'a> {
         })
     }
 
-    /// Equation (3) as a place in line for P_reg: what an accelerable job lacks
-    /// there; `None` when P_acc suffices.
+    /// Returns the priority of an accelerable job for P_reg by equation (3), or `None` when P_acc
+    /// suffices.
     fn beyond_the_accelerated(&self, job: usize, speedup: f64, slots: u32) -> Option<Priority> {
         let goal_s = self.view.jobs[job].job.goal_s?;
         let needed = lack(self.view, &self.workloads[job], goal_s, 0);
@@ -143,7 +141,7 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// Per job, reduces that run on P_acc: they need no slot on P_reg.
+/// Reduces of each job that run on P_acc: they need no slot on P_reg.
 fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     let on_accelerated = |job: &JobView| {
         let reduces = job.running_of(TaskKind::Reduce);
@@ -154,8 +152,8 @@ fn accelerated_reduces(view: &ClusterView) -> Vec<u32> {
     view.jobs.iter().map(on_accelerated).collect()
 }
 
-/// What is known of each job. A pool that f(t) and reduces leave nothing of is not
-/// waited for.
+/// Returns the affinity of each job. A pool on which f(t) and reduces leave no room counts as
+/// absent: jobs do not wait for it.
 fn affinities(view: &ClusterView) -> Vec<Affinity> {
     if !view.jobs.iter().any(|job| job.accelerated) {
         return vec![Affinity::Regular; view.jobs.len()];
@@ -241,10 +239,10 @@ mod tests {
         job
     }
 
-    /// The thesis's example in 3.4.3: maps take 50 s on an accelerator and 100 s
-    /// on a regular machine; 150 maps of 50 s in 550 - 50 s need s_req,acc = 15.
-    /// Ten run on P_acc, and (100 / 50) (15 - 10) = 10 on P_reg. With twice the
-    /// time 150 maps need 7.1 and none of P_reg; P_acc has nobody else.
+    /// The thesis's example in 3.4.3: maps take 50 s on an accelerator and 100 s on a regular
+    /// machine; 150 maps of 50 s in 550 - 50 s need s_req,acc = 15. Ten run on P_acc, and (100 /
+    /// 50) (15 - 10) = 10 on P_reg. With twice the time 150 maps need 7.1 slots and none of P_reg;
+    /// they still get all of P_acc, which no other job uses.
     #[test]
     fn fifteen_accelerated_slots_become_ten_and_ten_regular_ones() {
         let view = two_pools(vec![accelerable(1, 550.0, 150)]);
@@ -266,9 +264,9 @@ mod tests {
         assert_eq!(on_pools(&two_pools(vec![new]), 1), (10, 30));
     }
 
-    /// A regular job of 700 maps of 10 s in 200 s needs 36.8 slots: 30 on P_reg,
-    /// and with a lack of 6.8 it stands before an accelerable job that lacks 4.8
-    /// (50 maps of 50 s in 520 s) until they meet.
+    /// A regular job of 700 maps of 10 s in 200 s needs 36.8 slots: 30 on P_reg. With a lack of 6.8
+    /// it goes before an accelerable job that lacks 4.8 (50 maps of 50 s in 520 s), until both lack
+    /// the same.
     #[test]
     fn a_regular_job_in_need_takes_accelerated_nodes_too() {
         let mut regular = job(2, 0.0, Some(200.0), 700);

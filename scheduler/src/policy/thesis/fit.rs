@@ -1,10 +1,9 @@
 //! Algorithm 2: the reverse fit.
 //!
-//! Goals cut the future into intervals. Walking them from the last to the
-//! first, each takes as many tasks as it has room for, of the jobs whose goal
-//! has not passed by its end, the latest goal first. What is still left when
-//! the walk arrives at the end of the coming control cycle cannot wait: that is
-//! s_fit, the least to run now.
+//! Goals divide the future into intervals. The walk goes from the last interval to the first. Each
+//! interval takes as many tasks as it has room for, of the jobs whose goal is not before its end,
+//! the latest goal first. Tasks that are left when the walk arrives at the end of the coming
+//! control cycle cannot wait: they are s_fit, the least to run now.
 //!
 //! ```text
 //!        now  cycle      D1            D2            D3
@@ -16,12 +15,12 @@
 use crate::availability::Availability;
 use std::collections::VecDeque;
 
-/// A job as Algorithm 2 sees it.
+/// A job in Algorithm 2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitJob {
     /// Completion time goal in seconds.
     pub goal_s: f64,
-    /// Tasks that no slot has been given yet; fractions are parts of a task.
+    /// Tasks without a slot; fractions are parts of a task.
     pub pending_tasks: f64,
     /// CPU work of one task, in hundredths of a core times seconds.
     pub task_work: f64,
@@ -30,22 +29,22 @@ pub struct FitJob {
 /// A stretch of the future between two goals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Its start in seconds, never before the end of the coming cycle.
+    /// The start in seconds, never before the end of the coming cycle.
     pub from_s: f64,
-    /// Its end in seconds.
+    /// The end in seconds.
     pub until_s: f64,
-    /// Room for new tasks, in hundredths of a core times seconds: what f(t)
-    /// leaves, less what running tasks still need.
+    /// Room for new tasks, in hundredths of a core times seconds: f(t) minus the remaining work of
+    /// running tasks.
     pub free_work: f64,
-    /// What the walk put there; never more than `free_work`.
+    /// Work that the walk placed in this interval; never more than `free_work`.
     pub placed_work: f64,
 }
 
 /// The result of Algorithm 2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReverseFit {
-    /// Per job, in the order given: tasks that found no room later and have to
-    /// run in the coming cycle. For a job past its goal all its tasks.
+    /// Tasks of each job that found no room later and have to run in the coming cycle, in the order
+    /// of the input. For a job past its goal these are all its tasks.
     pub now_tasks: Vec<f64>,
     /// The intervals, earliest first.
     pub intervals: Vec<Interval>,
@@ -53,10 +52,9 @@ pub struct ReverseFit {
 
 /// Runs Algorithm 2 for a control cycle of `cycle_s` that starts at `now_s`.
 ///
-/// `running_work` (hundredths times seconds) is what running tasks still need;
-/// it uses up the availability from now on, earliest first. Jobs with equal
-/// goals are fitted in reverse of the order given, so that the first of them
-/// runs first.
+/// `running_work` (hundredths times seconds) is the remaining work of running tasks; it uses up the
+/// availability from now on, earliest first. Jobs with equal goals are fitted in reverse order of
+/// the input, so that the first of them runs first.
 #[must_use]
 pub fn reverse_fit(
     now_s: f64,
@@ -78,8 +76,8 @@ pub fn reverse_fit(
         order.iter().map(|&job| jobs[job].goal_s),
     );
     let mut left: Vec<f64> = jobs.iter().map(|job| job.pending_tasks).collect();
-    // P in the order of insertion, less those of which nothing is left. An
-    // interval that a job does not fit in has no room for those after it.
+    // P in the order of insertion, without jobs that have no tasks left. If a job does not fit in
+    // an interval, the jobs behind it do not fit either.
     let mut waiting: VecDeque<usize> = VecDeque::new();
     for position in (0..order.len()).rev() {
         waiting.push_back(order[position]);
@@ -100,12 +98,12 @@ pub fn reverse_fit(
 }
 
 impl Interval {
-    /// fit(p, a, b): how many of `tasks` find room here; takes that room.
+    /// fit(p, a, b): takes room for up to `tasks`, and returns how many found room.
     fn fit(&mut self, tasks: f64, task_work: f64) -> f64 {
-        let wanted = tasks * task_work;
+        let work = tasks * task_work;
         let room = (self.free_work - self.placed_work).max(0.0);
-        if wanted <= room {
-            self.placed_work += wanted;
+        if work <= room {
+            self.placed_work += work;
             tasks
         } else {
             self.placed_work = self.free_work;
@@ -114,7 +112,7 @@ impl Interval {
     }
 }
 
-/// One interval per goal, ending there; `goals_s` ascend.
+/// Returns one interval per goal, which ends at the goal; `goals_s` ascend.
 fn intervals_between_goals(
     now_s: f64,
     first_from_s: f64,
@@ -177,8 +175,8 @@ mod tests {
         assert!(fit.intervals.iter().all(|i| i.placed_work == i.free_work));
     }
 
-    /// As above with 5,000 of work running: 4,000 pass in the cycle itself, the
-    /// remaining 1,000 take one task's room in [10, 40].
+    /// The same jobs beside running work of 5,000: 4,000 of it are done in the cycle itself, and
+    /// the remaining 1,000 take the room of one task in [10, 40].
     #[test]
     fn running_tasks_use_up_the_earliest_room() {
         let f = Availability::constant(400.0).unwrap();
@@ -218,7 +216,7 @@ mod tests {
             for i in &fit.intervals {
                 assert!(i.placed_work <= i.free_work && i.from_s >= 10.0, "{i:?}");
             }
-            let asked: f64 = jobs.iter().map(|j| j.pending_tasks * j.task_work).sum();
+            let total: f64 = jobs.iter().map(|j| j.pending_tasks * j.task_work).sum();
             let now: f64 = fit
                 .now_tasks
                 .iter()
@@ -226,7 +224,7 @@ mod tests {
                 .map(|(n, j)| n * j.task_work)
                 .sum();
             let later: f64 = fit.intervals.iter().map(|i| i.placed_work).sum();
-            assert!((asked - now - later).abs() < 1e-6 * asked.max(1.0));
+            assert!((total - now - later).abs() < 1e-6 * total.max(1.0));
             assert!(fit.now_tasks.iter().all(|&n| n >= -1e-9));
         }
     }

@@ -1,19 +1,18 @@
-//! The policies of the thesis (J. Polo, *Multi-constraint scheduling of MapReduce
-//! workloads*, 2014), kept as they were published: to be compared with, and to run its
-//! experiments again.
+//! The policies of the thesis (J. Polo, *Multi-constraint scheduling of MapReduce workloads*,
+//! 2014), kept as they were published: for comparison, and to repeat its experiments.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `adaptive`, `adaptive_data`, `adaptive_hardware` | chapter 3 |
 //! | `ras` | chapter 4 |
 //! | `reverse_adaptive` | chapter 5 |
 //! | `priority` | equation (1) and the classes of the Adaptive Scheduler |
 //! | `utility` | equations (5)-(7) and (13)-(15) |
-//! | `placement` | Algorithm 1: one slot at a time to the least satisfied |
+//! | `placement` | Algorithm 1: one slot at a time to the least satisfied job |
 //! | `fit` | Algorithm 2: the reverse fit, s_fit |
-//! | `satisfaction` | equation (5) of a whole placement, to be looked at |
+//! | `satisfaction` | equation (5) of a whole placement, for figures |
 //!
-//! Nothing here is used by the policies beside this folder.
+//! The policies outside of this folder use nothing of it.
 
 mod adaptive;
 mod adaptive_data;

@@ -1,11 +1,10 @@
 //! Algorithm 1: the heuristic that runs in each control cycle.
 //!
-//! The optimum of (8)-(10) and (16)-(19) is NP-hard to find. The heuristic gives
-//! one slot at a time to the job with the lowest utility until nothing fits, and
-//! so raises the lowest utility in the system. The printed algorithm repairs
-//! last cycle's matrix by moving slots from the most to the least satisfied job;
-//! starting from an empty matrix arrives at the same balance, without a bound on
-//! rounds. The draft then keeps running tasks where they are.
+//! The optimum of (8)-(10) and (16)-(19) is NP-hard to find. The heuristic gives one slot at a time
+//! to the job with the lowest utility until nothing fits, and so raises the lowest utility in the
+//! system. The printed algorithm repairs last cycle's matrix: it moves slots from the most to the
+//! least satisfied job. Starting from an empty matrix leads to the same balance, and needs no limit
+//! on the number of rounds. Afterwards the draft keeps running tasks where they are.
 
 use super::utility::reduce_utility;
 use crate::model::TaskKind;
@@ -19,10 +18,10 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What a job needs, for placement by utility.
+/// The needs of a job, for placement by utility.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::policy) struct Need {
-    /// Its remaining work.
+    /// The remaining work of the job.
     pub workload: Workload,
     /// The least to run in the coming cycle, from Algorithm 2.
     pub s_fit: f64,
@@ -30,17 +29,15 @@ pub(in crate::policy) struct Need {
     pub s_req: f64,
 }
 
-/// Places by utility: reduces first where they overlap the maps, then one slot
-/// at a time to the least satisfied job.
+/// Places by utility: reduces first where they overlap the maps, then one slot at a time to the
+/// least satisfied job.
 ///
-/// `needs[i]` belongs to `view.jobs[i]`; `map_part` is the map part of the
-/// utility for a number of slots. Equal utilities: earliest goal, then
-/// lowest id.
+/// `needs[i]` belongs to `view.jobs[i]`; `map_part` returns the map part of the utility for a
+/// number of slots. Equal utilities: earliest goal, then lowest id.
 ///
-/// A job without a goal wants to be done as early as possible, but behind the
-/// promises made to others: it gets slots, in order of submission, once every
-/// job with a goal (for which there is room at all) holds its s_fit and s_req,
-/// and before any of those gets more than that.
+/// A job without a goal should end as early as possible, but its slots come after the needs of jobs
+/// with a goal: it gets slots, in order of submission, once every job with a goal (for which there
+/// is room at all) holds its s_fit and s_req, and before any of those gets more than that.
 pub(super) fn place_by_utility(
     view: &ClusterView,
     needs: &[Need],
@@ -58,7 +55,7 @@ pub(super) fn place_by_utility(
         ReduceStart::AfterMaps => 0.0,
     };
 
-    // Jobs by how urgent they are, for those that are as satisfied.
+    // Jobs by urgency: the order of equally satisfied jobs.
     let order = view.by_urgency(|_| true);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(order.len());
     let mut with_goal = Vec::new();
@@ -98,7 +95,7 @@ pub(super) fn place_by_utility(
             }
             continue;
         }
-        // Changed where it is, it sinks to its new place: half the work of pop and push.
+        // The entry changes in place and sinks: half the work of a pop and a push.
         let Some(mut turn) = with_goal.peek_mut() else {
             break;
         };
@@ -127,29 +124,29 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Whether it holds less than it needs to meet its goal.
+    /// Returns whether the job holds fewer slots than it needs to meet its goal.
     fn lacks(&self, need: &Need) -> bool {
         f64::from(self.slots) < need.s_fit.max(need.s_req)
     }
 
-    /// Gives it a slot; false where it has no room or no use for more.
+    /// Gives the job a slot. Returns false if there is no room, or if the job has no use for more.
     fn add_slot(&mut self, draft: &mut Draft<'_>, need: &Need) -> bool {
         let placed = draft.add(self.index, need.workload.kind);
         self.slots += u32::from(placed);
         placed && self.slots < need.workload.left
     }
 
-    /// Equations (5) and (13).
+    /// The utility of the job, equations (5) and (13).
     fn utility(&self, need: &Need, map_part: impl Fn(&Need, f64) -> f64) -> f64 {
         map_part(need, f64::from(self.slots)) + self.reduce_part
     }
 }
 
-/// A candidate's place in the queue: the least satisfied, most urgent job is the least. Small:
-/// the queue is walked once a slot.
+/// A candidate's place in the queue: the least satisfied, most urgent job is the least. It is small
+/// because the queue is walked once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     utility: OrderedF64,
-    /// Its position among the candidates.
+    /// The candidate's position among the candidates.
     rank: u32,
 }

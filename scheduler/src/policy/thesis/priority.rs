@@ -15,23 +15,23 @@ use std::collections::binary_heap::PeekMut;
 pub(super) enum Class {
     /// Past its goal; the largest expected lateness first.
     Late,
-    /// No map has finished, so that nothing is known; the oldest first.
+    /// Without a finished map, so its task length is unknown; the oldest first.
     Unmeasured,
     /// Holds fewer slots than it needs; the largest lack first.
     Needy,
-    /// Without a goal; the oldest first. It gets what the goals do not need.
+    /// Without a goal; the oldest first. It gets the slots that no goal needs.
     WithoutGoal,
-    /// Holds what it needs; the smallest surplus first. It gets the excess.
+    /// Holds enough slots; the smallest surplus first. It gets the excess.
     Satisfied,
-    /// As before, on hardware that another job has more use for.
+    /// Holds enough slots, and is on hardware that other jobs have more use for.
     Guest,
 }
 
-/// Where a job stands in the queue; less comes first.
+/// A job's place in the queue; the least comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
     pub class: Class,
-    /// Within a class, more comes first: seconds of lateness or slots lacking.
+    /// Order within a class, the largest first: seconds of lateness, or slots lacking.
     urgency: Reverse<OrderedF64>,
     age: (OrderedF64, JobId),
 }
@@ -45,7 +45,7 @@ impl Priority {
         }
     }
 
-    /// Of the job at position `job` when it holds `slots`.
+    /// Returns the priority of the job at position `job` if it holds `slots`.
     pub fn of(view: &ClusterView, job: usize, workload: &Workload, slots: u32) -> Self {
         let unmeasured = workload.kind == TaskKind::Map && view.jobs[job].done_maps == 0;
         let (class, urgency) = match view.jobs[job].job.goal_s {
@@ -61,8 +61,8 @@ impl Priority {
     }
 }
 
-/// Equation (1): how many slots are needed beyond the `slots` held. With k = 1,
-/// as in [`required_slots`]; negative when more are held than needed.
+/// Equation (1): the slots that a job needs beyond the `slots` that it holds. With k = 1, as in
+/// [`required_slots`]; negative when the job holds more than it needs.
 pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: u32) -> f64 {
     let cap = f64::from(workload.left);
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
@@ -76,11 +76,11 @@ pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     }
 }
 
-/// Slots one at a time to the first in the queue, which then moves back in it.
+/// Drafts slots one at a time for the first job of the queue, which then moves back in it.
 ///
-/// `priority` says where a job stands with so many slots; `None`: it gets no more
-/// in this scope. `reduces_elsewhere` are reduces that have slots outside it, per
-/// job or empty.
+/// `priority` returns the priority of a job that has a number of slots, or `None` if the job gets
+/// no more slots in this scope. `reduces_elsewhere` are the reduces of each job with slots outside
+/// of the scope; it may be empty.
 pub(super) fn draft_by_priority<'a>(
     scope: Scope<'a>,
     workloads: &[Workload],
@@ -89,8 +89,8 @@ pub(super) fn draft_by_priority<'a>(
 ) -> Draft<'a> {
     let view = scope.view;
     let mut draft = Draft::new(scope);
-    // Reduces have slots of their own, or go first as in Algorithm 1: a job
-    // whose maps are done would otherwise wait behind everybody's maps.
+    // Reduces have slots of their own, or go first as in Algorithm 1: otherwise a job whose maps
+    // are done would wait behind the maps of all other jobs.
     let follows = |job: usize| match workloads[job].kind {
         TaskKind::Map => {
             let elsewhere = reduces_elsewhere.get(job).copied().unwrap_or(0);
@@ -104,7 +104,7 @@ pub(super) fn draft_by_priority<'a>(
         return draft;
     }
 
-    // Jobs by age, for those that are as urgent.
+    // Jobs by age: the order of equally urgent jobs.
     let order = view.by_age(|job| workloads[job].left > 0);
     let turn = |rank: u32, priority: Priority| Turn {
         class: priority.class,
@@ -125,7 +125,7 @@ pub(super) fn draft_by_priority<'a>(
             let slots = draft.slots(job, workload.kind);
             priority(job, slots).filter(|_| slots < workload.left)
         });
-        // Changed where it is, it sinks to its new place: half the work of pop and push.
+        // The entry changes in place and sinks: half the work of a pop and a push.
         match next.flatten() {
             Some(next) => *first = Reverse(turn(rank, next)),
             None => {
@@ -136,11 +136,11 @@ pub(super) fn draft_by_priority<'a>(
     draft
 }
 
-/// A [`Priority`] in less space: the queue is walked once a slot.
+/// A [`Priority`] in less space, because the queue is walked once for each slot.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     class: Class,
     urgency: Reverse<OrderedF64>,
-    /// Its job's position by age.
+    /// The job's position by age.
     rank: u32,
 }

@@ -1,5 +1,5 @@
-//! The Resource-aware Adaptive Scheduler (RAS) of chapter 4: goals and
-//! resources, but no forecast.
+//! The Resource-aware Adaptive Scheduler (RAS) of chapter 4. It uses goals and resources, but no
+//! forecast.
 
 use super::placement::{Need, place_by_utility};
 use super::utility::map_utility;
@@ -7,12 +7,11 @@ use crate::policy::view::ClusterView;
 use crate::policy::workload::{Workload, required_slots};
 use crate::policy::{Decision, Measure, Policy};
 
-/// Algorithm 1 with the utility of equations (5)-(7): job slots instead of typed
-/// slots, each as large as its job's profile says (10).
+/// Algorithm 1 with the utility of equations (5)-(7): job slots instead of typed slots, each as
+/// large as the profile of its job (10).
 ///
-/// It expects the resources of the coming cycle to stay as they are, and so
-/// starts too late what has to be done before an ebb ends. Jobs without a goal
-/// get what the others do not need, the oldest first.
+/// RAS expects the resources of the coming cycle to last, so it starts work too late that has to be
+/// done before an ebb ends. Jobs without a goal get the slots that no goal needs, the oldest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ras;
 
@@ -52,18 +51,17 @@ mod tests {
     use crate::policy::example::{job, slots, three_goals, view};
     use crate::policy::view::RunningTask;
 
-    /// s_req = 70/30, 120/50 and 200/90, all between 2 and 3. Everyone is at
-    /// minus infinity, gets one slot and stands at -1; the fourth goes to the
-    /// earliest goal.
+    /// s_req = 70/30, 120/50 and 200/90, all between 2 and 3. All jobs begin at minus infinity, get
+    /// one slot and are then at -1; the fourth slot goes to the earliest goal.
     #[test]
-    fn it_balances_without_looking_ahead() {
+    fn ras_balances_without_the_forecast() {
         let decision = Ras.decide(&view(4, 400.0, three_goals()));
         assert_eq!(slots(&decision, 3), [2, 1, 1]);
     }
 
-    /// Two nodes whose I/O is 100. On each run three maps of J1 that take 20; those of
-    /// J2 take 45 and find 40. From empty nodes J2 would have a slot, so that two maps
-    /// of J1 lose theirs on one node, and drain.
+    /// Two nodes with I/O of 100. Each runs three maps of J1 that take 20; a map of J2 takes 45 and
+    /// finds 40. On empty nodes J2 would have a slot, so two maps of J1 lose their slots on one
+    /// node, and drain.
     #[test]
     fn a_large_task_gets_room_where_small_ones_follow_each_other() {
         let sized = |id: u64, maps: u32, cpu_hundredths: u32, io_bytes_per_s: u64| {

@@ -7,20 +7,19 @@ use crate::policy::view::{ClusterView, JobView, Preemption};
 use crate::policy::workload::{Workload, required_slots};
 use crate::policy::{Decision, Measure, Policy};
 
-/// Algorithm 2 for what cannot wait (s_fit), then Algorithm 1 with the utility
-/// of equations (13)-(15).
+/// Algorithm 2 for the work that cannot wait (s_fit), then Algorithm 1 with the utility of
+/// equations (13)-(15).
 ///
-/// - s_fit: tasks that find no room between the coming cycle and the goals,
-///   given f(t) and everyone else's goals, rounded up. Where there are such tasks,
-///   plus running tasks that hold their slots; otherwise 0, whatever runs. All tasks
-///   of a job past its goal.
-/// - s_req: the slots that would do if availability were even over time.
+/// - s_fit: tasks that find no room between the coming cycle and the goals, given f(t) and the
+///   goals of all jobs, rounded up. Where there are such tasks, running tasks that hold their slots
+///   are added; otherwise s_fit is 0, whatever runs. A job past its goal counts all its tasks.
+/// - s_req: the slots that would suffice if availability were constant over time.
 ///
-/// Both take a goal to be k = 1 lengths of the last task earlier than it is: one that
-/// starts just before the goal still has to run.
+/// Both use a goal that is earlier by k = 1 lengths of the last task: a task that starts just
+/// before the goal still has to run.
 ///
-/// Jobs without a goal take no part in Algorithm 2; placement serves them from
-/// what the others leave.
+/// Jobs without a goal take no part in Algorithm 2; placement serves them from the slots that the
+/// others leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReverseAdaptive;
 
@@ -40,7 +39,7 @@ impl Policy for ReverseAdaptive {
     }
 }
 
-/// Rounding up must not turn 3.0000000001, an artefact of summing, into 4.
+/// Sums of floats may give 3.0000000001, which must not be rounded up to 4.
 const TASK_EPSILON: f64 = 1e-6;
 
 pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
@@ -90,8 +89,8 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
         } else if new_slots > 0.0 {
             (new_slots + held_slots(view, &view.jobs[index])).min(cap)
         } else {
-            // What runs is not what is needed: counted here, it would keep the slots
-            // that a job got while it was alone from one that has just arrived.
+            // Running tasks are not a need by themselves: if they counted here, a job would keep the
+            // slots that it got while it was alone, at the cost of a job that has just arrived.
             0.0
         };
         need.s_req = required_slots(
@@ -113,7 +112,7 @@ fn held_slots(view: &ClusterView, job: &JobView) -> f64 {
     }
 }
 
-/// What tasks that keep their slots still need, in hundredths times seconds.
+/// The remaining work of tasks that keep their slots, in hundredths times seconds.
 fn running_work(view: &ClusterView) -> f64 {
     if view.preemption == Preemption::EveryCycle {
         return 0.0;
@@ -146,13 +145,13 @@ mod tests {
         (0..tasks).map(of).collect()
     }
 
-    /// Algorithm 2 sees the goals one task earlier, at 30, 50 and 90 s, and the end of
-    /// the cycle at 10 s. [50, 90] has room for 16 tasks: J3's 20 leave 4. [30, 50] has
-    /// room for 8: J3 takes 4, J2's 12 leave 8, which [10, 30] has room for. So s_fit =
-    /// 7, 0, 0. J1 climbs from minus infinity and takes seven slots. Then J2 and J3 get
-    /// one each, u = 1/4.8 and 1/4.44, so that the tenth goes to J2.
+    /// Algorithm 2 uses goals that are one task earlier, at 30, 50 and 90 s, and the end of the
+    /// cycle at 10 s. [50, 90] has room for 16 tasks: J3's 20 leave 4. [30, 50] has room for 8: J3
+    /// takes 4, J2's 12 leave 8, and [10, 30] has room for these. So s_fit = 7, 0, 0. J1 climbs
+    /// from minus infinity and takes seven slots. Then J2 and J3 get one each, u = 1/4.8 and
+    /// 1/4.44, so that the tenth goes to J2.
     #[test]
-    fn reverse_adaptive_gives_what_cannot_wait_to_the_first_goal() {
+    fn reverse_adaptive_gives_slots_first_to_the_goal_that_cannot_wait() {
         let fit: Vec<f64> = (needs(&view(4, 400.0, three_goals())).iter())
             .map(|need| need.s_fit)
             .collect();
@@ -169,13 +168,13 @@ mod tests {
         assert_eq!(decide(10), [7, 2, 1]);
     }
 
-    /// J1 runs 20 tasks, has 300 more and s_req = 15; J2 has 30 and s_req = 5; nothing
-    /// has to start now, so s_fit is 0 for both. J1 climbs by 1/30 a slot and J2 by 1/10,
-    /// until they stand at 1/2 with 15 and 5. Of the five left J2 takes one (1/50 more)
-    /// and J1 four (1/610 each). Counted as needed, its running tasks would have left J1
-    /// at 0 with 20 slots, and J2 with one slot.
+    /// J1 runs 20 tasks, has 300 more and s_req = 15; J2 has 30 tasks and s_req = 5. No task has to
+    /// start now, so s_fit is 0 for both. J1 climbs by 1/30 a slot and J2 by 1/10, until both are
+    /// at 1/2 with 15 and 5 slots. Of the five left J2 takes one (1/50 more) and J1 four (1/610
+    /// each). If running tasks counted as needed, J1 would have been at 0 with 20 slots, and J2
+    /// would have got one slot.
     #[test]
-    fn what_runs_is_not_needed_where_nothing_has_to_start() {
+    fn running_tasks_are_not_needed_where_no_task_has_to_start() {
         let mut holder = job(1, 0.0, Some(10.0 + 3200.0 / 15.0), 300);
         holder.running = running(20);
         let view = view(25, 2500.0, vec![holder, job(2, 0.0, Some(70.0), 30)]);
@@ -183,12 +182,12 @@ mod tests {
         assert_eq!(slots(&Ras.decide(&view), 2), [19, 6]);
     }
 
-    /// Four slots, ten tasks of 10 s that all have to start until 30 s, two of which run.
-    /// The cycle ends at 10 s. What runs takes up 20 of the 40 s in the cycle and nothing
-    /// later. Eight find room until 30 s; with nine pending, one has to start now, beside
-    /// the two that run.
+    /// Four slots; ten tasks of 10 s that all have to start until 30 s; two of them run. The cycle
+    /// ends at 10 s. The running tasks take 20 of the 40 s in the cycle, and no time later. Eight
+    /// tasks find room until 30 s; with nine pending, one has to start now, beside the two that
+    /// run.
     #[test]
-    fn what_runs_counts_where_more_has_to_start() {
+    fn running_tasks_count_where_more_have_to_start() {
         let s_fit = |maps: u32| {
             let mut one = job(1, 0.0, Some(40.0), maps);
             one.running = running(2);

@@ -1,5 +1,4 @@
-//! How satisfied every job is with a placement, whatever policy made it: figures
-//! 4.6 and 4.7b.
+//! The satisfaction of every job with a placement, whichever policy made it: figures 4.6 and 4.7b.
 
 use super::utility::{map_utility, reduce_utility};
 use crate::model::{JobId, TaskKind};
@@ -7,8 +6,8 @@ use crate::policy::matrix::Placement;
 use crate::policy::view::{ClusterView, JobView, ReduceStart};
 use crate::policy::workload::{Workload, required_slots};
 
-/// The utility of each job by equations (5)-(7), ordered by job: minus infinity
-/// where a job with a requirement has no slot, 1 where all its tasks have one.
+/// Returns the utility of each job by equations (5)-(7), ordered by job: minus infinity where a job
+/// with a requirement has no slot, 1 where all its tasks have one.
 #[must_use]
 pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f64)> {
     let mut jobs: Vec<&JobView> = view.jobs.iter().collect();
@@ -24,7 +23,7 @@ pub fn satisfaction(view: &ClusterView, placement: &Placement) -> Vec<(JobId, f6
         .collect()
 }
 
-/// The utility of one job with so many slots for maps and for reduces.
+/// Returns the utility of one job that has `slots` for maps and for reduces.
 #[must_use]
 pub fn satisfaction_with(view: &ClusterView, job: &JobView, slots: [u32; 2]) -> f64 {
     let workload = Workload::of(view, job);
@@ -48,10 +47,10 @@ mod tests {
     use crate::model::NodeId;
     use crate::policy::example::{three_goals, view};
 
-    /// s_req = 70/30, 120/50 and 200/90 of 7, 12 and 20. J1 has one slot, J2 all of
-    /// its 12, J3 none.
+    /// s_req = 70/30, 120/50 and 200/90 for 7, 12 and 20 tasks. J1 has one slot, J2 all of its 12,
+    /// J3 none.
     #[test]
-    fn each_job_by_its_own_slots() {
+    fn satisfaction_depends_on_the_slots_of_each_job() {
         let view = view(20, 400.0, three_goals());
         let slot = |job| (NodeId(0), JobId(job), TaskKind::Map);
         let mut slots = vec![slot(2); 12];

@@ -1,9 +1,8 @@
-//! How satisfied a job is with the slots it holds: equations (5)-(7) of
-//! chapter 4 and (13)-(15) of chapter 5.
+//! The satisfaction of a job with the slots that it holds: equations (5)-(7) of chapter 4 and
+//! (13)-(15) of chapter 5.
 //!
-//! A job's utility is the sum of a map part and a reduce part, (5) and (13).
-//! Every function here is non-decreasing in the slots allocated. Slots are the
-//! total a job holds, running tasks included.
+//! A job's utility is the sum of a map part and a reduce part, (5) and (13). No function here
+//! decreases as slots are added. Slots are all slots of a job, running tasks included.
 
 /// Map part of the Adaptive Scheduler's utility, equation (6).
 ///
@@ -29,9 +28,9 @@ pub fn map_utility(s_alloc: f64, s_req: f64, s_pend: f64) -> f64 {
 
 /// Map part of the Reverse-Adaptive Scheduler's utility, equation (14).
 ///
-/// Logarithmic from minus infinity to 0 at `s_fit`, the least that keeps the
-/// goal in reach; linear to 1/2 at `s_req`; linear to 1 at `s_pend`. When
-/// `s_req` does not exceed `s_fit`, linear from 0 at `s_fit` to 1 at `s_pend`.
+/// Logarithmic from minus infinity to 0 at `s_fit`, the least number of slots that keeps the goal
+/// in reach; linear to 1/2 at `s_req`; linear to 1 at `s_pend`. When `s_req` does not exceed
+/// `s_fit`, linear from 0 at `s_fit` to 1 at `s_pend`.
 ///
 /// ```
 /// use ebb_scheduler::policy::reverse_map_utility;
@@ -58,8 +57,8 @@ pub fn reverse_map_utility(s_alloc: f64, s_fit: f64, s_req: f64, s_pend: f64) ->
 /// Reduce part, equations (7) and (15): from -1 to 0 when all `r_pend`
 /// remaining reduces have a slot.
 ///
-/// The text gives the range as [-1, 0], so no slot counts as -1. With one
-/// reduce the printed form divides by log 1; it is -1 or 0 here.
+/// The thesis gives the range as [-1, 0], so no slot counts as -1. With one reduce the printed form
+/// divides by log 1; here the result is -1 or 0.
 #[must_use]
 pub fn reduce_utility(r_alloc: f64, r_pend: f64) -> f64 {
     if r_alloc >= r_pend {
@@ -72,7 +71,7 @@ pub fn reduce_utility(r_alloc: f64, r_pend: f64) -> f64 {
 /// log(alloc) / log(need) - 1, for `alloc` < `need`; minus infinity at zero.
 fn logarithmic(alloc: f64, need: f64) -> f64 {
     if alloc < 1.0 {
-        // Also keeps a need below one slot, whose logarithm is negative, in order.
+        // Also covers a need below one slot, whose negative logarithm would reverse the order.
         f64::NEG_INFINITY
     } else {
         alloc.ln() / need.ln() - 1.0
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_job_without_a_slot_is_infinitely_unsatisfied() {
+    fn a_job_without_a_required_slot_has_infinitely_low_utility() {
         assert_eq!(reverse_map_utility(0.0, 1.0, 2.0, 9.0), f64::NEG_INFINITY);
         assert_eq!(map_utility(0.0, 0.5, 9.0), f64::NEG_INFINITY);
         assert_eq!(reverse_map_utility(0.0, 0.0, 2.0, 9.0), 0.0);

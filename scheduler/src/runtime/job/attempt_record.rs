@@ -1,46 +1,44 @@
-//! What became of an attempt at a task.
+//! The record of an attempt at a task.
 
 use crate::model::TaskKind;
 use serde::{Deserialize, Serialize};
 
-/// How an attempt at a task ended.
+/// The end of an attempt at a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum AttemptOutcome {
-    /// Well, and its result counts.
+    /// The attempt succeeded, and its result counts.
     Done,
-    /// By an error or a panic.
+    /// The attempt failed with an error or a panic.
     Failed {
-        /// Which.
+        /// The text of the error or panic.
         cause: String,
     },
-    /// It hung: its process was killed, or its thread left behind.
+    /// The attempt hung: its process was killed, or its thread left behind.
     LeftBehind,
-    /// Its result was not wanted any more: another attempt was first, or the job
-    /// stopped.
+    /// The result was no longer needed: another attempt was first, or the job stopped.
     Stopped,
-    /// It was given up for its memory, which another job or the transactional load
-    /// needed; its task is tried again, and no failure is counted.
+    /// The attempt was stopped because another job or the transactional load needed its memory. Its
+    /// task is tried again, and no failure is counted.
     Preempted,
 }
 
-/// One attempt at a task. Bytes are counted of attempts that ended well; of
-/// others they are 0.
+/// One attempt at a task. Byte counts are 0 unless the attempt succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AttemptRecord {
-    /// Map or reduce.
+    /// The kind of the task.
     pub kind: TaskKind,
     /// The task's number among those of its kind, from 0.
     pub index: u32,
     /// The attempt's number, from 1.
     pub attempt: u32,
-    /// When it was handed to a thread, in seconds of the runtime's time.
+    /// Start of the attempt on a thread, in seconds of the runtime's time.
     pub started_s: f64,
-    /// When it ended or was given up.
+    /// Time at which it ended or was given up, in seconds of the runtime's time.
     pub ended_s: f64,
-    /// CPU time in seconds, that of sorting, spilling and merging included.
+    /// CPU time in seconds, including sorting, spilling and merging.
     pub cpu_s: f64,
     /// CPU time of sorting, spilling and merging, in seconds.
     pub shuffle_cpu_s: f64,
@@ -50,8 +48,8 @@ pub struct AttemptRecord {
     pub bytes_out: u64,
     /// Bytes written to disk by spills and merges, compressed.
     pub spilled_bytes: u64,
-    /// The most memory that its buffers took.
+    /// Peak memory of its buffers, in bytes.
     pub memory_bytes_max: u64,
-    /// How it ended.
+    /// The end of the attempt.
     pub outcome: AttemptOutcome,
 }

@@ -1,4 +1,4 @@
-//! What a job's successful attempts counted.
+//! Counters of a job, over its successful attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct Counters {
     pub map_output_records: u64,
     /// Key and value bytes emitted by maps, before combining.
     pub map_output_bytes: u64,
-    /// Times a map's buffer was full and went to disk.
+    /// Number of times that a map's full buffer was written to disk.
     pub spills: u64,
     /// Records written to disk by spills and merges.
     pub spilled_records: u64,
@@ -22,7 +22,7 @@ pub struct Counters {
     pub spilled_bytes: u64,
     /// CPU time of sorting, spilling and merging, in nanoseconds.
     pub shuffle_cpu_ns: u64,
-    /// The most memory that the buffers of one attempt took.
+    /// Peak memory of the buffers of one attempt, in bytes.
     pub memory_bytes_max: u64,
     /// Keys reduced.
     pub reduce_groups: u64,
@@ -34,20 +34,20 @@ pub struct Counters {
     pub output_records: u64,
     /// Key and value bytes written to the output.
     pub output_bytes: u64,
-    /// Tasks that finished well.
+    /// Tasks that succeeded.
     pub tasks_done: u64,
     /// Attempts that failed.
     pub attempts_failed: u64,
-    /// Attempts that were followed by another one.
+    /// Failed attempts that were followed by another one.
     pub tasks_retried: u64,
-    /// Second attempts that were started beside a slow first one.
+    /// Second attempts that were started beside slow first ones.
     pub speculative_attempts: u64,
 }
 
 impl Counters {
-    /// The counters that add up: all but the most memory.
+    /// The counters that are sums: all but the peak memory.
     fn sums(&mut self) -> [&mut u64; 17] {
-        // Named one by one, so that a new one is not forgotten.
+        // A pattern with all fields, so that the compiler finds one that was forgotten.
         let Self {
             map_input_records,
             map_input_bytes,
@@ -93,7 +93,7 @@ impl Counters {
         self.memory_bytes_max < limit && self.sums().into_iter().all(|sum| *sum < limit)
     }
 
-    /// Adds what another attempt counted.
+    /// Adds the counters of another attempt.
     pub fn add(&mut self, other: &Self) {
         self.memory_bytes_max = self.memory_bytes_max.max(other.memory_bytes_max);
         let mut other = *other;

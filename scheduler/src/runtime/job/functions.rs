@@ -1,27 +1,27 @@
-//! What a job computes: mapper, reducer, and where both put their results.
+//! The functions of a job, mapper and reducer, and the sink of their results.
 
 use crate::runtime::error::TaskError;
 use crate::runtime::shuffle::sorted::Values;
 
-/// Takes the results of a mapper, a combiner or a reducer.
+/// The sink of the records of a mapper, a combiner or a reducer.
 pub trait Emit {
-    /// Emits one record. May wait here while the job has no CPU left to use.
+    /// Emits one record. Blocks while the job has used up its CPU share.
     ///
     /// # Errors
-    /// When writing fails or the job is cancelled; pass it on.
+    /// If writing fails or the job is cancelled; return the error to the caller.
     fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError>;
 
-    /// Lets the job be paced and cancelled. Call it now and then in code that
-    /// computes for more than a few milliseconds without emitting.
+    /// Gives the runtime an opportunity to pace or cancel the job. Call it now and then in code
+    /// that computes for more than a few milliseconds without emitting.
     ///
     /// # Errors
-    /// When the job is cancelled; pass it on.
+    /// If the job is cancelled; return the error to the caller.
     fn checkpoint(&mut self) -> Result<(), TaskError>;
 }
 
 /// Turns one input record into any number of intermediate records.
 ///
-/// Any `Fn(&[u8], &[u8], &mut dyn Emit) -> Result<(), TaskError>` is one.
+/// Implemented by any `Fn(&[u8], &[u8], &mut dyn Emit) -> Result<(), TaskError>`.
 pub trait Mapper: Send + Sync {
     /// Maps a record.
     ///
@@ -32,13 +32,12 @@ pub trait Mapper: Send + Sync {
 
 /// Turns all values of one key into any number of results.
 ///
-/// As a combiner it sees part of a key's values, any number of times, and has
-/// to emit under the key it was given.
+/// A combiner gets part of a key's values, any number of times, and must emit under the same key.
 ///
-/// Any `Fn(&[u8], &mut Values<'_>, &mut dyn Emit) -> Result<(), TaskError>` is one.
+/// Implemented by any `Fn(&[u8], &mut Values<'_>, &mut dyn Emit) -> Result<(), TaskError>`.
 pub trait Reducer: Send + Sync {
-    /// Reduces the values of `key`, streamed in the order of map tasks and, in
-    /// each, of emission. Keys come in ascending order of their bytes.
+    /// Reduces the values of `key`, streamed in the order of map tasks, and of emission within a
+    /// map. Keys come in ascending order of their bytes.
     ///
     /// # Errors
     /// Any error fails the attempt.

@@ -1,4 +1,4 @@
-//! Combining values in place, in a map's buffer (in-mapper combining): a combiner that needs
+//! Combination of values in place, in a map's buffer (in-mapper combining): a combiner that needs
 //! no sorting.
 
 use super::functions::{Emit, Reducer};
@@ -6,18 +6,17 @@ use crate::runtime::error::TaskError;
 use crate::runtime::shuffle::sorted::Values;
 use std::sync::Arc;
 
-/// Combines two values of a key into one, in place: a sum, a count, the smallest, the
-/// largest. The result must not depend on how values are grouped or in which order
-/// they come.
+/// Combines two values of a key into one, in place: a sum, a count, the smallest, the largest. The
+/// result must not depend on the grouping or the order of the values.
 ///
-/// A map looks up the key of each record that it emits among those in its buffer,
-/// and combines the value with the one that is there. So one record of a frequent key
-/// reaches the sort. A map whose keys hardly repeat stops looking.
+/// For each record that it emits, a map looks up the key among those in its buffer, and combines
+/// the value with the one there. So only one record of a frequent key reaches the sort. A map with
+/// few repeated keys stops these lookups.
 ///
-/// Any `Fn(&mut [u8], &[u8]) -> bool` is one.
+/// Implemented by any `Fn(&mut [u8], &[u8]) -> bool`.
 pub trait InPlaceCombiner: Send + Sync {
-    /// Combines `value` into `into`, a value of the same key and of the same length.
-    /// Returns false when that is not possible; then `into` is unchanged, and both stay.
+    /// Combines `value` into `into`, a value of the same key and of the same length. Returns false
+    /// if that is impossible; then `into` must be unchanged, and both values are kept.
     fn combine(&self, into: &mut [u8], value: &[u8]) -> bool;
 }
 
@@ -30,7 +29,7 @@ where
     }
 }
 
-/// The same for values that come sorted, at spills and merges.
+/// A reducer that combines sorted values in place, for spills and merges.
 pub(in crate::runtime) struct SortedCombiner(pub Arc<dyn InPlaceCombiner>);
 
 impl Reducer for SortedCombiner {

@@ -1,4 +1,4 @@
-//! Where a job's records come from.
+//! The source of a job's records.
 
 use crate::runtime::error::TaskError;
 use serde::{Deserialize, Serialize};
@@ -6,42 +6,40 @@ use serde::{Deserialize, Serialize};
 /// A part of the input that one map task reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// Its number, from 0, in the order of [`Input::splits`].
+    /// The split's number, from 0, in the order of [`Input::splits`].
     pub index: u32,
-    /// Its size in bytes of keys and values as far as known, or 0: how far a map
-    /// has come is judged by it.
+    /// Size in bytes of keys and values, or 0 if it is unknown. The progress of a map is relative
+    /// to it.
     pub bytes: u64,
-    /// Names of the nodes where its data lies; empty: equally near everywhere.
+    /// Names of the nodes that hold the split's data; empty if it is equally near everywhere.
     pub locations: Vec<String>,
-    /// Whatever the input needs to find it again.
+    /// The input's own description of the split, opaque to the runtime.
     pub payload: Vec<u8>,
 }
 
-/// Takes the records of a split, key and value; stops the reading by an error.
+/// A callback for the key and value of each record of a split. Its error stops the reading.
 pub type RecordSink<'a> = &'a mut (dyn FnMut(&[u8], &[u8]) -> Result<(), TaskError> + 'a);
 
 /// A source of key-value records.
 pub trait Input: Send + Sync {
-    /// Cuts the input into splits, one map task each. Asked once, at submission.
+    /// Cuts the input into splits, one map task each. Called once, at submission.
     ///
     /// # Errors
-    /// When the input cannot be found or read.
+    /// If the input cannot be found or read.
     fn splits(&self) -> Result<Vec<Split>, TaskError>;
 
-    /// Hands every record of `split`, key and value, to `record`. Asked again
-    /// for another attempt, and then has to give the same records.
+    /// Passes the key and value of every record of `split` to `record`. Another attempt calls it
+    /// again, and must get the same records.
     ///
     /// # Errors
-    /// When reading fails, and whatever `record` returns: that has to be passed
-    /// on at once.
+    /// If reading fails, and any error of `record`, which must be returned at once.
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError>;
 
-    /// Hands about `records` (at least 1) of the split's records to `record`,
-    /// the same ones whenever it is asked. They should come from all over the
-    /// split: where the ranges of a global sort are cut follows from them.
+    /// Passes about `records` (at least 1) of the split's records to `record`, in each call the
+    /// same ones. They should come from all over the split, because the runtime derives the ranges
+    /// of a global sort from them.
     ///
-    /// Unless an input knows better, these are the first ones. They say little
-    /// about the rest of a split that is in order.
+    /// The default takes the first records, which represent an ordered split badly.
     ///
     /// # Errors
     /// As [`Input::read`].
@@ -56,7 +54,7 @@ pub trait Input: Send + Sync {
             record(key, value)?;
             left = left.saturating_sub(1);
             match left {
-                // Any error stops the reading; this one is taken back below.
+                // Any error stops the reading; this one is turned into success below.
                 0 => Err(TaskError::Cancelled),
                 _ => Ok(()),
             }
@@ -75,7 +73,7 @@ pub struct VecInput {
 }
 
 impl VecInput {
-    /// `records` in at most `splits` parts (at least one) of equal length.
+    /// Cuts `records` into at most `splits` parts (at least one) of equal length.
     #[must_use]
     pub fn new(records: Vec<(Vec<u8>, Vec<u8>)>, splits: usize) -> Self {
         let part = records.len().div_ceil(splits.max(1)).max(1);
@@ -84,7 +82,7 @@ impl VecInput {
         }
     }
 
-    /// The lines of `text`: the key is the line's number, the value its bytes.
+    /// Makes one record of each line of `text`: the key is the line's number, the value its bytes.
     #[must_use]
     pub fn lines(text: &str, splits: usize) -> Self {
         let numbered = text.lines().enumerate();

@@ -1,4 +1,4 @@
-//! The listener to the events of jobs.
+//! The listener for the events of jobs.
 
 use super::attempt_record::AttemptRecord;
 use super::profile::MeasuredProfile;
@@ -6,21 +6,21 @@ use super::report::{JobReport, JobStatus};
 use crate::model::JobId;
 use std::sync::Arc;
 
-/// What the journal of a job is to be told.
-pub(in crate::runtime) struct News {
+/// An event and the journal that gets it.
+pub(in crate::runtime) struct Notification {
     pub journal: Arc<dyn JobJournal>,
     pub event: Event,
 }
 
-/// What happened.
+/// An event of a job.
 pub(in crate::runtime) enum Event {
     Submitted(JobStatus),
     AttemptEnded(JobId, AttemptRecord),
     Ended(Box<(JobReport, MeasuredProfile)>),
 }
 
-impl News {
-    pub fn tell(&self) {
+impl Notification {
+    pub fn deliver(&self) {
         let journal = self.journal.as_ref();
         match &self.event {
             Event::Submitted(job) => journal.submitted(job),
@@ -30,24 +30,24 @@ impl News {
     }
 }
 
-/// A listener to the events of one or several jobs, which can record them so that they
-/// outlive the process.
+/// A listener for the events of one or several jobs, which can record them so that they outlive the
+/// process.
 ///
-/// One call at a time, in the order in which things happened. Of one job: first
-/// `submitted`, then any `attempt_ended`, each once, and at last `ended`, before
-/// [`JobHandle::wait`](crate::runtime::JobHandle::wait) returns. The calls come outside of
-/// the runtime's lock, on threads that have news of their own to bring: of a task,
-/// of a commit, the submitter's, the control thread. They may do I/O, but what is
-/// next on that thread waits for them. They must not submit jobs.
+/// Calls are serialised, in the order of the events. A job has first one `submitted`, then one
+/// `attempt_ended` for each attempt, and at last one `ended`, before
+/// [`JobHandle::wait`](crate::runtime::JobHandle::wait) returns. The calls come outside of the
+/// runtime's lock, on the thread that caused the event: one that ran a task or a commit, the
+/// submitter's, or the control thread. They may do I/O, but delay further work on that thread. They
+/// must not submit jobs.
 pub trait JobJournal: Send + Sync {
-    /// A job was accepted; no task of it has started. If it is refused after all,
-    /// because the runtime shuts down meanwhile, `ended` follows with a cancelled job.
+    /// Called when a job is accepted, before any of its tasks starts. If the job is then refused
+    /// because the runtime shuts down, `ended` follows with a cancelled job.
     fn submitted(&self, job: &JobStatus);
 
-    /// An attempt at a task of `job` ended.
+    /// Called when an attempt at a task of `job` ends.
     fn attempt_ended(&self, job: JobId, attempt: &AttemptRecord);
 
-    /// A job ended. What its tasks took is in `measured`, for the next job of its
-    /// kind.
+    /// Called when a job ends. `measured` has the totals of its tasks, as an estimate for the next
+    /// job of its kind.
     fn ended(&self, report: &JobReport, measured: &MeasuredProfile);
 }

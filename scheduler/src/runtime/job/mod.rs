@@ -1,15 +1,15 @@
-//! A job as its owner sees it: what it is made of, and what the runtime tells of it.
+//! The parts of a job, and the reports that the runtime gives about it.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `spec` | a job as it is submitted |
-//! | `input`, `output`, `functions`, `in_place_combiner`, `partitioner` | the traits it is made of |
-//! | `typed` | the same for typed keys and values |
-//! | `task_context` | what its tasks work with |
-//! | `task_notes` | what its tasks note beside their rows |
-//! | `task_processes` | how processes for its tasks are started |
-//! | `profile` | what its tasks are believed to take, and took |
-//! | `counters`, `attempt_record`, `report`, `journal` | what comes out, and the listener |
+//! | `spec` | the description of a job at its submission |
+//! | `input`, `output`, `functions`, `in_place_combiner`, `partitioner` | the traits of a job's parts |
+//! | `typed` | jobs with typed keys and values |
+//! | `task_context` | the resources of a job's tasks |
+//! | `task_notes` | notes of tasks beside their rows |
+//! | `task_processes` | the command that starts processes for tasks |
+//! | `profile` | the estimated and the measured cost of tasks |
+//! | `counters`, `attempt_record`, `report`, `journal` | results, and the listener for events |
 
 pub(in crate::runtime) mod attempt_record;
 pub(in crate::runtime) mod counters;

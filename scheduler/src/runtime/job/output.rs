@@ -1,61 +1,60 @@
-//! Where a job's rows go: all of them once it succeeded, or none.
+//! The output of a job: all rows appear once it has succeeded, or none.
 
 use crate::runtime::error::TaskError;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A sink that shows nothing until it is committed.
+/// A sink whose rows are invisible until the commit.
 ///
 /// ```text
 ///   check ─> open ─> write* ─> finish ┐ per partition     ┌─> commit
 ///              └──> dropped unfinished┘ (failed attempt) ─┴─> abort
 /// ```
 ///
-/// Two attempts at a partition may be open at once, a slow one and a speculative one, so
-/// each needs a place of its own until it finishes. Only one of them does. An
-/// attempt that hangs is left behind: its writer may still be open, or be dropped,
-/// after the commit.
+/// Two attempts at a partition may be open at once, a slow one and a speculative one, so each needs
+/// a place of its own until it finishes. Only one of them finishes. An attempt that hangs is left
+/// behind: its writer may still be open, or be dropped, after the commit.
 pub trait Output: Send + Sync {
-    /// Asked at submission: refuses early what `commit` would refuse.
+    /// Refuses, at submission, an output that `commit` would refuse.
     ///
     /// # Errors
-    /// When the output can certainly not be committed.
+    /// If the output can certainly not be committed.
     fn check(&self) -> Result<(), TaskError> {
         Ok(())
     }
 
-    /// Opens a writer for an attempt (from 1) at a partition: that of a reduce
-    /// task, or of a map task in a job without reduces. No two attempts at a
-    /// partition have the same number.
+    /// Opens a writer for an attempt (from 1) at a partition, which is the number of a reduce task,
+    /// or of a map task in a job without reduces. No two attempts at a partition have the same
+    /// number.
     ///
     /// # Errors
-    /// When it cannot be opened; the attempt fails.
+    /// If it cannot be opened; the attempt fails.
     fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError>;
 
-    /// Makes all rows of finished writers appear at once. Called once, after
-    /// one attempt at every partition has finished.
+    /// Makes all rows of finished writers appear at once. Called once, after one attempt at every
+    /// partition has finished.
     ///
     /// # Errors
-    /// When nothing appeared; the job fails and `abort` follows.
+    /// If no row appeared; the job fails and `abort` follows.
     fn commit(&self) -> Result<(), TaskError>;
 
-    /// Removes whatever finished writers left. The job failed or was cancelled.
+    /// Removes everything that finished writers left. Called if the job failed or was cancelled.
     fn abort(&self);
 }
 
-/// Writes the rows of one partition. Dropped without `finish`, it must leave
-/// nothing behind.
+/// A writer for the rows of one partition. If it is dropped without `finish`, it must leave nothing
+/// behind.
 pub trait OutputWriter: Send {
     /// Adds a row.
     ///
     /// # Errors
-    /// When writing fails; the attempt fails.
+    /// If writing fails; the attempt fails.
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError>;
 
     /// Seals the partition for the commit.
     ///
     /// # Errors
-    /// When writing fails; the attempt fails.
+    /// If writing fails; the attempt fails.
     fn finish(self: Box<Self>) -> Result<(), TaskError>;
 }
 
@@ -68,7 +67,8 @@ struct Rows {
     committed: Option<Vec<Row>>,
 }
 
-/// Rows in memory. Clones share them, so keep one to look at the result.
+/// An output in memory. Clones share the rows, so a clone kept by the caller gives access to the
+/// result.
 #[derive(Clone, Debug, Default)]
 pub struct VecOutput {
     rows: Arc<Mutex<Rows>>,
@@ -81,13 +81,13 @@ impl VecOutput {
         Self::default()
     }
 
-    /// The rows, by partition and in the order written; `None` before a commit.
+    /// The rows, by partition and in the order of their writing; `None` before a commit.
     #[must_use]
     pub fn rows(&self) -> Option<Vec<Row>> {
         self.with(|rows| rows.committed.clone())
     }
 
-    /// Whether partitions are waiting for a commit or an abort.
+    /// Returns whether partitions are waiting for a commit or an abort.
     #[cfg(test)]
     pub(in crate::runtime) fn has_staged(&self) -> bool {
         self.with(|rows| !rows.staged.is_empty())

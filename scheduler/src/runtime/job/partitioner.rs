@@ -1,4 +1,4 @@
-//! Which reduce task gets a key.
+//! The assignment of keys to reduce tasks.
 
 use crate::runtime::error::TaskError;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub trait Partitioner: Send + Sync {
     fn partition(&self, key: &[u8], partitions: u32) -> u32;
 }
 
-/// By the xxh3 hash of the key.
+/// Assigns keys by their xxh3 hash.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HashPartitioner;
 
@@ -21,16 +21,15 @@ impl Partitioner for HashPartitioner {
     }
 }
 
-/// By ranges of keys: each partition's keys are all below the next one's.
+/// Assigns keys by ranges: all keys of a partition are below those of the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangePartitioner {
     cuts: Vec<Vec<u8>>,
 }
 
 impl RangePartitioner {
-    /// Ranges that begin at the first key possible and at each of `cuts`, which
-    /// are sorted here. Keys from a cut on for which there is no partition go to
-    /// the last.
+    /// Makes ranges that begin at the smallest possible key and at each of `cuts`, in any order. If
+    /// there are more ranges than partitions, the last partition gets the remaining ranges.
     #[must_use]
     pub fn new(mut cuts: Vec<Vec<u8>>) -> Self {
         cuts.sort_unstable();
@@ -38,7 +37,7 @@ impl RangePartitioner {
         Self { cuts }
     }
 
-    /// Where the ranges begin, ascending; not that of the first.
+    /// First keys of all ranges but the first, ascending.
     #[must_use]
     pub fn cuts(&self) -> &[Vec<u8>] {
         &self.cuts
@@ -52,21 +51,19 @@ impl Partitioner for RangePartitioner {
     }
 }
 
-/// How a job finds the reduce task of a key.
+/// The assignment of a job's keys to its reduce tasks.
 #[derive(Clone)]
 pub enum Partitioning {
-    /// By a function that is known beforehand.
+    /// A function that exists before the job runs.
     By(Arc<dyn Partitioner>),
-    /// By ranges that are cut where a sample of the keys says, so that they hold
-    /// about as many records each: a global sort. The rows of the reduces, one
-    /// after the other, are in order of their keys, if reducers emit under the
-    /// key they were given.
+    /// Ranges that are cut by a sample of the keys and hold about as many records each: a global
+    /// sort. The rows of the reduces, one reduce after the other, are in order of their keys, if
+    /// reducers emit under the keys of their input.
     ///
-    /// The first map that runs takes the sample, once per job: it maps about
-    /// `records` records from splits all over the input
-    /// ([`Input::sample`](crate::runtime::Input::sample)). The same input gives the same
-    /// ranges. A key of which there is more than an even part gets a range of
-    /// its own, and some ranges may stay empty.
+    /// The first map that runs takes the sample, once per job: it maps about `records` records from
+    /// splits all over the input ([`Input::sample`](crate::runtime::Input::sample)). The same input
+    /// gives the same ranges. A key with more records than an even part gets a range of its own,
+    /// and some ranges may stay empty.
     SampledRanges {
         /// Records of the input to sample.
         records: u32,
@@ -74,7 +71,7 @@ pub enum Partitioning {
 }
 
 impl Partitioning {
-    /// The partitioner, by `ranges` where they were to be sampled.
+    /// Returns the partitioner, which is `ranges` if ranges are sampled.
     pub(in crate::runtime) fn with(
         &self,
         ranges: Option<Arc<RangePartitioner>>,
@@ -82,9 +79,9 @@ impl Partitioning {
         match (self, ranges) {
             (Self::By(partitioner), _) => Ok(Arc::clone(partitioner)),
             (Self::SampledRanges { .. }, Some(ranges)) => Ok(ranges),
-            (Self::SampledRanges { .. }, None) => {
-                Err(TaskError::failed("a map was not told the ranges of keys"))
-            }
+            (Self::SampledRanges { .. }, None) => Err(TaskError::failed(
+                "a map has no ranges of keys for the global sort",
+            )),
         }
     }
 }
@@ -107,7 +104,11 @@ mod tests {
         assert_eq!(["", "c", "cz"].map(|key| of(key, 3)), [0; 3]);
         assert_eq!(["d", "d\0", "lzz"].map(|key| of(key, 3)), [1; 3]);
         assert_eq!(["m", "z"].map(|key| of(key, 3)), [2; 2]);
-        assert_eq!(of("z", 2), 1, "the last takes what lies behind");
+        assert_eq!(
+            of("z", 2),
+            1,
+            "the last partition gets the remaining ranges"
+        );
         assert_eq!(of("z", 1), 0);
     }
 }

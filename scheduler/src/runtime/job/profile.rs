@@ -1,11 +1,11 @@
-//! What the tasks of a job are believed to take, and what they took: the profile that
-//! the next job of its kind starts from.
+//! The estimated cost of a job's tasks, and the measured one: the profile that the next job of its
+//! kind starts with.
 
 use super::attempt_record::{AttemptOutcome, AttemptRecord};
 use crate::model::TaskKind;
 use serde::{Deserialize, Serialize};
 
-/// How long tasks are believed to take until the first has finished.
+/// The estimated length of tasks, used until the first one has finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct JobProfile {
     /// CPU time of a map task in seconds; positive.
@@ -15,7 +15,7 @@ pub struct JobProfile {
 }
 
 impl Default for JobProfile {
-    /// A second each.
+    /// One second for each task.
     fn default() -> Self {
         Self {
             map_task_cpu_s: 1.0,
@@ -24,19 +24,19 @@ impl Default for JobProfile {
     }
 }
 
-/// Totals over the tasks of one kind, by the attempts that count.
+/// Totals over the tasks of one kind, over the attempts that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TaskMeasures {
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// CPU time of all in seconds, that of the shuffle included.
+    /// CPU time of all tasks in seconds, including the shuffle.
     pub cpu_s: f64,
-    /// CPU time of the longest in seconds.
+    /// CPU time of the longest task in seconds.
     pub cpu_s_max: f64,
     /// CPU time of sorting, spilling and merging, in seconds: the shuffle.
     pub shuffle_cpu_s: f64,
-    /// Time from start to end of all in seconds, pauses included.
+    /// Sum of the times from start to end of each task in seconds, including pauses.
     pub elapsed_s: f64,
     /// Key and value bytes read.
     pub bytes_in: u64,
@@ -44,7 +44,7 @@ pub struct TaskMeasures {
     pub bytes_out: u64,
     /// Bytes written to disk by spills and merges, compressed.
     pub spilled_bytes: u64,
-    /// The most memory that the buffers of one took.
+    /// Peak memory of the buffers of one task, in bytes.
     pub memory_bytes_max: u64,
 }
 
@@ -62,28 +62,28 @@ impl TaskMeasures {
     }
 }
 
-/// CPU, I/O and memory of a job by type of task.
+/// CPU, I/O and memory of a job by kind of task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MeasuredProfile {
-    /// Its maps.
+    /// Totals over the maps.
     pub map: TaskMeasures,
-    /// Its reduces.
+    /// Totals over the reduces.
     pub reduce: TaskMeasures,
-    /// Bytes of its splits, as the input gave them, to be compared with those of the next job.
-    /// 0 if the input gave none, and in records of builds that did not keep them.
+    /// Bytes of the job's splits as the input gave them, for comparison with the next job. 0 if the
+    /// input gave none, and in records of older builds.
     #[serde(default)]
     pub split_bytes: u64,
 }
 
-/// How many times as large as what was measured, or as small, an input may be for
-/// anything to be said of it. A task has costs that do not grow with its bytes: of four
-/// rows they are all there is, and in proportion to them a large job would seem a hundred
-/// times as long as it is.
+/// The largest factor, up or down, between the sizes of the measured and of the next input for
+/// which the profile applies. A task has costs that do not grow with its bytes. For a job of four
+/// rows they are all of its cost, and scaled in proportion they would make a large job seem a
+/// hundred times as long as it is.
 const REACH: f64 = 10.0;
 
 impl MeasuredProfile {
-    /// Adds an attempt, if its result counts.
+    /// Adds an attempt if its result counts.
     pub fn add(&mut self, attempt: &AttemptRecord) {
         if attempt.outcome == AttemptOutcome::Done {
             match attempt.kind {
@@ -93,9 +93,9 @@ impl MeasuredProfile {
         }
     }
 
-    /// Returns whether the profile applies to splits of `split_bytes` bytes in all, 0 when not known.
-    /// It does not if the measured splits were more than ten times as large or as small, or if their
-    /// size is not known.
+    /// Returns whether the profile applies to splits of `split_bytes` bytes in total, 0 if unknown.
+    /// It does not if the measured splits were more than ten times as large or as small, or if
+    /// their size is unknown.
     #[must_use]
     pub fn reaches(&self, split_bytes: u64) -> bool {
         match self.growth(split_bytes) {
@@ -104,11 +104,11 @@ impl MeasuredProfile {
         }
     }
 
-    /// Returns `split_bytes` over the bytes of the measured splits; `None` when one of the two is not
-    /// known.
+    /// Returns `split_bytes` divided by the bytes of the measured splits, or `None` if one of the
+    /// two is unknown.
     ///
-    /// The bytes that the maps read do not serve as the measured size: if an application reads few
-    /// of many columns, they are far fewer than those of the splits.
+    /// The bytes that the maps read are no substitute for the measured size: an application that
+    /// reads few of many columns reads far less than the splits have.
     #[must_use]
     pub fn growth(&self, split_bytes: u64) -> Option<f64> {
         match (split_bytes, self.split_bytes) {
@@ -117,10 +117,10 @@ impl MeasuredProfile {
         }
     }
 
-    /// What tasks of the next execution will take if work is in proportion to the
-    /// input: `split_bytes` bytes, 0 when not known, in `maps` maps and `reduces`
-    /// reduces. What was not measured is left as in `otherwise`, and so is all of it
-    /// where the profile does not [reach](Self::reaches).
+    /// Returns estimates for the next execution, in proportion to its input: `split_bytes` bytes, 0
+    /// if unknown, in `maps` maps and `reduces` reduces. Parts that were not measured are taken
+    /// from `otherwise`, and so are all parts if the profile does not [reach](Self::reaches) this
+    /// input.
     #[must_use]
     pub fn estimates(
         &self,
@@ -191,7 +191,7 @@ mod tests {
 
     /// A profile of 4 rows made a job of 178,000 seem a hundred times as long as it was.
     #[test]
-    fn a_profile_says_nothing_of_inputs_that_are_far_from_its_own() {
+    fn a_profile_gives_no_estimate_for_inputs_of_a_very_different_size() {
         let otherwise = JobProfile::default();
         for (bytes, reaches) in [
             (0, true),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_input_is_twice_the_work_however_it_is_cut() {
+    fn twice_the_input_is_twice_the_work_in_any_number_of_splits() {
         let otherwise = JobProfile::default();
         let estimates = |bytes, maps, reduces| {
             let next = measured().estimates(bytes, maps, reduces, otherwise);

@@ -1,15 +1,15 @@
-//! What the runtime tells about itself: progress, results, history.
+//! Reports of the runtime: progress, results, history.
 
 use super::counters::Counters;
 use crate::model::JobId;
 use ebb_threads::SchedulingClass;
 use serde::{Deserialize, Serialize};
 
-/// The longest cause that is kept, in bytes: an error's text may be of any length, and
-/// a thousand jobs are remembered.
+/// The most bytes of an error's text that are kept: the text may have any length, and a thousand
+/// ended jobs are kept.
 const CAUSE_BYTES_MAX: usize = 4 << 10;
 
-/// What is kept of the text of an error.
+/// Returns the part of an error's text that is kept.
 pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
     if cause.len() > CAUSE_BYTES_MAX {
         cause.truncate(cause.floor_char_boundary(CAUSE_BYTES_MAX));
@@ -19,58 +19,58 @@ pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
     cause
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum JobState {
-    /// No task has started. A lease: no thread is in.
+    /// No task has started. For a lease: no thread is in it.
     Waiting,
-    /// Tasks have started. A lease: threads are in.
+    /// Tasks have started. For a lease: threads are in it.
     Running,
     /// All tasks are done; the output is being committed.
     Committing,
     /// Failed or cancelled; running tasks stop and the output is cleared.
     Stopping,
-    /// The output is there.
+    /// The output is committed.
     Succeeded,
-    /// A task failed for good, or the commit did.
+    /// The last attempt at a task failed, or the commit failed.
     Failed,
     /// Cancelled by request or by shutdown.
     Cancelled,
 }
 
-/// How a job ended.
+/// The result of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Outcome {
-    /// The output is there.
+    /// The output is committed.
     Succeeded,
-    /// It is not.
+    /// The job failed and has no output.
     Failed {
-        /// The task that failed last, and why.
+        /// The task that failed last, and its error.
         cause: String,
     },
-    /// It was asked to stop.
+    /// The job was cancelled.
     Cancelled,
 }
 
-/// The final word on a job.
+/// The report on a job that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobReport {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
-    /// Its name.
+    /// The job's name.
     pub name: String,
-    /// When it was submitted, in seconds of the runtime's time.
+    /// Time of the submission, in seconds of the runtime's time.
     pub submitted_s: f64,
-    /// Its goal in seconds of the runtime's time.
+    /// The job's goal in seconds of the runtime's time; `None` without one.
     pub goal_s: Option<f64>,
-    /// When it ended, output committed or cleared.
+    /// Time at which the output was committed or cleared, in seconds of the runtime's time.
     pub finished_s: f64,
-    /// Whether it succeeded by its goal; `None` without one.
+    /// Whether the job succeeded by its goal; `None` without a goal.
     pub met: Option<bool>,
     /// Number of tasks, maps and reduces.
     pub tasks: u32,
@@ -78,13 +78,13 @@ pub struct JobReport {
     pub bytes_in: u64,
     /// CPU time of all attempts in seconds.
     pub cpu_s: f64,
-    /// What its tasks counted.
+    /// Totals over the job's successful attempts.
     pub counters: Counters,
-    /// How it ended.
+    /// The result.
     pub outcome: Outcome,
-    /// Whether it failed for invalid input, in a task or at the commit
-    /// ([`TaskError::Invalid`](crate::runtime::TaskError::Invalid)): the input has to
-    /// change, or the job.
+    /// True if the job failed because of invalid input, in a task or at the commit
+    /// ([`TaskError::Invalid`](crate::runtime::TaskError::Invalid)): a new run fails too, unless
+    /// the input or the job changes.
     pub invalid_input: bool,
 }
 
@@ -92,45 +92,45 @@ pub struct JobReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobStatus {
-    /// Its id.
+    /// The job's id.
     pub id: JobId,
-    /// Its name.
+    /// The job's name.
     pub name: String,
-    /// Whether it is a [lease](crate::runtime::Lease): its tasks are threads of others.
+    /// True if this is a [lease](crate::runtime::Lease), whose tasks are threads of the caller.
     pub is_lease: bool,
-    /// Where it stands.
+    /// The state of the job.
     pub state: JobState,
     /// Jobs that have to succeed before it can start.
     pub follows: Vec<JobId>,
-    /// When it was submitted, in seconds of the runtime's time.
+    /// Time of the submission, in seconds of the runtime's time.
     pub submitted_s: f64,
-    /// Its goal in seconds of the runtime's time.
+    /// The job's goal in seconds of the runtime's time; `None` without one.
     pub goal_s: Option<f64>,
-    /// When it ended.
+    /// Time of the end, in seconds of the runtime's time.
     pub finished_s: Option<f64>,
-    /// What it may use at present, in hundredths of a core. Unmanaged: 0.
+    /// The present share of the job, in hundredths of a core; 0 when unmanaged.
     pub share_hundredths: u32,
-    /// Attempts that run.
+    /// Running attempts.
     pub tasks_running: u32,
-    /// Maps finished.
+    /// Finished maps.
     pub maps_done: u32,
-    /// Maps in all.
+    /// Total number of maps.
     pub maps_total: u32,
-    /// Reduces finished.
+    /// Finished reduces.
     pub reduces_done: u32,
-    /// Reduces in all.
+    /// Total number of reduces.
     pub reduces_total: u32,
     /// Attempts that failed so far.
     pub attempts_failed: u64,
     /// CPU time used so far, in seconds.
     pub cpu_s: f64,
-    /// Why it failed.
+    /// The error of a job that failed.
     pub cause: Option<String>,
 }
 
 impl JobStatus {
-    /// Of a job that has ended: why what follows it cannot run.
-    pub(in crate::runtime) fn why_not(&self) -> Option<String> {
+    /// For a job that has ended, returns the reason why jobs that follow it cannot run.
+    pub(in crate::runtime) fn failure_reason(&self) -> Option<String> {
         match (self.state, &self.cause) {
             (JobState::Succeeded, _) => None,
             (JobState::Failed, Some(cause)) => Some(format!("failed: {cause}")),
@@ -145,40 +145,40 @@ impl JobStatus {
 pub struct RuntimeStatus {
     /// Seconds since the runtime started.
     pub now_s: f64,
-    /// What analytics may use in this cycle, in hundredths of a core.
+    /// The capacity of analytics in this cycle, in hundredths of a core.
     pub capacity_hundredths: u32,
     /// The policy's name.
     pub policy: &'static str,
-    /// What the kernel granted to task threads.
+    /// The scheduling class that the kernel granted to task threads.
     pub scheduling_class: SchedulingClass,
     /// Memory that attempts have reserved for their records, in bytes.
     pub memory_bytes: u64,
-    /// All jobs that have not ended and the latest that have, by id.
+    /// All jobs that have not ended and the latest ones that have, by id.
     pub jobs: Vec<JobStatus>,
 }
 
 /// One job in one control cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct JobSample {
-    /// Which job.
+    /// The job's id.
     pub job: JobId,
-    /// What it was given, in hundredths of a core.
+    /// Its share, in hundredths of a core.
     pub share_hundredths: u32,
-    /// CPU time it used in the cycle, in seconds.
+    /// CPU time that it used in the cycle, in seconds.
     pub used_cpu_s: f64,
 }
 
 /// One control cycle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CycleSample {
-    /// Its start in seconds of the runtime's time.
+    /// The start of the cycle in seconds of the runtime's time.
     pub t_s: f64,
-    /// Its length in seconds; a submission or the end of a phase cuts it short.
+    /// The length in seconds; a submission or the end of a phase cuts it short.
     pub length_s: f64,
-    /// What analytics could use, in hundredths of a core.
+    /// The capacity of analytics, in hundredths of a core.
     pub capacity_hundredths: u32,
-    /// The most memory that attempts had reserved at once, in bytes.
+    /// The most memory that attempts had reserved at a time, in bytes.
     pub memory_bytes: u64,
-    /// Jobs that had not ended at its start, by id.
+    /// Jobs that had not ended at the start of the cycle, by id.
     pub jobs: Vec<JobSample>,
 }

@@ -1,4 +1,4 @@
-//! A job as it is submitted.
+//! The description of a job at its submission.
 
 use super::functions::{Mapper, Reducer};
 use super::in_place_combiner::{InPlaceCombiner, SortedCombiner};
@@ -13,18 +13,18 @@ use crate::model::JobId;
 use crate::runtime::error::SubmitError;
 use std::sync::Arc;
 
-/// Records that [`JobSpec::globally_sorted`] samples: with ten reduces, each
-/// gets an even part give or take a tenth.
+/// The number of records that [`JobSpec::globally_sorted`] samples: with ten reduces, each gets an
+/// even part within a tenth.
 pub const SAMPLE_RECORDS: u32 = 10_000;
 
-/// A job: what to compute, from what, to where, and by when.
+/// A job: its functions, input, output and goal.
 #[derive(Clone)]
 pub struct JobSpec {
-    /// For people; need not be unique.
+    /// A name for display; need not be unique.
     pub name: String,
-    /// Where records come from.
+    /// The source of the records.
     pub input: Arc<dyn Input>,
-    /// What is done with each.
+    /// The function for each record.
     pub mapper: Arc<dyn Mapper>,
     /// Reduces a map's output before it is written, if given.
     pub combiner: Option<Arc<dyn Reducer>>,
@@ -32,14 +32,14 @@ pub struct JobSpec {
     pub in_place_combiner: Option<Arc<dyn InPlaceCombiner>>,
     /// Reduces each key's values. Without it the maps' output is the result.
     pub reducer: Option<Arc<dyn Reducer>>,
-    /// Which reduce task gets a key.
+    /// The assignment of keys to reduce tasks.
     pub partitioning: Partitioning,
     /// Number of reduce tasks: at least 1 with a reducer, 0 without.
     pub reduces: u32,
-    /// Where results go.
+    /// The sink of the results.
     pub output: Arc<dyn Output>,
-    /// Completion time goal in seconds after submission, positive. Without it:
-    /// as early as possible, behind jobs that have one.
+    /// Completion time goal in seconds after submission, positive. A job without a goal runs as
+    /// early as possible behind jobs with one.
     pub goal_s: Option<f64>,
     /// First estimates of task lengths.
     pub profile: JobProfile,
@@ -48,20 +48,20 @@ pub struct JobSpec {
     pub measured: Option<MeasuredProfile>,
     /// The notes that its tasks take beside their rows. They are complete when the output is committed.
     pub notes: Option<Arc<dyn TaskNotes>>,
-    /// The listener to its events.
+    /// The listener for the job's events.
     pub journal: Option<Arc<dyn JobJournal>>,
-    /// Cores that it may use at most, at least 1; `None`: those of the runtime.
+    /// The most cores that the job may use, at least 1; `None` for all cores of the runtime.
     pub cores: Option<u32>,
-    /// Where its tasks run; without, on threads of this process.
+    /// The processes that run its tasks; `None` for threads of this process.
     pub processes: Option<Arc<TaskProcesses>>,
-    /// Jobs of the same runtime that have to succeed before this one starts. Its
-    /// input is split only then, so it may be what they put out. If one of them
-    /// fails or is cancelled, this one fails.
+    /// Jobs of the same runtime that have to succeed before this one starts. Its input is split
+    /// only then, so it may read their output. If one of them fails or is cancelled, this job
+    /// fails.
     pub after: Vec<JobId>,
 }
 
 impl JobSpec {
-    /// A job of maps only, without a goal.
+    /// Creates a job of maps only, without a goal.
     pub fn new(
         name: impl Into<String>,
         input: Arc<dyn Input>,
@@ -89,7 +89,7 @@ impl JobSpec {
         }
     }
 
-    /// With `reducer` in `reduces` tasks.
+    /// Runs `reducer` in `reduces` tasks.
     #[must_use]
     pub fn reducer(mut self, reducer: Arc<dyn Reducer>, reduces: u32) -> Self {
         self.reducer = Some(reducer);
@@ -97,15 +97,15 @@ impl JobSpec {
         self
     }
 
-    /// With `combiner` on the maps' side.
+    /// Runs `combiner` on the output of maps.
     #[must_use]
     pub fn combiner(mut self, combiner: Arc<dyn Reducer>) -> Self {
         self.combiner = Some(combiner);
         self
     }
 
-    /// With values of a key combined into one wherever they meet before the reduce:
-    /// in a map's buffer, and as the combiner at spills and merges.
+    /// Combines the values of a key wherever they meet before the reduce: in a map's buffer, and as
+    /// the combiner at spills and merges.
     #[must_use]
     pub fn in_place_combiner(mut self, combiner: Arc<dyn InPlaceCombiner>) -> Self {
         self.combiner = Some(Arc::new(SortedCombiner(Arc::clone(&combiner))));
@@ -113,8 +113,8 @@ impl JobSpec {
         self
     }
 
-    /// With the reduces' rows in order, one reduce after the other: keys are
-    /// spread by ranges, cut by a sample of [`SAMPLE_RECORDS`] records.
+    /// Sorts the rows of all reduces globally, one reduce after the other: keys are assigned by
+    /// ranges, which a sample of [`SAMPLE_RECORDS`] records determines.
     #[must_use]
     pub fn globally_sorted(mut self) -> Self {
         self.partitioning = Partitioning::SampledRanges {
@@ -123,38 +123,37 @@ impl JobSpec {
         self
     }
 
-    /// To be done `goal_s` seconds after submission.
+    /// Sets the goal, `goal_s` seconds after submission.
     #[must_use]
     pub fn goal_s(mut self, goal_s: f64) -> Self {
         self.goal_s = Some(goal_s);
         self
     }
 
-    /// With each task in a process of its own, which is reused by later tasks of this
-    /// job. Input, mapper, combiner, partitioner and reducer are those that the
-    /// process makes for itself; they must be the same as here. The input is split
-    /// and the output written here.
+    /// Runs each task in a process of its own, which later tasks of this job reuse. The process
+    /// builds input, mapper, combiner, partitioner and reducer by itself; they must equal those
+    /// given here. This process splits the input and writes the output.
     #[must_use]
     pub fn in_processes(mut self, processes: Arc<TaskProcesses>) -> Self {
         self.processes = Some(processes);
         self
     }
 
-    /// On at most `cores` cores at a time.
+    /// Limits the job to `cores` cores at a time.
     #[must_use]
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = Some(cores);
         self
     }
 
-    /// To start when `job` has succeeded, and the others that were given so.
+    /// Starts the job only when `job`, and all jobs of earlier calls, have succeeded.
     #[must_use]
     pub fn after(mut self, job: JobId) -> Self {
         self.after.push(job);
         self
     }
 
-    /// How long tasks will take that read `splits`.
+    /// Returns estimates for tasks that read `splits`.
     pub(in crate::runtime) fn estimates(&self, splits: &[Split]) -> JobProfile {
         let bytes = splits.iter().map(|split| split.bytes).sum();
         self.measured.map_or(self.profile, |measured| {

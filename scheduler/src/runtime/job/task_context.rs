@@ -1,4 +1,4 @@
-//! What a task works with.
+//! The resources of a task.
 
 use super::spec::JobSpec;
 use crate::runtime::error::TaskError;
@@ -7,10 +7,10 @@ use crate::runtime::spill_space::SpillSpace;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// What a task works with, wherever it runs.
+/// The resources of a task, on a thread or in a process.
 pub(in crate::runtime) struct TaskContext {
     pub spec: JobSpec,
-    /// The job's spill directory; removed after its last task.
+    /// The job's spill directory, removed after its last task.
     pub directory: PathBuf,
     pub spill_space: SpillSpace,
     pub task_memory_bytes: usize,

@@ -1,16 +1,16 @@
-//! How the processes are started that run the tasks of a job.
+//! The command that starts processes for the tasks of a job.
 
 use std::fmt;
 use std::process::Command;
 
-/// How the processes of a job are started, and the description they get. See
+/// The command that starts the processes of a job, and the description that they get. See
 /// [`JobSpec::in_processes`](crate::runtime::JobSpec::in_processes).
 ///
-/// The program has to hand its standard input to
-/// [`TaskServer::from_stdin`](crate::runtime::TaskServer::from_stdin) and build the job from
-/// the description that comes there. Its standard output goes nowhere, its standard error to that
-/// of this process. It runs with the priority of the task threads, in a process group
-/// of its own: an interrupt from the terminal reaches the parent, which then ends it.
+/// The program must pass its standard input to
+/// [`TaskServer::from_stdin`](crate::runtime::TaskServer::from_stdin) and build the job from the
+/// description that it gets there. Its standard output is discarded, its standard error goes to
+/// that of this process. It runs with the priority of the task threads, in a process group of its
+/// own: an interrupt from the terminal reaches the parent, which then ends the program.
 ///
 /// ```no_run
 /// use ebb_scheduler::runtime::{
@@ -24,8 +24,8 @@ use std::process::Command;
 ///     emit.emit(key, value)
 /// }
 ///
-/// fn job(told: &[u8]) -> Result<JobSpec, TaskError> {
-///     let text = std::str::from_utf8(told).map_err(TaskError::failed)?;
+/// fn job(description: &[u8]) -> Result<JobSpec, TaskError> {
+///     let text = std::str::from_utf8(description).map_err(TaskError::failed)?;
 ///     let (input, output) = (VecInput::lines(text, 4), VecOutput::new());
 ///     Ok(JobSpec::new("copy", Arc::new(input), Arc::new(copy), Arc::new(output)))
 /// }
@@ -39,9 +39,9 @@ use std::process::Command;
 ///         command.arg("tasks");
 ///         command
 ///     };
-///     let told = "a line\nand another";
-///     let processes = TaskProcesses::new(command, told).memory_bytes(256 << 20);
-///     let spec = job(told.as_bytes())?.in_processes(Arc::new(processes));
+///     let description = "a line\nand another";
+///     let processes = TaskProcesses::new(command, description).memory_bytes(256 << 20);
+///     let spec = job(description.as_bytes())?.in_processes(Arc::new(processes));
 ///     let runtime = Runtime::start(RuntimeOptions::new(2))?;
 ///     println!("{:?}", runtime.submit(spec)?.wait().outcome);
 ///     Ok(())
@@ -49,27 +49,27 @@ use std::process::Command;
 /// ```
 pub struct TaskProcesses {
     pub(in crate::runtime) command: Box<dyn Fn() -> Command + Send + Sync>,
-    pub(in crate::runtime) told: Vec<u8>,
+    pub(in crate::runtime) description: Vec<u8>,
     pub(in crate::runtime) memory_bytes: Option<u64>,
 }
 
 impl TaskProcesses {
-    /// Processes of `command`, which get the description `told`: all they need to
-    /// build the job.
+    /// Creates processes by `command`. They get `description`, which must be enough to build the
+    /// job.
     #[must_use]
     pub fn new(
         command: impl Fn() -> Command + Send + Sync + 'static,
-        told: impl Into<Vec<u8>>,
+        description: impl Into<Vec<u8>>,
     ) -> Self {
         Self {
             command: Box::new(command),
-            told: told.into(),
+            description: description.into(),
             memory_bytes: None,
         }
     }
 
-    /// With at most `memory_bytes` of memory for each: heap and stacks. One that asks
-    /// for more is aborted, and its task has failed.
+    /// Limits the memory of each process, heap and stacks, to `memory_bytes`. A process that
+    /// allocates more is aborted, and its task fails.
     #[must_use]
     pub fn memory_bytes(mut self, memory_bytes: u64) -> Self {
         self.memory_bytes = Some(memory_bytes);
@@ -80,7 +80,7 @@ impl TaskProcesses {
 impl fmt::Debug for TaskProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskProcesses")
-            .field("told_bytes", &self.told.len())
+            .field("description_bytes", &self.description.len())
             .field("memory_bytes", &self.memory_bytes)
             .finish_non_exhaustive()
     }

@@ -1,19 +1,18 @@
-//! Jobs over typed keys and values: a thin layer on the bytes that everything
-//! below works with.
+//! Jobs over typed keys and values: a thin layer on the bytes that all other parts of the runtime
+//! use.
 //!
-//! Keys are encoded so that their bytes are in the order of the keys: a reduce
-//! sees numbers in numerical order, and tuples by their first element, then the
-//! second. Any [`storekey::Encode`] will do, which integers, floats, `bool`, `char`,
-//! strings, options, vectors and tuples are. Values are whatever serde serialises.
-//! Input records and the rows that a reducer emits are bytes: inputs and outputs have
-//! formats of their own.
+//! The bytes of encoded keys are in the order of the keys: a reduce gets numbers in numerical
+//! order, and tuples by their first element, then the second. A key may have any type that
+//! implements [`storekey::Encode`]: integers, floats, `bool`, `char`, strings, options, vectors and
+//! tuples. A value may have any type that serde serialises. Input records and the rows that a
+//! reducer emits are bytes: inputs and outputs have formats of their own.
 //!
 //! ```
 //! use ebb_scheduler::runtime::typed::{self, Pairs, TypedValues};
 //! use ebb_scheduler::runtime::{Emit, Runtime, RuntimeOptions, VecInput, VecOutput};
 //! use std::sync::Arc;
 //!
-//! // How many words there are of each length, the shortest first.
+//! // The number of words of each length, the shortest first.
 //! let input = Arc::new(VecInput::lines("a snapshot is a bookmark\nin a sequence", 2));
 //! let output = VecOutput::new();
 //! let job = typed::map("lengths", input, |_, line, emit: &mut Pairs<'_, u32, u64>| {
@@ -52,8 +51,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use storekey::{Decode, Encode};
 
-/// A job whose maps emit keys `K` and values `V`: named, with an input and a
-/// mapper, which is called with each record's key and value.
+/// Starts the description of a job whose maps emit keys `K` and values `V`. `mapper` is called with
+/// the key and value of each record.
 pub fn map<K, V, F>(name: impl Into<String>, input: Arc<dyn Input>, mapper: F) -> Mapped<K, V>
 where
     K: 'static,
@@ -87,8 +86,8 @@ where
     K: Decode + 'static,
     V: Serialize + DeserializeOwned + 'static,
 {
-    /// With two values of a key made one wherever they meet before the reduce.
-    /// `combine` must not depend on how they are grouped, nor on their order.
+    /// Combines two values of a key into one, wherever they meet before the reduce. The result must
+    /// not depend on the grouping or the order of the values.
     pub fn combine(mut self, combine: impl Fn(V, V) -> V + Send + Sync + 'static) -> Self {
         let combiner = move |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
             let mut values = TypedValues::new(values);
@@ -108,8 +107,8 @@ where
         self
     }
 
-    /// With a reducer in `reduces` tasks, which is called with each key and its
-    /// values and emits rows.
+    /// Adds a reducer in `reduces` tasks. It is called with each key and its values, and emits
+    /// rows.
     pub fn reduce<F>(self, reduces: u32, reducer: F) -> Reduced
     where
         F: Fn(K, &mut TypedValues<'_, '_, V>, &mut dyn Emit) -> Result<(), TaskError>
@@ -143,7 +142,7 @@ pub struct Reduced {
 }
 
 impl Reduced {
-    /// The job, with its rows to go to `output`.
+    /// Adds the output and returns the job.
     #[must_use]
     pub fn output(self, output: Arc<dyn Output>) -> JobSpec {
         let spec = JobSpec::new(self.name, self.input, self.mapper, output);
@@ -154,7 +153,7 @@ impl Reduced {
     }
 }
 
-/// Takes a mapper's pairs.
+/// The sink of a mapper's pairs.
 pub struct Pairs<'a, K, V> {
     emit: &'a mut dyn Emit,
     types: PhantomData<fn(K, V)>,
@@ -164,7 +163,7 @@ impl<K, V> Pairs<'_, K, V> {
     /// Emits a pair; either part may be borrowed, as `str` for `String`.
     ///
     /// # Errors
-    /// As [`Emit::emit`], and when it cannot be encoded; pass it on.
+    /// As [`Emit::emit`], and if a part cannot be encoded; return the error to the caller.
     pub fn emit<Q, W>(&mut self, key: &Q, value: &W) -> Result<(), TaskError>
     where
         K: Borrow<Q>,
@@ -180,13 +179,13 @@ impl<K, V> Pairs<'_, K, V> {
     /// As [`Emit::checkpoint`].
     ///
     /// # Errors
-    /// When the job is cancelled; pass it on.
+    /// If the job is cancelled; return the error to the caller.
     pub fn checkpoint(&mut self) -> Result<(), TaskError> {
         self.emit.checkpoint()
     }
 }
 
-/// The values of one key, one at a time. An error ends the task: pass it on.
+/// The values of one key, one at a time. An error ends the task: return it to the caller.
 pub struct TypedValues<'v, 's, V> {
     values: &'v mut Values<'s>,
     types: PhantomData<fn() -> V>,
@@ -257,7 +256,7 @@ mod tests {
 
     type Key = (i64, String, f64, Option<u16>);
 
-    fn drawn(rng: &mut ChaCha8Rng) -> Key {
+    fn random_key(rng: &mut ChaCha8Rng) -> Key {
         let chars = 0..rng.random_range(0..4);
         let text = chars.map(|_| rng.random_range('\0'..'\u{3}')).collect();
         (
@@ -280,7 +279,7 @@ mod tests {
         let test = "keys_read_back_and_their_bytes_are_in_their_order";
         for_seeds(test, 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let keys: Vec<Key> = (0..300).map(|_| drawn(&mut rng)).collect();
+            let keys: Vec<Key> = (0..300).map(|_| random_key(&mut rng)).collect();
             let encoded: Vec<Vec<u8>> = keys.iter().map(|key| encode_key(key).unwrap()).collect();
             for (a, bytes_a) in keys.iter().zip(&encoded) {
                 assert_eq!(decode_key::<Key>(bytes_a).unwrap(), *a);
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_encoded_so_is_an_error_and_not_a_panic() {
+    fn decoding_other_bytes_is_an_error_and_not_a_panic() {
         let error = decode_key::<(u64, String)>(b"short").unwrap_err();
         assert!(error.to_string().contains("decoding a key of 5 bytes"));
         let error = decode_value::<String>(&[200, 1]).unwrap_err();

@@ -1,4 +1,5 @@
-//! What one thread uses for an attempt, and when it looks at that.
+//! The CPU time and bytes that one thread uses for an attempt, and the times at which they are
+//! measured.
 
 use super::attempt_state::AttemptState;
 use crate::runtime::error::TaskError;
@@ -7,33 +8,34 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// Ticks, and bytes handled, between two looks at the wall clock. A look costs
-/// some 25 ns, a record rarely less.
+/// Ticks, and bytes handled, between two reads of the wall clock. A read costs some 25 ns, a record
+/// rarely less.
 const TICKS_PER_LOOK: u32 = 8;
 const BYTES_PER_LOOK: usize = 4 << 10;
 
-/// Whom an attempt pays for what it uses, and who lets it go on.
+/// The receiver of an attempt's payments, which decides when the attempt may go on.
 pub(in crate::runtime) trait Payee {
     /// Wall time between two settlements.
     fn settle_every(&self) -> Duration;
 
-    /// Wall time after which a thread of a low class offers its core to others; none: never.
+    /// Wall time after which a thread of a low class offers its core to others; `None` for never.
     fn yield_every(&self) -> Option<Duration>;
 
-    /// Takes note of CPU time and bytes of input that were used already.
+    /// Charges CPU time and bytes of input that were already used.
     fn pay(&self, cpu_s: f64, read_bytes: u64);
 
     /// Waits until the attempt with this state may use CPU, and read. Then moves the calling thread
     /// to the class in which tasks run now.
     ///
     /// # Errors
-    /// When it, or its job, is cancelled.
+    /// If the attempt or its job is cancelled.
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError>;
 }
 
-/// The account of an attempt, on the one thread that works for it; hence the cells.
-/// It pays for what was used on drop, after a panic too. The next attempt waits for
-/// that debt. The functions that may wait return an error once the attempt or its job is cancelled.
+/// The account of an attempt. It stays on the one thread that works for the attempt, hence the
+/// cells. Its drop, also by a panic, pays for the use since the last settlement; the job's next
+/// attempt waits for that debt. The functions that may wait return an error once the attempt or its
+/// job is cancelled.
 pub(in crate::runtime) struct Account<T, S>
 where
     T: Deref<Target: Payee>,
@@ -42,7 +44,7 @@ where
     payee: T,
     settle_every: Duration,
     yielding: RefCell<Yielding>,
-    /// Whether the thread was on the floor when `yielding` began.
+    /// True if the thread was on the floor when `yielding` began.
     was_on_floor: Cell<bool>,
     state: S,
     settled_cpu: Cell<Duration>,
@@ -78,18 +80,18 @@ where
         Ok(account)
     }
 
-    /// Whose account it is.
+    /// The state of the attempt.
     pub fn state(&self) -> &AttemptState {
         &self.state
     }
 
-    /// A record of the job's input, of `bytes` bytes, is about to be worked on.
+    /// Counts a record of the job's input, of `bytes` bytes, before it is handled.
     pub fn read(&self, bytes: usize) -> Result<(), TaskError> {
         self.read_bytes.set(self.read_bytes.get() + bytes as u64);
         self.tick(bytes)
     }
 
-    /// A step of work on `bytes` bytes was done. Now and then settles.
+    /// Counts a step of work on `bytes` bytes. Settles now and then.
     pub fn tick(&self, bytes: usize) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(self.ticks.get() + 1);
@@ -100,7 +102,7 @@ where
         self.look()
     }
 
-    /// Offers the core to others, and settles, if the last time is long enough ago.
+    /// Offers the core to others, and settles if the last settlement is long enough ago.
     pub fn look(&self) -> Result<(), TaskError> {
         self.state.step();
         self.ticks.set(0);
@@ -113,7 +115,7 @@ where
         self.settle()
     }
 
-    /// Pays for what was used so far, and waits until the job may use more.
+    /// Pays for the use so far, and waits until the job may use more.
     pub fn settle(&self) -> Result<(), TaskError> {
         self.charge();
         self.state.set_handled(self.handled.get());
@@ -122,12 +124,12 @@ where
         waited
     }
 
-    /// `units` more of the input were handled.
-    pub fn handled(&self, units: u64) {
+    /// Adds `units` of the input to the handled ones.
+    pub fn add_handled(&self, units: u64) {
         self.handled.set(self.handled.get() + units);
     }
 
-    /// Pays for what another process used for this attempt.
+    /// Pays for the use of another process that works for this attempt.
     pub fn pay(&self, cpu_s: f64, read_bytes: u64) {
         self.state.charge_s(cpu_s);
         self.payee.pay(cpu_s, read_bytes);
@@ -152,7 +154,7 @@ where
     }
 }
 
-/// When the calling thread yields, in the class that it has now.
+/// Returns the yielding of the calling thread, for its present class.
 fn yielding(payee: &(impl Payee + ?Sized)) -> Yielding {
     (payee.yield_every()).map_or_else(Yielding::never, Yielding::of_current_thread)
 }

@@ -1,5 +1,5 @@
-//! One attempt at a task, as seen from its own thread: what it has used and
-//! counted, and where it lets itself be paced.
+//! One attempt at a task on its own thread: its use, its counters, and the checkpoints at which it
+//! is paced.
 
 use super::account::{Account, Payee};
 use super::attempt_state::AttemptState;
@@ -9,20 +9,20 @@ use ebb_threads::thread_cpu;
 use std::cell::RefCell;
 use std::ops::Deref;
 
-/// An attempt in progress: the account of its thread, and what it counts. Lives on one
-/// thread; shared there by reader and emitter, hence the cell.
+/// An attempt in progress: the account of its thread, and its counters. It stays on one thread,
+/// where reader and emitter share it; hence the cell.
 pub(in crate::runtime) struct Attempt<'a> {
     account: Account<&'a dyn Payee, &'a AttemptState>,
-    /// Asks whether this attempt, of all at its task, may finish the output.
+    /// Returns whether this attempt, of all attempts at its task, may finish the output.
     may_finish: &'a dyn Fn() -> bool,
     counters: RefCell<Counters>,
 }
 
 impl<'a> Attempt<'a> {
-    /// Starts the account, and waits until the job may use CPU at all.
+    /// Opens the account, and waits until the job may use CPU at all.
     ///
     /// # Errors
-    /// When the job is cancelled meanwhile.
+    /// If the job is cancelled meanwhile.
     pub fn start(
         payee: &'a dyn Payee,
         state: &'a AttemptState,
@@ -35,24 +35,24 @@ impl<'a> Attempt<'a> {
         })
     }
 
-    /// The whole of its input is `units` of any kind; 0 when that is not known.
+    /// Sets the size of the whole input, in units of any kind; 0 if unknown.
     pub fn set_input(&self, units: u64) {
         self.state().set_input(units);
     }
 
-    /// To be asked before the output is made final: only one attempt at a task
-    /// may do that.
+    /// Requests permission to make the output final, which only one attempt at a task may do.
     ///
     /// # Errors
-    /// When another one does, or the job stops; pass it on.
+    /// If another attempt has it, or the job stops; return the error to the caller.
     pub fn may_finish(&self) -> Result<(), TaskError> {
-        match (self.may_finish)() {
-            true => Ok(()),
-            false => Err(TaskError::Cancelled),
+        if (self.may_finish)() {
+            Ok(())
+        } else {
+            Err(TaskError::Cancelled)
         }
     }
 
-    /// Does a part of the shuffle: its CPU time is counted apart, too.
+    /// Runs `work`, a part of the shuffle, and adds its CPU time to the counter of the shuffle.
     pub fn shuffle<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = thread_cpu();
         let result = work();
@@ -61,8 +61,8 @@ impl<'a> Attempt<'a> {
         result
     }
 
-    /// Its buffers take `bytes` at present.
-    pub fn holds(&self, bytes: usize) {
+    /// Records that the attempt's buffers take `bytes` at present.
+    pub fn set_memory_bytes(&self, bytes: usize) {
         self.state().set_memory_bytes(bytes as u64);
         self.count(|counters| {
             counters.memory_bytes_max = counters.memory_bytes_max.max(bytes as u64);
@@ -74,7 +74,7 @@ impl<'a> Attempt<'a> {
         change(&mut self.counters.borrow_mut());
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         *self.counters.borrow()
     }

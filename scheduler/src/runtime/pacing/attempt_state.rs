@@ -1,20 +1,19 @@
-//! The state of an attempt while it runs, and requests to stop it: shared by
-//! its thread with the tracker. Its thread may hang in the job's code, so all of
-//! this has to be readable without its help.
+//! The state of an attempt while it runs, and requests to stop it. The tracker and the attempt's
+//! thread share it. That thread may hang in the job's code, so all of the state is readable without
+//! its help.
 
 use super::cores::Place;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What is known of one attempt. Numbers are hints, hence relaxed; the tracker
-/// decides what they mean.
+/// The state of one attempt. Numbers are hints, hence relaxed; the tracker interprets them.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct AttemptState {
     used_ns: AtomicU64,
-    /// Changes with every record and checkpoint. Written by one thread.
+    /// A number that changes with every record and checkpoint. Written by one thread only.
     steps: AtomicU64,
     waiting: AtomicBool,
-    /// How much of the input was handled, and how much there is, in any unit.
+    /// Handled and total input, in any unit.
     handled: AtomicU64,
     input: AtomicU64,
     memory_bytes: AtomicU64,
@@ -22,7 +21,7 @@ pub(in crate::runtime) struct AttemptState {
     left_behind: AtomicBool,
     in_process: AtomicBool,
     on_floor: AtomicBool,
-    /// The thread that runs it; 0 before it does.
+    /// The thread that runs the attempt, or 0 before its start.
     worker: AtomicU64,
     place: Mutex<Option<Place>>,
 }
@@ -38,7 +37,7 @@ impl AttemptState {
             .fetch_add((used_s * 1e9) as u64, Ordering::Relaxed);
     }
 
-    /// Something was done.
+    /// Records that the attempt made progress.
     pub fn step(&self) {
         let steps = self.steps.load(Ordering::Relaxed);
         self.steps.store(steps + 1, Ordering::Relaxed);
@@ -48,7 +47,7 @@ impl AttemptState {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// It waits for CPU, which is not its fault.
+    /// Sets whether the attempt waits for CPU; such time does not count as a stall.
     pub fn set_waiting(&self, waiting: bool) {
         self.waiting.store(waiting, Ordering::Relaxed);
     }
@@ -65,13 +64,13 @@ impl AttemptState {
         self.handled.store(units, Ordering::Relaxed);
     }
 
-    /// Its whole input and what of it was handled.
+    /// The size of the whole input and of its handled part.
     pub fn input(&self) -> (u64, u64) {
         let of = |units: &AtomicU64| units.load(Ordering::Relaxed);
         (of(&self.input), of(&self.handled))
     }
 
-    /// The part of its input that was handled, 0 to 1; 0 when that is not known.
+    /// The handled part of the input, 0 to 1; 0 if unknown.
     pub fn progress(&self) -> f64 {
         match self.input.load(Ordering::Relaxed) {
             0 => 0.0,
@@ -79,7 +78,7 @@ impl AttemptState {
         }
     }
 
-    /// What its buffers take at present.
+    /// Sets the memory that the attempt's buffers take at present.
     pub fn set_memory_bytes(&self, bytes: u64) {
         self.memory_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -88,7 +87,7 @@ impl AttemptState {
         self.memory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Tells it that its result is not wanted any more.
+    /// Stops the attempt: its result is no longer needed.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -97,7 +96,7 @@ impl AttemptState {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Gives its thread up: it is not waited for any more.
+    /// Leaves the attempt's thread behind: no other thread waits for it any more.
     pub fn leave_behind(&self) {
         self.stop();
         self.left_behind.store(true, Ordering::Relaxed);
@@ -108,7 +107,7 @@ impl AttemptState {
         self.left_behind.load(Ordering::Relaxed)
     }
 
-    /// A process of its own runs it, which is killed when the attempt is to stop.
+    /// Records that a process runs the attempt. The process is killed when the attempt has to stop.
     pub fn set_in_process(&self) {
         self.in_process.store(true, Ordering::Relaxed);
     }
@@ -117,7 +116,8 @@ impl AttemptState {
         self.in_process.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the attempt's thread, or its process, runs on the floor instead of in the idle class.
+    /// Records whether the attempt's thread, or its process, runs on the floor instead of in the
+    /// idle class.
     pub fn set_on_floor(&self, is_on_floor: bool) {
         self.on_floor.store(is_on_floor, Ordering::Relaxed);
     }
@@ -134,13 +134,13 @@ impl AttemptState {
         self.worker.load(Ordering::Relaxed)
     }
 
-    /// Keeps the attempt's place on a core, where others can give it back too; `None` gives it
-    /// back.
+    /// Stores the attempt's place on a core, where other threads can give it back, too; `None`
+    /// gives it back.
     pub fn keep_place(&self, place: Option<Place>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// The core that it is tied to.
+    /// The core that the attempt is tied to.
     pub fn core(&self) -> Option<u32> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_ref()?.core()

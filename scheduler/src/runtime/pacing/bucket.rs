@@ -1,20 +1,20 @@
-//! A token bucket: what may be used, of CPU time or of bytes, at a rate.
+//! A token bucket: it limits the use of CPU time or of bytes to a rate.
 //!
-//! It decides; its owner waits. What was used is charged after the fact, so a bucket can
-//! be in debt, and its owner rests until that is paid.
+//! The bucket decides, and its owner waits. Use is charged after the fact, so a bucket can be in
+//! debt, and its owner waits until the debt is paid.
 //!
 //! Crates such as `governor` admit whole tokens before use, at a rate that is fixed when the
-//! limiter is made; this needs debt, fractions and a new rate in each control cycle. It is
-//! plain data under its owner's lock, so it has no interleavings of its own to model.
+//! limiter is made; pacing needs debt, fractions and a new rate in each control cycle. The bucket
+//! is plain data under its owner's lock, so there are no interleavings of its own to model.
 
 /// The answer of a [`Bucket`] to its owner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// Go on.
+    /// The owner may go on.
     Go,
-    /// Wait for this time, in seconds.
+    /// The owner has to wait for this time, in seconds.
     WaitFor(f64),
-    /// Nothing comes in: until that changes.
+    /// The rate is zero: the owner has to wait until it changes.
     Pause,
 }
 
@@ -29,7 +29,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// An empty one, into which nothing comes.
+    /// Creates an empty bucket with a rate of zero.
     pub fn new(now_s: f64) -> Self {
         Self {
             rate_per_s: 0.0,
@@ -39,14 +39,14 @@ impl Bucket {
         }
     }
 
-    /// What was earned until now was earned at the old rate.
+    /// Sets the rate and the burst from `now_s` on. The time before `now_s` counts at the old rate.
     pub fn set_rate(&mut self, rate_per_s: f64, burst: f64, now_s: f64) {
         self.fill(now_s);
         self.rate_per_s = rate_per_s;
         self.burst = burst;
     }
 
-    /// Takes out what was used already.
+    /// Charges an amount that was already used.
     pub fn charge(&mut self, amount: f64, now_s: f64) {
         self.fill(now_s);
         self.balance -= amount;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_ends_at_the_burst() {
+    fn savings_end_at_the_burst() {
         let mut bucket = Bucket::new(0.0);
         bucket.set_rate(2.0, 0.02, 0.0);
         assert_eq!(bucket.verdict(3600.0), Verdict::Go);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_rate_does_not_reach_back() {
+    fn a_new_rate_does_not_apply_to_the_past() {
         let mut bucket = Bucket::new(0.0);
         bucket.charge(1.0, 0.0);
         bucket.set_rate(1.0, 0.02, 10.0);

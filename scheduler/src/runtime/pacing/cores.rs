@@ -1,13 +1,12 @@
-//! Spreads task threads over the machine's cores.
+//! Distribution of task threads over the machine's cores.
 //!
-//! The kernel does this for ordinary threads. Under `SCHED_IDLE` it does not: a
-//! core that runs nothing but idle-class threads counts as idle, so two of them
-//! were seen to share one core for seconds while another had nothing to do. Each
-//! task is therefore tied to a core: one that has no other task of its job, and
-//! of those the one with the fewest tasks. Any transactional thread that wakes
-//! up there still displaces it. But the kernel does not bring one there that
-//! waits behind another transactional thread on another core: to it, cores full
-//! of idle-class threads are busy when it looks for a place.
+//! The kernel distributes ordinary threads. Under `SCHED_IDLE` it does not: it treats a core that
+//! runs only idle-class threads as idle. So two of them were seen to share one core for seconds
+//! while another one had nothing to do. Each task is therefore tied to a core: one without another
+//! task of its job, and of these the one with the fewest tasks. A transactional thread that wakes
+//! up on that core still displaces the task. But a transactional thread that waits behind another
+//! one, on another core, is not moved to a core that runs a task: when the kernel looks for an idle
+//! core, cores full of idle-class threads count as busy.
 
 use crate::model::JobId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -38,13 +37,13 @@ pub(in crate::runtime) fn tie_current_thread(core: usize) {
     if core < CpuSet::MAX_CPU {
         let mut set = CpuSet::new();
         set.set(core);
-        // Refused, the thread runs wherever the kernel puts it.
+        // If the call fails, the thread runs wherever the kernel puts it.
         let _ = sched_setaffinity(None, &set);
     }
 }
 
 impl Cores {
-    /// Asks the system; where it does not say, tasks are not tied to cores.
+    /// Asks the kernel for the allowed cores. If the call fails, tasks are not tied to cores.
     pub fn detect() -> Self {
         let allowed = sched_getaffinity(None);
         let cores = allowed.map(|set| {
@@ -106,7 +105,7 @@ mod tests {
         let cores = Arc::new(Cores::of(vec![3, 5]));
         let [a, b] = [JobId(1), JobId(2)];
         assert_eq!((cores.choose(a), cores.choose(b)), (Some(3), Some(5)));
-        // Its second task goes where it has none, though both are as full.
+        // The second task of a job goes to a core without one, though both are equally full.
         assert_eq!((cores.choose(b), cores.choose(a)), (Some(3), Some(5)));
         drop(Place {
             cores: Arc::clone(&cores),

@@ -1,4 +1,4 @@
-//! A thread of the caller under the scheduling class of tasks, for a while.
+//! A thread of the caller that temporarily has the scheduling class of tasks.
 
 use super::cores::{Cores, Place};
 use crate::model::JobId;
@@ -8,18 +8,18 @@ use ebb_threads::{
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 
-/// The calling thread under the class of tasks and tied to a core, as they are. On drop,
-/// on the same thread, it is what it was before, as far as the system lets it.
+/// A guard: the calling thread has the class of tasks and is tied to a core, as they are. The drop,
+/// on the same thread, restores its former class and cores, as far as the system permits it.
 #[derive(Debug)]
-pub(in crate::runtime) struct Lowered {
+pub(in crate::runtime) struct LoweredThread {
     nice: i32,
     cores: Option<CpuSet>,
     _place: Place,
 }
 
-impl Lowered {
-    /// Lowers the calling thread for `job`; `None` when it is not of the ordinary class,
-    /// and then is left as it is.
+impl LoweredThread {
+    /// Lowers the calling thread for `job`. Returns `None`, and leaves the thread as it is, if it
+    /// is not of the ordinary class.
     pub fn begin(cores: &Arc<Cores>, job: JobId) -> Option<Self> {
         if current_class() != SchedulingClass::Normal {
             return None;
@@ -34,9 +34,9 @@ impl Lowered {
     }
 }
 
-impl Drop for Lowered {
+impl Drop for LoweredThread {
     fn drop(&mut self) {
-        // Refused, it stays where it is, as `Lowered::new` documents.
+        // If the system refuses, the thread keeps the low class, as the type documents.
         raise_current_thread(self.nice);
         if let Some(cores) = &self.cores {
             let _ = sched_setaffinity(None, cores);
@@ -49,21 +49,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lowered_thread_is_what_it_was_before_where_the_system_lets_it() {
+    fn a_lowered_thread_gets_its_class_back_where_the_system_permits_it() {
         let cores = Arc::new(Cores::detect());
         let thread = std::thread::spawn(move || {
             let allowed = || sched_getaffinity(None).map(|set| set.count()).ok();
             let before = (allowed(), current_nice());
-            let lowered = Lowered::begin(&cores, JobId(1)).expect("it is as any other");
+            let lowered = LoweredThread::begin(&cores, JobId(1)).expect("it is an ordinary thread");
             assert_ne!(current_class(), SchedulingClass::Normal);
-            assert!(Lowered::begin(&cores, JobId(2)).is_none(), "it is low");
+            assert!(
+                LoweredThread::begin(&cores, JobId(2)).is_none(),
+                "it is low"
+            );
             drop(lowered);
             let is_raised = current_class() == SchedulingClass::Normal;
             assert_eq!(allowed(), before.0);
             assert!(!is_raised || current_nice() == before.1);
             let nice = current_nice();
             lower_current_thread();
-            assert_eq!(is_raised, raise_current_thread(nice), "as it was seen");
+            assert_eq!(
+                is_raised,
+                raise_current_thread(nice),
+                "as at the first time"
+            );
         });
         thread.join().unwrap();
     }

@@ -1,13 +1,13 @@
-//! What an attempt uses, and where it waits until it may use more.
+//! The use of an attempt, and its waits until it may use more.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `account` | what one thread uses, and when it looks at that |
+//! | `account` | the use of one thread, and the times at which it is measured |
 //! | `attempt` | one attempt at a task, on its own thread |
-//! | `attempt_state` | what others see of it, and tell it |
+//! | `attempt_state` | the state of an attempt for other threads, and requests to stop it |
 //! | `pacer`, `reads`, `bucket` | CPU per job, bytes read by all jobs; the token bucket of both |
 //! | `task_class` | the scheduling class in which tasks run at present |
-//! | `cores`, `lowered` | which core a thread runs on; a thread of the caller in a low class |
+//! | `cores`, `lowered` | the core of a thread; a thread of the caller in a low class |
 
 #[expect(
     clippy::disallowed_methods,

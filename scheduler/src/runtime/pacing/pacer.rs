@@ -1,10 +1,9 @@
-//! Pacing: how a share of a core is enforced on a job.
+//! Pacing: it limits a job to its share of a core.
 //!
-//! A [`Bucket`] of CPU time per job fills at the job's share. Tasks charge what
-//! they used after the fact and wait while the job is in debt. So a job never
-//! uses more than its share plus [`BURST_S`] plus what runs between two
-//! checkpoints, and that last part is paid back. They wait in the same place
-//! while the jobs have read more than they may.
+//! Each job has a [`Bucket`] of CPU time, which fills at the job's share. Tasks charge their use
+//! after the fact and wait while the job is in debt. So a job never uses more than its share plus
+//! [`BURST_S`] plus the use between two checkpoints, and that last part is paid back. Tasks wait in
+//! the same place while all jobs together have read more than the read limit.
 
 use super::account::Payee;
 use super::attempt_state::AttemptState;
@@ -17,11 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// CPU time a job can save up while it does not run, in seconds.
+/// CPU time that a job can save up while it does not run, in seconds.
 pub const BURST_S: f64 = 0.02;
 
-/// The longest wait before looking at the clock again, in seconds: a held
-/// clock's advance is noticed within this time.
+/// The longest wait before the next read of the clock, in seconds: the advance of a test's clock is
+/// noticed within this time.
 const WAIT_S_MAX: f64 = 0.1;
 
 /// Wall time between two settlements. Reading a thread's CPU time is a system
@@ -38,11 +37,11 @@ struct State {
 /// The pacing of one job, shared by its tasks and the control thread.
 pub(in crate::runtime) struct Pacer {
     clock: Arc<dyn Clock>,
-    /// False in an unmanaged runtime: charge, but never wait.
+    /// False in an unmanaged runtime: CPU time is charged, but tasks never wait for it.
     paced: bool,
-    /// Wall time after which its tasks offer their cores to others.
+    /// Wall time after which the job's tasks offer their cores to others.
     yield_every: Option<Duration>,
-    /// What all jobs of the runtime may read.
+    /// The bytes that all jobs of the runtime may read.
     reads: Arc<ReadBudget>,
     /// The class in which tasks of all jobs run.
     class: Arc<TaskClass>,
@@ -82,9 +81,9 @@ impl Pacer {
         self.changed.notify_all();
     }
 
-    /// Lets every wait look again at what may end it.
+    /// Wakes every waiting task, which then checks again whether it may go on.
     pub fn wake(&self) {
-        // With the lock, so that nobody is between looking and waiting.
+        // Under the lock, so that no task is between its check and its wait.
         let _state = self.lock();
         self.changed.notify_all();
     }
@@ -99,20 +98,20 @@ impl Pacer {
         self.lock().cancelled
     }
 
-    /// Charges CPU time already used.
+    /// Charges CPU time that was already used.
     pub fn charge(&self, cpu_s: f64) {
         self.used_ns
             .fetch_add((cpu_s * 1e9) as u64, Ordering::Relaxed);
         self.lock().bucket.charge(cpu_s, self.clock.now_s());
     }
 
-    /// Charges bytes already read.
+    /// Charges bytes that were already read.
     pub fn charge_read(&self, bytes: u64) {
         self.reads.charge(bytes, self.clock.now_s());
     }
 
-    /// Waits until the job may use CPU, and read. Ends with [`TaskError::Cancelled`]
-    /// for a single task too, when that one `is_stopped`.
+    /// Waits until the job may use CPU, and read. Returns [`TaskError::Cancelled`] when the job is
+    /// cancelled or when `is_stopped`, which concerns a single task, returns true.
     pub fn wait_unless(&self, is_stopped: impl Fn() -> bool) -> Result<(), TaskError> {
         let mut state = self.lock();
         loop {
@@ -120,9 +119,10 @@ impl Pacer {
                 return Err(TaskError::Cancelled);
             }
             let now_s = self.clock.now_s();
-            let verdict = match self.paced {
-                true => state.bucket.verdict(now_s),
-                false => Verdict::Go,
+            let verdict = if self.paced {
+                state.bucket.verdict(now_s)
+            } else {
+                Verdict::Go
             };
             let verdict = match verdict {
                 Verdict::Go => self.reads.verdict(now_s),
@@ -140,7 +140,7 @@ impl Pacer {
         }
     }
 
-    /// CPU time the job has used, in seconds.
+    /// CPU time that the job has used, in seconds.
     pub fn used_cpu_s(&self) -> f64 {
         self.used_ns.load(Ordering::Relaxed) as f64 / 1e9
     }
@@ -150,7 +150,7 @@ impl Pacer {
     }
 }
 
-/// An attempt on a thread of this process.
+/// Pacing of an attempt on a thread of this process.
 impl Payee for Pacer {
     fn settle_every(&self) -> Duration {
         SETTLE_EVERY
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn cancellation_ends_a_wait_that_time_would_not() {
+    fn cancellation_ends_a_wait_that_time_would_not_end() {
         let pacer = pacer();
         pacer.set_share(10);
         pacer.charge(1.0);

@@ -1,20 +1,19 @@
-//! Pacing of what jobs read: one bucket of bytes for all of them.
+//! Pacing of reads: one bucket of bytes for all jobs.
 //!
-//! A disk serves the store and the jobs alike, and knows no idle class (the
-//! kernel's I/O priorities do nothing on many of them). So the bytes of the
-//! records that maps read are paced beside their CPU time, if the other side of
-//! co-location says how many may be read.
+//! A disk serves the store and the jobs alike and has no idle class (the kernel's I/O priorities
+//! have no effect on many disks). So the bytes of the records that maps read are paced beside their
+//! CPU time, if the capacity source sets a limit for reads.
 
 use super::bucket::{Bucket, Verdict};
 use std::sync::{Mutex, PoisonError};
 
-/// What may be read beyond the rate at once, as seconds of it.
+/// The burst of reads, in seconds of the rate.
 const BURST_S: f64 = 0.02;
 
-/// The bytes that all jobs of a runtime may read: without a limit to begin with.
+/// The bytes that all jobs of a runtime may read: initially without a limit.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct ReadBudget {
-    /// `None`: as much as they can.
+    /// The bucket; `None` for no limit.
     bucket: Mutex<Option<Bucket>>,
 }
 
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_beyond_the_rate_are_waited_for_and_no_rate_is_no_limit() {
+    fn reads_wait_while_over_the_rate_and_never_without_a_rate() {
         let budget = ReadBudget::default();
         budget.charge(u64::MAX, 0.0);
         assert_eq!(budget.verdict(0.0), Verdict::Go);

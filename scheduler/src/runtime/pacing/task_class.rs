@@ -1,13 +1,13 @@
-//! The scheduling class in which tasks run at present: the idle class, or the floor.
+//! The present scheduling class of tasks: the idle class, or the floor.
 //!
 //! ```text
 //!              a thread that starts enters one of them
-//!   idle class ──────── the floor begins: only with a right ────────> floor
-//!              <─────── the floor ends: always ──────────────────────
+//!   idle class ── the floor begins: only with the permission to raise ──> floor
+//!              <─────── the floor ends: always ──────────────────────────
 //! ```
 //!
-//! Without the right, an attempt that hardly gets on in the idle class is overtaken by a second one
-//! on a new thread ([`starved`](crate::runtime::schedule::speculation::starved)).
+//! Without that permission, an attempt that hardly advances in the idle class is overtaken by a
+//! second one on a new thread ([`starved`](crate::runtime::schedule::speculation::starved)).
 
 use super::attempt_state::AttemptState;
 use ebb_threads::{
@@ -18,18 +18,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The class of the task threads of a runtime. The control thread sets it, and task threads follow.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct TaskClass {
-    /// Tasks leave the ordinary class at all. If not, there is no floor either.
+    /// True if tasks leave the ordinary class. If false, there is no floor either.
     lowers: bool,
-    /// The system lets a thread leave the idle class again.
+    /// True if the system lets a thread leave the idle class again.
     can_raise: bool,
-    /// The nice value of the floor. A process that is nicer itself has its floor no higher.
+    /// The nice value of the floor: [`FLOOR_NICE`], or that of the process if it is higher.
     floor_nice: i32,
     is_on_floor: AtomicBool,
 }
 
 impl TaskClass {
-    /// The idle class if `lowers`, otherwise the ordinary class for ever. The calling thread has the
-    /// nice value of the process.
+    /// Creates the idle class if `lowers`, otherwise the ordinary class, which never changes. The
+    /// calling thread must have the nice value of the process.
     pub fn new(lowers: bool, can_raise: bool) -> Self {
         Self {
             lowers,
@@ -39,7 +39,8 @@ impl TaskClass {
         }
     }
 
-    /// Sets whether tasks run on the floor. Returns whether they do: never in the ordinary class.
+    /// Sets whether tasks run on the floor, and returns whether they do: never in the ordinary
+    /// class.
     pub fn set_on_floor(&self, is_on_floor: bool) -> bool {
         let is_on_floor = is_on_floor && self.lowers;
         self.is_on_floor.store(is_on_floor, Ordering::Relaxed);
@@ -55,8 +56,9 @@ impl TaskClass {
         }
     }
 
-    /// Moves the calling thread to the class in which tasks run now, as far as the system lets it.
-    /// `is_on_floor` is true if the thread is on the floor. Returns whether it is there afterwards.
+    /// Moves the calling thread to the class in which tasks run now, as far as the system permits
+    /// it. `is_on_floor` must be true if the thread is on the floor. Returns whether it is on the
+    /// floor afterwards.
     pub fn follow(&self, is_on_floor: bool) -> bool {
         match (is_on_floor, self.is_on_floor.load(Ordering::Relaxed)) {
             (true, false) => {
@@ -68,8 +70,8 @@ impl TaskClass {
         }
     }
 
-    /// The same for the thread that works for an attempt. The process of an attempt cannot be raised
-    /// from here, and lowers itself.
+    /// Like [`follow`](Self::follow), for the thread that works for an attempt. This process cannot
+    /// raise the process of an attempt, and such a process lowers itself.
     pub fn follow_with(&self, attempt_state: &AttemptState) {
         let is_on_floor = attempt_state.is_on_floor();
         if is_on_floor || !attempt_state.is_in_process() {
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
     use ebb_threads::{SchedulingClass, current_class};
 
-    /// Runs `body` on a thread of its own, since a class cannot always be left again.
+    /// Runs `body` on a thread of its own, because a thread cannot always leave a class again.
     fn on_a_thread(body: impl FnOnce() + Send + 'static) {
         std::thread::spawn(body).join().unwrap();
     }
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_idle_class_comes_to_the_floor_only_with_a_right() {
+    fn a_thread_of_the_idle_class_enters_the_floor_only_with_permission() {
         on_a_thread(|| {
             let class = TaskClass::new(true, false);
             class.enter(false);

@@ -1,8 +1,8 @@
-//! A process that runs tasks, from inside.
+//! The side of a child process that runs tasks.
 
 use super::frame::{self, FrameError, Kind, push_row};
 use super::message::{
-    Ended, Failure, Order, TaskResult, ToChild, ToParent, Use, Work, decode, encode,
+    Failure, Order, TaskEnd, TaskResult, ToChild, ToParent, Use, Work, decode, encode,
 };
 use crate::runtime::error::TaskError;
 use crate::runtime::job::output::{Output, OutputWriter};
@@ -29,43 +29,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Wall time between two settlements. Each is a message and its answer, so they are
-/// further apart than on a thread; a fifth of the burst that a job may save up.
+/// Wall time between two settlements. Each settlement is a message and its answer, so this is
+/// longer than on a thread; it is a fifth of the burst that a job may save up.
 const SETTLE_EVERY: Duration = Duration::from_millis(4);
 
-/// Rows are sent when they are this long together.
+/// The number of bytes of rows at which they are sent.
 const ROWS_BYTES: usize = 64 << 10;
 
-/// The exit code of a process whose parent has gone.
+/// The exit code of a process whose parent has ended.
 const EXIT_ORPHAN: i32 = 3;
 
-/// This process as one that runs tasks for its parent, a
-/// [`Runtime`](crate::runtime::Runtime) with a job in
-/// [`TaskProcesses`](crate::runtime::TaskProcesses).
+/// The task server of a child process. Its parent is a [`Runtime`](crate::runtime::Runtime) with a
+/// job in [`TaskProcesses`](crate::runtime::TaskProcesses).
 #[derive(Debug)]
 pub struct TaskServer {
     socket: UnixStream,
 }
 
 impl TaskServer {
-    /// Takes the standard input, which has to be what the parent gave. From now on
-    /// this process ends when the parent does, whatever it is doing.
+    /// Takes the standard input, which must be the socket from the parent. From now on this process
+    /// ends when its parent does, at any point of its work.
     ///
     /// # Errors
-    /// When the standard input cannot be had, or no thread started.
+    /// If the standard input is not accessible, or no thread can be started.
     pub fn from_stdin() -> io::Result<Self> {
         let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         end_with_parent(socket.try_clone()?)?;
         Ok(Self { socket })
     }
 
-    /// Limits this process as the parent says, makes the job by `build` of what the
-    /// parent tells, and runs tasks of it on this thread until the parent has no more.
-    /// The job's output is not used: rows go to the parent.
+    /// Applies the parent's limits to this process, makes the job by `build` from the parent's
+    /// description, and runs tasks of the job on this thread until the parent has no more. The
+    /// job's output is not used: rows go to the parent.
     ///
     /// # Errors
-    /// When the parent says what makes no sense. What `build` and tasks fail with is
-    /// told to the parent.
+    /// If the parent sends an invalid message. Errors of `build` and of tasks are reported to the
+    /// parent.
     pub fn serve<E: Display>(
         self,
         build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
@@ -77,9 +76,9 @@ impl TaskServer {
     }
 }
 
-/// The kernel can tell a process that its parent's *thread* has ended; but a process
-/// runs tasks for several threads. So a thread waits for the parent's end of the socket
-/// to close, which it does however the parent ends.
+/// Starts a thread that ends this process with its parent. The kernel can notify a process only of
+/// the end of its parent's *thread*, but a process runs tasks for several threads. So the thread
+/// waits until the parent's end of the socket is closed, as happens whichever way the parent ends.
 fn end_with_parent(socket: UnixStream) -> io::Result<()> {
     let wait = move || {
         loop {
@@ -104,12 +103,12 @@ fn serve_on<E: Display>(
         read_bytes: 0,
     };
     let hello = link.hello()?;
-    let (limit, told) = hello
+    let (limit, description) = hello
         .split_first_chunk::<8>()
         .ok_or_else(|| FrameError::Damaged("a hello without a limit".to_owned()))?;
     let built = limit_this_process(u64::from_le_bytes(*limit))
         .map_err(|e| format!("limiting the process of the task: {e}"))
-        .and_then(|()| match catch(|| build(told)) {
+        .and_then(|()| match catch(|| build(description)) {
             Ok(built) => built.map_err(|e| format!("in the process of the task: {e}")),
             Err(message) => Err(format!("the process of the task panicked: {message}")),
         });
@@ -124,7 +123,7 @@ fn serve_on<E: Display>(
         task_memory_bytes: 0,
     });
     loop {
-        let ToChild::Order(order) = parent.lock().listen()? else {
+        let ToChild::Order(order) = parent.lock().receive_order()? else {
             return Err(FrameError::Damaged("an answer to nothing".to_owned()));
         };
         let attempt_state = AttemptState::default();
@@ -132,17 +131,17 @@ fn serve_on<E: Display>(
             Ok(job) => carry_out(*order, job, &parent, &attempt_state),
             Err(cause) => Err(TaskError::failed(cause.clone())),
         };
-        let ended = ended.unwrap_or_else(|error| Ended::Failed(Failure::of(&error)));
+        let ended = ended.unwrap_or_else(|error| TaskEnd::Failed(Failure::of(&error)));
         let used = parent.lock().take_use(&attempt_state);
-        parent.lock().tell(&ToParent::Ended(used, ended))?;
+        parent.lock().report(&ToParent::TaskEnd(used, ended))?;
     }
 }
 
-/// Takes no more memory than `memory_bytes`, 0 for any, for heap and stacks, and leaves
-/// no core file behind.
+/// Limits heap and stacks of this process to `memory_bytes`, and disables core files. 0 means no
+/// limit.
 fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     let limit = |resource, limit: u64| {
-        // A limit that is there already cannot be raised.
+        // An existing limit cannot be raised.
         let limit = getrlimit(resource)
             .maximum
             .map_or(limit, |most| limit.min(most));
@@ -164,7 +163,7 @@ fn carry_out(
     job: &mut TaskContext,
     parent: &Parent,
     attempt_state: &AttemptState,
-) -> Result<Ended, TaskError> {
+) -> Result<TaskEnd, TaskError> {
     if let Some(core) = order.core {
         tie_current_thread(core as usize);
     }
@@ -172,15 +171,15 @@ fn carry_out(
     job.directory = order.directory();
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
     let job = &*job;
-    // User code may leave its own state torn; the attempt's is dropped.
-    let ended = catch(|| -> Result<Ended, TaskError> {
-        // The parent asks that, once it has all rows.
+    // A panic may leave the state of user code inconsistent; that of the attempt is dropped.
+    let ended = catch(|| -> Result<TaskEnd, TaskError> {
+        // The parent requests this permission, once it has all rows.
         let may_finish = || true;
         let attempt = Attempt::start(parent, attempt_state, &may_finish)?;
         let runs = match order.work {
             Work::Sample(plan) => {
                 let ranges = plan.ranges(job, &attempt)?;
-                return Ok(Ended::Cuts(ranges.cuts().to_vec()));
+                return Ok(TaskEnd::Cuts(ranges.cuts().to_vec()));
             }
             Work::Map {
                 index,
@@ -202,9 +201,11 @@ fn carry_out(
                 attempt: number,
                 segments,
             } => {
-                let told = segments.into_iter();
-                let told = told.map(|segment| segment.into_segment(&job.directory));
-                let segments = told.collect::<Result<_, _>>().map_err(TaskError::failed)?;
+                let segments =
+                    (segments.into_iter()).map(|segment| segment.into_segment(&job.directory));
+                let segments = segments
+                    .collect::<Result<_, _>>()
+                    .map_err(TaskError::failed)?;
                 run_reduce(job, index, number, segments, &attempt)?;
                 Vec::new()
             }
@@ -212,7 +213,7 @@ fn carry_out(
         let notes = job.spec.notes.as_ref();
         let notes = notes.map_or_else(Vec::new, |notes| notes.encode());
         let result = TaskResult::new(attempt.counters(), &runs, notes)?;
-        Ok(Ended::Done(Box::new(result)))
+        Ok(TaskEnd::Done(Box::new(result)))
     });
     ended.unwrap_or_else(|message| Err(TaskError::Panicked(message)))
 }
@@ -220,7 +221,7 @@ fn carry_out(
 /// The connection to the parent.
 struct Link {
     socket: UnixStream,
-    /// Of the last frame.
+    /// Payload of the last frame.
     payload: Vec<u8>,
     /// Bytes of input since the last report.
     read_bytes: u64,
@@ -234,7 +235,7 @@ impl Link {
         }
     }
 
-    fn listen(&mut self) -> Result<ToChild, FrameError> {
+    fn receive_order(&mut self) -> Result<ToChild, FrameError> {
         match self.receive()? {
             Kind::Order => decode(&self.payload),
             kind => Err(FrameError::Damaged(format!("{kind:?} from the parent"))),
@@ -245,7 +246,7 @@ impl Link {
         frame::receive(&mut self.socket, &mut self.payload, &mut || true)
     }
 
-    fn tell(&mut self, message: &ToParent) -> Result<(), FrameError> {
+    fn report(&mut self, message: &ToParent) -> Result<(), FrameError> {
         let bytes = encode(message).map_err(|e| FrameError::Damaged(e.to_string()))?;
         self.send(Kind::Report, &bytes)
     }
@@ -254,7 +255,7 @@ impl Link {
         frame::send(&mut self.socket, kind, bytes, &mut || true)
     }
 
-    /// What was used since the last report.
+    /// Returns the use since the last report.
     fn take_use(&mut self, attempt_state: &AttemptState) -> Use {
         let (input, handled) = attempt_state.input();
         Use {
@@ -267,7 +268,7 @@ impl Link {
     }
 }
 
-/// The parent, who keeps the account of what is used and takes the rows.
+/// The parent, which keeps the account of the use and takes the rows.
 #[derive(Clone)]
 struct Parent(Arc<Mutex<Link>>);
 
@@ -276,11 +277,11 @@ impl Parent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a question, and waits until the parent lets this process go on. Returns whether the
+    /// Sends a request, and waits until the parent lets this process go on. Returns whether the
     /// process has to lower itself to the idle class.
-    fn ask(&self, question: &ToParent) -> Result<bool, TaskError> {
+    fn request(&self, question: &ToParent) -> Result<bool, TaskError> {
         let mut link = self.lock();
-        let answer = link.tell(question).and_then(|()| link.listen());
+        let answer = link.report(question).and_then(|()| link.receive_order());
         match answer.map_err(lost)? {
             ToChild::GoOn { lowers } => Ok(lowers),
             ToChild::Order(_) => Err(lost(FrameError::Damaged("an order in a task".to_owned()))),
@@ -295,7 +296,7 @@ impl Parent {
 }
 
 fn lost(error: FrameError) -> TaskError {
-    TaskError::failed(format!("talking to the parent: {error}"))
+    TaskError::failed(format!("in the connection to the parent: {error}"))
 }
 
 impl Payee for Parent {
@@ -308,13 +309,13 @@ impl Payee for Parent {
     }
 
     fn pay(&self, _cpu_s: f64, read_bytes: u64) {
-        // CPU is that of the process.
+        // CPU time is measured for the whole process.
         self.lock().read_bytes += read_bytes;
     }
 
     fn wait(&self, attempt_state: &AttemptState) -> Result<(), TaskError> {
         let used = self.lock().take_use(attempt_state);
-        if self.ask(&ToParent::Used(used))? {
+        if self.request(&ToParent::Used(used))? {
             lower_current_thread();
             attempt_state.set_on_floor(false);
         }
@@ -337,7 +338,7 @@ impl Output for Parent {
     fn abort(&self) {}
 }
 
-/// Sends rows to the parent, many at a time.
+/// A writer that sends rows to the parent, many at a time.
 struct ParentWriter {
     parent: Parent,
     rows: Vec<u8>,
@@ -345,7 +346,7 @@ struct ParentWriter {
 
 impl OutputWriter for ParentWriter {
     fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        // A long row goes alone, so that it may be as long as a frame.
+        // A long row is sent alone, so that it may fill a whole frame.
         if !self.rows.is_empty() && self.rows.len() + key.len() + value.len() > ROWS_BYTES {
             self.parent.send_rows(&mut self.rows)?;
         }
@@ -353,9 +354,10 @@ impl OutputWriter for ParentWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), TaskError> {
-        match self.rows.is_empty() {
-            true => Ok(()),
-            false => self.parent.send_rows(&mut self.rows),
+        if self.rows.is_empty() {
+            Ok(())
+        } else {
+            self.parent.send_rows(&mut self.rows)
         }
     }
 }
@@ -379,8 +381,8 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_parent_says_a_process_ends_when_it_says_no_more() {
-        let test = "whatever_the_parent_says_a_process_ends_when_it_says_no_more";
+    fn a_process_ends_when_the_parent_sends_no_more_whatever_it_sent() {
+        let test = "a_process_ends_when_the_parent_sends_no_more_whatever_it_sent";
         for_seeds(test, 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let spills = tempfile::tempdir().unwrap();
@@ -404,18 +406,19 @@ mod tests {
             let go_on = ToChild::GoOn { lowers: false };
             push(Kind::Order, &encode(&go_on).unwrap());
             for round in 0..200 {
-                let mut said = good.clone();
+                let mut sent = good.clone();
                 if round > 0 {
-                    // Not the limit on memory, which would be that of all these tests.
-                    let at = rng.random_range(13..said.len());
-                    said[at] = rng.random();
-                    said.truncate(rng.random_range(at..=said.len()));
+                    // The limit on memory stays as it is: a new one would apply to all tests of
+                    // this process.
+                    let at = rng.random_range(13..sent.len());
+                    sent[at] = rng.random();
+                    sent.truncate(rng.random_range(at..=sent.len()));
                 }
                 let (mut ours, theirs) = UnixStream::pair().unwrap();
-                ours.write_all(&said).unwrap();
+                ours.write_all(&sent).unwrap();
                 ours.shutdown(std::net::Shutdown::Write).unwrap();
                 let ended = serve_on(theirs, build);
-                assert!(ended.is_err(), "it has no other end");
+                assert!(ended.is_err(), "a server ends only with an error");
                 if round == 0 {
                     assert!(matches!(ended, Err(FrameError::Closed)), "{ended:?}");
                     let mut payload = Vec::new();
@@ -424,7 +427,7 @@ mod tests {
                     assert_eq!(kinds, [Kind::Report, Kind::Rows, Kind::Report]);
                     let done = decode(&payload).unwrap();
                     assert!(
-                        matches!(done, ToParent::Ended(_, Ended::Done(_))),
+                        matches!(done, ToParent::TaskEnd(_, TaskEnd::Done(_))),
                         "{done:?}"
                     );
                 }

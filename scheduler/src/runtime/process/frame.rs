@@ -10,32 +10,30 @@ use thiserror::Error;
 
 const HEADER_BYTES: usize = 5;
 
-/// The longest order: that of a reduce names each run of each map, some 40 bytes for
+/// The longest order. An order for a reduce lists each run of each map, in some 40 bytes for each
 /// one.
 const ORDER_BYTES_MAX: usize = 32 << 20;
 
-/// The longest report: that of a map has up to 16 runs with a segment per reduce, each
-/// in some 30 bytes. In memory it may take twenty times as much, so it is not to be
-/// longer than that takes.
+/// The longest report. The report of a map has up to 16 runs with a segment per reduce, each in
+/// some 30 bytes. In memory it may take twenty times as much, so the limit is low.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 
-/// The longest payload of rows, which is one row of this length: twice the longest
-/// line that a job reads.
+/// The longest payload of rows, and so of one row: twice the longest line that a job reads.
 pub(super) const ROWS_BYTES_MAX: usize = 128 << 20;
 
-/// By how much a buffer grows before what is to fill it has come.
+/// The bytes that a buffer grows by before the bytes to fill it have arrived.
 const GROW_BYTES: usize = 64 << 10;
 
-/// What a payload is.
+/// The kind of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// How a job is made: the first frame of the parent.
+    /// The description of the job: the first frame of the parent.
     Hello = 0,
-    /// An order or an answer, by the parent.
+    /// An order or an answer of the parent.
     Order = 1,
-    /// A report, by the child.
+    /// A report of the child.
     Report = 2,
-    /// Rows of the output, by the child.
+    /// Rows of the output, from the child.
     Rows = 3,
 }
 
@@ -55,34 +53,34 @@ impl Kind {
     }
 }
 
-/// Why a frame did not come or go.
+/// The failure to send or receive a frame.
 #[derive(Debug, Error)]
 pub(super) enum FrameError {
-    /// The other side has closed its end; between frames, or within one.
+    /// The other side has closed its end, between frames or within one.
     #[error("the other side has closed the connection")]
     Closed,
-    /// The wait was given up.
+    /// The caller gave up the wait.
     #[error("the wait was given up")]
     GivenUp,
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// What came makes no sense.
-    #[error("it does not say what it should: {0}")]
+    /// The bytes are no valid message.
+    #[error("invalid message: {0}")]
     Damaged(String),
     #[error("{bytes} bytes are more than the {bytes_max} that a message may have")]
     TooLong { bytes: usize, bytes_max: usize },
 }
 
-/// Asked whenever a read or a write of a socket with a timeout has waited for that
-/// long: false gives it up.
-pub(super) type GoesOn<'a> = &'a mut dyn FnMut() -> bool;
+/// A callback for a read or write on a socket with a timeout. It is called each time that the
+/// timeout has passed, and returns false to give up.
+pub(super) type KeepWaiting<'a> = &'a mut dyn FnMut() -> bool;
 
-/// A frame is sent whole or not at all, unless it is given up.
+/// Sends a whole frame, unless the caller gives up.
 pub(super) fn send(
     to: &mut impl Write,
     kind: Kind,
     payload: &[u8],
-    goes_on: GoesOn<'_>,
+    keep_waiting: KeepWaiting<'_>,
 ) -> Result<(), FrameError> {
     let (bytes, bytes_max) = (payload.len(), kind.bytes_max());
     if bytes > bytes_max {
@@ -91,40 +89,44 @@ pub(super) fn send(
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&(bytes as u32).to_le_bytes());
     header[4] = kind as u8;
-    write_all(to, &header, goes_on)?;
-    write_all(to, payload, goes_on)
+    write_all(to, &header, keep_waiting)?;
+    write_all(to, payload, keep_waiting)
 }
 
-/// The next frame: its kind, and its payload in `payload`, whatever was in there.
+/// Receives the next frame: returns its kind, and replaces `payload` by its payload.
 pub(super) fn receive(
     from: &mut impl Read,
     payload: &mut Vec<u8>,
-    goes_on: GoesOn<'_>,
+    keep_waiting: KeepWaiting<'_>,
 ) -> Result<Kind, FrameError> {
     let mut header = [0; HEADER_BYTES];
-    read_exact(from, &mut header, goes_on)?;
+    read_exact(from, &mut header, keep_waiting)?;
     let [a, b, c, d, kind] = header;
     let bytes = u32::from_le_bytes([a, b, c, d]) as usize;
     let kind = Kind::of(kind).ok_or_else(|| FrameError::Damaged(format!("kind {kind}")))?;
     if bytes > kind.bytes_max() {
         return Err(FrameError::Damaged(format!("a length of {bytes} bytes")));
     }
-    // A length that is not true must not make us allocate that much.
+    // A false length must not cause a large allocation.
     payload.clear();
     while payload.len() < bytes {
         let filled = payload.len();
         payload.resize(bytes.min(filled + GROW_BYTES.max(filled)), 0);
-        read_exact(from, &mut payload[filled..], goes_on)?;
+        read_exact(from, &mut payload[filled..], keep_waiting)?;
     }
     Ok(kind)
 }
 
-fn write_all(to: &mut impl Write, mut bytes: &[u8], goes_on: GoesOn<'_>) -> Result<(), FrameError> {
+fn write_all(
+    to: &mut impl Write,
+    mut bytes: &[u8],
+    keep_waiting: KeepWaiting<'_>,
+) -> Result<(), FrameError> {
     while !bytes.is_empty() {
         match to.write(bytes) {
             Ok(0) => return Err(FrameError::Closed),
             Ok(written) => bytes = &bytes[written..],
-            Err(error) => wait_after(error, goes_on)?,
+            Err(error) => wait_after(error, keep_waiting)?,
         }
     }
     Ok(())
@@ -133,37 +135,37 @@ fn write_all(to: &mut impl Write, mut bytes: &[u8], goes_on: GoesOn<'_>) -> Resu
 fn read_exact(
     from: &mut impl Read,
     mut into: &mut [u8],
-    goes_on: GoesOn<'_>,
+    keep_waiting: KeepWaiting<'_>,
 ) -> Result<(), FrameError> {
     while !into.is_empty() {
         match from.read(into) {
             Ok(0) => return Err(FrameError::Closed),
             Ok(read) => into = &mut into[read..],
-            Err(error) => wait_after(error, goes_on)?,
+            Err(error) => wait_after(error, keep_waiting)?,
         }
     }
     Ok(())
 }
 
-/// Whether to try again after `error`.
-fn wait_after(error: io::Error, goes_on: GoesOn<'_>) -> Result<(), FrameError> {
+/// Returns `Ok` if the operation should be tried again after `error`.
+fn wait_after(error: io::Error, keep_waiting: KeepWaiting<'_>) -> Result<(), FrameError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut if goes_on() => Ok(()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut if keep_waiting() => Ok(()),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(FrameError::GivenUp),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Err(FrameError::Closed),
         _ => Err(FrameError::Io(error)),
     }
 }
 
-/// A row behind those that are to be sent:
+/// Appends a row to a payload:
 ///
 /// ```text
 ///   key length, u32 LE | value length, u32 LE | key | value
 /// ```
 ///
 /// # Errors
-/// When it is too long to be sent.
+/// If the row is too long to be sent.
 pub(super) fn push_row(rows: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
     let bytes = key.len() + value.len();
     if bytes > ROWS_BYTES_MAX - 8 {
@@ -181,10 +183,10 @@ pub(super) fn push_row(rows: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Hands the rows of a payload to `row`.
+/// Passes the rows of a payload to `row`.
 ///
 /// # Errors
-/// [`FrameError::Damaged`] where they do not add up, inside; what `row` returns.
+/// A task error with [`FrameError::Damaged`] if the payload is invalid, and any error of `row`.
 pub(super) fn for_each_row(
     mut rows: &[u8],
     mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
@@ -198,7 +200,7 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// Key and value of the first row, and what is behind it.
+/// Key and value of the first row, and the bytes behind it.
 fn first_row(rows: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key_len, rest) = rows.split_first_chunk::<4>()?;
     let (value_len, rest) = rest.split_first_chunk::<4>()?;
@@ -219,13 +221,13 @@ mod tests {
         let kind = receive(&mut bytes, &mut payload, &mut || true)?;
         assert!(
             payload.capacity() <= 2 * (payload.len() + GROW_BYTES),
-            "no more than came"
+            "the buffer grows only as bytes arrive"
         );
         Ok((kind, payload))
     }
 
     #[test]
-    fn a_frame_comes_as_it_was_sent() {
+    fn a_frame_reads_back() {
         for (kind, length) in [
             (Kind::Hello, 0),
             (Kind::Order, 5),
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_not_true_allocates_little() {
+    fn a_false_length_allocates_little() {
         let claimed = (ORDER_BYTES_MAX as u32).to_le_bytes();
         let mut wire = claimed.to_vec();
         wire.push(Kind::Order as u8);
@@ -261,16 +263,16 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_as_they_were_pushed_and_no_bytes_panic() {
-        let test = "rows_come_as_they_were_pushed_and_no_bytes_panic";
+    fn rows_read_back_and_no_bytes_panic() {
+        let test = "rows_read_back_and_no_bytes_panic";
         for_seeds(test, 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut drawn = || {
+            let mut random_bytes = || {
                 let mut bytes = vec![0; rng.random_range(0..20)];
                 rng.fill_bytes(&mut bytes);
                 bytes
             };
-            let sent: Vec<_> = (0..50).map(|_| (drawn(), drawn())).collect();
+            let sent: Vec<_> = (0..50).map(|_| (random_bytes(), random_bytes())).collect();
             let mut rows = Vec::new();
             for (key, value) in &sent {
                 push_row(&mut rows, key, value).unwrap();
@@ -289,7 +291,7 @@ mod tests {
                 let at = rng.random_range(0..bad.len());
                 bad[at] = rng.random();
                 bad.truncate(rng.random_range(at..=bad.len()));
-                // Well or not, but to an end.
+                // Success or an error, but no panic and no endless loop.
                 let _ = read(&bad);
                 let _ = received(&bad);
             }
@@ -298,20 +300,20 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_nobody_wants_any_more_is_given_up() {
+    fn a_wait_ends_when_its_result_is_no_longer_needed() {
         struct Silent;
         impl Read for Silent {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 Err(ErrorKind::WouldBlock.into())
             }
         }
-        let mut asked = 0;
-        let mut goes_on = || {
-            asked += 1;
-            asked < 3
+        let mut calls = 0;
+        let mut keep_waiting = || {
+            calls += 1;
+            calls < 3
         };
-        let result = receive(&mut Silent, &mut Vec::new(), &mut goes_on);
+        let result = receive(&mut Silent, &mut Vec::new(), &mut keep_waiting);
         assert!(matches!(result, Err(FrameError::GivenUp)));
-        assert_eq!(asked, 3);
+        assert_eq!(calls, 3);
     }
 }

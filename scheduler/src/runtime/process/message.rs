@@ -1,5 +1,5 @@
-//! The messages between parent and child, in postcard's format. Both are of the same
-//! build, so the format has no version.
+//! The messages between parent and child, in postcard's format. Both processes run the same build,
+//! so the format has no version.
 
 use super::frame::FrameError;
 use crate::runtime::error::TaskError;
@@ -14,27 +14,28 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// More than any counter of one task can be, and so little that the sum over all
-/// tasks of a job does not overflow.
+/// A bound above every counter of one task, low enough that the sum over all tasks of a job does
+/// not overflow.
 const COUNTER_MAX: u64 = 1 << 48;
 
-/// By the parent.
+/// A message of the parent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToChild {
     Order(Box<Order>),
     /// The answer to [`ToParent::Used`]. A child that may not go on is killed.
     GoOn {
-        /// The child is on the floor, and has to lower itself to the idle class.
+        /// True if the child is on the floor and has to lower itself to the idle class.
         lowers: bool,
     },
 }
 
-/// Something to do.
+/// A piece of work for a child.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// The core to be tied to.
+    /// The core that the child must tie itself to.
     pub core: Option<u32>,
-    /// The child runs on the floor. A process inherits its class from the thread that starts it.
+    /// True if the child runs on the floor. A process inherits its class from the thread that
+    /// starts it.
     pub is_on_floor: bool,
     /// Path of the job's spill directory.
     directory: Vec<u8>,
@@ -44,13 +45,13 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
-    /// Cut the ranges of a global sort; [`Ended::Cuts`] is the answer.
+    /// Cut the ranges of a global sort; [`TaskEnd::Cuts`] is the answer.
     Sample(SamplePlan),
     Map {
         index: u32,
         attempt: u32,
         split: Split,
-        /// Where the ranges of a global sort begin.
+        /// First keys of the ranges of a global sort, without the first range.
         cuts: Option<Vec<Vec<u8>>>,
     },
     Reduce {
@@ -81,27 +82,27 @@ impl Order {
     }
 }
 
-/// By the child. Between an order and what ends it come any number of reports of use,
-/// and rows, in frames of their own.
+/// A message of the child. Between an order and its end come any number of reports of use, and
+/// rows, in frames of their own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToParent {
-    /// It waits until it may go on.
+    /// A report of use; the child waits for [`ToChild::GoOn`].
     Used(Use),
-    Ended(Use, Ended),
+    TaskEnd(Use, TaskEnd),
 }
 
 /// The end of an order.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Ended {
-    /// A sample: where the ranges of a global sort begin.
+pub(super) enum TaskEnd {
+    /// The result of a sample: the first keys of the ranges of a global sort.
     Cuts(Vec<Vec<u8>>),
-    /// A map or a reduce: all rows were sent. Whether they count is the parent's to decide.
+    /// The result of a map or a reduce, after all its rows. The parent decides whether they count.
     Done(Box<TaskResult>),
-    /// An order of any kind that was not carried out.
+    /// The failure of an order of any kind.
     Failed(Failure),
 }
 
-/// Why a child did not do what it was ordered to.
+/// The failure of a child to carry out an order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failure {
     cause: String,
@@ -140,32 +141,32 @@ impl Failure {
     }
 }
 
-/// What a child has used.
+/// The resources that a child has used.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Use {
-    /// CPU time of the process since it was started, in nanoseconds.
+    /// CPU time of the process since its start, in nanoseconds.
     pub cpu_ns: u64,
     /// Bytes of input since the last report.
     pub read_bytes: u64,
-    /// Of the attempt's input, in its own unit: all of it, and what was handled.
+    /// The size of the attempt's whole input, and of its handled part, in a unit of the attempt.
     pub input: u64,
     pub handled: u64,
-    /// What the attempt's buffers take.
+    /// Memory of the attempt's buffers.
     pub memory_bytes: u64,
 }
 
-/// What a finished task brings back.
+/// The result of a finished task.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TaskResult {
     counters: Counters,
     runs: Vec<RunDescription>,
-    /// What the tasks of the process noted so far; empty if the job takes no notes.
+    /// All notes of tasks in this process so far; empty if the job takes no notes.
     pub notes: Vec<u8>,
 }
 
 impl TaskResult {
     /// # Errors
-    /// When a run has a name that cannot be told.
+    /// If the name of a run's file is not valid UTF-8.
     pub fn new(counters: Counters, runs: &[Run], notes: Vec<u8>) -> Result<Self, TaskError> {
         let runs = runs.iter().map(RunDescription::new);
         Ok(Self {
@@ -175,10 +176,10 @@ impl TaskResult {
         })
     }
 
-    /// The counters, and the runs with `segments` segments each, in `directory`.
+    /// Returns the counters, and the runs with `segments` segments each, in `directory`.
     ///
     /// # Errors
-    /// When it cannot be true.
+    /// If the values are impossible for a task.
     pub fn into_parts(
         self,
         directory: &Path,
@@ -217,17 +218,16 @@ impl RunDescription {
                 "a run of {found} segments instead of {segments}"
             )));
         }
-        let told = self.segments.into_iter();
-        let told = told.map(|segment| segment.into_segment(directory));
+        let segments = (self.segments.into_iter()).map(|segment| segment.into_segment(directory));
         Ok(Run {
-            segments: told.collect::<Result<_, _>>()?,
+            segments: segments.collect::<Result<_, _>>()?,
             records: self.records,
             bytes: self.bytes,
         })
     }
 }
 
-/// A segment, its file by the name that it has in the job's spill directory.
+/// A segment. Its file is given by the name in the job's spill directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SegmentDescription {
     file: String,
@@ -239,12 +239,12 @@ pub(super) struct SegmentDescription {
 
 impl SegmentDescription {
     /// # Errors
-    /// When its file has no name that can be told.
+    /// If the name of its file is not valid UTF-8.
     pub fn new(segment: &Segment) -> Result<Self, TaskError> {
         let name = segment.path.file_name().and_then(|name| name.to_str());
         let file = name.ok_or_else(|| {
             let path = segment.path.display();
-            TaskError::failed(format!("spill file {path} has no name that can be told"))
+            TaskError::failed(format!("the name of spill file {path} is not valid UTF-8"))
         })?;
         Ok(Self {
             file: file.to_owned(),
@@ -256,7 +256,7 @@ impl SegmentDescription {
     }
 
     /// # Errors
-    /// When it names no file in `directory`, or a place that no file has.
+    /// If it names no file in `directory`, or an impossible place in a file.
     pub fn into_segment(self, directory: &Path) -> Result<Segment, FrameError> {
         let mut parts = Path::new(&self.file).components();
         let is_name = matches!(
@@ -278,14 +278,14 @@ impl SegmentDescription {
 }
 
 /// # Errors
-/// When it cannot be told in bytes.
+/// If the message cannot be serialised.
 pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>, TaskError> {
     postcard::to_stdvec(message)
-        .map_err(|e| TaskError::failed(format!("telling a process of a task: {e}")))
+        .map_err(|e| TaskError::failed(format!("encoding a message between processes: {e}")))
 }
 
 /// # Errors
-/// When the bytes are no such message.
+/// If the bytes are no message of this type.
 pub(super) fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, FrameError> {
     let (message, rest) =
         postcard::take_from_bytes(bytes).map_err(|e| FrameError::Damaged(e.to_string()))?;
@@ -324,16 +324,16 @@ mod tests {
     }
 
     fn report(result: TaskResult) -> ToParent {
-        ToParent::Ended(Use::default(), Ended::Done(Box::new(result)))
+        ToParent::TaskEnd(Use::default(), TaskEnd::Done(Box::new(result)))
     }
 
     #[test]
-    fn runs_come_back_in_the_directory_of_the_job_and_nowhere_else() {
+    fn runs_read_back_in_the_directory_of_the_job_and_in_no_other() {
         let bytes = encode(&report(done())).unwrap();
-        let ToParent::Ended(_, Ended::Done(told)) = decode(&bytes).unwrap() else {
-            panic!("not what was sent")
+        let ToParent::TaskEnd(_, TaskEnd::Done(result)) = decode(&bytes).unwrap() else {
+            panic!("another message than the one sent")
         };
-        let (counters, runs) = told.into_parts(Path::new("/other"), 2).unwrap();
+        let (counters, runs) = result.into_parts(Path::new("/other"), 2).unwrap();
         assert_eq!((counters.map_input_records, runs.len()), (6, 1));
         let segment = &runs[0].segments[1];
         assert_eq!(*segment.path, PathBuf::from("/other/map-0-1-0.run"));
@@ -388,10 +388,10 @@ mod tests {
                     bytes[at] = rng.random();
                 }
                 bytes.truncate(rng.random_range(0..=bytes.len()));
-                // Well or not, but to an end.
+                // Success or an error, but no panic and no endless loop.
                 let _ = decode::<ToChild>(&bytes);
-                if let Ok(ToParent::Ended(_, Ended::Done(told))) = decode(&bytes) {
-                    let _ = told.into_parts(Path::new("/spills"), 2);
+                if let Ok(ToParent::TaskEnd(_, TaskEnd::Done(result))) = decode(&bytes) {
+                    let _ = result.into_parts(Path::new("/spills"), 2);
                 }
             }
             let long = [&messages[1][..], &[0]].concat();

@@ -1,33 +1,33 @@
-//! Tasks in processes of their own: what keeps allocator, page tables, faults and
-//! crashes of a task apart from the process that serves transactions.
+//! Tasks in processes of their own, which isolate the allocator, page tables, page faults and
+//! crashes of tasks from the process that serves transactions.
 //!
 //! ```text
 //!   parent: an "ebb-task" thread         child: holds input files and a spill
 //!   claims, paces, writes rows           folder, maps and reduces
 //!          │        order: a map, a reduce, a sample        │
 //!          │ ─────────────────────────────────────────────> │
-//!          │ <── used so much CPU ── may I go on? ── yes ─> │
+//!          │ <── CPU used so far ─── may I go on? ── yes ─> │
 //!          │ <── rows ────────────────────────────────────  │
-//!          │ <────────────── done, or failed: why ────────  │
+//!          │ <────────── done, or failed with a cause ────  │
 //! ```
 //!
-//! What always holds:
+//! Guarantees:
 //!
-//! - The parent has the one account of CPU and of bytes read, opens the output, and
-//!   decides who may finish it. Input, spills and the job's own code are the child's.
-//! - A child whose attempt is cancelled or given up is killed. One that dies has
-//!   failed its attempt, and nothing else.
-//! - A child does not outlive its parent, whatever either of them is doing.
-//! - No bytes that come from the other side make this one panic, or allocate before
-//!   they came.
+//! - The parent keeps the only account of CPU and of bytes read, opens the output, and decides
+//!   which attempt may finish it. Input, spills and the job's own code are in the child.
+//! - A child whose attempt is cancelled or given up is killed. A child that dies fails its attempt
+//!   and has no other effect.
+//! - A child does not outlive its parent, at any point of their work.
+//! - Bytes from the other process never cause a panic, nor an allocation larger than the bytes that
+//!   have arrived.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `frame` | bytes on the socket: length, kind, payload |
 //! | `message` | the messages, with the descriptions of runs |
-//! | `pool` | the processes of one job: started, reused, ended |
-//! | `parent` | an attempt as its thread in the parent sees it |
-//! | `child` | the same from inside the child |
+//! | `pool` | the processes of one job: start, reuse, end |
+//! | `parent` | an attempt in a process, from the side of the parent |
+//! | `child` | an attempt in a process, from the side of the child |
 
 mod child;
 mod frame;
@@ -35,7 +35,7 @@ mod message;
 mod parent;
 #[expect(
     clippy::disallowed_methods,
-    reason = "processes start and live in real time, and tell by files"
+    reason = "processes run in real time, and the kernel reports their use in files"
 )]
 mod pool;
 

@@ -1,38 +1,40 @@
-//! An attempt whose work a process does, as its thread in the parent sees it.
+//! An attempt whose work a process does, from the side of its thread in the parent.
 
 use super::frame::for_each_row;
-use super::message::{Ended, Order, SegmentDescription, TaskResult, ToChild, ToParent, Use, Work};
-use super::pool::{Pool, Process, Said};
+use super::message::{
+    Order, SegmentDescription, TaskEnd, TaskResult, ToChild, ToParent, Use, Work,
+};
+use super::pool::{FromChild, Pool, Process};
 use crate::model::{TaskId, TaskKind};
 use crate::runtime::error::TaskError;
 use crate::runtime::job::output::OutputWriter;
 use crate::runtime::job::partitioner::RangePartitioner;
-use crate::runtime::job_entry::{Done, JobContext};
+use crate::runtime::job_entry::{DutyResult, JobContext};
 use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::pacing::attempt_state::AttemptState;
 use crate::runtime::shuffle::run::Segment;
 
-/// More than a process can read between two reports, which are 4 ms apart, or a record.
-/// All jobs together are paced by what is read, so one must not claim anything.
+/// A bound above the bytes that a process can read between two reports, which are 4 ms or one
+/// record apart. The reads of all jobs are paced together, so no process may claim an arbitrary
+/// amount.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
-/// Runs an attempt, with its number, at a task in a process of `pool`. `segments` are a
-/// reduce's input. The process is kept for the next task if all went well, and killed
-/// otherwise.
+/// Runs an attempt, with its number, at a task in a process of `pool`. `segments` are the input of
+/// a reduce. The process is kept for the next task if the attempt succeeds, and killed otherwise.
 ///
 /// # Errors
-/// As a task on a thread, and when the process ends.
+/// The errors of a task on a thread, and an error if the process ends.
 pub(in crate::runtime) fn run_in_process(
     (job, pool): (&JobContext, &Pool),
     (task, number): (TaskId, u32),
     segments: &[Segment],
     attempt_state: &AttemptState,
     attempt: &Attempt<'_>,
-) -> Result<Done, TaskError> {
+) -> Result<DutyResult, TaskError> {
     attempt_state.set_in_process();
-    let mut goes_on = || goes_on(job, attempt_state);
-    let mut talk = Talk {
-        process: pool.take(attempt_state.is_on_floor(), &mut goes_on)?,
+    let mut keep_waiting = || is_needed(job, attempt_state);
+    let mut exchange = Exchange {
+        process: pool.take(attempt_state.is_on_floor(), &mut keep_waiting)?,
         job,
         attempt_state,
         attempt,
@@ -46,7 +48,7 @@ pub(in crate::runtime) fn run_in_process(
             attempt: number,
             split: job.splits()[index as usize].clone(),
             cuts: job
-                .ranges(attempt_state, |plan| talk.sample(Work::Sample(plan)))?
+                .ranges(attempt_state, |plan| exchange.sample(Work::Sample(plan)))?
                 .map(|ranges| ranges.cuts().to_vec()),
         },
         TaskKind::Reduce => Work::Reduce {
@@ -57,9 +59,9 @@ pub(in crate::runtime) fn run_in_process(
     };
     let spec = &job.task.spec;
     if task.kind == TaskKind::Reduce || spec.reducer.is_none() {
-        talk.writer = Some(spec.output.open(index, number)?);
+        exchange.writer = Some(spec.output.open(index, number)?);
     }
-    let done = talk.task(work)?;
+    let done = exchange.task(work)?;
     let segments = match task.kind {
         TaskKind::Map => spec.reduces,
         TaskKind::Reduce => 0,
@@ -67,54 +69,54 @@ pub(in crate::runtime) fn run_in_process(
     if let Some(notes) = &spec.notes {
         notes.add(&done.notes)?;
     }
-    let told = done.into_parts(&job.task.directory, segments);
-    let (counters, runs) = told.map_err(TaskError::failed)?;
-    let Talk {
+    let parts = done.into_parts(&job.task.directory, segments);
+    let (counters, runs) = parts.map_err(TaskError::failed)?;
+    let Exchange {
         process, writer, ..
-    } = talk;
+    } = exchange;
     pool.give_back(process);
     if let Some(writer) = writer {
-        // From here on nothing of the job's own code is waited for.
+        // From here on the attempt does not wait for the job's own code.
         attempt.may_finish()?;
         writer.finish()?;
     }
-    Ok(Done { counters, runs })
+    Ok(DutyResult { counters, runs })
 }
 
-/// Whether anybody still wants the result.
-fn goes_on(job: &JobContext, attempt_state: &AttemptState) -> bool {
+/// Returns whether the result is still needed.
+fn is_needed(job: &JobContext, attempt_state: &AttemptState) -> bool {
     !attempt_state.is_stopped() && !job.pacer.is_cancelled()
 }
 
-/// One attempt's talk with its process.
-struct Talk<'a> {
+/// The exchange of messages between one attempt and its process.
+struct Exchange<'a> {
     process: Process,
     job: &'a JobContext,
     attempt_state: &'a AttemptState,
     attempt: &'a Attempt<'a>,
-    /// Where its rows go, if it is to have any.
+    /// The writer of the attempt's rows, if the task has any.
     writer: Option<Box<dyn OutputWriter>>,
-    /// What it has handled of its input.
+    /// Handled part of the attempt's input.
     handled: u64,
 }
 
-impl Talk<'_> {
+impl Exchange<'_> {
     fn sample(&mut self, work: Work) -> Result<RangePartitioner, TaskError> {
         match self.order(work)? {
-            Ended::Cuts(cuts) => Ok(RangePartitioner::new(cuts)),
-            _ => Err(astray()),
+            TaskEnd::Cuts(cuts) => Ok(RangePartitioner::new(cuts)),
+            _ => Err(unexpected_message()),
         }
     }
 
     fn task(&mut self, work: Work) -> Result<TaskResult, TaskError> {
         match self.order(work)? {
-            Ended::Done(done) => Ok(*done),
-            _ => Err(astray()),
+            TaskEnd::Done(done) => Ok(*done),
+            _ => Err(unexpected_message()),
         }
     }
 
-    /// Gives an order and does what the process asks for until it has carried it out.
-    fn order(&mut self, work: Work) -> Result<Ended, TaskError> {
+    /// Sends an order, and serves the process until it has carried out the order.
+    fn order(&mut self, work: Work) -> Result<TaskEnd, TaskError> {
         let task = &self.job.task;
         let memory_bytes = task.task_memory_bytes;
         let order = Order::new(
@@ -123,20 +125,20 @@ impl Talk<'_> {
             memory_bytes,
             work,
         );
-        self.tell(&ToChild::Order(Box::new(order)))?;
+        self.send_message(&ToChild::Order(Box::new(order)))?;
         self.handled = 0;
         loop {
             let (job, attempt_state, attempt) = (self.job, self.attempt_state, self.attempt);
             let Process { line, meter, .. } = &mut self.process;
-            // One that says nothing uses CPU all the same.
-            let mut goes_on = || {
+            // A process that sends no message still uses CPU.
+            let mut keep_waiting = || {
                 attempt.pay(meter.take_counted_s(), 0);
-                goes_on(job, attempt_state)
+                is_needed(job, attempt_state)
             };
-            let message = match line.listen(&mut goes_on)? {
-                Said::Message(message) => message,
-                Said::Rows(rows) => {
-                    let writer = self.writer.as_mut().ok_or_else(astray)?;
+            let message = match line.receive_message(&mut keep_waiting)? {
+                FromChild::Message(message) => message,
+                FromChild::Rows(rows) => {
+                    let writer = self.writer.as_mut().ok_or_else(unexpected_message)?;
                     for_each_row(rows, |key, value| writer.write(key, value))?;
                     attempt.look()?;
                     continue;
@@ -145,17 +147,17 @@ impl Talk<'_> {
             attempt_state.step();
             match message {
                 ToParent::Used(used) => {
-                    self.note(used)?;
+                    self.record_use(used)?;
                     attempt.settle()?;
-                    // The thread has followed the class of tasks, and its process follows it.
+                    // The thread has moved to the present class of tasks, and its process follows.
                     let lowers = self.process.is_on_floor && !attempt_state.is_on_floor();
                     self.process.is_on_floor &= !lowers;
-                    self.tell(&ToChild::GoOn { lowers })?;
+                    self.send_message(&ToChild::GoOn { lowers })?;
                 }
-                ToParent::Ended(used, ended) => {
-                    self.note(used)?;
+                ToParent::TaskEnd(used, ended) => {
+                    self.record_use(used)?;
                     return match ended {
-                        Ended::Failed(failure) => Err(failure.error()),
+                        TaskEnd::Failed(failure) => Err(failure.error()),
                         ended => Ok(ended),
                     };
                 }
@@ -163,15 +165,15 @@ impl Talk<'_> {
         }
     }
 
-    fn tell(&mut self, message: &ToChild) -> Result<(), TaskError> {
+    fn send_message(&mut self, message: &ToChild) -> Result<(), TaskError> {
         let (job, attempt_state) = (self.job, self.attempt_state);
-        let mut goes_on = || goes_on(job, attempt_state);
-        self.process.line.tell(message, &mut goes_on)
+        let mut keep_waiting = || is_needed(job, attempt_state);
+        self.process.line.send_message(message, &mut keep_waiting)
     }
 
-    fn note(&mut self, used: Use) -> Result<(), TaskError> {
+    fn record_use(&mut self, used: Use) -> Result<(), TaskError> {
         if used.read_bytes > READ_BYTES_MAX {
-            return Err(astray());
+            return Err(unexpected_message());
         }
         let unpaid_s = self.process.meter.take_unpaid_s(used.cpu_ns);
         self.attempt.pay(unpaid_s, used.read_bytes);
@@ -180,11 +182,11 @@ impl Talk<'_> {
         self.attempt.set_input(used.input);
         let handled = used.handled.saturating_sub(self.handled);
         self.handled += handled;
-        self.attempt.handled(handled);
+        self.attempt.add_handled(handled);
         Ok(())
     }
 }
 
-fn astray() -> TaskError {
-    TaskError::failed("the process of the task said what it was not asked for")
+fn unexpected_message() -> TaskError {
+    TaskError::failed("the process of the task sent an unexpected message")
 }

@@ -1,6 +1,6 @@
 //! The processes that run the tasks of one job.
 
-use super::frame::{self, FrameError, GoesOn, Kind};
+use super::frame::{self, FrameError, KeepWaiting, Kind};
 use super::message::{ToChild, ToParent, decode, encode};
 use crate::runtime::error::TaskError;
 use crate::runtime::job::task_processes::TaskProcesses;
@@ -13,22 +13,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long the parent waits for a child before it looks at whether anybody still
-/// wants the result.
+/// The time that the parent waits for a child before it checks whether the result is still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// More cores than a machine has.
+/// An upper bound of the cores of a machine.
 const CORES_MAX: u64 = 1024;
 
-/// Signal of a process that called `abort`, as Rust's allocator does when there is no
-/// memory.
+/// Signal of a process that called `abort`, as Rust's allocator does when memory runs out.
 const SIGABRT: i32 = 6;
 
-/// CPU time of all processes that have run tasks for this one, in nanoseconds.
+/// CPU time of all processes that have run tasks for this process, in nanoseconds.
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
 
-/// CPU time of all processes that have run tasks for this one, of whatever runtime, in
-/// seconds. Behind by up to 4 ms of each that runs; by 50 ms if it says nothing.
+/// CPU time of all processes that have run tasks for this process, in any of its runtimes, in
+/// seconds. It lags by up to 4 ms of each running process, or by 50 ms if that process sends no
+/// report.
 #[must_use]
 pub fn processes_cpu_s() -> f64 {
     CPU_NS.load(Ordering::Relaxed) as f64 / 1e9
@@ -38,10 +37,11 @@ impl TaskProcesses {
     /// The first frame: the memory limit, 0 for none, u64 LE | the description of the job.
     fn hello(&self) -> Vec<u8> {
         let limit = self.memory_bytes.unwrap_or(0).to_le_bytes();
-        [&limit[..], &self.told].concat()
+        [&limit[..], &self.description].concat()
     }
 
-    /// Starts a process from a thread that is on the floor or not, whose class it inherits.
+    /// Starts a process. It inherits the class of the calling thread, which is on the floor if
+    /// `is_on_floor`.
     fn start(&self, is_on_floor: bool) -> io::Result<Process> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(LOOK_EVERY))?;
@@ -68,7 +68,7 @@ impl TaskProcesses {
     }
 }
 
-/// The processes of one job that have nothing to do at present. They end with it.
+/// The idle processes of one job. They end with the pool.
 pub(in crate::runtime) struct Pool {
     processes: Arc<TaskProcesses>,
     idle: Mutex<Vec<Process>>,
@@ -82,17 +82,17 @@ impl Pool {
         }
     }
 
-    /// Ends those that are idle: nothing is left to do.
+    /// Ends the idle processes.
     pub fn end(&self) {
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         drop(idle);
     }
 
-    /// One that is idle and of the class of the calling thread, or a new one.
+    /// Returns an idle process of the class of the calling thread, or a new one.
     pub(super) fn take(
         &self,
         is_on_floor: bool,
-        goes_on: GoesOn<'_>,
+        keep_waiting: KeepWaiting<'_>,
     ) -> Result<Process, TaskError> {
         let idle = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,19 +105,19 @@ impl Pool {
         let started = self.processes.start(is_on_floor);
         let mut process = started.map_err(TaskError::io("starting a process for a task"))?;
         let hello = self.processes.hello();
-        process.line.send(Kind::Hello, &hello, goes_on)?;
+        process.line.send(Kind::Hello, &hello, keep_waiting)?;
         Ok(process)
     }
 
-    /// Takes back one that has finished its order.
+    /// Takes back a process that has finished its order.
     pub(super) fn give_back(&self, process: Process) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(process);
     }
 }
 
-/// What came from a process.
-pub(super) enum Said<'a> {
+/// The content of a frame from a process.
+pub(super) enum FromChild<'a> {
     Message(ToParent),
     Rows(&'a [u8]),
 }
@@ -126,7 +126,7 @@ pub(super) enum Said<'a> {
 pub(super) struct Process {
     pub line: Line,
     pub meter: Meter,
-    /// The process is on the floor instead of in the idle class.
+    /// True if the process is on the floor instead of in the idle class.
     pub is_on_floor: bool,
 }
 
@@ -134,68 +134,80 @@ pub(super) struct Process {
 pub(super) struct Line {
     child: Child,
     socket: UnixStream,
-    /// Of the last frame.
+    /// Payload of the last frame.
     payload: Vec<u8>,
     memory_bytes: Option<u64>,
 }
 
 impl Line {
     /// # Errors
-    /// When the process has ended, or the message cannot be told.
-    pub fn tell(&mut self, message: &ToChild, goes_on: GoesOn<'_>) -> Result<(), TaskError> {
+    /// If the process has ended, or the message cannot be serialised.
+    pub fn send_message(
+        &mut self,
+        message: &ToChild,
+        keep_waiting: KeepWaiting<'_>,
+    ) -> Result<(), TaskError> {
         let bytes = encode(message)?;
-        self.send(Kind::Order, &bytes, goes_on)
+        self.send(Kind::Order, &bytes, keep_waiting)
     }
 
-    fn send(&mut self, kind: Kind, bytes: &[u8], goes_on: GoesOn<'_>) -> Result<(), TaskError> {
-        let sent = frame::send(&mut self.socket, kind, bytes, goes_on);
+    fn send(
+        &mut self,
+        kind: Kind,
+        bytes: &[u8],
+        keep_waiting: KeepWaiting<'_>,
+    ) -> Result<(), TaskError> {
+        let sent = frame::send(&mut self.socket, kind, bytes, keep_waiting);
         sent.map_err(|error| self.failed(error))
     }
 
-    /// Its next message.
+    /// Receives the next message or rows of the process.
     ///
     /// # Errors
-    /// When it has ended, or says what makes no sense.
-    pub fn listen(&mut self, goes_on: GoesOn<'_>) -> Result<Said<'_>, TaskError> {
-        let received = frame::receive(&mut self.socket, &mut self.payload, goes_on);
+    /// If the process has ended, or sends an invalid frame.
+    pub fn receive_message(
+        &mut self,
+        keep_waiting: KeepWaiting<'_>,
+    ) -> Result<FromChild<'_>, TaskError> {
+        let received = frame::receive(&mut self.socket, &mut self.payload, keep_waiting);
         let message = match received {
-            Ok(Kind::Rows) => return Ok(Said::Rows(&self.payload)),
+            Ok(Kind::Rows) => return Ok(FromChild::Rows(&self.payload)),
             Ok(Kind::Report) => decode(&self.payload),
             Ok(kind) => Err(FrameError::Damaged(format!("{kind:?} from a child"))),
             Err(error) => Err(error),
         };
         message
-            .map(Said::Message)
+            .map(FromChild::Message)
             .map_err(|error| self.failed(error))
     }
 
-    /// What to make of `error`: a process that has closed its end has died.
+    /// Converts `error` to a task error: a process that has closed its end has died.
     fn failed(&mut self, error: FrameError) -> TaskError {
         match error {
             FrameError::GivenUp => TaskError::Cancelled,
             FrameError::Closed => {
                 let how = match self.end() {
-                    Ok(status) => self.told_end(status),
+                    Ok(status) => self.describe_end(status),
                     Err(error) => format!("its exit status is unknown: {error}"),
                 };
                 TaskError::failed(format!("the process of the task ended: {how}"))
             }
-            error => TaskError::failed(format!("talking to the process of the task: {error}")),
+            error => TaskError::failed(format!("in the connection to the task's process: {error}")),
         }
     }
 
-    fn told_end(&self, status: ExitStatus) -> String {
+    fn describe_end(&self, status: ExitStatus) -> String {
         match (status.signal(), self.memory_bytes) {
-            // The kernel does not tell why.
+            // The kernel does not report the reason of an abort.
             (Some(SIGABRT), Some(memory_bytes)) => format!(
-                "{status}, as when it asks for more than its {memory_bytes} bytes of memory"
+                "{status}, as after an allocation beyond its {memory_bytes} bytes of memory"
             ),
             _ => status.to_string(),
         }
     }
 
-    /// Kills it, unless it has ended already, and tells how it ended. Waits for no
-    /// longer than the kernel takes to do that.
+    /// Kills the process, unless it has ended already, and returns its exit status. Waits only
+    /// until the kernel has ended the process.
     fn end(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
@@ -204,12 +216,12 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // One that cannot be killed has ended, and was waited for.
+        // A process that cannot be killed has ended and was waited for.
         let _ = self.end();
     }
 }
 
-/// What a process has used, and what of it was paid for.
+/// The CPU time of a process, and the part of it that was paid for.
 pub(super) struct Meter {
     id: u32,
     started: Instant,
@@ -217,10 +229,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// CPU time that was not paid for yet, in seconds, given that the process says it
-    /// has used `cpu_ns` since it was started. From now on it is.
+    /// Returns the CPU time that is not paid for yet, in seconds, if the process has used `cpu_ns`
+    /// since its start. That time then counts as paid.
     pub fn take_unpaid_s(&mut self, cpu_ns: u64) -> f64 {
-        // It cannot have used more than there was.
+        // A child may report any number: limit it to the CPU time that existed.
         let elapsed_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let cpu_ns = cpu_ns.min(elapsed_ns.saturating_mul(CORES_MAX));
         let unpaid_ns = cpu_ns.saturating_sub(self.paid_ns);
@@ -229,8 +241,8 @@ impl Meter {
         unpaid_ns as f64 / 1e9
     }
 
-    /// The same for a process that says nothing: what the kernel counts of its first
-    /// thread, which runs the tasks.
+    /// Like [`take_unpaid_s`](Self::take_unpaid_s), for a process that sends no report: takes the
+    /// kernel's count for its first thread, which runs the tasks.
     pub fn take_counted_s(&mut self) -> f64 {
         let path = format!("/proc/{}/schedstat", self.id);
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,19 +1,18 @@
-//! How much of its shares a job really uses.
+//! The part of its shares that a job really uses.
 //!
-//! A task that waits for the disk, or for a core that the load has at that moment, uses less
-//! CPU than its job was granted. Predictions take the ratio of the last seconds for the ratio of
-//! the seconds to come.
+//! A task that waits for the disk, or for a core that the load has at that moment, uses less CPU
+//! than its job was granted. Predictions use the ratio of the last seconds for the seconds to come.
 
-/// The time constant of the average, in seconds during which the job had a share: long beside a
-/// burst of the token bucket, short beside a job.
+/// The time constant of the average, in seconds with a share: long compared with a burst of the
+/// token bucket, short compared with a job.
 const LATELY_S: f64 = 10.0;
-/// The weight of the usual ratio in that of a job, in core-seconds granted. It is all there is
-/// before the job was measured.
+/// The weight of the usual ratio in that of a job, in core-seconds granted. Before the first
+/// measurement the usual ratio counts alone.
 const BELIEVED_CPU_S: f64 = 0.5;
-/// The core-seconds granted above which the usual ratio halves the weight of the jobs that it
-/// has, before it adds another.
+/// The granted core-seconds above which the usual ratio halves the weight of its earlier jobs
+/// before it adds another one.
 const USUAL_CPU_S: f64 = 100.0;
-/// The least ratio. A lower one is taken for a stall that passes, not for a speed.
+/// The least ratio. A lower one counts as a stall that passes, not as a speed.
 const RATIO_MIN: f64 = 0.05;
 
 /// The CPU time that a job was granted and used, in seconds. Older times count less.
@@ -26,8 +25,8 @@ pub(in crate::runtime) struct GrantUse {
 }
 
 impl GrantUse {
-    /// Adds the time since the last call, which ends at `now_s` and in which the job had this
-    /// share. `used_cpu_s` is the CPU time that the job has used since its start.
+    /// Adds the time since the last call, which ends at `now_s`; the job had this share in it.
+    /// `used_cpu_s` is the CPU time that the job has used since its start.
     pub fn turn(&mut self, now_s: f64, share_hundredths: u32, used_cpu_s: f64) {
         let length_s = now_s - self.turned_s.replace(now_s).unwrap_or(now_s);
         let used_s = used_cpu_s - std::mem::replace(&mut self.used_before_s, used_cpu_s);
@@ -40,8 +39,8 @@ impl GrantUse {
         self.used_cpu_s = self.used_cpu_s * keep + used_s.max(0.0);
     }
 
-    /// Returns the CPU time used over the CPU time granted, 0.05 to 1. `usual` is the ratio of
-    /// other jobs.
+    /// Returns CPU time used divided by CPU time granted, 0.05 to 1. `usual` is the ratio of other
+    /// jobs.
     pub fn ratio(&self, usual: f64) -> f64 {
         let used_s = self.used_cpu_s + BELIEVED_CPU_S * usual;
         (used_s / (self.granted_cpu_s + BELIEVED_CPU_S)).clamp(RATIO_MIN, 1.0)
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_lately_of_shares_counts_and_pauses_do_not() {
+    fn recent_use_of_shares_counts_and_pauses_do_not() {
         let mut grant_use = GrantUse::default();
         assert_eq!(grant_use.ratio(1.0), 1.0);
         assert_eq!(grant_use.ratio(0.9), 0.9);
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_of_the_latest_jobs() {
+    fn the_usual_ratio_is_that_of_the_latest_jobs() {
         let job = |used_cpu_s| GrantUse {
             granted_cpu_s: 10.0,
             used_cpu_s,

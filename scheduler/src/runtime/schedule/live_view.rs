@@ -1,20 +1,17 @@
 //! The policy's view of the live runtime.
 //!
-//! The machine is one node. A slot is a share of a core far smaller than what
-//! one task can use, so a task counts as several slot-sized pieces that can run
-//! side by side: with slots of a tenth, as ten, each a tenth of its work. A
-//! placement of twenty slots may then mean two tasks at full speed or ten
-//! at a fifth, and a job with one task left can still be given a whole core.
-//! Pacing can slow a running task at any time, hence
-//! [`Preemption::EveryCycle`]; reduces start after the maps. There are no replicas
-//! and no accelerators: all input is equally near.
+//! The machine is one node. A slot is a share of a core far smaller than the CPU that one task can
+//! use, so a task counts as several slot-sized pieces that can run side by side: with slots of a
+//! tenth, as ten, each a tenth of its work. A placement of twenty slots may then mean two tasks at
+//! full speed or ten at a fifth, and a job with one task left can still get a whole core. Pacing
+//! can slow a running task at any time, hence [`Preemption::EveryCycle`]; reduces start after the
+//! maps. There are no replicas and no accelerators: all input is equally near.
 //!
-//! Memory is not in the view. A piece is a share of CPU that is there in one cycle
-//! and gone in the next; a task's memory is whole, and is held until the task ends,
-//! its share or none. A part of it for each piece would have a policy count on
-//! memory that a paused task still holds, and see no difference between two tasks
-//! at full speed and ten at a fifth, which hold five times as much. So the runtime
-//! sees to memory itself, when tasks start.
+//! Memory is not in the view. A piece is a share of CPU that may be gone in the next cycle. The
+//! memory of a task is indivisible, and the task holds it until its end, with or without a share.
+//! If each piece had a part of it, a policy would count on memory that a paused task still holds,
+//! and would treat two tasks at full speed like ten at a fifth, which hold five times as much. So
+//! the runtime limits memory itself, when tasks start.
 
 use super::shares::TASK_HUNDREDTHS_MAX;
 use crate::availability::Availability;
@@ -22,7 +19,7 @@ use crate::model::{Job, Node, NodeId, Phase, Profile, Resources, TaskKind};
 use crate::policy::{ClusterView, JobView, Preemption, ReduceStart, RunningTask};
 use std::sync::Arc;
 
-/// A job as the tracker knows it.
+/// The state of a job in the tracker, as far as shares depend on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::runtime) struct LiveJob {
     pub job: Job,
@@ -31,8 +28,7 @@ pub(in crate::runtime) struct LiveJob {
     pub done_maps: u32,
     /// Kind and CPU time used so far, in seconds, of each running task.
     pub running: Vec<(TaskKind, f64)>,
-    /// Second attempts that would help where capacity is left; no plan reckons
-    /// with them.
+    /// Second attempts that would help if capacity is left; no plan includes them.
     pub speculative: u32,
     /// Estimated CPU time of a map, in seconds.
     pub map_cpu_s: f64,
@@ -46,7 +42,7 @@ impl LiveJob {
         self.running.len() as u32 + self.waiting_tasks()
     }
 
-    /// Those of them that do not run.
+    /// Tasks that could run at once in the present phase but do not run.
     pub fn waiting_tasks(&self) -> u32 {
         let maps_left =
             self.pending_maps > 0 || self.running.iter().any(|(kind, _)| *kind == TaskKind::Map);
@@ -57,8 +53,8 @@ impl LiveJob {
         }
     }
 
-    /// CPU that the job needs from `now_s` on to meet its goal, in cores; 0 for a job without a goal,
-    /// and for one whose goal has passed.
+    /// CPU that the job needs from `now_s` on to meet its goal, in cores; 0 if it has no goal, or
+    /// if its goal has passed.
     pub fn needed_cores(&self, now_s: f64) -> f64 {
         let left_s = self.job.goal_s.map_or(0.0, |goal_s| goal_s - now_s);
         if left_s <= 0.0 {
@@ -77,7 +73,7 @@ impl LiveJob {
     }
 }
 
-/// The size of a slot, and what follows from it.
+/// The size of a slot, and the number of pieces of a task that results from it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Slot {
     share_hundredths: u32,
@@ -85,7 +81,7 @@ pub(in crate::runtime) struct Slot {
 }
 
 impl Slot {
-    /// `share_hundredths` is 1 to 100.
+    /// Creates slots of `share_hundredths`, 1 to 100.
     pub fn new(share_hundredths: u32) -> Self {
         Self {
             share_hundredths,
@@ -93,8 +89,8 @@ impl Slot {
         }
     }
 
-    /// How long a piece of a task of `cpu_s` takes in its slot, in seconds: all
-    /// pieces together are the task's work.
+    /// The time that a piece of a task of `cpu_s` takes in its slot, in seconds. All pieces
+    /// together have the task's work.
     fn piece_s(self, cpu_s: f64) -> f64 {
         let pieces_hundredths = f64::from(self.pieces_per_task * self.share_hundredths);
         cpu_s * f64::from(TASK_HUNDREDTHS_MAX) / pieces_hundredths
@@ -126,7 +122,7 @@ impl Slot {
             });
         let whole = |tasks: u32| tasks.saturating_mul(self.pieces_per_task);
         let mut view = JobView::new(
-            planned(job.job, goal_margin),
+            with_earlier_goal(job.job, goal_margin),
             whole(job.pending_maps),
             whole(job.pending_reduces),
             profile,
@@ -137,9 +133,9 @@ impl Slot {
     }
 }
 
-/// The job as it is planned: with a goal that is earlier than the real one by
-/// `goal_margin`, a part of the time from submission to goal.
-fn planned(job: Job, goal_margin: f64) -> Job {
+/// Returns the job as the policy plans it: its goal is earlier than the real one by `goal_margin`,
+/// a part of the time from submission to goal.
+fn with_earlier_goal(job: Job, goal_margin: f64) -> Job {
     let earlier = |goal_s: f64| goal_s - (goal_s - job.submitted_s) * goal_margin;
     Job {
         goal_s: job.goal_s.map(earlier),
@@ -182,10 +178,10 @@ mod tests {
     #[test]
     fn a_goal_is_planned_earlier_by_its_margin() {
         let job = Job::new(JobId(1), 100.0, Some(200.0));
-        assert_eq!(planned(job, 0.05).goal_s, Some(195.0));
-        assert_eq!(planned(job, 0.0), job);
+        assert_eq!(with_earlier_goal(job, 0.05).goal_s, Some(195.0));
+        assert_eq!(with_earlier_goal(job, 0.0), job);
         assert_eq!(
-            planned(
+            with_earlier_goal(
                 Job {
                     goal_s: None,
                     ..job
@@ -215,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_pieces_of_a_tenth_are_the_whole_task() {
+    fn all_pieces_together_have_the_work_of_the_task() {
         for share in [1, 7, 10, 33, 60, 100] {
             let slot = Slot::new(share);
             let view = slot.job_view(&job(1, None, 1), 0.0, 0.0);
@@ -244,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_needs_the_cpu_time_that_is_left_within_the_time_to_its_goal() {
+    fn the_cpu_that_a_job_needs_is_its_remaining_work_over_the_time_to_its_goal() {
         let mut one = job(1, Some(20.0), 4);
         one.pending_reduces = 2;
         one.running = vec![(TaskKind::Map, 1.0), (TaskKind::Map, 9.0)];

@@ -1,4 +1,4 @@
-//! Predicts when the live jobs end, and how another job would change that.
+//! Prediction of the ends of live jobs, and of the effect that another job would have on them.
 //!
 //! ```text
 //!   Situation: jobs, policy, f(t) ─> cycles ahead of time ─> Finish of each job
@@ -27,16 +27,16 @@ use std::sync::Arc;
 #[cfg(test)]
 mod tests;
 
-/// How far ahead jobs are predicted, in seconds.
+/// The time span of a prediction, in seconds.
 const HORIZON_S: f64 = 7.0 * 86_400.0;
-/// The time between two decisions of the policy, as a part of the time ahead; a control cycle at
-/// least. A far future need not be known to a quarter of a second, and hundreds of decisions
-/// are enough for days.
+/// The time between two decisions of the policy, as a part of the time ahead; at least a control
+/// cycle. For a far future a resolution of a quarter of a second is not needed, and hundreds of
+/// decisions are enough for days.
 const STEP_OF_AHEAD: f64 = 0.03;
-/// The same where a job completes its maps or its last task. In the runtime a control cycle
-/// begins at once then.
+/// The time between two decisions if a job completes its maps or its last task, as a part of the
+/// time ahead. In the runtime such an event starts a control cycle at once.
 const STEP_OF_AHEAD_MIN: f64 = 0.002;
-/// The CPU time that a task which has used more than the mean still needs, as a part of the mean.
+/// The remaining CPU time of a task that has used more than the mean, as a part of the mean.
 const OVERDUE_PART: f64 = 0.1;
 /// The shortest step, in seconds, so that rounding does not stop the model's clock.
 const MOMENT_S: f64 = 1e-9;
@@ -48,7 +48,7 @@ pub struct Situation {
     pub now_s: f64,
     /// The capacity that all jobs share in this cycle, in hundredths of a core.
     pub capacity_hundredths: u32,
-    /// The forecast f(t) that the policy plans by.
+    /// The forecast f(t) that the policy plans with.
     pub forecast: Arc<Availability>,
     pub(in crate::runtime) policy: Arc<dyn Policy>,
     pub(in crate::runtime) cycle_s: f64,
@@ -57,10 +57,10 @@ pub struct Situation {
     pub(in crate::runtime) cores: u32,
     /// The part of their shares that jobs usually use, 0.05 to 1.
     pub(in crate::runtime) usual_speed: f64,
-    pub(in crate::runtime) jobs: Vec<Outstanding>,
+    pub(in crate::runtime) jobs: Vec<OutstandingJob>,
 }
 
-/// A job that is not submitted, to predict when it would end.
+/// A job that is not submitted, for a prediction of its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HypotheticalJob {
     /// Map tasks; at least 1.
@@ -71,11 +71,11 @@ pub struct HypotheticalJob {
     pub reduces: u32,
     /// CPU time of each in seconds; positive.
     pub reduce_cpu_s: f64,
-    /// The goal in seconds from now; `None`: no goal.
+    /// The goal in seconds from now; `None` for no goal.
     pub goal_s: Option<f64>,
     /// The weight among the jobs; positive.
     pub weight: f64,
-    /// The most cores that the job may use; `None`: all.
+    /// The most cores that the job may use; `None` for all.
     pub cores: Option<u32>,
     /// How many times the job runs all its tasks, one time after the other; at least 1.
     pub steps: u32,
@@ -86,7 +86,7 @@ pub struct HypotheticalJob {
 pub struct Finish {
     /// The job, with its goal in seconds of the runtime's time.
     pub job: Job,
-    /// The end in seconds of the runtime's time; `None`: not within a week.
+    /// The end in seconds of the runtime's time; `None` if it is more than a week away.
     pub finish_s: Option<f64>,
 }
 
@@ -100,9 +100,9 @@ impl Finish {
 
 /// A job with the tasks that it has left.
 #[derive(Clone, Debug)]
-pub(in crate::runtime) struct Outstanding {
+pub(in crate::runtime) struct OutstandingJob {
     job: Job,
-    /// All maps and all reduces, those that are done included.
+    /// The numbers of all maps and all reduces, including finished ones.
     totals: (u32, u32),
     /// The CPU time of a map and of a reduce, in seconds.
     task_s: (f64, f64),
@@ -110,7 +110,7 @@ pub(in crate::runtime) struct Outstanding {
     cores: u32,
     /// The part of its share that the job uses, 0.05 to 1.
     speed: f64,
-    /// The phases to come. Tasks of the first one run.
+    /// The remaining phases. Tasks of the first one run.
     phases: VecDeque<Phase>,
 }
 
@@ -120,7 +120,7 @@ struct Phase {
     kind: TaskKind,
     task_s: f64,
     pending: u32,
-    /// The CPU time that each running task still needs, in seconds.
+    /// The remaining CPU time of each running task, in seconds.
     left_s: Vec<f64>,
 }
 
@@ -138,8 +138,8 @@ impl Phase {
         self.pending + self.left_s.len() as u32
     }
 
-    /// Runs tasks on `rate` cores, `at_once` of them at a time, for `length_s` seconds or until
-    /// the last one ends. Returns how long that took, in seconds.
+    /// Runs tasks on `rate` cores, `at_once` of them at a time, for `length_s` seconds or until the
+    /// last one ends. Returns the time that this took, in seconds.
     fn advance(&mut self, rate: f64, at_once: u32, length_s: f64) -> f64 {
         let mut spent_s = 0.0;
         while self.tasks() > 0 && spent_s < length_s {
@@ -152,8 +152,8 @@ impl Phase {
             if self.left_s.is_empty() || per_task <= 0.0 {
                 return length_s;
             }
-            // With very many tasks, whole rounds are skipped at once: the tasks that run after
-            // them are as far as those that ran before.
+            // With very many tasks, whole rounds are skipped at once: the tasks that run after them
+            // have progressed as far as those that ran before.
             let rounds_s = self.task_s / per_task;
             let rounds = ((length_s - spent_s) / rounds_s)
                 .min(f64::from(self.pending) / running - 1.0)
@@ -175,9 +175,9 @@ impl Phase {
     }
 }
 
-impl Outstanding {
-    /// Describes a job of the runtime. `totals` are all its maps and all its reduces, and `speed`
-    /// is the part of its share that it uses.
+impl OutstandingJob {
+    /// Describes a job of the runtime. `totals` are the numbers of all its maps and all its
+    /// reduces, and `speed` is the part of its share that it uses.
     pub fn new(live: LiveJob, totals: (u32, u32), cores: u32, speed: f64) -> Self {
         let mut job = Self {
             job: live.job,
@@ -219,7 +219,7 @@ impl Outstanding {
         }
     }
 
-    /// Returns the description of the job that the runtime would pass to the policy.
+    /// Returns the state of the job that the runtime would pass to the policy.
     fn live(&self) -> LiveJob {
         let mut live = LiveJob {
             job: self.job,
@@ -250,7 +250,7 @@ impl Outstanding {
         tasks.min(self.cores)
     }
 
-    /// Returns how long the present phase still takes with this share, in seconds.
+    /// Returns the time that the present phase still takes with this share, in seconds.
     fn phase_s(&self, share_hundredths: u32) -> f64 {
         let phase = self.phases.front().cloned();
         phase.map_or(f64::INFINITY, |mut phase| {
@@ -259,7 +259,8 @@ impl Outstanding {
         })
     }
 
-    /// Runs the job with this share for `length_s` seconds, not longer than its present phase.
+    /// Runs the job with this share for `length_s` seconds, at most to the end of its present
+    /// phase.
     fn advance(&mut self, share_hundredths: u32, length_s: f64) {
         let (rate, at_once) = self.pace(share_hundredths);
         let Some(phase) = self.phases.front_mut() else {
@@ -279,7 +280,8 @@ impl Outstanding {
         }
     }
 
-    /// Returns the cores that the tasks use with this share, and how many tasks run at once.
+    /// Returns the cores that the tasks use with this share, and the number of tasks that run at
+    /// once.
     fn pace(&self, share_hundredths: u32) -> (f64, u32) {
         let rate = f64::from(share_hundredths) / 100.0 * self.speed;
         (rate, concurrency(share_hundredths, self.cores))
@@ -313,7 +315,7 @@ impl Situation {
             reduce_cpu_s: job.reduce_cpu_s,
         };
         let cores = job.cores.unwrap_or(self.cores).clamp(1, self.cores.max(1));
-        let mut added = Outstanding::new(live, (job.maps, job.reduces), cores, self.usual_speed);
+        let mut added = OutstandingJob::new(live, (job.maps, job.reduces), cores, self.usual_speed);
         (1..job.steps).for_each(|_| added.repeat());
         self.jobs.push(added);
         id
@@ -343,26 +345,27 @@ impl Situation {
     }
 
     /// Predicts the end of each job, by id, if all jobs together have `expected` hundredths of a
-    /// core. The policy still plans by [`forecast`](Self::forecast), which may be more careful.
+    /// core. The policy still plans with [`forecast`](Self::forecast), which may be more careful.
     ///
-    /// The policy decides about once for each phase of a job, and a hundred or two times more.
+    /// The policy is called about once for each phase of a job, and a hundred or two hundred times
+    /// more.
     #[must_use]
     pub fn finishes(&self, expected: &Availability) -> Vec<Finish> {
         let mut jobs = self.jobs.clone();
         jobs.sort_by_key(|job| job.job.id);
-        let unfinished = |job: &Outstanding| Finish {
+        let unfinished = |job: &OutstandingJob| Finish {
             job: job.job,
             finish_s: None,
         };
         let mut finishes: Vec<Finish> = jobs.iter().map(unfinished).collect();
-        let mut note = |jobs: &mut Vec<Outstanding>, now_s: f64| {
+        let mut record_ends = |jobs: &mut Vec<OutstandingJob>, now_s: f64| {
             for job in jobs.extract_if(.., |job| job.phases.is_empty()) {
                 let at = finishes.binary_search_by_key(&job.job.id, |finish| finish.job.id);
                 finishes[at.expect("all are there")].finish_s = Some(now_s);
             }
         };
         let mut now_s = self.now_s;
-        note(&mut jobs, now_s);
+        record_ends(&mut jobs, now_s);
         while !jobs.is_empty() && now_s - self.now_s < HORIZON_S {
             let ahead_s = now_s - self.now_s;
             let until_s = now_s + self.cycle_s.max(ahead_s * STEP_OF_AHEAD);
@@ -383,7 +386,7 @@ impl Situation {
                     job.advance(*share, length_s);
                 }
                 now_s += length_s;
-                note(&mut jobs, now_s);
+                record_ends(&mut jobs, now_s);
                 if phase_s <= length_s && now_s >= stays_until_s {
                     break;
                 }
@@ -396,14 +399,14 @@ impl Situation {
         (hundredths.max(0.0) as u32).min(self.cores * 100)
     }
 
-    /// Returns the placement that the policy decides at `now_s`; `None` if the policy panics.
+    /// Returns the placement of the policy at `now_s`, or `None` if the policy panics.
     fn decide(
         &self,
         now_s: f64,
         expected: &Availability,
-        jobs: &[Outstanding],
+        jobs: &[OutstandingJob],
     ) -> Option<Placement> {
-        let live: Vec<LiveJob> = jobs.iter().map(Outstanding::live).collect();
+        let live: Vec<LiveJob> = jobs.iter().map(OutstandingJob::live).collect();
         let view = live_view(
             (now_s, self.cycle_s),
             self.goal_margin,
@@ -420,7 +423,7 @@ impl Situation {
         &self,
         placement: &Placement,
         capacity_hundredths: u32,
-        jobs: &[Outstanding],
+        jobs: &[OutstandingJob],
     ) -> Vec<u32> {
         let claimants: Vec<Claimant> = jobs
             .iter()

@@ -1,28 +1,29 @@
 //! The memory that all attempts of all jobs together may hold.
 //!
-//! An attempt reserves a task's memory when it is claimed and gives it back when its
-//! thread is through with it. Stopping an attempt, or leaving it behind, frees
-//! nothing: what runs holds what it has.
+//! An attempt reserves a task's memory when it is claimed, and gives it back when its thread is
+//! done with it. Stopping an attempt, or leaving it behind, frees nothing: as long as its thread
+//! runs, it holds its memory.
 
 use crate::runtime::options::RuntimeOptions;
 
-/// What is reserved, and how much may be.
+/// The reserved memory and its limits.
 #[derive(Debug)]
 pub(in crate::runtime) struct MemoryBudget {
     task_bytes: u64,
-    /// What the options allow; `None`: any amount, as below.
+    /// The limit in the options; `None` for no limit.
     limit_bytes: Option<u64>,
-    /// What is left in this control cycle.
+    /// The limit of the present control cycle; `None` for no limit beyond the options.
     left_bytes: Option<u64>,
     attempts: u32,
-    /// The most at once since that was asked last.
+    /// The most attempts at once since the last call of `take_peak_bytes`.
     attempts_peak: u32,
-    /// More has been reserved than there may be since then.
+    /// Start of the first of the consecutive cycles in which attempts have held more than the
+    /// limit.
     exceeded_since_s: Option<f64>,
 }
 
 impl Default for MemoryBudget {
-    /// Without a limit.
+    /// A budget without a limit.
     fn default() -> Self {
         Self {
             task_bytes: 1,
@@ -44,8 +45,8 @@ impl MemoryBudget {
         }
     }
 
-    /// In the control cycle that starts at `now_s`, in seconds, no more than
-    /// `left_bytes` may be held; `None`: what the options allow.
+    /// Starts the control cycle at `now_s`, in seconds, with the limit `left_bytes`; `None` for the
+    /// limit in the options.
     pub fn start_cycle(&mut self, left_bytes: Option<u64>, now_s: f64) {
         self.left_bytes = left_bytes;
         let since_s = self.exceeded_since_s.unwrap_or(now_s);
@@ -53,19 +54,19 @@ impl MemoryBudget {
         self.exceeded_since_s = is_exceeded.then_some(since_s);
     }
 
-    /// Whether too much has been held for at least `for_s` seconds.
+    /// Returns whether the limit has been exceeded for at least `for_s` seconds.
     pub fn is_exceeded(&self, now_s: f64, for_s: f64) -> bool {
         (self.exceeded_since_s).is_some_and(|since_s| now_s - since_s >= for_s)
     }
 
-    /// Attempts that may run at once in this cycle.
+    /// The most attempts that may run at once in this cycle.
     pub fn attempts_max(&self) -> u32 {
         let bytes = [self.limit_bytes, self.left_bytes];
         let least = bytes.into_iter().flatten().min();
         least.map_or(u32::MAX, |bytes| self.attempts_in(bytes))
     }
 
-    /// Attempts that may ever run at once.
+    /// The most attempts that may run at once in any cycle.
     pub fn attempts_limit(&self) -> u32 {
         self.limit_bytes
             .map_or(u32::MAX, |bytes| self.attempts_in(bytes))
@@ -75,29 +76,29 @@ impl MemoryBudget {
         u32::try_from(bytes / self.task_bytes).unwrap_or(u32::MAX)
     }
 
-    /// Whether one more attempt fits.
+    /// Returns whether one more attempt fits.
     pub fn has_room(&self) -> bool {
         self.attempts < self.attempts_max()
     }
 
-    /// An attempt was claimed.
+    /// Reserves memory for an attempt that was claimed.
     pub fn reserve(&mut self) {
         self.attempts += 1;
         self.attempts_peak = self.attempts_peak.max(self.attempts);
     }
 
-    /// An attempt has really ended.
+    /// Releases the memory of an attempt whose thread is done with it.
     pub fn release(&mut self) {
-        debug_assert!(self.attempts > 0, "it was reserved");
+        debug_assert!(self.attempts > 0, "a release without a reservation");
         self.attempts = self.attempts.saturating_sub(1);
     }
 
-    /// What is reserved.
+    /// The reserved memory.
     pub fn reserved_bytes(&self) -> u64 {
         u64::from(self.attempts) * self.task_bytes
     }
 
-    /// The most that was reserved at once since this was asked last.
+    /// Returns the most memory that was reserved at once since the last call.
     pub fn take_peak_bytes(&mut self) -> u64 {
         let peak = std::mem::replace(&mut self.attempts_peak, self.attempts);
         u64::from(peak) * self.task_bytes
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smaller_of_two_limits_holds_and_only_whole_tasks_count() {
+    fn the_smaller_of_two_limits_holds_and_only_complete_tasks_count() {
         let mut budget = budget(Some(399));
         assert_eq!((budget.attempts_max(), budget.attempts_limit()), (3, 3));
         budget.start_cycle(Some(250), 0.0);
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_held_until_it_is_released() {
+    fn memory_is_reserved_until_it_is_released() {
         let mut budget = budget(Some(200));
         for attempts in [1, 2] {
             assert!(budget.has_room());
@@ -146,12 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_exceeded_from_the_first_cycle_that_finds_it_so() {
+    fn the_limit_counts_as_exceeded_from_the_first_cycle_with_too_many_attempts() {
         let mut budget = budget(None);
         budget.reserve();
         budget.reserve();
         budget.start_cycle(Some(200), 1.0);
-        assert!(!budget.is_exceeded(9.0, 0.0), "it just fits");
+        assert!(!budget.is_exceeded(9.0, 0.0), "two attempts just fit");
         budget.start_cycle(Some(100), 2.0);
         assert!(!budget.is_exceeded(2.4, 0.5));
         budget.start_cycle(Some(0), 2.5);
@@ -160,6 +161,9 @@ mod tests {
         budget.start_cycle(Some(100), 3.0);
         assert!(!budget.is_exceeded(9.0, 0.5));
         budget.start_cycle(Some(0), 4.0);
-        assert!(!budget.is_exceeded(4.4, 0.5), "since then, not before");
+        assert!(
+            !budget.is_exceeded(4.4, 0.5),
+            "an earlier excess does not count"
+        );
     }
 }

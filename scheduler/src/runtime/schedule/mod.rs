@@ -1,12 +1,12 @@
-//! Decisions, without threads, files or clock: what becomes of a job, what each may use,
-//! and who gives up memory.
+//! Decisions, without threads, files or clock: the life of a job, the share of each job, and the
+//! victims of preemption.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `tracker`, `task_set`, `speculation` | the life of one job, as a state machine |
 //! | `live_view`, `shares` | from jobs to a policy's view, from a placement to shares |
-//! | `lookahead`, `grant_use` | the same cycles ahead of time: when jobs will be done |
-//! | `memory`, `preemption` | what all attempts together hold, and who gives some up |
+//! | `lookahead`, `grant_use` | control cycles ahead of time: the predicted ends of jobs |
+//! | `memory`, `preemption` | the memory of all attempts, and the victims when it is short |
 
 pub(in crate::runtime) mod grant_use;
 pub(in crate::runtime) mod live_view;

@@ -1,62 +1,61 @@
-//! Which attempts are preempted when memory is short.
+//! The choice of victims: attempts that are preempted when memory is short.
 //!
-//! A job that loses its share keeps the memory of its tasks: they rest, and go on
-//! when the share comes back. So all memory may be held by jobs that rest while one
-//! that should run finds none. Then attempts are preempted, newest first, of the
-//! job with the latest goal:
+//! A job that loses its share keeps the memory of its tasks: they pause, and go on when the share
+//! comes back. So paused jobs may hold all memory while a job with a share finds none. Then
+//! attempts are preempted, newest first, of the job with the latest goal:
 //!
-//! - For a start: as many as a job needs for the tasks that its share can run. Only
-//!   attempts of jobs that have had no share for a whole control cycle.
-//! - For the load: when more is held than there may be, and was for a whole cycle,
-//!   until it fits. Attempts of jobs that have a share go last, but they go too.
+//! - For a start: as many as a job needs for the tasks that its share can run. Only attempts of
+//!   jobs that have had no share for a whole control cycle.
+//! - For the load: when attempts have held more than the limit for a whole cycle, until the rest
+//!   fits. Attempts of jobs with a share go last, but they go too.
 //!
-//! What follows: a job with a share does not wait for one without. And no two jobs
-//! take memory from each other for ever, unless the policy takes their shares: for
-//! a start nothing is taken from a job with a share, so it comes to its end. An
-//! attempt that finishes its output is never given up; it soon ends by itself.
+//! So a job with a share does not wait for the memory of a job without one. And two jobs cannot
+//! take memory from each other forever, unless the policy takes their shares: a start preempts no
+//! job with a share, so such a job comes to its end. An attempt that finishes its output is never
+//! preempted; it ends soon.
 
-use super::task_set::Wanted;
+use super::task_set::ActiveAttempt;
 use crate::model::{Job, TaskId, TaskKind};
 use std::cmp::Ordering;
 
 #[cfg(test)]
 mod tests;
 
-/// A job, as far as memory goes.
+/// A job as a holder of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::runtime) struct Holder {
     /// Id, submission and goal.
     pub job: Job,
     pub has_share: bool,
-    /// It has had no share for at least a whole control cycle.
+    /// True if it has had no share for at least a whole control cycle.
     pub is_paused: bool,
-    /// Tasks that its share could run beside those that do, if they had memory.
+    /// Tasks that its share could run beside its running ones, if they had memory.
     pub starts: u32,
-    /// Attempts that were not asked to stop.
-    pub attempts: Vec<(TaskKind, Wanted)>,
+    /// Attempts that were not stopped.
+    pub attempts: Vec<(TaskKind, ActiveAttempt)>,
 }
 
-/// How much memory there is, counted in attempts.
+/// The limit for memory and its use, counted in attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Space {
-    /// Attempts that may run at once.
+    /// The most attempts that may run at once.
     pub attempts_max: u32,
     /// Attempts that were left behind: their memory cannot be taken back.
     pub left_behind: u32,
-    /// More run than may, and did for a whole control cycle.
+    /// True if attempts have exceeded the limit for a whole control cycle.
     pub is_exceeded: bool,
 }
 
-/// An attempt that could be given up.
+/// An attempt that could be preempted.
 #[derive(Clone, Copy)]
 struct Victim<'a> {
     holder: &'a Holder,
     kind: TaskKind,
-    attempt: Wanted,
+    attempt: ActiveAttempt,
 }
 
 impl Victim<'_> {
-    /// Which of two is given up first.
+    /// The order of preemption.
     fn order(&self, other: &Self) -> Ordering {
         let goal_s = |victim: &Self| victim.holder.job.goal_s.unwrap_or(f64::INFINITY);
         let (a, b) = (&self.holder, &other.holder);
@@ -70,17 +69,17 @@ impl Victim<'_> {
     }
 
     fn id(&self) -> (TaskId, u32) {
-        let Wanted { index, attempt, .. } = self.attempt;
+        let ActiveAttempt { index, attempt, .. } = self.attempt;
         let (job, kind) = (self.holder.job.id, self.kind);
         (TaskId { job, kind, index }, attempt)
     }
 }
 
-/// The attempts to give up, task and number, the first to go first. Memory of those
-/// that were told to stop before counts as free: it soon is.
+/// Returns the attempts to preempt, task and number, in the order of preemption. The memory of
+/// attempts that were stopped before counts as free, because it soon is.
 pub(in crate::runtime) fn preempt(space: Space, holders: &[Holder]) -> Vec<(TaskId, u32)> {
     let victims = holders.iter().flat_map(|holder| {
-        let may_go = |(_, attempt): &&(TaskKind, Wanted)| !attempt.is_finishing;
+        let may_go = |(_, attempt): &&(TaskKind, ActiveAttempt)| !attempt.is_finishing;
         (holder.attempts.iter().filter(may_go)).map(move |&(kind, attempt)| Victim {
             holder,
             kind,
@@ -96,7 +95,7 @@ pub(in crate::runtime) fn preempt(space: Space, holders: &[Holder]) -> Vec<(Task
     let with_share = holders.iter().filter(|holder| holder.has_share);
     let starts: i64 = with_share.map(|holder| i64::from(holder.starts)).sum();
     let paused = victims.partition_point(|victim| victim.holder.is_paused) as i64;
-    // No more than it takes, and none if not even one task could start.
+    // No more than necessary, and none if not even one task could start.
     let for_starts = match starts.min(room + paused) {
         started @ 1.. => started - room,
         _ => 0,

@@ -1,31 +1,30 @@
-//! From a placement to shares: what each job may use until the next cycle.
+//! Conversion of a placement to shares: the CPU that each job may use until the next cycle.
 
 use crate::model::{Job, JobId};
 use crate::ordered_f64::OrderedF64;
 
-/// The most one task can use: it runs on one thread.
+/// The most CPU that one task can use: it runs on one thread.
 pub(in crate::runtime) const TASK_HUNDREDTHS_MAX: u32 = 100;
 
-/// A job that shares are given to.
+/// A job that needs a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claimant {
     /// Id, submission and goal.
     pub job: Job,
-    /// Slots the policy placed for it.
+    /// Slots in the policy's placement.
     pub slots: u32,
-    /// Tasks it could run at once now.
+    /// Tasks that could run at once now.
     pub runnable_tasks: u32,
-    /// Second attempts at slow tasks that it could run beside those.
+    /// Second attempts at slow tasks that could run beside these tasks.
     pub speculative: u32,
 }
 
-/// Turns slots into shares, in hundredths of a core, in the order given.
+/// Converts slots to shares, in hundredths of a core, in the order of `claimants`.
 ///
-/// Every job gets its slots, as far as its tasks can use them. What the
-/// placement leaves over (fractions of a slot, or slots that no job has enough
-/// tasks for) goes to the jobs with the earliest goal, then the oldest; and what
-/// is left when no task can use more, to second attempts at slow tasks. The sum is the
-/// capacity or all that these can use, whichever is less.
+/// Every job gets its slots, as far as its tasks can use them. The rest of the capacity (fractions
+/// of a slot, or slots that no job has enough tasks for) goes to the jobs with the earliest goal,
+/// then the oldest. If tasks cannot use all of it, the rest goes to second attempts at slow tasks.
+/// The sum is the capacity or the CPU that tasks and second attempts can use, whichever is less.
 #[must_use]
 pub fn shares(
     capacity_hundredths: u32,
@@ -69,9 +68,9 @@ pub fn shares(
 /// hundredths: the kernel gives nice 10 a weight of 110, and nice 0 one of 1,024.
 const FLOOR_TASK_HUNDREDTHS: u32 = 10;
 
-/// Tasks of a job that may run at once: one for each core's worth of its share,
-/// and one more, so that a job that is tied to a busy core has another leg to
-/// stand on. All of them together are paced to the share.
+/// The number of tasks of a job that may run at once: one for each full core of its share, and one
+/// more, so that a job does not depend on a single core that may be busy. All of them together are
+/// paced to the share.
 pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 {
     match share_hundredths {
         0 => 0,
@@ -79,8 +78,8 @@ pub(in crate::runtime) fn concurrency(share_hundredths: u32, cores: u32) -> u32 
     }
 }
 
-/// The same on the floor, where each task gets only a part of a core, and all cores are busy: as
-/// many tasks as the share takes.
+/// The number of tasks of a job that may run at once on the floor: as many as use up the share,
+/// because each task gets only a part of a busy core.
 pub(in crate::runtime) fn floor_concurrency(share_hundredths: u32) -> u32 {
     share_hundredths.div_ceil(FLOOR_TASK_HUNDREDTHS)
 }
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_floor_as_many_tasks_run_as_the_share_takes() {
+    fn on_the_floor_as_many_tasks_run_as_use_up_the_share() {
         let tasks = [0, 1, 10, 15, 60].map(floor_concurrency);
         assert_eq!(tasks, [0, 1, 1, 2, 6]);
     }
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn more_slots_than_tasks_can_use_are_passed_on() {
+    fn slots_that_tasks_cannot_use_go_to_the_next_job() {
         let jobs = [
             claimant(1, Some(10.0), 40, 1),
             claimant(2, Some(20.0), 0, 9),
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn speculation_gets_what_no_task_can_use() {
+    fn speculation_gets_the_cpu_that_no_task_can_use() {
         let mut jobs = [
             claimant(1, Some(10.0), 10, 1),
             claimant(2, Some(20.0), 0, 2),

@@ -1,45 +1,43 @@
-//! Which task deserves a second attempt beside the first.
+//! The choice of a task for a second attempt beside the first.
 //!
-//! The rule is that of LATE (Zaharia et al., *Improving MapReduce performance in
-//! heterogeneous environments*, OSDI 2008): of the tasks whose
-//! attempts are slow, take the one that is expected to end last, and only one that a new
-//! attempt would overtake.
-//! Time in which the job had no share does not count.
+//! The rule is that of LATE (Zaharia et al., *Improving MapReduce performance in heterogeneous
+//! environments*, OSDI 2008): of the tasks with slow attempts, take the one that is expected to end
+//! last, and only if a new attempt would overtake it. Time without a share does not count.
 //!
-//! Beside busy processes an attempt in the idle class hardly gets on. On the floor it is attempted
-//! again, however long such tasks usually take.
+//! Beside busy processes an attempt in the idle class hardly advances. While tasks run on the
+//! floor, such a task gets a second attempt, however long tasks of its kind usually take.
 
 use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 
-/// An attempt is slow when it has run this many times as long as a task takes.
+/// An attempt is slow when it has run for this many times the typical length of a task.
 const SLOWNESS: f64 = 1.5;
 
-/// No second attempt while the first has run for less, in seconds: starting one is not
-/// free, and a look at so short a time says little.
+/// Run time of a first attempt below which it gets no second one, in seconds: an attempt has a
+/// cost, and progress in so short a time is no good estimate.
 pub(in crate::runtime) const SPECULATE_AFTER_S: f64 = 1.0;
 
-/// An attempt that has done this part of its work in the idle class ends before a new one on the
-/// floor would. Beside a busy thread the kernel gives the idle class a weight of 3, and nice 10 one
-/// of 110: in the same time the first does 3/110 of what the second does.
+/// Progress above which an attempt in the idle class ends before a new one on the floor would.
+/// Beside a busy thread the kernel gives the idle class a weight of 3, and nice 10 one of 110: in
+/// the same time the first does 3/110 of the work of the second.
 const OVERTAKEN_PROGRESS_MAX: f64 = 1.0 - 3.0 / 110.0;
 
-/// A part of the tasks of one type, and at least one, may have a second attempt at a time.
+/// One in this many tasks of a kind, rounded up, may have a second attempt at a time.
 const TASKS_PER_SPECULATIVE: u32 = 10;
 
-/// An attempt, as far as its end can be foretold.
+/// The progress of an attempt, for a prediction of its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::runtime) struct Pace {
-    /// Which task.
+    /// The task's number.
     pub index: u32,
     /// Seconds since its start.
     pub running_s: f64,
-    /// The part of the work that is done, 0 to 1; 0 when that is not known.
+    /// The finished part of the work, 0 to 1; 0 if unknown.
     pub progress: f64,
 }
 
 impl Pace {
-    /// Seconds to its end at the speed it had so far.
+    /// Seconds until its end at its speed so far.
     fn left_s(&self) -> f64 {
         if self.progress > 0.0 {
             self.running_s * (1.0 - self.progress) / self.progress
@@ -49,12 +47,12 @@ impl Pace {
     }
 }
 
-/// How many of `tasks` tasks may have a second attempt at once.
+/// The most second attempts at a time among `tasks` tasks.
 pub(in crate::runtime) fn speculative_max(tasks: u32) -> u32 {
     tasks.div_ceil(TASKS_PER_SPECULATIVE)
 }
 
-/// The task to attempt again, if any, where tasks take `typical_s` seconds.
+/// Returns the task for a second attempt, if any, when tasks typically take `typical_s` seconds.
 pub(in crate::runtime) fn straggler(
     paces: impl IntoIterator<Item = Pace>,
     typical_s: f64,
@@ -62,14 +60,14 @@ pub(in crate::runtime) fn straggler(
     let slow_s = (SLOWNESS * typical_s).max(SPECULATE_AFTER_S);
     let is_slow = |pace: &Pace| pace.running_s >= slow_s && pace.left_s() > typical_s;
     (paces.into_iter().filter(is_slow))
-        // Of equals the one that began to read first.
+        // Ties: the lowest index, which was the first to start.
         .max_by_key(|pace| (OrderedF64(pace.left_s()), Reverse(pace.index)))
         .map(|pace| pace.index)
 }
 
-/// The task to attempt again on the floor, if any, of those whose attempts are all in the idle class.
-/// Each comes with the part of its work that is done, 0 to 1. The one that has done the least comes
-/// first.
+/// Returns the task for a second attempt on the floor, if any. `tasks` are those whose attempts are
+/// all in the idle class, each with the finished part of its work, 0 to 1. The task with the least
+/// progress comes first.
 pub(in crate::runtime) fn starved(tasks: impl IntoIterator<Item = (u32, f64)>) -> Option<u32> {
     (tasks.into_iter())
         .filter(|(_, progress)| *progress < OVERTAKEN_PROGRESS_MAX)
@@ -101,13 +99,13 @@ mod tests {
         assert_eq!(
             straggler(paces, 30.0),
             None,
-            "a new one would not overtake it"
+            "a new attempt would not overtake it"
         );
         assert_eq!(straggler(paces[3..].to_vec(), 10.0), None);
     }
 
     #[test]
-    fn what_does_not_say_how_far_it_is_ends_last_and_short_tasks_are_left_alone() {
+    fn a_task_of_unknown_progress_counts_as_the_last_and_short_tasks_are_left_alone() {
         let silent = [pace(4, 15.0, 0.0), pace(2, 15.0, 0.0), pace(3, 60.0, 0.1)];
         assert_eq!(straggler(silent, 10.0), Some(2));
         assert_eq!(straggler([pace(0, 0.9, 0.0)], 0.001), None);
@@ -115,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn on_the_floor_the_task_that_has_done_least_is_attempted_again_unless_it_is_nearly_done() {
+    fn on_the_floor_the_task_with_the_least_progress_is_attempted_again_unless_nearly_done() {
         assert_eq!(starved([(0, 0.5), (1, 0.1), (2, 0.1), (3, 0.9)]), Some(1));
         assert_eq!(starved([(0, 0.96)]), Some(0));
         assert_eq!(starved([(0, 0.98), (1, 1.0)]), None);

@@ -6,47 +6,47 @@ use crate::runtime::pacing::attempt_state::AttemptState;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The least a task is believed to take, in seconds of CPU: tasks whose CPU
-/// time rounds to nothing still are work.
+/// The least estimate of a task, in seconds of CPU: a task whose CPU time rounds to zero is still
+/// work.
 const TASK_CPU_S_MIN: f64 = 1e-6;
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct Slot {
     pub state: TaskState,
-    /// Attempts started.
+    /// Attempts that were started.
     attempts: u32,
     /// Attempts that failed.
     pub failures: u32,
-    /// The attempt that may finish the output, and no other.
+    /// The one attempt that may finish the output.
     pub finishing: Option<u32>,
 }
 
-/// An attempt that runs.
+/// A running attempt.
 #[derive(Debug)]
-pub(in crate::runtime) struct Running {
+pub(in crate::runtime) struct RunningAttempt {
     pub state: Arc<AttemptState>,
     pub started_s: f64,
-    /// Seconds since then in which the job had no share.
+    /// Seconds since its start without a share of the job.
     paused_s: f64,
-    /// Seconds without a step that it could have made, up to the last look.
+    /// Seconds without a step, although the attempt could run, up to the last call of `watch`.
     still_s: f64,
     steps_seen: u64,
-    /// It was stopped for its memory.
+    /// True if it was stopped for its memory.
     pub is_preempted: bool,
 }
 
-/// An attempt whose result is wanted: it was not stopped.
+/// A running attempt that was not stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::runtime) struct Wanted {
+pub(in crate::runtime) struct ActiveAttempt {
     pub index: u32,
     pub attempt: u32,
     pub started_s: f64,
-    /// It finishes its output, or is about to.
+    /// True if it may finish its output.
     pub is_finishing: bool,
 }
 
-impl Running {
-    /// Seconds that it ran until `now_s`.
+impl RunningAttempt {
+    /// Its run time with a share until `now_s`, in seconds.
     fn running_s(&self, now_s: f64) -> f64 {
         (now_s - self.started_s - self.paused_s).max(0.0)
     }
@@ -56,13 +56,13 @@ impl Running {
 pub(in crate::runtime) struct TaskSet {
     pub slots: Vec<Slot>,
     pub pending: VecDeque<u32>,
-    /// By task and number of the attempt.
-    running: BTreeMap<(u32, u32), Running>,
+    /// By task and attempt number.
+    running: BTreeMap<(u32, u32), RunningAttempt>,
     pub done: u32,
     done_cpu_s: f64,
     done_running_s: f64,
     estimate_cpu_s: f64,
-    /// A task that a second attempt would finish earlier.
+    /// The task for the next second attempt.
     pub straggler: Option<u32>,
 }
 
@@ -92,7 +92,7 @@ impl TaskSet {
         self.slots.iter().any(|slot| slot.attempts > 0)
     }
 
-    /// Attempts that run.
+    /// The number of running attempts.
     pub fn running(&self) -> u32 {
         self.running.len() as u32
     }
@@ -107,7 +107,7 @@ impl TaskSet {
         self.running.values().map(|running| &running.state)
     }
 
-    /// CPU time used by each task that runs; of two attempts the more.
+    /// CPU time used by each running task; the larger one of two attempts.
     pub fn running_cpu_s(&self) -> Vec<f64> {
         let mut by_task: BTreeMap<u32, f64> = BTreeMap::new();
         for ((index, _), running) in &self.running {
@@ -117,8 +117,8 @@ impl TaskSet {
         by_task.into_values().collect()
     }
 
-    /// The observed mean; before a task has finished, the estimate or what the
-    /// longest running task has already shown to be too little.
+    /// The measured mean. Before a task has finished, it is the estimate, or the CPU time of the
+    /// longest running task if that is more.
     pub fn mean_cpu_s(&self) -> f64 {
         let mean = if self.done > 0 {
             self.done_cpu_s / f64::from(self.done)
@@ -128,15 +128,14 @@ impl TaskSet {
         mean.max(TASK_CPU_S_MIN)
     }
 
-    /// Starts the next pending task: its number, the attempt's and its state.
+    /// Starts the next pending task. Returns its number, the attempt's number and its state.
     pub fn start(&mut self, now_s: f64) -> Option<(u32, u32, Arc<AttemptState>)> {
         let index = self.pending.pop_front()?;
         debug_assert_eq!(self.slots[index as usize].state, TaskState::Pending);
         Some(self.start_attempt(index, now_s))
     }
 
-    /// Starts an attempt for a thread that comes by itself: at a task without an attempt,
-    /// or at a new one.
+    /// Starts an attempt for a thread of the caller, at a task without an attempt or at a new one.
     pub fn enter(&mut self, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let index = self.pending.pop_front().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -145,7 +144,7 @@ impl TaskSet {
         self.start_attempt(index, now_s)
     }
 
-    /// A thread that came in is gone; its task waits for another.
+    /// Ends the attempt of a thread that left; its task waits for another thread.
     pub fn leave(&mut self, index: u32, attempt: u32) {
         if let Some(gone) = self.stop(index, attempt) {
             self.done_cpu_s += gone.state.used_s();
@@ -153,7 +152,7 @@ impl TaskSet {
         }
     }
 
-    /// CPU time of all attempts that were entered, in seconds.
+    /// CPU time of all attempts started by `enter`, in seconds.
     pub fn used_cpu_s(&self) -> f64 {
         self.done_cpu_s + self.running_cpu_s().iter().sum::<f64>()
     }
@@ -167,10 +166,10 @@ impl TaskSet {
     fn start_attempt(&mut self, index: u32, now_s: f64) -> (u32, u32, Arc<AttemptState>) {
         let slot = &mut self.slots[index as usize];
         slot.state = TaskState::Running;
-        // Of a lease there may be very many; 0 stands for none.
+        // A lease may have more attempts than fit in the number; 0 stands for none.
         slot.attempts = slot.attempts.wrapping_add(1).max(1);
         let attempt_state = Arc::new(AttemptState::default());
-        let running = Running {
+        let running = RunningAttempt {
             state: Arc::clone(&attempt_state),
             started_s: now_s,
             paused_s: 0.0,
@@ -182,27 +181,27 @@ impl TaskSet {
         (index, slot.attempts, attempt_state)
     }
 
-    /// Whether the attempt runs, as far as is known here.
+    /// Returns whether the attempt runs and has not been removed by `stop`.
     pub fn is_running(&self, index: u32, attempt: u32) -> bool {
         self.running.contains_key(&(index, attempt))
     }
 
-    /// Attempts at the task that run.
+    /// The number of running attempts at the task.
     pub fn attempts_at(&self, index: u32) -> usize {
         self.running.range((index, 0)..=(index, u32::MAX)).count()
     }
 
-    /// Takes an attempt out; `None` if it was given up before.
-    pub fn stop(&mut self, index: u32, attempt: u32) -> Option<Running> {
+    /// Removes a running attempt and returns it; `None` if it was given up before.
+    pub fn stop(&mut self, index: u32, attempt: u32) -> Option<RunningAttempt> {
         let running = self.running.remove(&(index, attempt))?;
         let slot = &mut self.slots[index as usize];
         slot.finishing = slot.finishing.filter(|finishing| *finishing != attempt);
         Some(running)
     }
 
-    /// Counts the task as done by `winner`, and tells other attempts to stop.
-    /// True when there are any.
-    pub fn win(&mut self, index: u32, winner: &Running, now_s: f64) -> bool {
+    /// Counts the task as done by `winner`, and stops other attempts at it. Returns whether there
+    /// are any.
+    pub fn win(&mut self, index: u32, winner: &RunningAttempt, now_s: f64) -> bool {
         self.slots[index as usize].state = TaskState::Done;
         self.done += 1;
         self.done_cpu_s += winner.state.used_s();
@@ -212,8 +211,8 @@ impl TaskSet {
         others.count() > 0
     }
 
-    /// Puts a task back that is not done and of which no attempt is left. True
-    /// when it did.
+    /// Puts a task back among the pending ones, if it is not done and has no attempt left. Returns
+    /// whether it did.
     pub fn put_back(&mut self, index: u32) -> bool {
         let is_free = self.attempts_at(index) == 0;
         let slot = &mut self.slots[index as usize];
@@ -225,15 +224,15 @@ impl TaskSet {
         is_back
     }
 
-    /// Stops an attempt, if it runs: it ends at its next checkpoint.
+    /// Stops an attempt if it runs: it ends at its next checkpoint.
     pub fn stop_attempt(&self, index: u32, attempt: u32) {
         if let Some(running) = self.running.get(&(index, attempt)) {
             running.state.stop();
         }
     }
 
-    /// Stops an attempt for its memory. False when it does not run, was stopped
-    /// before, or finishes its output.
+    /// Stops an attempt for its memory. Returns false if it does not run, was stopped before, or
+    /// finishes its output.
     pub fn preempt(&mut self, index: u32, attempt: u32) -> bool {
         let is_finishing = |slot: &Slot| slot.finishing == Some(attempt);
         if self.slots.get(index as usize).is_none_or(is_finishing) {
@@ -248,11 +247,11 @@ impl TaskSet {
         true
     }
 
-    /// The attempts that run and were not stopped.
-    pub fn wanted(&self) -> impl Iterator<Item = Wanted> {
+    /// The running attempts that were not stopped.
+    pub fn active_attempts(&self) -> impl Iterator<Item = ActiveAttempt> {
         let all = self.running.iter();
-        let wanted = all.filter(|(_, running)| !running.state.is_stopped());
-        wanted.map(|(&(index, attempt), running)| Wanted {
+        let active = all.filter(|(_, running)| !running.state.is_stopped());
+        active.map(|(&(index, attempt), running)| ActiveAttempt {
             index,
             attempt,
             started_s: running.started_s,
@@ -265,14 +264,13 @@ impl TaskSet {
         Some(Arc::clone(&running.state))
     }
 
-    /// Looks at all attempts after `elapsed_s` seconds, in which the job could
-    /// run or not. Returns those that made no step for `stall_s` seconds, task
-    /// and attempt, and looks for a straggler. One that was stopped can end
-    /// in any case: nothing makes it wait.
+    /// Checks all attempts after `elapsed_s` seconds; `could_run` is whether the job had a share in
+    /// that time. Returns the task and number of each attempt that made no step for `stall_s`
+    /// seconds, and updates the straggler. An attempt that was stopped has no reason to wait, so
+    /// its time counts in any case.
     ///
-    /// An attempt that is finishing its output is never among them: it is past
-    /// the job's code, and if it was given up and finished all the same, its rows
-    /// could appear twice.
+    /// An attempt that finishes its output is never returned: it is past the job's code, and if it
+    /// were given up and finished all the same, its rows could appear twice.
     pub fn watch(
         &mut self,
         (now_s, elapsed_s): (f64, f64),
@@ -302,15 +300,15 @@ impl TaskSet {
         stalled
     }
 
-    /// While tasks run on the floor: makes a task the straggler whose attempts are all stuck in the idle
-    /// class, if there is one. Threads are not stuck there if they `can_move` to the floor by
-    /// themselves. Where a task has two such attempts, this stops the one that has done less, and the
-    /// task has its turn when that attempt is gone.
+    /// Chooses the straggler while tasks run on the floor: a task whose attempts are all stuck in
+    /// the idle class, if there is one. Threads are not stuck if they `can_move` to the floor by
+    /// themselves. If a task has two such attempts, this stops the one with less progress, and the
+    /// task may become the straggler once that attempt has ended.
     pub fn seek_starved(&mut self, can_move: bool) {
         let indices: BTreeSet<u32> = self.running.keys().map(|(index, _)| *index).collect();
         let mut tasks = Vec::new();
         for index in indices {
-            // CPU time decides where progress is not known.
+            // CPU time decides where progress is unknown.
             let done = |attempt: &AttemptState| (attempt.progress(), attempt.used_s());
             match self.starved_attempts(index, can_move).as_slice() {
                 [only] => tasks.push((index, only.progress())),
@@ -322,7 +320,8 @@ impl TaskSet {
         self.straggler = starved(tasks);
     }
 
-    /// The attempts at a task; none if one of them is on the floor, moves there, or is about to end.
+    /// The attempts at a task, or none if one of them is on the floor, moves there, or is about to
+    /// end.
     fn starved_attempts(&self, index: u32, can_move: bool) -> Vec<&AttemptState> {
         let slot = &self.slots[index as usize];
         let attempts = self.running.range((index, 0)..=(index, u32::MAX));
@@ -337,8 +336,8 @@ impl TaskSet {
         states
     }
 
-    /// Stops the attempt at the straggler for its memory, if that is in the idle class. False when
-    /// there is nothing to be had that way.
+    /// Stops the straggler's attempt for its memory, if it is in the idle class. Returns false if
+    /// no memory can be freed this way.
     pub fn preempt_straggler(&mut self) -> bool {
         let attempt = self.straggler.and_then(|index| {
             let mut attempts = self.running.range((index, 0)..=(index, u32::MAX));
@@ -349,7 +348,7 @@ impl TaskSet {
     }
 
     fn find_straggler(&self, now_s: f64) -> Option<u32> {
-        // A task that waits is worth more than a second attempt at one that runs.
+        // A pending task is worth more than a second attempt at a running one.
         if self.done == 0 || !self.pending.is_empty() {
             return None;
         }

@@ -8,21 +8,21 @@
 //!
 //! The tasks of a *lease* are threads of the caller: see `lease`.
 //!
-//! A job that follows others comes from further left: see `following`.
+//! A job that follows others has two stages before these: see `following`.
 //!
-//! Workers claim [`Work`] and report back. A task may have two attempts at a time,
-//! the second by speculation, where the first is slow. What holds then:
+//! Workers claim [`Work`] and report back. A task may have two attempts at a time, the second by
+//! speculation because the first is slow. Guarantees:
 //!
-//! - Only one attempt at a task may finish the output ([`Tracker::may_finish`]),
-//!   and only one is counted ([`Tracker::task_done`]): the first.
-//! - An attempt that was given up ([`Tracker::watch`]) is forgotten: whatever it
-//!   still reports has no effect.
-//! - An attempt that is preempted ([`Tracker::preempt`]) runs until it notices. Only
-//!   then its task waits again; if it is done before, its result counts.
-//! - Stopping waits for the attempts that run and were not given up, so that
-//!   nothing uses the job's files when they are cleared away.
+//! - Only one attempt at a task may finish the output ([`Tracker::may_finish`]), and only one is
+//!   counted ([`Tracker::task_done`]): the first.
+//! - An attempt that was given up ([`Tracker::watch`]) is removed: its later reports have no
+//!   effect.
+//! - An attempt that is preempted ([`Tracker::preempt`]) runs until it notices. Only then its task
+//!   is pending again; if the attempt is done before, its result counts.
+//! - Stopping waits for the running attempts that were not given up, so that none uses the job's
+//!   files when they are removed.
 
-use super::task_set::{Running, TaskSet, Wanted};
+use super::task_set::{ActiveAttempt, RunningAttempt, TaskSet};
 use crate::model::{Job, JobId, TaskId, TaskKind, TaskState};
 use crate::runtime::error::TaskError;
 use crate::runtime::job::attempt_record::{AttemptOutcome, AttemptRecord};
@@ -38,22 +38,22 @@ mod following;
 mod lease;
 mod look;
 
-/// Attempts at a task that fail before its job does; the field's usual number.
+/// The number of failed attempts at a task that fails its job; 4 is usual in MapReduce systems.
 pub const ATTEMPTS_MAX: u32 = 4;
 
-/// Threads that a job may leave behind before it fails: what it computes hangs.
+/// The number of threads left behind that fails a job: its code hangs.
 const LEFT_BEHIND_MAX: u32 = ATTEMPTS_MAX;
 
-/// What a worker is to do.
+/// A piece of work for a worker.
 #[derive(Debug)]
 pub(in crate::runtime) enum Work {
     Task {
         task: TaskId,
-        /// From 1.
+        /// The attempt's number, from 1.
         attempt: u32,
         attempt_state: Arc<AttemptState>,
     },
-    /// To split the input, which a job before this one has put out.
+    /// Split the input, which is the output of an earlier job.
     Split,
     Commit,
     Abort,
@@ -75,32 +75,32 @@ pub(in crate::runtime) struct Tracker {
     maps: TaskSet,
     reduces: TaskSet,
     stage: Stage,
-    /// Jobs before this one that have not ended.
+    /// Jobs that this one follows and that have not ended.
     follows: BTreeSet<JobId>,
-    /// A worker splits the input at this moment.
+    /// True while a worker splits the input.
     is_splitting: bool,
     outcome: Option<Outcome>,
-    /// It failed since a record cannot be what it is said to be.
+    /// True if the job failed because of a record without the required form.
     invalid_input: bool,
     counters: Counters,
-    /// When it was last looked at whether attempts make progress.
+    /// Time of the last call of `watch`.
     watched_s: f64,
     left_behind: u32,
-    /// Attempts that ended since they were taken last.
+    /// Attempts that ended since the last call of `take_records`.
     records: Vec<AttemptRecord>,
     measured: MeasuredProfile,
-    /// Its tasks are threads of the caller.
+    /// Set if the job's tasks are threads of the caller.
     lease: Option<lease::Lease>,
 }
 
-/// What came of an attempt that ended well.
+/// The effect of an attempt that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtime) struct TaskDone {
-    /// It was the first at its task: its result counts.
+    /// True if it was the first at its task: its result counts.
     pub won: bool,
-    /// A phase of the job ended with it.
+    /// True if it ended a phase of the job.
     pub phase_ended: bool,
-    /// Others at the same task were told to stop.
+    /// True if it stopped another attempt at the same task.
     pub stopped_others: bool,
 }
 
@@ -126,8 +126,8 @@ impl Tracker {
         tracker
     }
 
-    /// The next thing to do for this job. A task only if `may_start`; to commit
-    /// or to clear away needs no share.
+    /// Returns the next piece of work for this job. A task requires `may_start`; commit and abort
+    /// need no share.
     pub fn claim(&mut self, may_start: bool, now_s: f64) -> Option<Work> {
         match self.stage {
             _ if self.is_lease() => None,
@@ -153,7 +153,7 @@ impl Tracker {
         }
     }
 
-    /// A second attempt at a task that is slow, if there is one.
+    /// Starts a second attempt at a slow task, if there is one.
     pub fn claim_speculative(&mut self, now_s: f64) -> Option<Work> {
         if self.stage != Stage::Tasks {
             return None;
@@ -177,8 +177,8 @@ impl Tracker {
         }
     }
 
-    /// Whether the attempt may make its output final now. True for one attempt
-    /// at a task at most, until that one fails.
+    /// Returns whether the attempt may make its output final now. At most one attempt at a task
+    /// gets this permission, until that attempt fails.
     pub fn may_finish(&mut self, task: TaskId, attempt: u32) -> bool {
         let is_stopping = self.stage != Stage::Tasks;
         let set = self.set(task.kind);
@@ -191,13 +191,13 @@ impl Tracker {
         if may {
             slot.finishing = Some(attempt);
         } else {
-            // The other one is about to finish, or it comes too late.
+            // Another attempt finishes the task, or this attempt is too late.
             set.stop_attempt(task.index, attempt);
         }
         may
     }
 
-    /// An attempt finished well.
+    /// Counts an attempt that succeeded.
     pub fn task_done(
         &mut self,
         task: TaskId,
@@ -228,8 +228,8 @@ impl Tracker {
         }
     }
 
-    /// An attempt failed: another follows, or the job fails. True when it does, which it
-    /// does at once where every attempt would fail so.
+    /// Counts an attempt that failed: another one follows, or the job fails. Returns true if the
+    /// job fails, at once if every attempt would fail in this way.
     pub fn task_failed(
         &mut self,
         task: TaskId,
@@ -242,7 +242,7 @@ impl Tracker {
         let Some(ended) = set.stop(task.index, attempt) else {
             return false;
         };
-        // One that was stopped has not failed.
+        // An attempt that was stopped has not failed.
         let failed = !is_stopping && !ended.state.is_stopped();
         let outcome = match error {
             TaskError::Stalled { .. } => AttemptOutcome::LeftBehind,
@@ -271,16 +271,16 @@ impl Tracker {
         false
     }
 
-    /// Tells an attempt to stop, so that others can have its memory. That is no
-    /// failure. False when there is nothing to be had that way: it has ended or will
-    /// soon, or finishes its output.
+    /// Stops an attempt so that others can have its memory. This counts as no failure. Returns
+    /// false if no memory can be freed this way: the attempt has ended, will end soon, or finishes
+    /// its output.
     pub fn preempt(&mut self, task: TaskId, attempt: u32) -> bool {
         self.stage == Stage::Tasks && self.set(task.kind).preempt(task.index, attempt)
     }
 
-    /// Looks for a task to attempt again on the floor, in place of the straggler that
+    /// Chooses a task for a second attempt on the floor, in place of the straggler that
     /// [`watch`](Self::watch) found. Threads that `can_move` to the floor need no second attempt.
-    /// Nor do those of a lease: their work cannot be tried again.
+    /// The threads of a lease get none: their work cannot be tried again.
     pub fn seek_starved(&mut self, can_move: bool) {
         if !self.is_lease() {
             self.maps.seek_starved(can_move);
@@ -288,28 +288,27 @@ impl Tracker {
         }
     }
 
-    /// Stops the attempt in the idle class at a straggler, so that one on the floor can have its
-    /// memory. False as for [`preempt`](Self::preempt).
+    /// Stops a straggler's attempt in the idle class, so that an attempt on the floor can have its
+    /// memory. Returns false like [`preempt`](Self::preempt).
     pub fn preempt_straggler(&mut self) -> bool {
         let kind = self.kind();
         self.stage == Stage::Tasks && self.set(kind).preempt_straggler()
     }
 
-    /// The attempts that run, were not told to stop and could be tried again; none when
-    /// the job stops.
-    pub fn wanted(&self) -> impl Iterator<Item = (TaskKind, Wanted)> {
-        let of = |set, kind| TaskSet::wanted(set).map(move |wanted| (kind, wanted));
+    /// The running attempts that were not stopped and could be tried again; none if the job stops.
+    pub fn active_attempts(&self) -> impl Iterator<Item = (TaskKind, ActiveAttempt)> {
+        let of = |set, kind| TaskSet::active_attempts(set).map(move |attempt| (kind, attempt));
         let all = of(&self.maps, TaskKind::Map).chain(of(&self.reduces, TaskKind::Reduce));
         all.filter(|_| self.stage == Stage::Tasks && !self.is_lease())
     }
 
-    /// Looks at all attempts: those without progress for `stall_s` seconds in
-    /// which the job could run are given up, as failed, and returned. While it
-    /// stops it can run in any case: nothing makes it wait.
+    /// Checks all attempts. Gives up, as failed, those without progress for `stall_s` seconds in
+    /// which the job could run, and returns them. The attempts of a job that stops can always run,
+    /// because nothing makes them wait.
     pub fn watch(&mut self, now_s: f64, could_run: bool, stall_s: f64) -> Vec<Arc<AttemptState>> {
         let elapsed_s = now_s - std::mem::replace(&mut self.watched_s, now_s);
         if let Some(lease) = &mut self.lease {
-            // Threads of others cannot be given up, nor their work tried again.
+            // Threads of the caller cannot be given up, nor can their work be tried again.
             lease.start_cycle(self.maps.running());
             return Vec::new();
         }
@@ -346,11 +345,11 @@ impl Tracker {
         Some(attempt_state)
     }
 
-    /// Remembers an attempt that ended, with what it `counted` if that is known.
+    /// Records an attempt that ended, with its counters if it succeeded.
     fn record(
         &mut self,
         (task, attempt): (TaskId, u32),
-        ended: &Running,
+        ended: &RunningAttempt,
         now_s: f64,
         counted: Option<&Counters>,
         outcome: AttemptOutcome,
@@ -381,24 +380,24 @@ impl Tracker {
         self.records.push(record);
     }
 
-    /// The attempts that ended since they were taken last, in that order.
+    /// Returns the attempts that ended since the last call, in the order of their ends.
     pub fn take_records(&mut self) -> Vec<AttemptRecord> {
         std::mem::take(&mut self.records)
     }
 
-    /// What the tasks took that are done.
+    /// Totals over the finished tasks.
     pub fn measured(&self) -> &MeasuredProfile {
         &self.measured
     }
 
-    /// The attempts that still run; no job waits for those of an ended job.
+    /// The attempts that still run. No job waits for those of an ended job.
     pub fn attempt_states(&self) -> impl Iterator<Item = &Arc<AttemptState>> {
         self.maps
             .attempt_states()
             .chain(self.reduces.attempt_states())
     }
 
-    /// The commit came back. A failed one leads to an abort.
+    /// Records the result of the commit. A failed commit leads to an abort.
     pub fn commit_done(&mut self, result: Result<(), TaskError>) {
         match result {
             Ok(()) => {
@@ -418,12 +417,12 @@ impl Tracker {
         self.stage = Stage::Ended;
     }
 
-    /// Stops the job unless it is past that. True when it was not.
+    /// Cancels the job, unless it is too late. Returns whether it did.
     pub fn cancel(&mut self) -> bool {
         self.end_early(Outcome::Cancelled)
     }
 
-    /// Stops the job as failed unless it is past that. True when it was not.
+    /// Stops the job as failed, unless it is too late. Returns whether it did.
     pub fn fail(&mut self, cause: String) -> bool {
         self.end_early(Outcome::Failed { cause })
     }

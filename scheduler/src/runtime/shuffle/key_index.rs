@@ -1,23 +1,21 @@
-//! Finds the record of a key in a buffer: a table of hashes and numbers.
+//! An index of the keys in a buffer: a table of hashes and record numbers.
 //!
-//! Open addressing, linear probing, never more than three quarters full. Keys
-//! stay with the records; the table has 32 bits of each key's hash, which rule out
-//! nearly every record that is not the one, and from which it grows without
-//! looking at a key.
+//! Open addressing, linear probing, at most three quarters full. Keys stay with the records; the
+//! table has 32 bits of each key's hash. These bits rule out nearly every record with another key,
+//! and are enough to grow the table without reading a key.
 
 use std::iter::repeat_n;
 
-/// Slots at first; a power of two.
+/// Initial number of slots; a power of two.
 const SLOTS_MIN: usize = 1 << 8;
 
-/// Records after which it is judged whether looking is worth it.
+/// Records after which the benefit of lookups is evaluated.
 const TRIAL_RECORDS: u32 = 1 << 16;
 
-/// Looking goes on if at least one record in so many was found.
+/// Lookups go on if at least one of this many found a record.
 const RECORDS_PER_HIT_MAX: u32 = 8;
 
-/// A slot: the upper half of a hash and the number of a record, from 1; 0 when
-/// empty.
+/// A slot: the upper half of a hash, and the number of a record from 1; 0 if empty.
 type Slot = u64;
 
 #[derive(Debug, Default)]
@@ -29,7 +27,7 @@ pub(in crate::runtime) struct KeyIndex {
     gave_up: bool,
 }
 
-/// Where a key is not: what [`KeyIndex::insert`] needs.
+/// The free slot for a key that was not found, for [`KeyIndex::insert`].
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Vacancy {
     at: usize,
@@ -41,20 +39,21 @@ impl KeyIndex {
         self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// What it will allocate for the next record, beside what it has.
+    /// The bytes that the next record will make it allocate, beside the present ones.
     pub fn grown_bytes(&self) -> usize {
-        match self.is_full() {
-            true => self.grown_slots() * size_of::<Slot>(),
-            false => 0,
+        if self.is_full() {
+            self.grown_slots() * size_of::<Slot>()
+        } else {
+            0
         }
     }
 
-    /// Whether looking for keys was worth it so far.
+    /// Returns whether lookups have found enough records to be worth their cost.
     pub fn is_worth_it(&self) -> bool {
         !self.gave_up
     }
 
-    /// The record with this hash of which `is_it` holds, or where it would be.
+    /// Returns the record with this hash for which `is_it` returns true, or the free slot for it.
     pub fn find(&mut self, hash: u64, is_it: impl Fn(usize) -> bool) -> Result<usize, Vacancy> {
         self.looks += 1;
         if self.looks == TRIAL_RECORDS {
@@ -80,13 +79,13 @@ impl KeyIndex {
         }
     }
 
-    /// Puts `record` where [`KeyIndex::find`], called last, did not find it.
+    /// Puts `record` in the vacancy that the last call of [`KeyIndex::find`] returned.
     pub fn insert(&mut self, vacancy: Vacancy, record: usize) {
         self.slots[vacancy.at] = vacancy.hash & !u64::from(u32::MAX) | (record as u64 + 1);
         self.records += 1;
     }
 
-    /// Forgets all records, and gives the memory back.
+    /// Removes all records, and frees the memory.
     pub fn clear(&mut self) {
         self.slots = Vec::new();
         self.records = 0;
@@ -114,7 +113,7 @@ impl KeyIndex {
     }
 }
 
-/// Where a key is looked for first: by the half of its hash that is kept.
+/// The first slot for a key, by the half of its hash that the table keeps.
 fn place(hash: u64) -> usize {
     (hash >> 32) as usize
 }
@@ -128,8 +127,8 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn it_finds_what_was_put_in_and_nothing_else_however_hashes_collide() {
-        let test = "it_finds_what_was_put_in_and_nothing_else_however_hashes_collide";
+    fn only_inserted_records_are_found_however_hashes_collide() {
+        let test = "only_inserted_records_are_found_however_hashes_collide";
         for_seeds(test, 1, |seed| {
             for hash_bits in [64, 34, 32] {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -138,7 +137,7 @@ mod tests {
                 let mut numbers: HashMap<u32, usize> = HashMap::new();
                 for _ in 0..20_000 {
                     let key = rng.random_range(0..4000_u32);
-                    // Few bits in the half that is kept, or none.
+                    // The half of the hash in the table has few bits that differ, or none.
                     let hash = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                     let hash = hash & (u64::MAX >> (64 - hash_bits));
                     match index.find(hash, |number| keys[number] == key) {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gives_up_when_keys_hardly_repeat() {
+    fn lookups_end_when_keys_hardly_repeat() {
         for (keys, is_worth_it) in [(1000, true), (u64::MAX, false)] {
             let mut index = KeyIndex::default();
             let mut seen = Vec::new();

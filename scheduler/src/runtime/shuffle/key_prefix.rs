@@ -1,12 +1,12 @@
-//! The first bytes of a key as an integer: most comparisons need no more.
+//! The first bytes of a key as an integer, which decide most comparisons.
 
 use std::cmp::Ordering;
 
-/// Bytes of a key that go into its prefix.
+/// Bytes of a key in its prefix.
 pub(in crate::runtime) const PREFIX_BYTES: usize = 16;
 
-/// The first [`PREFIX_BYTES`] of `key`, filled up with zeros, so that prefixes
-/// that differ are in the order of their keys.
+/// Returns the first [`PREFIX_BYTES`] of `key`, padded with zeros. Different prefixes have the
+/// order of their keys.
 pub(in crate::runtime) fn key_prefix(key: &[u8]) -> u128 {
     let mut bytes = [0; PREFIX_BYTES];
     match key.first_chunk() {
@@ -16,12 +16,11 @@ pub(in crate::runtime) fn key_prefix(key: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// The order of two keys whose first `compared` bytes, filled up with zeros, are
-/// the same.
+/// The order of two keys that are equal in their first `compared` bytes, padded with zeros.
 pub(in crate::runtime) fn compare_behind(a: &[u8], b: &[u8], compared: usize) -> Ordering {
     match (a.get(compared..), b.get(compared..)) {
         (Some(a), Some(b)) => a.cmp(b),
-        // Of a key that ends there the other one is a continuation.
+        // A key that ends there is a prefix of the other one, up to zeros.
         _ => a.len().cmp(&b.len()),
     }
 }
@@ -31,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_and_what_lies_behind_order_as_the_bytes_do() {
+    fn prefixes_and_then_the_other_bytes_have_the_order_of_keys() {
         let stem = b"sixteen bytes and";
         let mut keys: Vec<Vec<u8>> = (0..=stem.len()).map(|n| stem[..n].to_vec()).collect();
         for key in keys.clone() {

@@ -1,4 +1,4 @@
-//! K-way merge of sorted sources, in as many passes as memory asks for.
+//! K-way merge of sorted sources, in as many passes as the memory requires.
 
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
 use super::run::{RunWriter, Segment, SegmentReader};
@@ -11,14 +11,13 @@ use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Sources that are read at once at most, even where memory would allow more:
-/// each is an open file.
+/// The most sources that are read at once, even with more memory: each is an open file.
 const FAN_IN_MAX: usize = 64;
 
-/// How many of `segments` a task with `memory_bytes` merges at once: each has a
-/// block in memory, compressed and raw, and together they may take half of it.
-/// At least two, or there would be no end: no block is much longer than a tenth
-/// of the memory, so that two and the one being written fit.
+/// Returns how many of `segments` a task with `memory_bytes` merges at once. Each has a block in
+/// memory, compressed and raw, and together they may take half of the memory. At least two, because
+/// a merge of one would never end: no block is much longer than a tenth of the memory, so two and
+/// the one being written fit.
 fn fan_in(memory_bytes: usize, segments: &[Segment]) -> usize {
     let longest = segments.iter().map(|segment| segment.block_bytes_max).max();
     let block_bytes = longest.unwrap_or(0).max(1);
@@ -27,16 +26,16 @@ fn fan_in(memory_bytes: usize, segments: &[Segment]) -> usize {
 
 /// The union of sorted sources, in order of key, then of source.
 ///
-/// A tree of losers: the sources are the leaves of a binary tree, each inner
-/// node remembers which source lost there, and the winner of all stands at the
-/// top. When it moves on, only the matches on its way up are played again, one
-/// per level. Most are decided by the prefixes of the keys, kept beside.
+/// A tree of losers: the sources are the leaves of a binary tree, each inner node has the source
+/// that lost there, and the overall winner is at the top. When the winner advances, only the
+/// matches on its way up are played again, one per level. Most matches are decided by the prefixes
+/// of the keys, which are kept here.
 pub(in crate::runtime) struct Merge<S> {
     sources: Vec<S>,
-    /// Of each source's present key; meaningless at its end.
+    /// Prefix of each source's present key; meaningless at the source's end.
     prefixes: Vec<u128>,
-    /// The winner, then the losers at nodes 1, 2, ...; the children of node n are
-    /// 2n and 2n + 1, and source s is the leaf s + sources.
+    /// The winner, then the losers at nodes 1, 2, ...; the children of node n are 2n and 2n + 1,
+    /// and source s is the leaf s + sources.
     tree: Vec<usize>,
 }
 
@@ -48,7 +47,7 @@ impl<S: Sorted> Merge<S> {
             sources,
             tree: vec![0; k],
         };
-        // Winners of the nodes below, leaves included.
+        // Winners at all nodes, leaves included.
         let mut winners: Vec<usize> = vec![0; k];
         winners.extend(0..k);
         for node in (1..k).rev() {
@@ -62,14 +61,14 @@ impl<S: Sorted> Merge<S> {
             merge.tree[node] = loser;
         }
         if let Some(top) = merge.tree.first_mut() {
-            // With a single source node 1 is its leaf.
+            // With a single source, node 1 is its leaf.
             *top = winners[1];
         }
         merge
     }
 
-    /// Whether source `a` comes before source `b`; one that is at its end never
-    /// does.
+    /// Returns whether source `a` comes before source `b`. A source at its end comes before no
+    /// other.
     fn is_before(&self, a: usize, b: usize) -> bool {
         let (source_a, source_b) = (self.sources[a].current(), self.sources[b].current());
         match (source_a, source_b) {
@@ -109,8 +108,8 @@ impl<S: Sorted> Sorted for Merge<S> {
     }
 }
 
-/// The directory of an attempt's intermediate runs: made when the first is
-/// written, for most attempts never; removed on drop.
+/// The directory of an attempt's intermediate runs. It is created for the first run, so most
+/// attempts never create it, and removed on drop.
 pub(in crate::runtime) struct SpillDir<'a> {
     job: &'a TaskContext,
     prefix: String,
@@ -128,7 +127,7 @@ impl<'a> SpillDir<'a> {
         }
     }
 
-    /// A name that is not taken.
+    /// Returns a path that was not returned before.
     pub fn next_path(&self) -> Result<PathBuf, TaskError> {
         let directory = match self.made.get() {
             Some(made) => made,
@@ -143,8 +142,8 @@ impl<'a> SpillDir<'a> {
     }
 }
 
-/// Merges groups of neighbours until `memory_bytes` hold a block of each segment
-/// that is left, and returns a cursor over all of them.
+/// Merges groups of neighbours until a block of each remaining segment fits in `memory_bytes`.
+/// Returns a cursor over all of them.
 pub(in crate::runtime) fn merge_segments(
     mut segments: Vec<Segment>,
     memory_bytes: usize,
@@ -152,7 +151,7 @@ pub(in crate::runtime) fn merge_segments(
     combiner: Option<&dyn Reducer>,
     attempt: &Attempt<'_>,
 ) -> Result<Merge<SegmentReader>, TaskError> {
-    // Small maps leave most partitions empty: no file to open for those.
+    // Small maps leave most partitions empty: open no file for those.
     segments.retain(|segment| segment.length > 0);
     loop {
         let fan_in = fan_in(memory_bytes, &segments);
@@ -176,8 +175,7 @@ pub(in crate::runtime) fn merge_segments(
     }
 }
 
-/// Writes `source` to the present segment of `writer`, through the combiner if
-/// there is one.
+/// Writes `source` to the present segment of `writer`, through the combiner if there is one.
 pub(in crate::runtime) fn write_sorted(
     source: &mut dyn Sorted,
     combiner: Option<&dyn Reducer>,
@@ -204,9 +202,9 @@ pub(in crate::runtime) fn write_sorted(
 }
 
 fn open(segments: &[Segment], attempt: &Attempt<'_>) -> Result<Merge<SegmentReader>, TaskError> {
-    // A block of each, compressed and raw.
+    // One block of each segment, compressed and raw.
     let blocks_bytes = |segment: &Segment| 2 * segment.block_bytes_max;
-    attempt.holds(segments.iter().map(blocks_bytes).sum());
+    attempt.set_memory_bytes(segments.iter().map(blocks_bytes).sum());
     let readers: Result<_, _> = segments.iter().map(SegmentReader::open).collect();
     Ok(Merge::new(readers?))
 }
@@ -219,7 +217,7 @@ struct CombineEmit<'a> {
 
 impl Emit for CombineEmit<'_> {
     fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        // Another key would break the order of the run, or its partition.
+        // Another key would break the order of the run, or be in the wrong partition.
         if key != self.key {
             return Err(TaskError::failed(
                 "a combiner must emit under the key it was given",
@@ -258,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Of the source that the merge stands on: which of all records is next.
+    /// The position, among all records, of the record under the merge's cursor.
     fn number(merge: &Merge<List>) -> Option<usize> {
         let winner = merge.tree.first()?;
         merge.sources[*winner].0.front().map(|(_, number)| *number)
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fan_in_follows_the_memory_and_the_longest_block() {
+    fn the_fan_in_depends_on_the_memory_and_the_longest_block() {
         let segment = |block_bytes_max| Segment {
             path: Arc::new(Path::new("run").to_path_buf()),
             offset: 0,

@@ -1,7 +1,7 @@
-//! What lies between maps and reduces: records are sorted in a buffer, spilled as sorted
-//! runs, and merged.
+//! The way from maps to reduces: records are sorted in a buffer, spilled as sorted runs, and
+//! merged.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `sort_buffer`, `key_index` | records in memory; the table of keys of a job that combines in place |
 //! | `run` | a sorted run on disk |
@@ -12,7 +12,7 @@ pub(in crate::runtime) mod key_prefix;
 pub(in crate::runtime) mod merge;
 #[expect(
     clippy::disallowed_methods,
-    reason = "the door to sorted runs on the disk"
+    reason = "reads and writes sorted runs on the disk"
 )]
 pub(in crate::runtime) mod run;
 pub(in crate::runtime) mod sort_buffer;

@@ -1,4 +1,4 @@
-//! A sorted run on disk: what a spill or a merge writes.
+//! A sorted run on disk: the output of a spill or a merge.
 //!
 //! One segment per partition, each a sequence of blocks. Integers are
 //! little-endian.
@@ -12,10 +12,10 @@
 //!          └─────────────┴───────────────┴─────┴───────┘
 //! ```
 //!
-//! The checksum covers the lengths too. Data as long as raw is raw: where compressing
-//! does not halve a block, the next ones are not compressed. A file that is read once
-//! and goes is not worth it: of a sort whose records lost three tenths by it, it took
-//! as much of the CPU time.
+//! The checksum covers the lengths, too. If the stored length equals the raw length, the data are
+//! not compressed: when compression does not halve a block, the next ones are stored raw. A file
+//! that is read once and then removed is not worth more effort: in a sort whose records shrank by
+//! three tenths, compression took three tenths of the CPU time.
 //!
 //! Runs do not outlive their job, so the format has no version. A run without
 //! records has no file.
@@ -37,15 +37,15 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const BLOCK_BYTES_MIN: usize = 1 << 10;
 const BLOCK_BYTES_MAX: usize = 16 << 10;
 
-/// The longest record of a run is this part of the memory of a task. So a fifth
-/// of the memory holds its block, raw and compressed.
+/// The longest record of a run is this part of the memory of a task. So a fifth of the memory holds
+/// its block, raw and compressed.
 const RECORDS_PER_MEMORY_MIN: usize = 10;
 
-/// Refuses a record of `record_bytes` that would break the bound on memory of a
-/// task with `memory_bytes`.
+/// Refuses a record of `record_bytes` that would exceed the memory limit of a task with
+/// `memory_bytes`.
 ///
 /// # Errors
-/// When it is longer than a tenth of the memory.
+/// If it is longer than a tenth of the memory.
 pub(in crate::runtime) fn check_record_bytes(
     record_bytes: usize,
     memory_bytes: usize,
@@ -61,24 +61,24 @@ pub(in crate::runtime) fn check_record_bytes(
     )))
 }
 
-/// Blocks that are stored raw after one that compressing did not halve.
+/// Blocks that are stored raw after one that compression did not halve.
 const RAW_BLOCKS: u32 = 15;
 
 const HEADER_BYTES: usize = 16;
 const RECORD_HEADER_BYTES: usize = 8;
 
-/// A stretch of a file that holds sorted records of one partition.
+/// A part of a file with the sorted records of one partition.
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct Segment {
     pub path: Arc<PathBuf>,
     pub offset: u64,
     pub length: u64,
     pub records: u64,
-    /// The longest block, raw.
+    /// Raw length of the longest block.
     pub block_bytes_max: usize,
 }
 
-/// Of a block: its lengths, as they stand in `header`, and its data.
+/// The checksum of a block, over the lengths in `header` and the data.
 fn checksum(header: &[u8], data: &[u8]) -> u64 {
     let lengths = header[..8]
         .try_into()
@@ -86,7 +86,7 @@ fn checksum(header: &[u8], data: &[u8]) -> u64 {
     xxh3_64_with_seed(data, u64::from_le_bytes(lengths))
 }
 
-/// A finished run: a segment per partition.
+/// A finished run, with a segment per partition.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Run {
     pub segments: Vec<Segment>,
@@ -122,30 +122,29 @@ impl Segment {
     }
 }
 
-/// Writes a run, segment by segment.
+/// A writer of a run, segment by segment.
 pub(in crate::runtime) struct RunWriter {
     path: Arc<PathBuf>,
-    /// Made for the first block.
+    /// The file, created for the first block.
     file: Option<File>,
     grant: SpillGrant,
     memory_bytes: usize,
-    /// A block is closed when its records reach this many bytes. A longer record
-    /// makes a longer block.
+    /// The number of record bytes at which a block is closed. A longer record makes a longer block.
     block_bytes: usize,
     raw: Vec<u8>,
     /// Header and data of the block that is being written.
     stored: Vec<u8>,
     table: CompressTable,
-    /// Blocks to be stored raw before it is tried again to compress one.
+    /// Blocks to be stored raw before the next attempt to compress one.
     raw_blocks_left: u32,
     run: Run,
     segment: Segment,
 }
 
 impl RunWriter {
-    /// A run at `path`, which must not exist, of a task with `memory_bytes`: its
-    /// blocks are so small that a merge can have one of each of several runs in
-    /// memory. It takes the bytes of the run from `space`.
+    /// Creates a run at `path`, which must not exist, for a task with `memory_bytes`: the blocks
+    /// are small enough that a merge can hold one of each of several runs in memory. The writer
+    /// takes the bytes of the run from `space`.
     pub fn new(path: PathBuf, memory_bytes: usize, space: &SpillSpace) -> Self {
         let path = Arc::new(path);
         Self {
@@ -163,10 +162,10 @@ impl RunWriter {
         }
     }
 
-    /// Adds a record to the present segment; keys ascend.
+    /// Adds a record to the present segment; keys must ascend.
     ///
     /// # Errors
-    /// When it is too long for the task's memory, there is no space for it, or writing fails.
+    /// If it is too long for the task's memory, there is no space for it, or writing fails.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
         check_record_bytes(key.len() + value.len(), self.memory_bytes)?;
         let too_long = || TaskError::failed("a record is 4 GiB long or longer");
@@ -194,7 +193,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// The run, all of it written out. Not synced: a crash ends the job anyway.
+    /// Returns the run. The file is complete but not synced: a crash ends the job anyway.
     pub fn finish(self) -> Run {
         self.run
     }
@@ -254,12 +253,12 @@ impl RunWriter {
     }
 }
 
-/// A cursor over a segment; holds one block in memory.
+/// A cursor over a segment, with one block in memory.
 #[derive(Debug)]
 pub(in crate::runtime) struct SegmentReader {
     file: File,
     path: Arc<PathBuf>,
-    /// Where the next block starts.
+    /// Offset of the next block.
     offset: u64,
     end: u64,
     /// The next block's header, read together with the block before it.
@@ -296,8 +295,8 @@ impl SegmentReader {
         Ok(reader)
     }
 
-    /// Puts the cursor on the record that starts at `from` in the present
-    /// block, or on the first of the next.
+    /// Moves the cursor to the record at `from` in the present block, or to the first one of the
+    /// next block.
     fn seek_record(&mut self, from: usize) -> Result<(), TaskError> {
         let mut from = from;
         if from == self.raw.len() {
@@ -312,7 +311,7 @@ impl SegmentReader {
             let bytes = self.raw.get(at..at + 4)?;
             Some(u32::from_le_bytes(bytes.try_into().ok()?) as usize)
         };
-        // The checksum held, so a record that does not add up is our own fault.
+        // The checksum is right, so an inconsistent record is a bug in this module.
         let lengths = length_at(from).zip(length_at(from + 4));
         let (key_len, value_len) = lengths.expect("a block holds whole records");
         let key = from + RECORD_HEADER_BYTES;
@@ -337,7 +336,7 @@ impl SegmentReader {
         };
         let data_at = block_at + HEADER_BYTES as u64;
         let left = self.end.saturating_sub(data_at);
-        // A damaged length must not make us allocate that much.
+        // A damaged length must not cause a large allocation.
         if stored_len as u64 > left || raw_len > stored_len.saturating_mul(256).max(BLOCK_BYTES_MAX)
         {
             return Err(corrupt(xxh3_64(&header)));
@@ -396,7 +395,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Enough for the longest blocks.
+    /// Memory enough for the longest blocks.
     const MEMORY_BYTES: usize = 64 * BLOCK_BYTES_MAX;
 
     fn run_writer(path: PathBuf, memory_bytes: usize) -> RunWriter {
@@ -412,7 +411,8 @@ mod tests {
         Ok(all)
     }
 
-    /// Partition 0 spans blocks and has a record longer than one, 1 is empty.
+    /// Writes three partitions: 0 spans blocks and has a record longer than a block, 1 is empty, 2
+    /// has one empty record.
     fn write(directory: &std::path::Path) -> (Run, Vec<Row>) {
         let mut writer = run_writer(directory.join("run"), MEMORY_BYTES);
         let mut expected: Vec<Row> = (0..3000_u32)
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_give_back_what_was_written() {
+    fn segments_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let (run, expected) = write(directory.path());
         assert_eq!(run.records, 3002);
@@ -447,8 +447,8 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_shrinks_is_stored_as_it_is_and_what_does_is_compressed() {
-        let test = "what_hardly_shrinks_is_stored_as_it_is_and_what_does_is_compressed";
+    fn only_blocks_that_shrink_by_half_are_compressed() {
+        let test = "only_blocks_that_shrink_by_half_are_compressed";
         for_seeds(test, 1, |seed| {
             let directory = tempfile::tempdir().unwrap();
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -479,7 +479,7 @@ mod tests {
             let [noise, text] = written[..] else {
                 unreachable!("two runs")
             };
-            // Of the first block compressing takes the zeros of the numbers.
+            // Compression removes the zeros of the numbers from the first block.
             assert!((0.98..1.01).contains(&noise), "{noise}");
             assert!(text < 0.5, "{text}");
         });
@@ -523,7 +523,7 @@ mod tests {
                 )?)?);
                 Ok::<_, TaskError>(all)
             });
-            let error = result.expect_err("damage must be noticed");
+            let error = result.expect_err("damage must be an error");
             assert!(
                 error.to_string().contains("spill file"),
                 "byte {at}: {error}"

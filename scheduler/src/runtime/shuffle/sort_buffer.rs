@@ -1,19 +1,19 @@
-//! A map task's output in memory, until it is sorted and written out.
+//! The output of a map task in memory, until it is sorted and written out.
 //!
 //! ```text
 //!   chunks   │ key value key value ...│ key value ...  │       records as emitted
 //!   index    │ order 16 | place 8 | key length 4 | value length 4 │ ...   sorted
 //! ```
 //!
-//! An entry's order is its partition and the first twelve bytes of its key in one
-//! integer, so that sorting seldom looks at the records themselves.
+//! An entry's order is its partition and the first twelve bytes of its key in one integer, so that
+//! sorting seldom reads the records themselves.
 //!
-//! Where values are combined in place, an index of keys finds the record that has the key.
+//! If values are combined in place, an index of keys finds the record with the same key.
 //!
-//! The buffer keeps to its budget with all that it has allocated, not only with
-//! what is in use. Therefore records lie in chunks, which never move, and the
-//! index grows only while the old and the new one fit side by side. From the
-//! second filling on the index has the size that the first one showed to be right.
+//! The budget covers everything that the buffer has allocated, not only the part in use. Therefore
+//! records are in chunks, which never move, and the index grows only while the old and the new one
+//! fit side by side. From the second filling on the index begins with the size that the first
+//! filling needed.
 
 use super::key_index::{KeyIndex, Vacancy};
 use super::key_prefix::{PREFIX_BYTES, compare_behind, key_prefix};
@@ -27,16 +27,16 @@ use xxhash_rust::xxh3::xxh3_64;
 const CHUNK_BYTES_MIN: usize = 1 << 10;
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the key in an entry's order; the partition has the other four.
+/// Bytes of the key in an entry's order; the other four are the partition.
 const ORDER_KEY_BYTES: usize = PREFIX_BYTES - size_of::<u32>();
 const ORDER_KEY_BITS: u32 = 8 * ORDER_KEY_BYTES as u32;
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// Comparisons between two looks at the clock: some microseconds.
+/// Comparisons between two reads of the clock: some microseconds.
 const COMPARISONS_PER_LOOK: u32 = 512;
 
-/// Where one record lies, and what it is sorted by.
+/// The place and the sort order of one record.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     order: u128,
@@ -46,12 +46,11 @@ struct Entry {
     value_len: u32,
 }
 
-/// Records of a map, and an index that is sorted by partition, key and order of
-/// emission.
+/// Records of a map, and an index that is sorted by partition, key and order of emission.
 #[derive(Debug)]
 pub(in crate::runtime) struct SortBuffer {
     chunks: Vec<Vec<u8>>,
-    /// The chunk that is being filled; those behind it are empty.
+    /// The chunk that is being filled; later ones are empty.
     filling: usize,
     entries: Vec<Entry>,
     budget_bytes: usize,
@@ -61,19 +60,20 @@ pub(in crate::runtime) struct SortBuffer {
     keys: KeyIndex,
 }
 
-/// What became of a record that was to be combined with another.
+/// The result of an attempt to combine a record with another.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) enum Combined {
-    /// It is in the buffer.
+pub(in crate::runtime) enum CombineOutcome {
+    /// The record was combined into one in the buffer.
     Done,
-    /// It has to be pushed, and there is where it will be found.
+    /// The record must be pushed. The vacancy is the slot where later lookups find it, if it should
+    /// be found.
     Apart(Option<Vacancy>),
-    /// The buffer has to be emptied first.
+    /// The buffer must be emptied first.
     Full,
 }
 
 impl SortBuffer {
-    /// Holds records up to `budget_bytes`, index included.
+    /// Creates a buffer for records up to `budget_bytes`, including the index.
     pub fn new(budget_bytes: usize) -> Self {
         Self {
             chunks: Vec::new(),
@@ -90,27 +90,26 @@ impl SortBuffer {
         self.entries.is_empty()
     }
 
-    /// What it has allocated, used or not.
+    /// Allocated bytes, used or not.
     pub fn allocated_bytes(&self) -> usize {
         let index_bytes = self.entries.capacity() * ENTRY_BYTES;
         self.chunks_bytes + index_bytes + self.keys.allocated_bytes()
     }
 
-    /// Combines the value into that of a record with the same partition and key, if
-    /// there is one.
+    /// Combines the value into that of a record with the same partition and key, if there is one.
     pub fn combine(
         &mut self,
         partition: u32,
         key: &[u8],
         value: &[u8],
         combiner: &dyn InPlaceCombiner,
-    ) -> Combined {
+    ) -> CombineOutcome {
         if !self.keys.is_worth_it() {
-            return Combined::Apart(None);
+            return CombineOutcome::Apart(None);
         }
         let grown_bytes = self.allocated_bytes() + self.keys.grown_bytes();
         if grown_bytes > self.budget_bytes && !self.is_empty() {
-            return Combined::Full;
+            return CombineOutcome::Full;
         }
         let order = order(partition, key);
         let (entries, chunks) = (&self.entries, &self.chunks);
@@ -119,24 +118,26 @@ impl SortBuffer {
             entry.order == order && compare_behind(entry.key(chunks), key, ORDER_KEY_BYTES).is_eq()
         };
         match self.keys.find(xxh3_64(key), is_it) {
-            Err(vacancy) => Combined::Apart(Some(vacancy)),
+            Err(vacancy) => CombineOutcome::Apart(Some(vacancy)),
             Ok(number) => {
                 let entry = self.entries[number];
                 let into = entry.value_mut(&mut self.chunks);
-                match into.len() == value.len() && combiner.combine(into, value) {
-                    true => Combined::Done,
-                    false => Combined::Apart(None),
+                if into.len() == value.len() && combiner.combine(into, value) {
+                    CombineOutcome::Done
+                } else {
+                    CombineOutcome::Apart(None)
                 }
             }
         }
     }
 
-    /// Remembers the record that was pushed last, for others to be combined with.
-    pub fn found_at(&mut self, vacancy: Vacancy) {
+    /// Adds the record that was pushed last to the index of keys, so that others can be combined
+    /// with it.
+    pub fn index_last(&mut self, vacancy: Vacancy) {
         self.keys.insert(vacancy, self.entries.len() - 1);
     }
 
-    /// Whether a record of `record_bytes` fits. Into an empty buffer any does.
+    /// Returns whether a record of `record_bytes` fits. An empty buffer takes any record.
     pub fn has_room(&self, record_bytes: usize) -> bool {
         let grown_bytes = if self.entries.len() < self.entries.capacity() {
             0
@@ -154,10 +155,10 @@ impl SortBuffer {
         self.is_empty() || allocated_bytes - freed_bytes <= self.budget_bytes
     }
 
-    /// Adds a record. True when that took memory that was not allocated before.
+    /// Adds a record. Returns whether this allocated memory.
     ///
     /// # Errors
-    /// When key or value is 4 GiB long or longer.
+    /// If key or value is 4 GiB long or longer.
     pub fn push(&mut self, partition: u32, key: &[u8], value: &[u8]) -> Result<bool, TaskError> {
         let number = |n: usize| {
             u32::try_from(n)
@@ -167,7 +168,7 @@ impl SortBuffer {
         let record_bytes = key.len() + value.len();
         let mut has_grown = false;
         let at = self.chunk_for(record_bytes).unwrap_or_else(|| {
-            // Behind the present chunk are only empty ones, too short for this.
+            // All chunks behind the present one are empty, and too short for this record.
             let in_use = self.chunks_in_use();
             self.chunks_bytes -= (self.chunks.len() - in_use) * self.chunk_bytes;
             self.chunks.truncate(in_use);
@@ -197,8 +198,8 @@ impl SortBuffer {
         Ok(has_grown)
     }
 
-    /// Sorts the index. Paces itself, but cannot stop half-way: a cancellation
-    /// shows at the caller's next tick.
+    /// Sorts the index. The sort is paced but cannot stop half-way: the caller's next tick notices
+    /// a cancellation.
     pub fn sort(&mut self, attempt: &Attempt<'_>) {
         let chunks = &self.chunks;
         let mut comparisons = 0;
@@ -212,7 +213,7 @@ impl SortBuffer {
         });
     }
 
-    /// The records of `partition`, once sorted.
+    /// Returns a cursor over the records of `partition`. The buffer must be sorted.
     pub fn cursor(&self, partition: u32) -> BufferCursor<'_> {
         let of = |entry: &Entry| (entry.order >> ORDER_KEY_BITS) as u32;
         let from = self.entries.partition_point(|entry| of(entry) < partition);
@@ -223,20 +224,20 @@ impl SortBuffer {
         }
     }
 
-    /// Empties a buffer that was full for another filling, divided between
-    /// records and index as this one's records say.
+    /// Empties a full buffer for another filling. The budget is divided between records and index
+    /// in the proportion of the last filling.
     pub fn restart(&mut self) {
         let records = self.entries.len().max(1);
         let used_bytes: usize = self.chunks.iter().map(Vec::len).sum();
         let record_bytes = used_bytes.div_ceil(records);
-        // Larger records may follow small ones and need somewhere to lie.
+        // Larger records may follow small ones and need some of the space.
         let index_bytes_max = self.budget_bytes / 8 * 7;
-        // The keys' table grows once more beside itself.
+        // The table of keys grows once more while the old table still exists.
         let entry_bytes = ENTRY_BYTES + self.keys.allocated_bytes() * 3 / 2 / records;
         let capacity =
             (self.budget_bytes / (record_bytes + entry_bytes)).min(index_bytes_max / entry_bytes);
         self.keys.clear();
-        // The old index goes before the new one comes.
+        // Frees the old index before it allocates the new one.
         self.entries = Vec::new();
         self.entries.reserve_exact(capacity);
 
@@ -253,13 +254,13 @@ impl SortBuffer {
         (2 * self.entries.capacity()).max(16)
     }
 
-    /// How many chunks have records; those behind them are empty.
+    /// The number of chunks with records; later ones are empty.
     fn chunks_in_use(&self) -> usize {
         let present = self.chunks.get(self.filling);
         self.filling + usize::from(present.is_some_and(|chunk| !chunk.is_empty()))
     }
 
-    /// The present chunk or the next, if the record fits there.
+    /// Returns the present chunk or the next, if the record fits there.
     fn chunk_for(&self, record_bytes: usize) -> Option<usize> {
         let has_room = |at: &usize| {
             self.chunks
@@ -270,7 +271,7 @@ impl SortBuffer {
     }
 }
 
-/// What records are sorted by first.
+/// The first sort key of records.
 fn order(partition: u32, key: &[u8]) -> u128 {
     let key_order = key_prefix(key) >> (u128::BITS - ORDER_KEY_BITS);
     u128::from(partition) << ORDER_KEY_BITS | key_order
@@ -283,8 +284,8 @@ impl Entry {
             .then_with(|| self.place().cmp(&other.place()))
     }
 
-    /// Ascends in the order of emission. An empty record takes no room: of two at
-    /// one place the longer came later.
+    /// A number that ascends in the order of emission. An empty record takes no space: of two
+    /// records at one place, the longer came later.
     fn place(&self) -> (u32, u32, u32) {
         (self.chunk, self.start, self.value_len)
     }

@@ -1,4 +1,4 @@
-//! Records in order of their keys: what the shuffle passes from stage to stage.
+//! Records in order of their keys: the interface between the stages of the shuffle.
 
 use crate::runtime::error::TaskError;
 use crate::runtime::pacing::attempt::Attempt;
@@ -8,7 +8,7 @@ pub(in crate::runtime) trait Sorted {
     /// The record under the cursor, key and value; `None` at the end.
     fn current(&self) -> Option<(&[u8], &[u8])>;
 
-    /// Moves on. Must not be called at the end.
+    /// Moves to the next record. Must not be called at the end.
     fn advance(&mut self) -> Result<(), TaskError>;
 }
 
@@ -17,32 +17,32 @@ pub struct Values<'a> {
     source: &'a mut (dyn Sorted + 'a),
     attempt: &'a Attempt<'a>,
     key: &'a [u8],
-    /// What a value is of the attempt's input.
+    /// Units of the attempt's input in one value.
     units: u64,
-    /// The cursor is on a value that was already handed out.
-    taken: bool,
-    seen: u64,
-    seen_bytes: u64,
+    /// True if the cursor is on a value that was already returned.
+    is_current_returned: bool,
+    returned: u64,
+    returned_bytes: u64,
 }
 
 impl Values<'_> {
     /// The next value, valid until the next call; `None` after the last.
     ///
     /// # Errors
-    /// When reading fails or the job is cancelled; pass it on.
+    /// If reading fails or the job is cancelled; return the error to the caller.
     pub fn next_value(&mut self) -> Result<Option<&[u8]>, TaskError> {
-        if self.taken {
+        if self.is_current_returned {
             self.source.advance()?;
-            self.taken = false;
-            // Only now: of a value that takes for ever nothing is done.
-            self.attempt.handled(self.units);
+            self.is_current_returned = false;
+            // Counted only now: a value that takes forever makes no progress.
+            self.attempt.add_handled(self.units);
         }
         match self.source.current() {
             Some((key, value)) if key == self.key => {
                 self.attempt.tick(key.len() + value.len())?;
-                self.taken = true;
-                self.seen += 1;
-                self.seen_bytes += (key.len() + value.len()) as u64;
+                self.is_current_returned = true;
+                self.returned += 1;
+                self.returned_bytes += (key.len() + value.len()) as u64;
                 Ok(Some(value))
             }
             _ => Ok(None),
@@ -50,9 +50,9 @@ impl Values<'_> {
     }
 }
 
-/// Calls `group` for each key of `source` with its values. Values it leaves are
-/// skipped. Returns the number of records and their bytes. Each of them is
-/// `units` of what the attempt has to handle.
+/// Calls `group` for each key of `source` with its values. Values that `group` leaves are skipped.
+/// Returns the number of records and their bytes. Each record counts as `units` of the attempt's
+/// input.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,
@@ -69,14 +69,14 @@ pub(in crate::runtime) fn for_each_group(
             attempt,
             key: &key,
             units,
-            taken: false,
-            seen: 0,
-            seen_bytes: 0,
+            is_current_returned: false,
+            returned: 0,
+            returned_bytes: 0,
         };
         group(&key, &mut values)?;
         while values.next_value()?.is_some() {}
-        records += values.seen;
-        bytes += values.seen_bytes;
+        records += values.returned;
+        bytes += values.returned_bytes;
     }
     Ok((records, bytes))
 }

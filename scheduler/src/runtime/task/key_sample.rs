@@ -1,9 +1,9 @@
 //! A sample of the keys that a job's maps will emit, and the ranges cut from it.
 //!
-//! Cut points have to be the same for all maps, so they are found once, by the
-//! first map that needs them, as a part of its task: paced, accounted, tried
-//! again if it fails. The others wait for it, and look now and then whether they
-//! are still wanted: the one that samples rests for as long as their job does.
+//! Cut points must be the same for all maps, so they are determined once, by the first map that
+//! needs them, as a part of its task: paced, accounted, and tried again if it fails. The other maps
+//! wait for it. Meanwhile they check now and then whether they were stopped, because the sampling
+//! map pauses for as long as their job does.
 
 use crate::runtime::error::TaskError;
 use crate::runtime::job::functions::Emit;
@@ -16,14 +16,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Splits that are looked into: enough to see the whole of an input that is in
-/// order, few enough to open.
+/// The most splits that are sampled: enough to cover an ordered input, few enough to open.
 const SAMPLED_SPLITS_MAX: usize = 64;
 
-/// How long a map waits for another's sample before it looks whether it is wanted.
+/// The time that a map waits for another map's sample before it checks whether it was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The ranges of one job, once one of its maps has found them.
+/// The ranges of one job, once one of its maps has determined them.
 #[derive(Default)]
 pub(in crate::runtime) struct JobRanges {
     search: Mutex<Search>,
@@ -34,18 +33,19 @@ pub(in crate::runtime) struct JobRanges {
 enum Search {
     #[default]
     Open,
-    /// A map is at it.
+    /// A map takes the sample.
     Claimed,
     Found(Arc<RangePartitioner>),
 }
 
-/// A map's claim to the search, which is open again if it ends without ranges.
+/// A map's claim to take the sample. It is released on drop, so another map can claim it if this
+/// one fails.
 struct Claim<'a> {
     ranges: &'a JobRanges,
     end: Search,
 }
 
-/// How the wait for the search ended.
+/// The end of the wait for the sample.
 enum Turn<'a> {
     Mine(Claim<'a>),
     Over(Arc<RangePartitioner>),
@@ -59,23 +59,23 @@ impl Drop for Claim<'_> {
 }
 
 impl JobRanges {
-    /// The ranges of `job` with these splits, which `find` cuts if no attempt has; `None`
-    /// when its partitioner is known without a sample.
+    /// Returns the ranges of `job` with these splits; `find` determines them if no attempt has.
+    /// Returns `None` if the partitioner needs no sample.
     ///
     /// # Errors
-    /// Those of `find`; and when the attempt that asks is not wanted any more while
-    /// another one's looks for them.
+    /// Those of `find`, and an error if `is_needed` returns false while another attempt takes the
+    /// sample.
     pub fn get(
         &self,
         job: &TaskContext,
         splits: &[Split],
-        is_wanted: impl Fn() -> bool,
+        is_needed: impl Fn() -> bool,
         find: impl FnOnce(SamplePlan) -> Result<RangePartitioner, TaskError>,
     ) -> Result<Option<Arc<RangePartitioner>>, TaskError> {
         let Partitioning::SampledRanges { records } = &job.spec.partitioning else {
             return Ok(None);
         };
-        let mut claim = match self.turn(is_wanted)? {
+        let mut claim = match self.turn(is_needed)? {
             Turn::Mine(claim) => claim,
             Turn::Over(ranges) => return Ok(Some(ranges)),
         };
@@ -88,13 +88,13 @@ impl JobRanges {
         Ok(Some(ranges))
     }
 
-    /// Waits until no other attempt searches.
-    fn turn(&self, is_wanted: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
+    /// Waits until no other attempt takes the sample.
+    fn turn(&self, is_needed: impl Fn() -> bool) -> Result<Turn<'_>, TaskError> {
         let mut search = self.lock();
         loop {
             match &*search {
                 Search::Found(ranges) => return Ok(Turn::Over(Arc::clone(ranges))),
-                Search::Claimed if is_wanted() => {}
+                Search::Claimed if is_needed() => {}
                 Search::Claimed => return Err(TaskError::Cancelled),
                 Search::Open => break,
             }
@@ -113,7 +113,7 @@ impl JobRanges {
     }
 }
 
-/// What to look at for a sample.
+/// The splits of a sample.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::runtime) struct SamplePlan {
     splits: Vec<Split>,
@@ -121,7 +121,7 @@ pub(in crate::runtime) struct SamplePlan {
 }
 
 impl SamplePlan {
-    /// About `records` records from some of `splits`, all over them.
+    /// Plans about `records` records from some of `splits`, evenly distributed.
     fn new(splits: &[Split], records: u32) -> Self {
         let sampled = splits.len().min(SAMPLED_SPLITS_MAX);
         let nth = |nth: usize| splits[nth * splits.len() / sampled].clone();
@@ -131,11 +131,10 @@ impl SamplePlan {
         }
     }
 
-    /// Takes the sample, in at most a quarter of a task's memory, and cuts the
-    /// ranges.
+    /// Takes the sample, in at most a quarter of a task's memory, and cuts the ranges.
     ///
     /// # Errors
-    /// When reading or mapping the sample fails, or the job is cancelled.
+    /// If reading or mapping the sample fails, or the job is cancelled.
     pub fn ranges(
         &self,
         job: &TaskContext,
@@ -157,17 +156,17 @@ impl SamplePlan {
     }
 }
 
-/// Where at most `partitions` ranges begin that hold about as many of `keys`
-/// each; equal keys stay together.
+/// Returns the first keys of at most `partitions` ranges, without the first range, that have about
+/// the same number of `keys` each. Equal keys stay together.
 fn cuts(mut keys: Vec<Vec<u8>>, partitions: u32) -> Vec<Vec<u8>> {
     keys.sort_unstable();
     let mut cuts = Vec::new();
-    // Of the present range and those behind it.
+    // In the present range and those behind it.
     let (mut records_left, mut ranges_left) = (keys.len(), partitions);
     let mut in_range = 0;
     for equal in keys.chunk_by(|a, b| a == b) {
         let even = records_left as f64 / f64::from(ranges_left);
-        // Nearer to even without this key than with it?
+        // True if the range is nearer to an even part without this key than with it.
         let is_full = in_range as f64 + equal.len() as f64 / 2.0 > even;
         if is_full && in_range > 0 && ranges_left > 1 {
             cuts.push(equal[0].clone());
@@ -180,11 +179,10 @@ fn cuts(mut keys: Vec<Vec<u8>>, partitions: u32) -> Vec<Vec<u8>> {
     cuts
 }
 
-/// Keys chosen without regard to what they are from a stream whose length is
-/// not known before its end. Each has a drawn level, half of them 0, a quarter
-/// 1 and so on; when there are too many, the lowest level goes. The draw is a
-/// hash of the key's number: not by chance, and not in step with a mapper that
-/// emits several kinds of keys in turn.
+/// A random sample of keys from a stream of unknown length. Each key has a level: half of them 0, a
+/// quarter 1 and so on. When there are too many keys, those of the lowest level are dropped. The
+/// level comes from a hash of the key's number, so it is reproducible, and does not correlate with
+/// a mapper that emits several kinds of keys in turn.
 #[derive(Debug)]
 struct KeySample {
     keys: Vec<(u32, Vec<u8>)>,
@@ -231,7 +229,7 @@ impl KeySample {
     }
 }
 
-/// Takes the keys of the mapper's output and drops the values.
+/// A sink that samples the keys of the mapper's output and drops the values.
 struct KeyEmit<'a> {
     sample: KeySample,
     attempt: &'a Attempt<'a>,
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_keeps_to_its_budget_and_sees_the_whole_stream() {
+    fn a_sample_stays_within_its_budget_and_covers_the_whole_stream() {
         let budget_bytes = 16 << 10;
         let mut sample = KeySample::new(budget_bytes);
         let n = 1_000_000_u32;

@@ -1,12 +1,11 @@
-//! A map task: read a split, map, and either write rows (a job of maps only) or
-//! leave sorted runs for the reduces.
+//! A map task: reads a split, maps it, and either writes rows (in a job of maps only) or leaves
+//! sorted runs for the reduces.
 //!
-//! The map fills a buffer with four fifths of the task's memory and then spills
-//! it, sorted and combined, before it goes on. Hadoop's threshold of 80% is for a
-//! second thread that spills while the map fills the rest. Here a task is one
-//! thread that is paced and tied to a core as one; while it writes, the other
-//! tasks use the other cores. So the last fifth is what writing itself needs: a
-//! block, raw and compressed.
+//! The map fills a buffer with four fifths of the task's memory and then spills it, sorted and
+//! combined, before it goes on. Hadoop's threshold of 80% has another reason: there a second thread
+//! spills while the map fills the rest. Here a task is one thread that is paced and tied to a core
+//! as one; while it writes, the other tasks use the other cores. The last fifth is the memory for
+//! writing: a block, raw and compressed.
 
 use super::reduce::RowEmit;
 use crate::runtime::error::TaskError;
@@ -17,26 +16,24 @@ use crate::runtime::job::task_context::TaskContext;
 use crate::runtime::pacing::attempt::Attempt;
 use crate::runtime::shuffle::merge::{SpillDir, merge_segments, write_sorted};
 use crate::runtime::shuffle::run::{Run, RunWriter, check_record_bytes};
-use crate::runtime::shuffle::sort_buffer::{Combined, SortBuffer};
+use crate::runtime::shuffle::sort_buffer::{CombineOutcome, SortBuffer};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Runs that a map leaves at most. They are merged by the reduces, with those of
-/// the other maps.
+/// The most runs that a map leaves. The reduces merge them with those of the other maps.
 const RUNS_MAX: usize = 16;
 
-/// A map as it is handed out.
+/// A map task for an attempt.
 pub(in crate::runtime) struct MapWork<'a> {
     /// The task's number among the maps.
     pub index: u32,
-    /// From 1.
+    /// The attempt's number, from 1.
     pub attempt: u32,
     pub split: &'a Split,
     pub partitioner: Arc<dyn Partitioner>,
 }
 
-/// Runs a map; returns its runs in the order of emission, each with one segment per
-/// reduce task.
+/// Runs a map. Returns its runs in the order of emission, each with one segment per reduce task.
 pub(in crate::runtime) fn run_map(
     job: &TaskContext,
     map: MapWork<'_>,
@@ -85,12 +82,12 @@ fn read_and_map(
         });
         attempt.read(bytes as usize)?;
         job.spec.mapper.map(key, value, emit)?;
-        attempt.handled(bytes);
+        attempt.add_handled(bytes);
         Ok(())
     })
 }
 
-/// Collects the mapper's output; writes sorted runs when the buffer is full.
+/// A sink that collects the mapper's output, and writes sorted runs when the buffer is full.
 struct SpillEmit<'a> {
     job: &'a TaskContext,
     attempt: &'a Attempt<'a>,
@@ -115,7 +112,7 @@ impl SpillEmit<'_> {
     }
 
     fn write_buffer(&mut self, path: PathBuf) -> Result<Run, TaskError> {
-        self.attempt.holds(self.buffer.allocated_bytes());
+        self.attempt.set_memory_bytes(self.buffer.allocated_bytes());
         self.buffer.sort(self.attempt);
         let mut writer = self.run_writer(path);
         for partition in 0..self.job.spec.reduces {
@@ -128,7 +125,7 @@ impl SpillEmit<'_> {
             )?;
             writer.end_segment()?;
         }
-        Ok(self.counted(writer.finish()))
+        Ok(self.count_run(writer.finish()))
     }
 
     fn run_writer(&self, path: PathBuf) -> RunWriter {
@@ -136,11 +133,11 @@ impl SpillEmit<'_> {
         RunWriter::new(path, job.task_memory_bytes, &job.spill_space)
     }
 
-    /// Sorts what is left, and puts the runs where `path` says, by number.
+    /// Sorts the rest of the buffer, and moves the runs to the paths that `path` returns for their
+    /// numbers.
     ///
-    /// Spills stay as they are, unless merging them makes less of them, by a
-    /// combiner, or they are too many: to write all records once more costs as much
-    /// as it saves the reduces.
+    /// Spills stay as they are, unless a combiner makes them smaller when they are merged, or there
+    /// are too many: writing all records once more costs as much as it saves the reduces.
     fn finish(mut self, path: impl Fn(usize) -> PathBuf) -> Result<Vec<Run>, TaskError> {
         if self.spills.is_empty() {
             return Ok(vec![self.write_buffer(path(0))?]);
@@ -158,7 +155,7 @@ impl SpillEmit<'_> {
     }
 
     fn merge_spills(&mut self, path: PathBuf) -> Result<Run, TaskError> {
-        // Its memory is the merge's now.
+        // Its memory is needed for the merge.
         self.buffer = SortBuffer::new(0);
         let mut writer = self.run_writer(path);
         for partition in 0..self.job.spec.reduces as usize {
@@ -179,10 +176,10 @@ impl SpillEmit<'_> {
             write_sorted(&mut merge, combiner, &mut writer, self.attempt)?;
             writer.end_segment()?;
         }
-        Ok(self.counted(writer.finish()))
+        Ok(self.count_run(writer.finish()))
     }
 
-    fn counted(&self, run: Run) -> Run {
+    fn count_run(&self, run: Run) -> Run {
         self.attempt.count(|counters| {
             counters.spilled_records += run.records;
             counters.spilled_bytes += run.bytes;
@@ -212,25 +209,25 @@ impl Emit for SpillEmit<'_> {
         if let Some(combiner) = job.spec.in_place_combiner.as_deref() {
             let mut combined = self.buffer.combine(partition, key, value, combiner);
             let is_full = match combined {
-                Combined::Apart(_) => !self.buffer.has_room(bytes),
-                Combined::Full => true,
-                Combined::Done => return Ok(()),
+                CombineOutcome::Apart(_) => !self.buffer.has_room(bytes),
+                CombineOutcome::Full => true,
+                CombineOutcome::Done => return Ok(()),
             };
             if is_full {
                 self.spill_here()?;
                 combined = self.buffer.combine(partition, key, value, combiner);
             }
-            if let Combined::Apart(at) = combined {
+            if let CombineOutcome::Apart(at) = combined {
                 vacancy = at;
             }
         } else if !self.buffer.has_room(bytes) {
             self.spill_here()?;
         }
         if self.buffer.push(partition, key, value)? {
-            self.attempt.holds(self.buffer.allocated_bytes());
+            self.attempt.set_memory_bytes(self.buffer.allocated_bytes());
         }
         if let Some(vacancy) = vacancy {
-            self.buffer.found_at(vacancy);
+            self.buffer.index_last(vacancy);
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! One task: a map or a reduce, on whatever thread it is carried out.
+//! One task: a map or a reduce, on a thread or in a process.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `map`, `reduce` | the two kinds |
-//! | `key_sample` | where the ranges of a global sort are cut |
+//! | `map`, `reduce` | the two kinds of task |
+//! | `key_sample` | the sample that determines the ranges of a global sort |
 
 pub(in crate::runtime) mod key_sample;
 pub(in crate::runtime) mod map;

@@ -1,5 +1,4 @@
-//! A reduce task: merge one partition of all maps' runs, reduce each key, write
-//! the rows.
+//! A reduce task: merges one partition of all maps' runs, reduces each key, and writes the rows.
 
 use crate::runtime::error::TaskError;
 use crate::runtime::job::functions::Emit;
@@ -10,7 +9,7 @@ use crate::runtime::shuffle::merge::{SpillDir, merge_segments};
 use crate::runtime::shuffle::run::Segment;
 use crate::runtime::shuffle::sorted::for_each_group;
 
-/// Runs reduce `index` over `segments`, one per map in their order.
+/// Runs reduce `index` over `segments`, which are in the order of the maps.
 pub(in crate::runtime) fn run_reduce(
     job: &TaskContext,
     index: u32,
@@ -43,7 +42,7 @@ pub(in crate::runtime) fn run_reduce(
     emit.finish()
 }
 
-/// Emits to the job's output.
+/// A sink that writes to the job's output.
 pub(in crate::runtime) struct RowEmit<'a> {
     writer: Box<dyn OutputWriter>,
     attempt: &'a Attempt<'a>,

@@ -3,13 +3,13 @@
 use super::*;
 use crate::model::JobId;
 
-/// What another job has put out, as soon as it has.
+/// An input that reads the output of another job, once that is committed.
 struct OutputOf(VecOutput);
 
 impl OutputOf {
     fn rows(&self) -> Result<VecInput, TaskError> {
         let rows = self.0.rows();
-        let rows = rows.ok_or_else(|| TaskError::failed("it was not put out yet"))?;
+        let rows = rows.ok_or_else(|| TaskError::failed("it is not committed yet"))?;
         Ok(VecInput::new(rows, 3))
     }
 }
@@ -24,12 +24,12 @@ impl Input for OutputOf {
     }
 }
 
-/// Turns a row around.
+/// Swaps key and value of a row.
 fn swap(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(value, key)
 }
 
-/// How many words there are of each count.
+/// A job that counts the words of each count.
 fn counts_of_counts(counts: &VecOutput, output: &VecOutput) -> JobSpec {
     let ones = |key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit| {
         let mut n = 0_u32;
@@ -44,7 +44,7 @@ fn counts_of_counts(counts: &VecOutput, output: &VecOutput) -> JobSpec {
 }
 
 #[test]
-fn a_chain_is_submitted_at_once_and_each_job_reads_what_the_one_before_put_out() {
+fn a_chain_is_submitted_at_once_and_each_job_reads_the_output_of_the_one_before() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(options(spills.path())).unwrap();
     let text = generated_text(8, 40_000);
@@ -68,11 +68,15 @@ fn a_chain_is_submitted_at_once_and_each_job_reads_what_the_one_before_put_out()
     assert_eq!(counts(&second_rows), expected);
 
     let late = runtime.submit(spec()).unwrap();
-    assert_eq!(late.wait().outcome, Outcome::Succeeded, "it has ended well");
+    assert_eq!(
+        late.wait().outcome,
+        Outcome::Succeeded,
+        "the first has succeeded"
+    );
 }
 
 #[test]
-fn what_follows_a_job_that_does_not_succeed_fails_with_its_cause() {
+fn a_job_that_follows_an_unsuccessful_one_fails_with_its_cause() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(options(spills.path())).unwrap();
     let (rows, nothing) = (VecOutput::new(), VecOutput::new());

@@ -1,4 +1,4 @@
-//! What becomes of jobs that fail, and of those beside them.
+//! Jobs that fail, and the jobs beside them.
 
 use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -128,8 +128,8 @@ fn an_output_that_refuses_early_refuses_the_job() {
 
 #[test]
 fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
-    struct Astray;
-    impl Partitioner for Astray {
+    struct WrongPartitioner;
+    impl Partitioner for WrongPartitioner {
         fn partition(&self, _key: &[u8], partitions: u32) -> u32 {
             partitions
         }
@@ -142,7 +142,7 @@ fn a_combiner_or_partitioner_that_breaks_its_contract_fails_the_job() {
     let output = VecOutput::new();
     let with_combiner = word_count("a b", 1, 1, &output).combiner(Arc::new(renames));
     let mut with_partitioner = word_count("a b", 1, 1, &output);
-    with_partitioner.partitioning = Partitioning::By(Arc::new(Astray));
+    with_partitioner.partitioning = Partitioning::By(Arc::new(WrongPartitioner));
     for (spec, part) in [
         (with_combiner, "combiner"),
         (with_partitioner, "partitioner"),
@@ -222,7 +222,7 @@ fn a_failure_of_every_attempt_fails_its_job_at_the_first() {
     }
 }
 
-/// A job spilled until the disk was full, and the writes of the database failed.
+/// Regression: a job spilled until the disk was full, and the writes of the database failed.
 #[test]
 fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
     let spills = tempfile::tempdir().unwrap();
@@ -245,9 +245,10 @@ fn a_job_that_would_spill_into_the_reserve_fails_at_once_and_leaves_nothing() {
     assert_eq!(run().outcome, Outcome::Succeeded);
 }
 
-/// A misspelt column, which only the commit could see, was reported as any failed job.
+/// Regression: a misspelt column, which only the commit could notice, was reported as a failed job
+/// without invalid input.
 #[test]
-fn a_commit_that_finds_the_input_invalid_fails_its_job_for_that() {
+fn a_commit_that_finds_invalid_input_reports_its_job_as_invalid() {
     struct Refusing(bool);
     impl Output for Refusing {
         fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
@@ -255,9 +256,10 @@ fn a_commit_that_finds_the_input_invalid_fails_its_job_for_that() {
         }
 
         fn commit(&self) -> Result<(), TaskError> {
-            Err(match self.0 {
-                true => TaskError::invalid("no record has it"),
-                false => TaskError::failed("no space"),
+            Err(if self.0 {
+                TaskError::invalid("no record has it")
+            } else {
+                TaskError::failed("no space")
             })
         }
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// A capacity of two cores. Tasks run on the floor while others hold the cores.
 #[derive(Default)]
-struct Others {
+struct OtherProcesses {
     hold_cores: AtomicBool,
     needed_hundredths: AtomicU32,
 }
 
-impl CapacitySource for Others {
+impl CapacitySource for OtherProcesses {
     fn capacity(&self, request: CapacityRequest) -> Capacity {
         let needed_hundredths = request.needed_hundredths;
         (self.needed_hundredths).store(needed_hundredths, Ordering::SeqCst);
@@ -23,7 +23,7 @@ impl CapacitySource for Others {
 }
 
 /// Tasks in the idle class or on the floor, and second attempts.
-fn floor_options(others: &Arc<Others>, spill_dir: &Path) -> RuntimeOptions {
+fn floor_options(others: &Arc<OtherProcesses>, spill_dir: &Path) -> RuntimeOptions {
     RuntimeOptions {
         capacity: others.clone(),
         cycle_s: 0.01,
@@ -43,7 +43,7 @@ fn one_map(output: &VecOutput, mapper: impl Mapper + 'static) -> JobSpec {
 #[test]
 fn while_others_hold_the_cores_tasks_start_on_the_floor() {
     let spills = tempfile::tempdir().unwrap();
-    let others = Arc::new(Others::default());
+    let others = Arc::new(OtherProcesses::default());
     others.hold_cores.store(true, Ordering::SeqCst);
     let runtime = Runtime::start(floor_options(&others, spills.path())).unwrap();
     let output = VecOutput::new();
@@ -56,11 +56,11 @@ fn while_others_hold_the_cores_tasks_start_on_the_floor() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// The story: beside two busy processes a job of a third of a second took a minute.
+/// Regression: beside two busy processes a job of a third of a second took a minute.
 #[test]
 fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
     let spills = tempfile::tempdir().unwrap();
-    let others = Arc::new(Others::default());
+    let others = Arc::new(OtherProcesses::default());
     let clock = Arc::new(ManualClock::default());
     let options = floor_options(&others, spills.path());
     let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
@@ -89,9 +89,9 @@ fn an_attempt_that_began_in_the_idle_class_is_overtaken_or_moved() {
 }
 
 #[test]
-fn the_capacity_source_learns_what_goals_need() {
+fn the_capacity_source_gets_the_need_of_the_goals() {
     let spills = tempfile::tempdir().unwrap();
-    let others = Arc::new(Others::default());
+    let others = Arc::new(OtherProcesses::default());
     let runtime = Runtime::start(RuntimeOptions {
         capacity: others.clone(),
         cycle_s: 0.01,

@@ -3,12 +3,12 @@
 use super::*;
 use ebb_test_support::seed::for_seeds;
 
-/// The record as it is.
+/// A mapper that copies records.
 fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(key, value)
 }
 
-/// Each value of a key in a row.
+/// A reducer that writes each value of a key as a row.
 fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     while let Some(value) = values.next_value()? {
         emit.emit(key, value)?;
@@ -16,7 +16,7 @@ fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), 
     Ok(())
 }
 
-/// Remembers what each partition got, to see how even they are.
+/// An output that stores the rows of each partition, to check how even they are.
 #[derive(Clone, Default)]
 struct Partitions(Arc<std::sync::Mutex<BTreeMap<u32, Vec<Row>>>>);
 
@@ -77,8 +77,8 @@ fn sorted(records: Vec<Row>, splits: usize, reduces: u32) -> Vec<Vec<Row>> {
     rows.into_values().collect()
 }
 
-/// A key of one of four shapes: random, one of few, with a long common prefix,
-/// or a short one of zeros.
+/// Draws a key of one of four kinds: random, one of few, with a long common prefix, or a short one
+/// of zeros.
 fn drawn_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut key = match rng.random_range(0..4) {
         0 => rng.random::<[u8; 10]>().to_vec(),
@@ -103,14 +103,14 @@ fn the_reduces_one_after_the_other_are_the_sorted_input() {
         }
         let (splits, reduces) = (rng.random_range(1..9), rng.random_range(1..7));
         let rows: Vec<Row> = sorted(records.clone(), splits, reduces).concat();
-        // Stable: equal keys keep the order of the input.
+        // The sort is stable: equal keys keep the order of the input.
         records.sort_by(|(a, _), (b, _)| a.cmp(b));
         assert!(rows == records, "{} rows", rows.len());
     });
 }
 
 #[test]
-fn ranges_are_even_also_when_the_input_is_in_order() {
+fn ranges_are_even_also_for_an_ordered_input() {
     let records: Vec<Row> = (0..40_000_u32)
         .map(|n| (n.to_be_bytes().to_vec(), Vec::new()))
         .collect();
@@ -122,7 +122,7 @@ fn ranges_are_even_also_when_the_input_is_in_order() {
 }
 
 #[test]
-fn one_key_of_which_there_is_most_leaves_the_other_reduces_their_part() {
+fn a_very_frequent_key_leaves_the_other_reduces_their_part() {
     let key = |n: u32| if n.is_multiple_of(10) { n } else { 17_000 };
     let records: Vec<Row> = (0..30_000_u32)
         .map(|n| (key(n).to_be_bytes().to_vec(), Vec::new()))

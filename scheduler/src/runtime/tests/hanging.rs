@@ -5,18 +5,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Where attempts hang until the test opens it. Nothing that the runtime could
-/// do ends that.
+/// A door at which attempts hang until the test opens it. The runtime cannot end such an attempt.
 #[derive(Default)]
 struct Door {
     is_open: Mutex<bool>,
     opened: Condvar,
-    came: AtomicU32,
+    arrivals: AtomicU32,
 }
 
 impl Door {
     fn pass(&self) {
-        self.came.fetch_add(1, Ordering::SeqCst);
+        self.arrivals.fetch_add(1, Ordering::SeqCst);
         let is_open = self.is_open.lock().unwrap();
         drop(
             self.opened
@@ -30,8 +29,8 @@ impl Door {
         self.opened.notify_all();
     }
 
-    fn came(&self) -> u32 {
-        self.came.load(Ordering::SeqCst)
+    fn arrivals(&self) -> u32 {
+        self.arrivals.load(Ordering::SeqCst)
     }
 }
 
@@ -44,14 +43,14 @@ struct Fixture {
     output: VecOutput,
 }
 
-/// A failed assertion must not leave attempts hanging: the runtime waits for them when it is dropped.
+/// A failed assertion must not leave attempts hanging: the runtime waits for them on its drop.
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.door.open();
     }
 }
 
-/// Attempts may hang for `stall_s` seconds.
+/// A fixture in which attempts may hang for `stall_s` seconds.
 fn fixture(management: Management, stall_s: f64) -> Fixture {
     fixture_with(RuntimeOptions {
         management,
@@ -83,7 +82,7 @@ impl Fixture {
     fn submit(&self, text: &str, hanging: u32) -> JobHandle {
         let door = Arc::clone(&self.door);
         let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
-            if door.came() < hanging {
+            if door.arrivals() < hanging {
                 door.pass();
             }
             WordCount.map(key, text, emit)
@@ -93,7 +92,7 @@ impl Fixture {
         self.runtime.submit(spec).unwrap()
     }
 
-    /// Waits until each attempt hung and was given up, and says why the job failed.
+    /// Waits until each attempt has hung and was given up, and returns the job's cause of failure.
     fn why_all_hang(&self, job: &JobHandle) -> String {
         for attempt in 1..=ATTEMPTS_MAX {
             self.wait_until_hanging(attempt);
@@ -103,12 +102,12 @@ impl Fixture {
         }
         match job.wait().outcome {
             Outcome::Failed { cause } => cause,
-            ended => panic!("nothing of it ended, and yet {ended:?}"),
+            ended => panic!("no attempt has ended, and yet {ended:?}"),
         }
     }
 
-    /// Moves the clock in steps far below the limit, so that nothing but what
-    /// hangs comes near it.
+    /// Advances the clock in steps far below the limit, so that only hanging attempts reach the
+    /// limit.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         wait::until(what, || {
             self.clock.advance_s(0.5);
@@ -118,11 +117,11 @@ impl Fixture {
 
     /// Waits until `attempts` attempts hang or have hung.
     fn wait_until_hanging(&self, attempts: u32) {
-        wait::until("an attempt to hang", || self.door.came() == attempts);
+        wait::until("an attempt to hang", || self.door.arrivals() == attempts);
     }
 
-    /// Waits for a job whose attempts do not hang. Moves the clock only while an attempt waits for
-    /// CPU: on a busy machine an attempt that starves would otherwise count as hanging.
+    /// Waits for a job whose attempts do not hang. Advances the clock only while an attempt waits
+    /// for CPU: otherwise an attempt that starves on a busy machine would count as hanging.
     fn wait_for(&self, job: &JobHandle) -> JobReport {
         wait::until("the job to end", || {
             let waits = {
@@ -140,7 +139,7 @@ impl Fixture {
         job.wait()
     }
 
-    /// What was left behind goes on in the end, and leaves nothing.
+    /// Opens the door: attempts that were left behind end, and leave no files.
     fn let_go(&self) {
         self.door.open();
         wait::until("the spills to be removed", || is_empty(self.spills.path()));
@@ -183,7 +182,7 @@ fn a_job_whose_attempts_all_hang_fails_and_shutdown_does_not_wait_for_them() {
 }
 
 #[test]
-fn memory_that_hanging_attempts_hold_is_missed_until_they_end() {
+fn the_memory_of_hanging_attempts_is_missing_until_they_end() {
     for management in [Management::Managed, Management::Unmanaged] {
         let task_memory_bytes = 1 << 20;
         let fixture = fixture_with(RuntimeOptions {
@@ -241,7 +240,7 @@ fn a_reducer_that_never_ends_fails_its_job() {
 }
 
 #[test]
-fn a_reducer_that_emits_for_ever_goes_on_until_it_is_cancelled() {
+fn a_reducer_that_emits_forever_runs_until_it_is_cancelled() {
     let fixture = fixture(Management::Unmanaged, 1e9);
     let emitted = Arc::new(AtomicU32::new(0));
     let reducer = {
@@ -253,7 +252,7 @@ fn a_reducer_that_emits_for_ever_goes_on_until_it_is_cancelled() {
             }
         }
     };
-    let finished = Finished::default();
+    let finished = FinishCounter::default();
     let mut spec = word_count("a b", 1, 1, &fixture.output).reducer(Arc::new(reducer), 1);
     spec.output = Arc::new(finished.clone());
     let job = fixture.runtime.submit(spec).unwrap();
@@ -267,7 +266,7 @@ fn a_reducer_that_emits_for_ever_goes_on_until_it_is_cancelled() {
 }
 
 #[test]
-fn a_cancelled_job_that_hangs_ends_all_the_same() {
+fn a_cancelled_job_that_hangs_still_ends() {
     let fixture = fixture(Management::Managed, 5.0);
     let job = fixture.submit("a", 1);
     fixture.wait_until_hanging(1);
@@ -280,13 +279,13 @@ fn a_cancelled_job_that_hangs_ends_all_the_same() {
     fixture.let_go();
 }
 
-/// Counts how often each partition was finished.
+/// An output that counts how often each partition was finished.
 #[derive(Clone, Default)]
-struct Finished(Arc<Mutex<BTreeMap<u32, u32>>>);
+struct FinishCounter(Arc<Mutex<BTreeMap<u32, u32>>>);
 
-impl Output for Finished {
+impl Output for FinishCounter {
     fn open(&self, partition: u32, _attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        Ok(Box::new(FinishedWriter(self.clone(), partition)))
+        Ok(Box::new(FinishCountingWriter(self.clone(), partition)))
     }
 
     fn commit(&self) -> Result<(), TaskError> {
@@ -296,9 +295,9 @@ impl Output for Finished {
     fn abort(&self) {}
 }
 
-struct FinishedWriter(Finished, u32);
+struct FinishCountingWriter(FinishCounter, u32);
 
-impl OutputWriter for FinishedWriter {
+impl OutputWriter for FinishCountingWriter {
     fn write(&mut self, _: &[u8], _: &[u8]) -> Result<(), TaskError> {
         Ok(())
     }
@@ -311,9 +310,9 @@ impl OutputWriter for FinishedWriter {
 
 #[test]
 fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
-    for slow_one_is_told_to_stop in [true, false] {
-        // The clock runs ahead of a machine that is busy with other things: what is
-        // slow must not look as if it hung.
+    for slow_one_is_stopped in [true, false] {
+        // The clock runs ahead of a machine that is busy with other things: a slow attempt must
+        // not count as hanging.
         let fixture = fixture_with(RuntimeOptions {
             management: Management::Unmanaged,
             stall_s: 1e9,
@@ -325,8 +324,8 @@ fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
             let attempts = Arc::clone(&attempts);
             move |key: &[u8], _: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
                 if key == b"1" && attempts.fetch_add(1, Ordering::SeqCst) == 0 {
-                    // For ever, or until both can race to the end.
-                    while slow_one_is_told_to_stop || attempts.load(Ordering::SeqCst) == 1 {
+                    // Forever, or until both attempts can race to the end.
+                    while slow_one_is_stopped || attempts.load(Ordering::SeqCst) == 1 {
                         emit.checkpoint()?;
                         std::thread::park_timeout(Duration::from_millis(1));
                     }
@@ -334,7 +333,7 @@ fn a_slow_task_gets_a_copy_and_one_of_the_two_finishes() {
                 emit.emit(key, b"row")
             }
         };
-        let finished = Finished::default();
+        let finished = FinishCounter::default();
         let input = Arc::new(VecInput::lines("quick\nslow", 2));
         let output = Arc::new(finished.clone());
         let spec = JobSpec::new("slow", input, Arc::new(mapper), output);

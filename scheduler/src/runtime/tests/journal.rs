@@ -1,14 +1,14 @@
-//! What is told of jobs, and what they leave for their next execution.
+//! Events for journals, and measurements for the next execution of a job.
 
 use super::*;
 use crate::model::{JobId, TaskKind};
 use std::sync::Mutex;
 
-/// Writes everything down, in order.
+/// A journal that keeps a line for each event, in order.
 #[derive(Default)]
 struct Book {
     lines: Mutex<Vec<String>>,
-    /// Panics at every second line.
+    /// True if it panics at every second line.
     torn: bool,
 }
 
@@ -22,7 +22,7 @@ impl Book {
         assert!(!self.torn || n.is_multiple_of(2), "a torn page");
     }
 
-    /// What was written about `job`.
+    /// The lines about `job`.
     fn about(&self, job: &JobHandle) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         let prefix = format!("{} ", job.id());
@@ -59,7 +59,7 @@ fn with_book(spills: &Path, torn: bool) -> (Runtime, Arc<Book>) {
 }
 
 #[test]
-fn a_journal_is_told_everything_once_before_the_wait_ends() {
+fn a_journal_gets_each_event_once_before_the_wait_ends() {
     let spills = tempfile::tempdir().unwrap();
     let (runtime, book) = with_book(spills.path(), false);
     let output = VecOutput::new();
@@ -85,7 +85,7 @@ fn a_journal_is_told_everything_once_before_the_wait_ends() {
     assert_eq!(lines.len(), 2 + ATTEMPTS_MAX as usize);
     assert_eq!(lines[4], r#"Map 0 4 Failed { cause: "no" }"#);
 
-    // Of a job without a journal nobody is told.
+    // A job without a journal causes no events.
     let job = runtime.submit(word_count("a", 1, 1, &output)).unwrap();
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
     assert!(book.about(&job).is_empty());
@@ -139,7 +139,7 @@ fn attempts_and_measures_of_a_job_show_its_bytes_cpu_and_memory() {
     let longest_s = of(TaskKind::Map).map(|map| map.cpu_s).fold(0.0, f64::max);
     assert_eq!(measured.map.cpu_s_max, longest_s);
 
-    // A job that does not start shows what it was told to take.
+    // The estimates of a job that has not started come from `measured`.
     let mut again = word_count(&text, 4, 2, &output);
     again.measured = Some(measured);
     let splits = again.input.splits().unwrap();

@@ -1,4 +1,4 @@
-//! Work of others under the same shares.
+//! Leases: work of the caller under the same shares.
 
 use super::*;
 use crate::availability::Availability;
@@ -12,13 +12,13 @@ use ebb_threads::current_class;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{JoinHandle, spawn};
 
-/// As much as the test says, of CPU and of reads.
-struct Left {
+/// A capacity source whose limits for CPU and reads the test sets.
+struct TestCapacity {
     cpu_hundredths: AtomicU32,
     read_bytes_per_s: AtomicU32,
 }
 
-impl Left {
+impl TestCapacity {
     fn new(cpu_hundredths: u32) -> Arc<Self> {
         Arc::new(Self {
             cpu_hundredths: AtomicU32::new(cpu_hundredths),
@@ -27,7 +27,7 @@ impl Left {
     }
 }
 
-impl CapacitySource for Left {
+impl CapacitySource for TestCapacity {
     fn capacity(&self, _request: CapacityRequest) -> Capacity {
         Capacity {
             cpu_hundredths: self.cpu_hundredths.load(Ordering::SeqCst),
@@ -38,7 +38,7 @@ impl CapacitySource for Left {
 }
 
 /// The policy of equal shares, and short control cycles.
-fn fair_options(spills: &Path, left: &Arc<Left>) -> RuntimeOptions {
+fn fair_options(spills: &Path, left: &Arc<TestCapacity>) -> RuntimeOptions {
     RuntimeOptions {
         policy: Arc::new(Fair),
         capacity: left.clone(),
@@ -47,7 +47,7 @@ fn fair_options(spills: &Path, left: &Arc<Left>) -> RuntimeOptions {
     }
 }
 
-fn start(spills: &Path, left: &Arc<Left>) -> Runtime {
+fn start(spills: &Path, left: &Arc<TestCapacity>) -> Runtime {
     Runtime::start(fair_options(spills, left)).unwrap()
 }
 
@@ -55,7 +55,7 @@ fn lease(runtime: &Runtime, name: &str) -> Lease {
     runtime.lease(name, LeaseOptions::default()).unwrap()
 }
 
-/// A thread that computes under the lease until that refuses it, or `stop`.
+/// Starts a thread that computes under the lease until it is refused or `stop` is set.
 fn spinning(lease: &Lease, stop: &Arc<AtomicBool>) -> JoinHandle<Result<f64, TaskError>> {
     let (lease, stop) = (lease.clone(), Arc::clone(stop));
     spawn(move || {
@@ -78,7 +78,7 @@ fn status(lease: &Lease) -> JobStatus {
 fn two_threads_of_a_lease_use_no_more_than_its_share() {
     let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
-    let options = fair_options(spills.path(), &Left::new(30));
+    let options = fair_options(spills.path(), &TestCapacity::new(30));
     let runtime = Runtime::start_with_clock(options, clock.clone()).unwrap();
     let (lease, longest) = (lease(&runtime, "query"), Arc::new(LongestStep::default()));
     let threads = [(); 2].map(|()| {
@@ -101,7 +101,7 @@ fn two_threads_of_a_lease_use_no_more_than_its_share() {
     assert!(lease.cancel());
     let used_s: f64 = threads.map(|thread| thread.join().unwrap()).iter().sum();
     let granted_s = 0.30 * runtime.now_s();
-    // The two threads are charged after they have used it.
+    // The two threads are charged after the use.
     let late_s = 2.0 * longest.charge_s_max();
     assert!(
         cpu_s <= granted_s + late_s,
@@ -123,7 +123,7 @@ fn two_threads_of_a_lease_use_no_more_than_its_share() {
 #[test]
 fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &Left::new(100));
+    let runtime = start(spills.path(), &TestCapacity::new(100));
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(2, &output)).unwrap();
     wait::until("the job to have the whole core", || {
@@ -147,11 +147,11 @@ fn a_lease_shares_with_jobs_and_leaves_them_its_share_when_it_is_dropped() {
     assert!(job.cancel());
 }
 
-/// A query that waits for its client kept a share that jobs could have used.
+/// Regression: a query that waited for its client kept a share that jobs could have used.
 #[test]
-fn a_lease_that_no_thread_is_in_has_no_share_until_one_comes() {
+fn a_lease_without_a_thread_has_no_share_until_one_enters() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &Left::new(100));
+    let runtime = start(spills.path(), &TestCapacity::new(100));
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(1, &output)).unwrap();
     let lease = lease(&runtime, "query");
@@ -171,9 +171,9 @@ fn a_lease_that_no_thread_is_in_has_no_share_until_one_comes() {
 }
 
 #[test]
-fn without_capacity_or_bytes_a_lease_rests_and_with_them_goes_on() {
+fn without_capacity_or_bytes_a_lease_pauses_and_with_them_continues() {
     let spills = tempfile::tempdir().unwrap();
-    let left = Left::new(0);
+    let left = TestCapacity::new(0);
     left.read_bytes_per_s.store(0, Ordering::SeqCst);
     let runtime = start(spills.path(), &left);
     let (lease, is_in) = (lease(&runtime, "backup"), Arc::new(AtomicBool::new(false)));
@@ -182,7 +182,7 @@ fn without_capacity_or_bytes_a_lease_rests_and_with_them_goes_on() {
         spawn(move || {
             let thread = lease.enter()?;
             is_in.store(true, Ordering::SeqCst);
-            // More than is read without a look.
+            // More bytes than are read between two settlements.
             (0..100).try_for_each(|_| thread.read(64 << 10))
         })
     };
@@ -201,7 +201,7 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
     let spills = tempfile::tempdir().unwrap();
     let options = RuntimeOptions {
         throttles: Throttles::default(),
-        ..fair_options(spills.path(), &Left::new(100))
+        ..fair_options(spills.path(), &TestCapacity::new(100))
     };
     let runtime = Runtime::start(options).unwrap();
     let lease = lease(&runtime, "torn");
@@ -217,7 +217,7 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
     if runtime.shared.can_raise {
         assert_eq!(current_class(), before);
     }
-    // Whoever else has it goes on.
+    // Other holders of the lease can still use it.
     lease.enter().unwrap().checkpoint().unwrap();
     drop(lease);
     let output = VecOutput::new();
@@ -228,12 +228,12 @@ fn a_holder_that_panics_gives_back_its_task_its_class_and_with_the_lease_the_sha
 #[test]
 fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &Left::new(100));
+    let runtime = start(spills.path(), &TestCapacity::new(100));
     let (lease, stop) = (lease(&runtime, "query"), Arc::default());
     let thread = spinning(&lease, &stop);
     wait::until("the thread to be in", || status(&lease).tasks_running == 1);
     assert!(runtime.cancel(lease.id()));
-    assert!(!lease.cancel(), "it was before");
+    assert!(!lease.cancel(), "it was cancelled before");
     assert!(matches!(thread.join().unwrap(), Err(TaskError::Cancelled)));
     assert!(matches!(lease.enter(), Err(TaskError::Cancelled)));
     pass_cycles(&runtime, 6);
@@ -242,12 +242,11 @@ fn a_cancelled_lease_refuses_its_threads_and_is_listed_until_it_is_dropped() {
     assert!(runtime.status().jobs.is_empty());
 }
 
-/// A lease that is held while the runtime is shut down, by that very thread or another,
-/// must not keep it waiting.
+/// A shutdown must not wait for a lease that is still held, by the calling thread or another.
 #[test]
 fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
     let spills = tempfile::tempdir().unwrap();
-    let left = Left::new(100);
+    let left = TestCapacity::new(100);
     let runtime = start(spills.path(), &left);
     let (lease, stop) = (lease(&runtime, "query"), Arc::default());
     let thread = spinning(&lease, &stop);
@@ -265,7 +264,7 @@ fn a_shutdown_does_not_wait_for_leases_and_refuses_them() {
 #[test]
 fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &Left::new(100));
+    let runtime = start(spills.path(), &TestCapacity::new(100));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let with_goal = LeaseOptions {
             goal_s: Some(bad),
@@ -284,9 +283,9 @@ fn a_lease_without_a_sensible_goal_or_cost_is_refused() {
 }
 
 #[test]
-fn what_follows_a_lease_starts_when_that_is_dropped() {
+fn a_job_that_follows_a_lease_starts_when_the_lease_is_dropped() {
     let spills = tempfile::tempdir().unwrap();
-    let runtime = start(spills.path(), &Left::new(100));
+    let runtime = start(spills.path(), &TestCapacity::new(100));
     let (lease, output) = (lease(&runtime, "export"), VecOutput::new());
     let spec = word_count("a b a", 2, 1, &output).after(lease.id());
     let job = runtime.submit(spec).unwrap();
@@ -300,30 +299,30 @@ const STEP_S: f64 = 0.001;
 const CYCLE_S: f64 = 0.01;
 const CORES: u32 = 4;
 
-/// A job or a lease of the model.
-struct Drawn {
+/// A random job or lease of the model.
+struct ModelJob {
     tracker: Tracker,
     bucket: Bucket,
-    /// Those that are at work: task, attempt, state.
+    /// The working threads: task, attempt, state.
     threads: Vec<(TaskId, u32, Arc<AttemptState>)>,
-    /// CPU time of a task of a job, in seconds; `None`: a lease.
+    /// CPU time of a job's task, in seconds; `None` for a lease.
     task_s: Option<f64>,
-    /// A lease that all its threads stay in.
+    /// True for a lease in which all threads stay.
     is_steady: bool,
     share_hundredths: u32,
-    /// Cycles that began without a thread in, since the last one came.
+    /// Cycles that began without a thread in the lease, since the last one entered.
     idle_cycles: u32,
     granted_s: f64,
     used_s: f64,
 }
 
-impl Drawn {
+impl ModelJob {
     fn new(id: u64, rng: &mut ChaCha8Rng) -> Self {
         let goal_s = rng.random_bool(0.5).then(|| rng.random_range(0.1..5.0));
         let job = Job::new(JobId(id), 0.0, goal_s);
         let task_s = rng.random_bool(0.5).then(|| rng.random_range(0.01..0.3));
         let cpu_s = rng.random_range(0.01..3.0);
-        let mut drawn = Self {
+        let mut job = Self {
             tracker: match task_s {
                 Some(_) => Tracker::new(job, rng.random_range(1..6), 0, &JobProfile::default()),
                 None => Tracker::leased(job, cpu_s),
@@ -337,11 +336,11 @@ impl Drawn {
             granted_s: 0.0,
             used_s: 0.0,
         };
-        if drawn.is_steady {
+        if job.is_steady {
             let threads = rng.random_range(1..4);
-            (0..threads).for_each(|_| drawn.threads.extend(drawn.tracker.enter(0.0)));
+            (0..threads).for_each(|_| job.threads.extend(job.tracker.enter(0.0)));
         }
-        drawn
+        job
     }
 
     fn start_cycle(&mut self, share_hundredths: u32, now_s: f64) {
@@ -365,7 +364,7 @@ impl Drawn {
         }
     }
 
-    /// A millisecond, in which each thread computes that may.
+    /// Runs one millisecond: each thread computes if the bucket permits it.
     fn step(&mut self, now_s: f64, rng: &mut ChaCha8Rng) {
         match (self.task_s, self.is_steady) {
             (None, false) if self.threads.len() < 3 && rng.random_bool(0.01) => {
@@ -394,26 +393,26 @@ impl Drawn {
     }
 }
 
-/// Jobs and leases drawn at random, on a clock that stands still between steps, under
-/// every policy: shares never exceed the capacity, nobody uses more than his, a lease
-/// whose threads stay uses all of it, and one without threads has none.
+/// Random jobs and leases, on a clock that stands still between steps, under every policy. Shares
+/// never exceed the capacity, no job or lease uses more than its share, a lease whose threads stay
+/// uses all of it, and a lease without threads has no share.
 #[test]
-fn drawn_leases_and_jobs_use_what_they_are_given_and_are_given_what_there_is() {
-    let test = "drawn_leases_and_jobs_use_what_they_are_given_and_are_given_what_there_is";
+fn random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity() {
+    let test = "random_leases_and_jobs_use_their_shares_and_shares_fit_the_capacity";
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut steady_s = 0.0;
         for policy in all().iter().cycle().take(45) {
-            let mut world: Vec<Drawn> = (1..=rng.random_range(1..6))
-                .map(|id| Drawn::new(id, &mut rng))
+            let mut world: Vec<ModelJob> = (1..=rng.random_range(1..6))
+                .map(|id| ModelJob::new(id, &mut rng))
                 .collect();
             let capacity = rng.random_range(0..=100 * CORES);
             for cycle in 0..60 {
                 let now_s = f64::from(cycle) * CYCLE_S;
-                for drawn in &mut world {
-                    drawn.tracker.watch(now_s, drawn.share_hundredths > 0, 1e9);
-                    let is_idle = drawn.threads.is_empty();
-                    drawn.idle_cycles = if is_idle { drawn.idle_cycles + 1 } else { 0 };
+                for job in &mut world {
+                    job.tracker.watch(now_s, job.share_hundredths > 0, 1e9);
+                    let is_idle = job.threads.is_empty();
+                    job.idle_cycles = if is_idle { job.idle_cycles + 1 } else { 0 };
                 }
                 let live: Vec<LiveJob> = world.iter().filter_map(|d| d.tracker.live()).collect();
                 let forecast = Arc::new(Availability::constant(f64::from(capacity)).unwrap());
@@ -431,29 +430,27 @@ fn drawn_leases_and_jobs_use_what_they_are_given_and_are_given_what_there_is() {
                 let granted: BTreeMap<JobId, u32> =
                     shares(capacity, 10, &claimants).into_iter().collect();
                 assert!(granted.values().sum::<u32>() <= capacity);
-                for drawn in &mut world {
-                    let share = granted.get(&drawn.tracker.job.id).copied().unwrap_or(0);
-                    if drawn.task_s.is_none() && drawn.idle_cycles > 1 {
-                        assert_eq!(share, 0, "nobody came for a whole cycle");
+                for job in &mut world {
+                    let share = granted.get(&job.tracker.job.id).copied().unwrap_or(0);
+                    if job.task_s.is_none() && job.idle_cycles > 1 {
+                        assert_eq!(share, 0, "no thread entered for a whole cycle");
                     }
-                    drawn.start_cycle(share, now_s);
+                    job.start_cycle(share, now_s);
                 }
                 for step in 0..10 {
                     let now_s = now_s + f64::from(step) * STEP_S;
-                    world
-                        .iter_mut()
-                        .for_each(|drawn| drawn.step(now_s, &mut rng));
+                    world.iter_mut().for_each(|job| job.step(now_s, &mut rng));
                 }
             }
-            for drawn in &world {
-                let who = format!("{} under {}", drawn.tracker.job.id, policy.name());
-                let (used_s, granted_s) = (drawn.used_s, drawn.granted_s);
+            for job in &world {
+                let who = format!("{} under {}", job.tracker.job.id, policy.name());
+                let (used_s, granted_s) = (job.used_s, job.granted_s);
                 let at_once_s = 4.0 * STEP_S;
                 assert!(
                     used_s <= granted_s + BURST_S + at_once_s,
                     "{who}: {used_s} of {granted_s}"
                 );
-                if drawn.is_steady {
+                if job.is_steady {
                     steady_s += used_s;
                     assert!(
                         used_s >= granted_s - at_once_s,
@@ -462,12 +459,12 @@ fn drawn_leases_and_jobs_use_what_they_are_given_and_are_given_what_there_is() {
                 }
             }
         }
-        assert!(steady_s > 1.0, "leases were given something: {steady_s} s");
+        assert!(steady_s > 1.0, "leases had a share: {steady_s} s");
     });
 }
 
 #[test]
-fn a_lease_is_planned_with_what_is_left_of_its_work() {
+fn a_lease_is_planned_with_its_remaining_work() {
     let mut tracker = Tracker::leased(Job::new(JobId(1), 0.0, Some(9.0)), 4.0);
     let threads: Vec<_> = (0..2).filter_map(|_| tracker.enter(0.0)).collect();
     threads[0].2.charge_s(3.0);
@@ -485,10 +482,10 @@ fn a_lease_is_planned_with_what_is_left_of_its_work() {
     assert_eq!(
         live.running,
         [(TaskKind::Map, 5.0)],
-        "more than was believed"
+        "more than the estimate"
     );
     assert_eq!(live.map_cpu_s, 5.0);
-    // A task that was left is taken again: there are no more than threads at once.
+    // A task without a thread is taken again: there are no more tasks than threads at a time.
     assert_eq!(tracker.enter(1.0).unwrap().0, task);
 }
 
@@ -497,7 +494,7 @@ fn under_fifo_an_older_job_comes_before_a_lease() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
         policy: Arc::new(Fifo),
-        capacity: Left::new(100),
+        capacity: TestCapacity::new(100),
         cycle_s: 0.01,
         ..options(spills.path())
     });

@@ -1,4 +1,4 @@
-//! Shares, goals, and the end of jobs that somebody ends.
+//! Shares, goals, and the end of jobs by cancellation or shutdown.
 
 use super::*;
 use crate::policy::{ClusterView, Decision, Fifo, Policy};
@@ -58,12 +58,16 @@ fn a_paced_job_uses_no_more_than_its_share() {
     });
     let cpu_s = pass_a_second(&runtime, &clock, || job.status().cpu_s);
     assert!(job.used_lately(0.9).is_some_and(|cores| cores > 0.0));
-    assert_eq!(job.used_lately(60.0), None, "it is younger");
+    assert_eq!(
+        job.used_lately(60.0),
+        None,
+        "it was submitted less than 60 s ago"
+    );
     assert!(job.cancel());
     let report = job.wait();
     assert_eq!(job.used_lately(0.5), None, "it has ended");
     let granted_s = 0.30 * runtime.now_s();
-    // The two tasks are charged after they have used it.
+    // The two tasks are charged after the use.
     let late_s = 2.0 * longest.charge_s_max();
     assert!(
         cpu_s <= granted_s + late_s,
@@ -86,7 +90,7 @@ fn a_paced_job_uses_no_more_than_its_share() {
 }
 
 #[test]
-fn a_job_on_one_core_leaves_the_others_to_those_behind_it() {
+fn a_job_on_one_core_leaves_the_others_to_the_jobs_behind_it() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(200)),
@@ -135,16 +139,16 @@ fn an_urgent_job_takes_the_share_of_one_that_can_wait() {
     });
 }
 
-/// Nothing at first, then all; counts how often it was asked.
+/// A capacity source that starts at zero until the test raises it, and counts its calls.
 #[derive(Default)]
 struct Ebb {
     left: AtomicU32,
-    asked: AtomicU32,
+    calls: AtomicU32,
 }
 
 impl CapacitySource for Ebb {
     fn capacity(&self, _request: CapacityRequest) -> Capacity {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.calls.fetch_add(1, Ordering::SeqCst);
         Capacity {
             cpu_hundredths: self.left.load(Ordering::SeqCst),
             ..Capacity::cpu(100)
@@ -153,7 +157,7 @@ impl CapacitySource for Ebb {
 }
 
 #[test]
-fn without_capacity_a_job_rests_and_with_it_goes_on() {
+fn without_capacity_a_job_pauses_and_with_it_continues() {
     let spills = tempfile::tempdir().unwrap();
     let ebb = Arc::new(Ebb::default());
     let runtime = Runtime::start(RuntimeOptions {
@@ -172,7 +176,7 @@ fn without_capacity_a_job_rests_and_with_it_goes_on() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// Panics while it is told to.
+/// A policy and capacity source that panics while it is broken.
 struct Fragile {
     broken: AtomicBool,
 }
@@ -184,8 +188,8 @@ impl Fragile {
         })
     }
 
-    fn ask(&self) {
-        assert!(!self.broken.load(Ordering::SeqCst), "cannot say");
+    fn check(&self) {
+        assert!(!self.broken.load(Ordering::SeqCst), "it is broken");
     }
 }
 
@@ -195,19 +199,19 @@ impl Policy for Fragile {
     }
 
     fn decide(&self, view: &ClusterView) -> Decision {
-        self.ask();
+        self.check();
         Fifo.decide(view)
     }
 }
 
 impl CapacitySource for Fragile {
     fn capacity(&self, _request: CapacityRequest) -> Capacity {
-        self.ask();
+        self.check();
         Capacity::cpu(200)
     }
 }
 
-/// A panic on the control thread left every job waiting for ever.
+/// Regression: a panic on the control thread left every job waiting forever.
 #[test]
 fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
     let (policy, capacity) = (Fragile::new(), Fragile::new());
@@ -231,9 +235,9 @@ fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
             .collect();
         for job in jobs {
             let Outcome::Failed { cause } = job.wait().outcome else {
-                panic!("it has no plan to run by")
+                panic!("no plan exists to run it")
             };
-            assert_eq!(cause, format!("{who} panicked: cannot say"));
+            assert_eq!(cause, format!("{who} panicked: it is broken"));
         }
         assert_eq!((output.rows(), output.has_staged()), (None, false));
 
@@ -246,7 +250,7 @@ fn a_panic_in_policy_or_capacity_fails_the_jobs_and_the_runtime_goes_on() {
 }
 
 #[test]
-fn a_change_of_capacity_is_followed_when_it_is_told_however_long_the_cycle() {
+fn a_change_of_capacity_applies_at_once_after_replan_however_long_the_cycle() {
     let spills = tempfile::tempdir().unwrap();
     let ebb = Arc::new(Ebb::default());
     let runtime = Runtime::start(RuntimeOptions {
@@ -257,8 +261,8 @@ fn a_change_of_capacity_is_followed_when_it_is_told_however_long_the_cycle() {
     .unwrap();
     let output = VecOutput::new();
     let job = runtime.submit(word_count("a b a", 1, 1, &output)).unwrap();
-    wait::until("the capacity to be asked for", || {
-        ebb.asked.load(Ordering::SeqCst) > 0
+    wait::until("the capacity source to be called", || {
+        ebb.calls.load(Ordering::SeqCst) > 0
     });
     assert_eq!(job.status().state, JobState::Waiting);
     ebb.left.store(200, Ordering::SeqCst);
@@ -266,7 +270,7 @@ fn a_change_of_capacity_is_followed_when_it_is_told_however_long_the_cycle() {
     assert_eq!(job.wait().outcome, Outcome::Succeeded);
 }
 
-/// All the CPU, and no bytes until it is told otherwise.
+/// A capacity source with all CPU, and with no bytes to read until the test raises them.
 struct Drought(AtomicU32);
 
 impl CapacitySource for Drought {
@@ -279,7 +283,7 @@ impl CapacitySource for Drought {
 }
 
 #[test]
-fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
+fn without_bytes_to_read_a_job_pauses_and_with_them_continues() {
     let spills = tempfile::tempdir().unwrap();
     let drought = Arc::new(Drought(AtomicU32::new(0)));
     let runtime = Runtime::start(RuntimeOptions {
@@ -297,7 +301,7 @@ fn without_bytes_to_read_a_job_rests_and_with_them_goes_on() {
 }
 
 #[test]
-fn without_throttles_tasks_are_threads_as_any_other() {
+fn without_throttles_tasks_are_ordinary_threads() {
     let spills = tempfile::tempdir().unwrap();
     let options = RuntimeOptions {
         capacity: Arc::new(FixedCapacity::new(1)),
@@ -312,13 +316,13 @@ fn without_throttles_tasks_are_threads_as_any_other() {
     assert_eq!(runtime.scheduling_class(), SchedulingClass::Normal);
     let output = VecOutput::new();
     let job = runtime.submit(spinning_job(1, &output)).unwrap();
-    // A paced task would rest after its first step, as the clock stands still.
+    // A paced task would pause after its first step, because the clock stands still.
     wait::until("the job to use CPU", || job.status().cpu_s > 0.2);
     assert!(job.cancel());
 }
 
 #[test]
-fn goals_follow_the_clock_that_was_given() {
+fn goals_use_the_clock_of_the_runtime() {
     let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     clock.advance_s(50.0);
@@ -328,7 +332,7 @@ fn goals_follow_the_clock_that_was_given() {
         .submit(word_count("a", 1, 1, &output).goal_s(10.0))
         .unwrap();
     assert_eq!(job.status().goal_s, Some(60.0));
-    // A task's debt is paid by time, which has to pass.
+    // Only time pays a task's debt, so the clock must advance.
     wait::until("the job to end", || {
         clock.advance_s(0.001);
         job.status().finished_s.is_some()

@@ -9,9 +9,9 @@ pub(in crate::runtime) struct ManualClock {
 }
 
 impl ManualClock {
-    /// Moves on by `by_s` seconds, which must not be negative.
+    /// Advances the clock by `by_s` seconds, which must not be negative.
     pub fn advance_s(&self, by_s: f64) {
-        // Tests advance from one thread; a lost update would only be their own.
+        // Tests advance it from one thread, so no update is lost.
         self.now_bits
             .store((self.now_s() + by_s.max(0.0)).to_bits(), Ordering::SeqCst);
     }

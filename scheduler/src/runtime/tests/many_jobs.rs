@@ -1,4 +1,4 @@
-//! A runtime that lives for weeks, whose jobs come and go by id.
+//! A runtime that runs for weeks, with jobs that come and go by id.
 
 use super::*;
 use crate::model::JobId;
@@ -42,7 +42,7 @@ fn jobs_are_listed_and_cancelled_by_id() {
 }
 
 #[test]
-fn of_many_jobs_the_latest_are_remembered_and_of_the_others_nothing_is_left() {
+fn of_many_ended_jobs_the_latest_are_kept_and_nothing_of_the_others() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = jobs_remembered(3, spills.path());
     let first = runtime
@@ -60,7 +60,11 @@ fn of_many_jobs_the_latest_are_remembered_and_of_the_others_nothing_is_left() {
     let listed = runtime.status().jobs;
     assert_eq!(listed.len(), 3);
     assert!(listed.iter().all(|job| job.id != first.id()));
-    assert_eq!(first.wait(), first_report, "a handle still knows");
+    assert_eq!(
+        first.wait(),
+        first_report,
+        "its handle still has the report"
+    );
     let after_it = word_count("a", 1, 1, &VecOutput::new()).after(first.id());
     assert!(matches!(runtime.submit(after_it), Err(SubmitError::Follows(id)) if id == first.id()));
     assert!(is_empty(spills.path()));
@@ -68,11 +72,11 @@ fn of_many_jobs_the_latest_are_remembered_and_of_the_others_nothing_is_left() {
         runtime.shared.lock().workers.len() <= 2
     });
     let state = runtime.shared.lock();
-    assert!(state.jobs.is_empty() && state.news.is_empty() && state.commits.is_empty());
+    assert!(state.jobs.is_empty() && state.notifications.is_empty() && state.commits.is_empty());
 }
 
 #[test]
-fn no_more_than_the_beginning_of_a_long_cause_is_kept() {
+fn only_the_beginning_of_a_long_cause_is_kept() {
     let spills = tempfile::tempdir().unwrap();
     let runtime = jobs_remembered(3, spills.path());
     let mut spec = word_count("a", 1, 1, &VecOutput::new());

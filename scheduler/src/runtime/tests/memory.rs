@@ -1,4 +1,4 @@
-//! The memory of all tasks of a runtime together.
+//! The memory of all tasks of a runtime.
 
 use super::*;
 use crate::model::JobId;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const TASK_MEMORY_BYTES: usize = 1 << 20;
 
-/// A runtime's options with memory for so many tasks at a time.
+/// Options of a runtime with memory for `tasks` tasks at a time.
 fn memory_for(tasks: u32, spills: &Path) -> RuntimeOptions {
     RuntimeOptions {
         task_memory_bytes: TASK_MEMORY_BYTES,
@@ -19,8 +19,8 @@ fn memory_for(tasks: u32, spills: &Path) -> RuntimeOptions {
 }
 
 #[test]
-fn all_tasks_of_all_jobs_together_keep_to_the_memory() {
-    let test = "all_tasks_of_all_jobs_together_keep_to_the_memory";
+fn all_tasks_of_all_jobs_together_stay_within_the_memory() {
+    let test = "all_tasks_of_all_jobs_together_stay_within_the_memory";
     for_seeds(test, 1, |seed| {
         for management in [Management::Managed, Management::Unmanaged] {
             let spills = tempfile::tempdir().unwrap();
@@ -71,15 +71,16 @@ fn all_tasks_of_all_jobs_together_keep_to_the_memory() {
     });
 }
 
-/// All the CPU, and as much memory as the test says. Notes what it is told.
+/// A capacity source with all CPU, whose memory the test sets. It stores the requests'
+/// `held_bytes`.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct MemorySource {
     pub left_bytes: AtomicU64,
-    /// What tasks held when it was asked last.
+    /// Memory held by tasks at the last request.
     pub held_bytes: AtomicU64,
 }
 
-impl CapacitySource for Memory {
+impl CapacitySource for MemorySource {
     fn capacity(&self, request: CapacityRequest) -> Capacity {
         (self.held_bytes).store(request.held_bytes, Ordering::SeqCst);
         Capacity {
@@ -90,9 +91,9 @@ impl CapacitySource for Memory {
 }
 
 #[test]
-fn without_memory_left_a_job_rests_and_with_it_goes_on() {
+fn without_memory_a_job_pauses_and_with_it_continues() {
     let spills = tempfile::tempdir().unwrap();
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemorySource::default());
     let runtime = Runtime::start(RuntimeOptions {
         capacity: memory.clone(),
         cycle_s: 0.01,
@@ -113,9 +114,9 @@ fn without_memory_left_a_job_rests_and_with_it_goes_on() {
 }
 
 #[test]
-fn the_capacity_source_is_told_what_tasks_hold() {
+fn the_capacity_source_gets_the_memory_that_tasks_hold() {
     let spills = tempfile::tempdir().unwrap();
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemorySource::default());
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
     let runtime = Runtime::start(RuntimeOptions {
         capacity: memory.clone(),
@@ -139,7 +140,7 @@ fn the_capacity_source_is_told_what_tasks_hold() {
     wait::until("nothing to be held", || held_bytes() == 0);
 }
 
-/// Lets tasks go on once it is open; they come to checkpoints meanwhile.
+/// A gate for tasks, which reach checkpoints while they wait for it to open.
 #[derive(Clone, Default)]
 struct Gate(Arc<AtomicBool>);
 
@@ -156,7 +157,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Counts the words of `text`, a line to a map, behind the gate.
+    /// A job that counts the words of `text`, one line per map, behind the gate.
     fn word_count(&self, text: &str, output: &VecOutput) -> JobSpec {
         let gate = self.clone();
         let mapper = move |key: &[u8], text: &[u8], emit: &mut dyn Emit| {
@@ -203,17 +204,17 @@ fn with_memory_for_one_task_jobs_that_have_a_share_take_turns() {
     );
 }
 
-/// Who has a share, as the test says: one job at a time, with all slots.
+/// A policy that gives all slots to the one job that the test chooses.
 #[derive(Default)]
-struct Chosen(AtomicU64);
+struct ChosenJob(AtomicU64);
 
-impl Chosen {
+impl ChosenJob {
     fn choose(&self, job: &JobHandle) {
         self.0.store(job.id().0, Ordering::SeqCst);
     }
 }
 
-impl Policy for Chosen {
+impl Policy for ChosenJob {
     fn name(&self) -> &'static str {
         "chosen"
     }
@@ -226,20 +227,19 @@ impl Policy for Chosen {
     }
 }
 
-/// A runtime on a clock that the test moves, with a core for analytics and little
-/// memory.
-struct Scarce {
+/// A runtime on the test's clock, with one core for analytics and little memory.
+struct ScarceMemory {
     spills: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    chosen: Arc<Chosen>,
+    chosen: Arc<ChosenJob>,
     runtime: Runtime,
 }
 
-impl Scarce {
-    /// With memory for so many tasks.
+impl ScarceMemory {
+    /// A runtime with memory for `tasks` tasks.
     fn new(tasks: u32) -> Self {
         let spills = tempfile::tempdir().unwrap();
-        let (clock, chosen) = (Arc::<ManualClock>::default(), Arc::<Chosen>::default());
+        let (clock, chosen) = (Arc::<ManualClock>::default(), Arc::<ChosenJob>::default());
         let options = RuntimeOptions {
             policy: chosen.clone(),
             capacity: Arc::new(FixedCapacity::new(100)),
@@ -256,7 +256,7 @@ impl Scarce {
         }
     }
 
-    /// Submits a job that runs so many tasks, which hold the memory.
+    /// Submits a job, and waits until `tasks` of its tasks run and hold the memory.
     fn hold(&self, spec: JobSpec, tasks: u32) -> JobHandle {
         let job = self.runtime.submit(spec).unwrap();
         self.chosen.choose(&job);
@@ -266,7 +266,7 @@ impl Scarce {
         job
     }
 
-    /// Lets time pass until then.
+    /// Advances the clock until `done` returns true.
     fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         wait::until(what, || {
             self.clock.advance_s(0.005);
@@ -280,7 +280,7 @@ impl Scarce {
     }
 }
 
-/// Attempts of a job that were given up for their memory.
+/// Number of the job's preempted attempts.
 fn preempted(job: &JobHandle) -> usize {
     let attempts = job.attempts().into_iter();
     attempts
@@ -290,7 +290,7 @@ fn preempted(job: &JobHandle) -> usize {
 
 #[test]
 fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
-    let scarce = Scarce::new(1);
+    let scarce = ScarceMemory::new(1);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let patient = scarce.hold(gate.word_count("a b a\nb\nc", &outputs[0]), 1);
     let urgent = gate.word_count("d\nd e", &outputs[1]).goal_s(60.0);
@@ -327,11 +327,11 @@ fn an_urgent_job_takes_the_memory_of_a_paused_one_and_both_succeed() {
     assert!(is_empty(scarce.spills.path()));
 }
 
-/// A map that waits for another's sample came to no checkpoint until that had gone
-/// on, and so kept its memory for as long as its job rested.
+/// Regression: a map that waited for the sample of another one came to no checkpoint until that one
+/// had ended, and so kept its memory for as long as its job paused.
 #[test]
 fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
-    let scarce = Scarce::new(2);
+    let scarce = ScarceMemory::new(2);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let mut sort = gate.word_count("a\nb", &outputs[0]);
     sort.reduces = 2;
@@ -354,11 +354,11 @@ fn a_map_that_waits_for_a_sample_gives_up_its_memory() {
     }
 }
 
-/// A job runs one task more than its share fills, where there is memory for it; no
-/// work of others is lost for that.
+/// A job runs one task more than its share fills if there is memory for it, but no attempt of
+/// another job is preempted for that task.
 #[test]
 fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
-    let scarce = Scarce::new(2);
+    let scarce = ScarceMemory::new(2);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let patient = scarce.hold(gate.word_count("a\nb", &outputs[0]), 2);
     let urgent = gate.word_count("d\ne", &outputs[1]);
@@ -384,11 +384,11 @@ fn a_job_takes_memory_for_no_more_tasks_than_its_share_fills() {
     }
 }
 
-/// Two jobs whose shares the policy takes and gives: each loses what it has begun,
-/// as often as that happens, and fails of it never.
+/// The policy moves the share back and forth between two jobs: each loses its work as often, but
+/// never fails.
 #[test]
 fn a_job_that_is_preempted_again_and_again_does_not_fail() {
-    let scarce = Scarce::new(1);
+    let scarce = ScarceMemory::new(1);
     let (gate, outputs) = (Gate::default(), [VecOutput::new(), VecOutput::new()]);
     let first = scarce.hold(gate.word_count("a", &outputs[0]), 1);
     let second = scarce
@@ -414,9 +414,12 @@ fn a_job_that_is_preempted_again_and_again_does_not_fail() {
 }
 
 #[test]
-fn memory_that_the_load_needs_is_given_back_and_all_restarts_when_it_returns() {
+fn memory_that_the_load_needs_is_freed_and_all_attempts_restart_when_it_returns() {
     let spills = tempfile::tempdir().unwrap();
-    let (clock, memory) = (Arc::<ManualClock>::default(), Arc::<Memory>::default());
+    let (clock, memory) = (
+        Arc::<ManualClock>::default(),
+        Arc::<MemorySource>::default(),
+    );
     let task_bytes = TASK_MEMORY_BYTES as u64;
     memory.left_bytes.store(2 * task_bytes, Ordering::SeqCst);
     let options = RuntimeOptions {

@@ -1,7 +1,7 @@
-//! Tasks in processes of their own. These run this very test program, in which only
-//! `door` looks at what they are told.
+//! Tasks in processes of their own. The processes run this test program, and only its test `door`
+//! reads the parent's messages.
 
-use super::memory::Memory;
+use super::memory::MemorySource;
 use super::*;
 use crate::policy::ReverseAdaptive;
 use ebb_test_support::seed::for_seeds;
@@ -12,14 +12,14 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Set in a process that is to run tasks.
+/// The variable that is set in a process that must run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// A job as its processes get it.
+/// A job in the form that its processes get.
 #[derive(Clone)]
 struct TestJob {
     application: &'static str,
-    /// Where it may leave signs.
+    /// A directory for files that show that a process has started.
     signs: PathBuf,
     maps: usize,
     reduces: u32,
@@ -65,22 +65,22 @@ impl TestJob {
 }
 
 #[test]
-#[ignore = "it is what the processes of the other tests here run"]
+#[ignore = "the processes of the other tests run it"]
 fn door() {
     if std::env::var_os(IS_CHILD).is_some() {
         let server = TaskServer::from_stdin().unwrap();
-        let build = |told: &[u8]| spec_of(told, &VecOutput::new());
+        let build = |description: &[u8]| spec_of(description, &VecOutput::new());
         server.serve(build).unwrap();
     }
 }
 
-/// What a mapper returns.
-type Mapped = Result<(), TaskError>;
+/// The result of a mapper.
+type MapResult = Result<(), TaskError>;
 
-/// The job that a line tells of, which both sides make.
-fn spec_of(told: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
-    let told = String::from_utf8(told.to_vec()).map_err(|e| e.to_string())?;
-    let (line, text) = told.split_once('\n').ok_or("no line")?;
+/// Makes the job of a description, in parent and child.
+fn spec_of(description: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
+    let description = String::from_utf8(description.to_vec()).map_err(|e| e.to_string())?;
+    let (line, text) = description.split_once('\n').ok_or("no line")?;
     let words: Vec<&str> = line.splitn(4, ' ').collect();
     let [application, maps, reduces, signs] = words[..] else {
         return Err(format!("what is {line:?}?"));
@@ -91,37 +91,39 @@ fn spec_of(told: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
         "count" | "combine" => Arc::new(WordCount),
         "sort" | "copy" => Arc::new(identity),
         "die-once" => Arc::new(
-            move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> Mapped {
-                // The first to make the sign dies of it.
+            move |key: &[u8], text: &[u8], emit: &mut dyn Emit| -> MapResult {
+                // The first process that can create the file kills itself.
                 if std::fs::File::create_new(signs.join("died")).is_ok() {
                     kill_process(getpid(), Signal::KILL).map_err(TaskError::failed)?;
                 }
                 WordCount.map(key, text, emit)
             },
         ),
-        "allocate" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Mapped {
+        "allocate" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> MapResult {
             let mut held = Vec::new();
             loop {
                 held.push(vec![1_u8; 1 << 20]);
                 emit.checkpoint()?;
             }
         }),
-        "hang" => Arc::new(move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> Mapped {
+        "hang" => Arc::new(move |_: &[u8], _: &[u8], _: &mut dyn Emit| -> MapResult {
             let sign = signs.join(std::process::id().to_string());
             std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
             loop {
                 std::thread::park();
             }
         }),
-        "spin" => Arc::new(move |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Mapped {
-            let sign = signs.join(std::process::id().to_string());
-            std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
-            loop {
-                std::hint::spin_loop();
-                emit.checkpoint()?;
-            }
-        }),
-        "fill" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> Mapped {
+        "spin" => Arc::new(
+            move |_: &[u8], _: &[u8], emit: &mut dyn Emit| -> MapResult {
+                let sign = signs.join(std::process::id().to_string());
+                std::fs::write(sign, "").map_err(TaskError::io("leaving a sign"))?;
+                loop {
+                    std::hint::spin_loop();
+                    emit.checkpoint()?;
+                }
+            },
+        ),
+        "fill" => Arc::new(|_: &[u8], _: &[u8], emit: &mut dyn Emit| -> MapResult {
             emit.emit(&[b'x'; 50_000], b"1")?;
             loop {
                 emit.checkpoint()?;
@@ -129,22 +131,22 @@ fn spec_of(told: &[u8], output: &VecOutput) -> Result<JobSpec, String> {
             }
         }),
         "panic" => {
-            Arc::new(|_: &[u8], _: &[u8], _: &mut dyn Emit| -> Mapped { panic!("on purpose") })
+            Arc::new(|_: &[u8], _: &[u8], _: &mut dyn Emit| -> MapResult { panic!("on purpose") })
         }
-        "tell" => Arc::new(tell_of_this_process),
+        "report" => Arc::new(report_this_process),
         other => return Err(format!("what is {other:?}?")),
     };
     let input = Arc::new(VecInput::lines(text, maps));
     let spec = JobSpec::new(application, input, mapper, Arc::new(output.clone()));
     Ok(match application {
-        "copy" | "tell" => spec,
+        "copy" | "report" => spec,
         "sort" => spec.reducer(Arc::new(each), reduces).globally_sorted(),
         "combine" => (spec.reducer(Arc::new(Sum), reduces)).combiner(Arc::new(Sum)),
         _ => spec.reducer(Arc::new(Sum), reduces),
     })
 }
 
-/// Swaps key and value, so that a sort has something to do.
+/// Swaps key and value, so that a sort changes the order.
 fn identity(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     emit.emit(value, key)
 }
@@ -156,8 +158,8 @@ fn each(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), 
     Ok(())
 }
 
-/// Its id and class, and the CPU time that it has used.
-fn tell_of_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
+/// Emits the id and class of this process, and its CPU time.
+fn report_this_process(_: &[u8], _: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     let id = std::process::id().to_string();
     emit.emit(id.as_bytes(), current_class().to_string().as_bytes())?;
     let cpu_ns = process_cpu().as_nanos();
@@ -218,7 +220,7 @@ fn processes_give_the_rows_that_threads_give() {
 }
 
 #[test]
-fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_it_used() {
+fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_its_use() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let runtime = Runtime::start(RuntimeOptions {
@@ -229,7 +231,7 @@ fn a_process_has_the_class_of_a_task_thread_and_pays_for_all_it_used() {
     .unwrap();
     let described = TestJob {
         maps: 1,
-        ..TestJob::new("tell", dir.path(), "one line")
+        ..TestJob::new("report", dir.path(), "one line")
     };
     let output = VecOutput::new();
     let before_s = processes_cpu_s();
@@ -276,8 +278,8 @@ fn a_process_that_is_killed_fails_its_attempt_only() {
 }
 
 #[test]
-fn a_task_that_allocates_without_end_fails_its_own_job_and_says_why() {
-    let test = "a_task_that_allocates_without_end_fails_its_own_job_and_says_why";
+fn a_task_that_allocates_without_end_fails_its_own_job_with_the_cause() {
+    let test = "a_task_that_allocates_without_end_fails_its_own_job_with_the_cause";
     for_seeds(test, 1, |seed| {
         let dir = tempfile::tempdir().unwrap();
         let spills = tempfile::tempdir().unwrap();
@@ -305,7 +307,7 @@ fn a_task_that_allocates_without_end_fails_its_own_job_and_says_why() {
 }
 
 #[test]
-fn a_panic_and_a_job_that_cannot_be_made_are_told() {
+fn a_panic_and_a_job_that_cannot_be_made_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let runtime = runtime(spills.path(), 1 << 20);
@@ -337,10 +339,10 @@ fn a_panic_and_a_job_that_cannot_be_made_are_told() {
 }
 
 #[test]
-fn what_a_process_holds_is_told() {
+fn the_memory_of_a_process_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
-    let memory = Arc::new(Memory::default());
+    let memory = Arc::new(MemorySource::default());
     memory.left_bytes.store(1 << 40, Ordering::SeqCst);
     let runtime = Runtime::start(RuntimeOptions {
         capacity: memory.clone(),
@@ -368,7 +370,7 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
         let dir = tempfile::tempdir().unwrap();
         let spills = tempfile::tempdir().unwrap();
         let runtime = Runtime::start(RuntimeOptions {
-            // It serves a job first whose goal cannot be met.
+            // This policy serves first a job whose goal cannot be met.
             policy: Arc::new(ReverseAdaptive),
             capacity: Arc::new(FixedCapacity::new(100)),
             cycle_s: 0.02,
@@ -383,7 +385,7 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
         let patient = runtime.submit(patient).unwrap();
         wait::until("the patient job to spin", || alive(dir.path()).len() == 1);
         let text = generated_text(seed, 20_000);
-        // Nothing of it can wait.
+        // All work of the urgent job has to start now.
         let urgent = TestJob::new("count", dir.path(), &text).spec_in_processes(&outputs[1]);
         let urgent = runtime.submit(urgent.goal_s(1e-3)).unwrap();
         assert_eq!(urgent.wait().outcome, Outcome::Succeeded);
@@ -398,7 +400,7 @@ fn a_preempted_process_is_killed_and_the_job_that_needs_its_memory_runs() {
     });
 }
 
-/// The processes that have left a sign, as long as they are there.
+/// The ids of the processes that have created a file and still exist.
 fn alive(signs: &Path) -> Vec<String> {
     let names = std::fs::read_dir(signs).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -450,9 +452,9 @@ fn a_process_that_hangs_is_killed_and_so_is_that_of_a_cancelled_job() {
     assert!(is_empty(spills.path()));
 }
 
-/// The time that the kernel counts for the processes, whatever they report.
+/// Checks the time that the kernel counts for the processes, whatever they report.
 #[test]
-fn processes_of_a_paced_job_pay_for_what_they_use_and_rest_until_it_is_earned() {
+fn processes_of_a_paced_job_pay_for_their_use_and_pause_until_it_is_earned() {
     let dir = tempfile::tempdir().unwrap();
     let spills = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
@@ -471,7 +473,7 @@ fn processes_of_a_paced_job_pay_for_what_they_use_and_rest_until_it_is_earned() 
         .submit(described.spec_in_processes(&output))
         .unwrap();
     let all_cpu_s = || -> f64 { alive(dir.path()).iter().map(|id| cpu_s(id)).sum() };
-    // The second process starts when the job has earned what the start of the first took.
+    // The second process starts once the job has earned the CPU time of the first one's start.
     wait::until("both processes to spin", || {
         clock.advance_s(0.005);
         alive(dir.path()).len() == 2
@@ -494,7 +496,7 @@ fn processes_of_a_paced_job_pay_for_what_they_use_and_rest_until_it_is_earned() 
     let _ = job.wait();
 }
 
-/// The same on the real clock.
+/// The real clock instead of one that the test advances.
 #[test]
 #[ignore = "nightly: compares CPU time with the time that passes meanwhile"]
 fn processes_of_a_paced_job_use_no_more_than_its_share() {
@@ -517,7 +519,7 @@ fn processes_of_a_paced_job_use_no_more_than_its_share() {
     wait::until("both processes to spin", || alive(dir.path()).len() == 2);
     let (begun_s, cpu_before_s) = (runtime.now_s(), all_cpu_s());
     wait::until("a second to pass", || runtime.now_s() - begun_s > 1.0);
-    // CPU first: a slow machine only adds time.
+    // CPU time is read first, so that a delay only adds to the elapsed time.
     let used_s = all_cpu_s() - cpu_before_s;
     let elapsed_s = runtime.now_s() - begun_s;
     assert!(job.cancel());
@@ -542,8 +544,8 @@ fn cpu_s(id: &str) -> f64 {
 }
 
 #[test]
-fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
-    let test = "whatever_a_process_says_its_job_ends_and_the_next_one_is_well";
+fn a_job_ends_whatever_its_process_sends_and_the_next_job_succeeds() {
+    let test = "a_job_ends_whatever_its_process_sends_and_the_next_job_succeeds";
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let dir = tempfile::tempdir().unwrap();
@@ -553,8 +555,8 @@ fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
             maps: 1,
             ..TestJob::new("copy", dir.path(), "a")
         };
-        // Frames: what it used; rows, a key and a value of a byte; half a report; a kind
-        // that there is not.
+        // Frames: a report of use; rows, with a key and a value of one byte; half a report; an
+        // unknown kind.
         let good: &[&[u8]] = &[
             &[6, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0],
             &[10, 0, 0, 0, 3, 1, 0, 0, 0, 1, 0, 0, 0, b'k', b'v'],
@@ -562,16 +564,16 @@ fn whatever_a_process_says_its_job_ends_and_the_next_one_is_well() {
             &[2, 0, 0, 0, 9, 1, 1],
         ];
         for _ in 0..8 {
-            let mut said = Vec::new();
+            let mut sent = Vec::new();
             for _ in 0..rng.random_range(1..5) {
-                said.extend_from_slice(good[rng.random_range(0..good.len())]);
+                sent.extend_from_slice(good[rng.random_range(0..good.len())]);
             }
             if rng.random_bool(0.7) {
-                let at = rng.random_range(0..said.len());
-                said[at] = rng.random();
+                let at = rng.random_range(0..sent.len());
+                sent[at] = rng.random();
             }
-            let path = dir.path().join("said");
-            std::fs::write(&path, said).unwrap();
+            let path = dir.path().join("sent");
+            std::fs::write(&path, sent).unwrap();
             let command = move || {
                 let mut command = Command::new("sh");
                 command.args(["-c", "cat \"$0\" >&0"]).arg(&path);

@@ -1,4 +1,4 @@
-//! What jobs put out.
+//! The output of jobs.
 
 use super::*;
 use crate::policy::{Fifo, all};
@@ -46,7 +46,7 @@ fn word_count_equals_an_independent_count_whatever_the_memory_and_the_combiner()
     }
 }
 
-/// A word and a one of eight bytes.
+/// A mapper that emits each word with a one of eight bytes.
 fn one_each(_: &[u8], text: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     (text.split(|byte| *byte == b' '))
         .filter(|word| !word.is_empty())
@@ -90,7 +90,7 @@ fn values_are_combined_in_place_before_the_reduce_and_the_count_is_the_same() {
         assert_eq!(counts(&output), expected);
         let c = report.counters;
         assert_eq!(c.map_output_records, expected.values().sum::<u64>());
-        // Each map puts a word out once.
+        // Each map emits a word once, after its combination.
         assert!(c.reduce_input_records <= 3 * expected.len() as u64);
     }
 }
@@ -184,7 +184,7 @@ fn an_empty_input_gives_an_empty_output() {
     }
 }
 
-/// Remembers the thread that committed it and what class that ran in.
+/// An output that records the name and the class of the thread that committed it.
 #[derive(Default)]
 struct CommitWitness {
     rows: VecOutput,
@@ -208,9 +208,8 @@ impl Output for CommitWitness {
     }
 }
 
-/// A commit to a table takes a place in the store's commit queue. Under the idle
-/// class it kept that place while it waited for a core, and every transaction
-/// behind it waited too.
+/// Regression: a commit to a table takes a place in the store's commit queue. In the idle class it
+/// kept that place while it waited for a core, and every transaction behind it waited too.
 #[test]
 fn a_commit_runs_at_ordinary_priority() {
     let spills = tempfile::tempdir().unwrap();

@@ -46,8 +46,8 @@ fn close(found: &[f64], right: &[f64]) {
     assert!(all, "{found:?} instead of {right:?}");
 }
 
-/// Eight maps of a second on two cores take 4 s, three reduces 2 s more: the last of them has
-/// one core only.
+/// Eight maps of a second on two cores take 4 s, three reduces 2 s more, because the last of them
+/// runs on one core.
 #[test]
 fn maps_come_before_reduces_and_a_task_uses_one_core() {
     let mut situation = idle(Fifo);
@@ -72,10 +72,10 @@ fn jobs_wait_for_each_other_in_the_order_of_the_policy() {
     close(&ends(&fair, 200.0), &[15.0, 10.0]);
 }
 
-/// A job of 20 s of CPU with a goal in 11 s takes both cores first; the one with a goal in 12
-/// s had been on time without it.
+/// Two jobs, of 16 and 7 s of CPU, meet their goals in 12 and 5 s on two cores. A third one with a
+/// goal in 6 s makes one job late.
 #[test]
-fn another_job_with_an_earlier_goal_makes_one_late() {
+fn another_job_with_a_goal_makes_one_job_late() {
     let mut situation = idle(ForecastEdf);
     let with_goal = |cpu_s: f64, goal_s| HypotheticalJob {
         goal_s: Some(goal_s),
@@ -124,7 +124,7 @@ fn steps_of_a_chain_come_one_after_the_other() {
 }
 
 #[test]
-fn capacity_that_is_to_come_and_a_speed_below_one_count() {
+fn future_capacity_and_a_speed_below_one_count() {
     let mut situation = idle(Fifo);
     situation.add(&job(100, 0.1));
     let expected = Availability::steps(vec![
@@ -144,7 +144,7 @@ fn capacity_that_is_to_come_and_a_speed_below_one_count() {
 }
 
 #[test]
-fn what_running_tasks_have_used_is_not_left() {
+fn cpu_time_that_running_tasks_used_is_not_needed_again() {
     let mut situation = idle(Fifo);
     let live = LiveJob {
         job: Job::new(JobId(7), 0.0, None),
@@ -156,11 +156,13 @@ fn what_running_tasks_have_used_is_not_left() {
         map_cpu_s: 10.0,
         reduce_cpu_s: 1.0,
     };
-    situation.jobs.push(Outstanding::new(live, (5, 0), 2, 1.0));
+    situation
+        .jobs
+        .push(OutstandingJob::new(live, (5, 0), 2, 1.0));
     close(&ends(&situation, 200.0), &[1.0]);
 }
 
-/// Tasks one by one, and a hundred thousand of them at once.
+/// Runs tasks one by one, and a hundred thousand of them in skipped rounds.
 #[test]
 fn very_many_tasks_take_as_long_as_their_work() {
     for tasks in [100, 100_000] {
@@ -171,9 +173,9 @@ fn very_many_tasks_take_as_long_as_their_work() {
 }
 
 /// A policy that counts its decisions.
-struct Counted(std::sync::atomic::AtomicU32);
+struct CountingPolicy(std::sync::atomic::AtomicU32);
 
-impl Policy for Counted {
+impl Policy for CountingPolicy {
     fn name(&self) -> &'static str {
         "counted"
     }
@@ -184,10 +186,10 @@ impl Policy for Counted {
     }
 }
 
-/// Each has two phases; a decision takes some tens of microseconds.
+/// Each job has two phases; a decision takes some tens of microseconds.
 #[test]
 fn beside_a_hundred_jobs_a_few_hundred_decisions_are_enough() {
-    let policy = Arc::new(Counted(0.into()));
+    let policy = Arc::new(CountingPolicy(0.into()));
     let mut situation = Situation {
         policy: Arc::clone(&policy) as _,
         ..idle(Fifo)

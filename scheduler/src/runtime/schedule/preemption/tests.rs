@@ -10,7 +10,7 @@ const PAUSED: (bool, bool) = (false, true);
 const RESTING: (bool, bool) = (false, false);
 const RUNNING: (bool, bool) = (true, false);
 
-/// A job with attempts that were started at these times.
+/// A job with attempts that started at these times.
 fn holder(
     id: u64,
     goal_s: Option<f64>,
@@ -18,7 +18,7 @@ fn holder(
     starts: u32,
     started_s: &[f64],
 ) -> Holder {
-    let wanted = |(index, &started_s)| Wanted {
+    let attempt = |(index, &started_s)| ActiveAttempt {
         index,
         attempt: 1,
         started_s,
@@ -29,8 +29,8 @@ fn holder(
         has_share,
         is_paused,
         starts,
-        attempts: ((0..).zip(started_s).map(wanted))
-            .map(|wanted| (TaskKind::Map, wanted))
+        attempts: ((0..).zip(started_s).map(attempt))
+            .map(|attempt| (TaskKind::Map, attempt))
             .collect(),
     }
 }
@@ -43,30 +43,34 @@ fn space(attempts_max: u32) -> Space {
     }
 }
 
-/// Job and task of the attempts that are given up.
+/// Job and task of the preempted attempts.
 fn given_up(space: Space, holders: &[Holder]) -> Vec<(u64, u32)> {
     let ids = preempt(space, holders).into_iter();
     ids.map(|(task, _)| (task.job.0, task.index)).collect()
 }
 
 #[test]
-fn for_a_start_the_newest_attempt_of_the_latest_goal_goes() {
+fn a_start_preempts_the_newest_attempt_of_the_latest_goal() {
     let mut jobs = [
         holder(1, Some(50.0), PAUSED, 0, &[1.0]),
         holder(2, Some(90.0), PAUSED, 0, &[2.0, 4.0, 3.0]),
         holder(3, Some(10.0), RUNNING, 2, &[]),
     ];
     assert_eq!(given_up(space(4), &jobs), [(2, 1), (2, 2)]);
-    assert_eq!(given_up(space(5), &jobs), [(2, 1)], "no more than it takes");
+    assert_eq!(
+        given_up(space(5), &jobs),
+        [(2, 1)],
+        "no more than necessary"
+    );
     assert_eq!(given_up(space(6), &jobs), []);
     jobs[0].job.goal_s = None;
-    assert_eq!(given_up(space(5), &jobs), [(1, 0)], "none is the latest");
+    assert_eq!(given_up(space(5), &jobs), [(1, 0)], "no goal is the latest");
     jobs[0].attempts[0].1.is_finishing = true;
     assert_eq!(given_up(space(5), &jobs), [(2, 1)]);
 }
 
 #[test]
-fn for_a_start_nothing_is_taken_from_a_job_that_had_a_share_in_the_last_cycle() {
+fn a_start_preempts_no_job_that_had_a_share_in_the_last_cycle() {
     for state in [RUNNING, RESTING] {
         let jobs = [
             holder(1, None, state, 0, &[1.0, 2.0]),
@@ -77,7 +81,7 @@ fn for_a_start_nothing_is_taken_from_a_job_that_had_a_share_in_the_last_cycle() 
 }
 
 #[test]
-fn nothing_is_given_up_that_lets_nobody_start() {
+fn no_attempt_is_preempted_if_no_task_could_start_then() {
     let jobs = [
         holder(1, None, PAUSED, 0, &[1.0]),
         holder(2, None, RUNNING, 0, &[1.0, 2.0]),
@@ -91,7 +95,7 @@ fn nothing_is_given_up_that_lets_nobody_start() {
 }
 
 #[test]
-fn for_the_load_all_may_go_those_with_a_share_last() {
+fn the_load_preempts_all_attempts_and_those_with_a_share_last() {
     let jobs = [
         holder(1, Some(9.0), RUNNING, 0, &[1.0, 2.0]),
         holder(2, Some(5.0), RESTING, 0, &[1.0]),
@@ -109,8 +113,8 @@ fn for_the_load_all_may_go_those_with_a_share_last() {
     }
 }
 
-/// Jobs of any kind.
-fn drawn(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
+/// Random jobs.
+fn random_jobs(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
     let jobs = (0..rng.random_range(0..6)).map(|id| {
         let has_share = rng.random_bool(0.5);
         let goal_s = rng
@@ -137,12 +141,12 @@ fn drawn(rng: &mut ChaCha8Rng) -> (Space, Vec<Holder>) {
 }
 
 #[test]
-fn whatever_is_given_up_is_needed_allowed_and_the_first_to_go() {
-    let test = "whatever_is_given_up_is_needed_allowed_and_the_first_to_go";
+fn each_preemption_is_needed_allowed_and_in_order() {
+    let test = "each_preemption_is_needed_allowed_and_in_order";
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         for _ in 0..5000 {
-            let (space, mut jobs) = drawn(&mut rng);
+            let (space, mut jobs) = random_jobs(&mut rng);
             let going = preempt(space, &jobs);
             let story = format!("{space:?} {jobs:#?}: {going:?}");
             jobs.shuffle(&mut rng);
@@ -157,7 +161,7 @@ fn whatever_is_given_up_is_needed_allowed_and_the_first_to_go() {
                     .find(|(kind, a)| {
                         (*kind, a.index, a.attempt) == (task.kind, task.index, number)
                     })
-                    .expect("it is there");
+                    .expect("a victim is an attempt of its job");
                 *attempt
             };
             assert!(!going.iter().any(|id| attempt(id).is_finishing), "{story}");
@@ -186,7 +190,7 @@ fn whatever_is_given_up_is_needed_allowed_and_the_first_to_go() {
                 |job: &Holder| job.attempts.iter().filter(|(_, a)| !a.is_finishing).count();
             let paused = jobs.iter().filter(|job| job.is_paused).map(could_go);
             let paused = paused.sum::<usize>() as i64;
-            // What stays although it could go.
+            // Attempts that stay although they could have been preempted.
             let stays = |job: &Holder| {
                 let going = &unique;
                 let id = job.job.id;
@@ -227,18 +231,18 @@ fn whatever_is_given_up_is_needed_allowed_and_the_first_to_go() {
     });
 }
 
-/// An attempt in a world without threads.
+/// An attempt in a model without threads.
 struct Run {
     index: u32,
     attempt: u32,
     started_s: f64,
-    /// Cycles with a share to its end.
+    /// Remaining cycles with a share until its end.
     left: u32,
-    /// Told to stop, it ends after so many cycles.
+    /// Remaining cycles until its end, if it was stopped.
     stops_in: Option<u32>,
 }
 
-/// A job in such a world.
+/// A job in that model.
 struct Work {
     job: Job,
     pending: Vec<u32>,
@@ -249,8 +253,8 @@ struct Work {
 
 impl Work {
     fn holder(&self) -> Holder {
-        let wanted = self.runs.iter().filter(|run| run.stops_in.is_none());
-        let attempt = |run: &Run| Wanted {
+        let active = self.runs.iter().filter(|run| run.stops_in.is_none());
+        let attempt = |run: &Run| ActiveAttempt {
             index: run.index,
             attempt: run.attempt,
             started_s: run.started_s,
@@ -262,7 +266,7 @@ impl Work {
             has_share: self.has_share,
             is_paused: !self.has_share && !self.had_share,
             starts: place.min(self.pending.len()) as u32,
-            attempts: wanted.map(|run| (TaskKind::Map, attempt(run))).collect(),
+            attempts: active.map(|run| (TaskKind::Map, attempt(run))).collect(),
         }
     }
 
@@ -273,17 +277,17 @@ impl Work {
 
 /// Tasks of a job that its share runs.
 const TASKS_AT_ONCE: usize = 2;
-/// Cycles that a task takes.
+/// The most cycles that a task takes.
 const CYCLES_MAX: u32 = 6;
-/// Cycles until an attempt notices that it was told to stop.
+/// The most cycles until an attempt notices that it was stopped.
 const STOPPING_MAX: u32 = 3;
 
-/// Jobs come, and those with the earliest goals have a share: one that comes later
-/// may take it from another. The one with the earliest of all keeps its own, so it
-/// must come to its end, then the next.
+/// Jobs arrive at random, and those with the earliest goals have a share: a job that arrives later
+/// may take it from another. The job with the earliest goal of all keeps its share, so it must come
+/// to its end, then the next one.
 #[test]
-fn under_a_policy_that_lets_somebody_keep_a_share_all_jobs_end() {
-    let test = "under_a_policy_that_lets_somebody_keep_a_share_all_jobs_end";
+fn all_jobs_end_under_a_policy_that_leaves_some_job_its_share() {
+    let test = "all_jobs_end_under_a_policy_that_leaves_some_job_its_share";
     for_seeds(test, 300, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let attempts_max = rng.random_range(1..5);

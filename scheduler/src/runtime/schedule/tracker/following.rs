@@ -1,9 +1,9 @@
-//! A job that follows others: it waits until they have succeeded, then its input, which
-//! they write, is split. No policy sees it before.
+//! The stages of a job that follows others. It waits until they have succeeded; then its input,
+//! which is their output, is split. No policy sees it before.
 //!
 //! ```text
 //!   following ──all succeeded──> splitting ──ok──> tasks
-//!       └── one did not ──> stopping <── failed ──┘
+//!       └── one failed ──> stopping <── failed ──┘
 //! ```
 
 use super::{Stage, Tracker};
@@ -14,8 +14,8 @@ use crate::runtime::job::report::Outcome;
 use crate::runtime::schedule::task_set::TaskSet;
 
 impl Tracker {
-    /// A job that follows at least one other, by [`Tracker::follow`]; how many maps
-    /// it will have is not known yet.
+    /// Creates a job that follows the jobs of later calls of [`Tracker::follow`], at least one. The
+    /// number of its maps is not known yet.
     pub fn following(job: Job, reduces: u32, profile: &JobProfile) -> Self {
         Self {
             stage: Stage::Following,
@@ -28,21 +28,21 @@ impl Tracker {
         self.follows.insert(other);
     }
 
-    /// Jobs that it waits for.
+    /// Jobs that this one still waits for.
     pub fn follows(&self) -> impl Iterator<Item = JobId> {
         self.follows.iter().copied()
     }
 
-    /// A job ended: well, or for the given reason. Once all that this one follows
-    /// have ended well it goes on; when one has not, this one fails too. True when
-    /// either happened.
-    pub fn other_ended(&mut self, other: JobId, why_not: Option<&str>) -> bool {
+    /// Records the end of another job, with the reason of a failure. Once all jobs that this one
+    /// follows have succeeded, its input is split; when one has not, this job fails too. Returns
+    /// whether either happened.
+    pub fn other_ended(&mut self, other: JobId, failure_reason: Option<&str>) -> bool {
         if self.stage != Stage::Following || !self.follows.remove(&other) {
             return false;
         }
-        match why_not {
-            Some(why_not) => self.stop(Outcome::Failed {
-                cause: format!("{other}, which this job follows, {why_not}"),
+        match failure_reason {
+            Some(failure_reason) => self.stop(Outcome::Failed {
+                cause: format!("{other}, which this job follows, {failure_reason}"),
             }),
             None if self.follows.is_empty() => self.stage = Stage::Splitting { claimed: false },
             None => return false,
@@ -50,8 +50,8 @@ impl Tracker {
         true
     }
 
-    /// The input was split for `maps` maps, which are believed to take as long as
-    /// in `profile`; or it could not be.
+    /// Records the result of the split: the number of maps and the estimates of their length, or an
+    /// error.
     pub fn split_done(&mut self, split: Result<(u32, JobProfile), &TaskError>) {
         self.is_splitting = false;
         match split {

@@ -1,4 +1,4 @@
-//! What others see of a job: where it stands, how far it is, what it could run.
+//! Accessors of a job: its state, its progress, and the work that it could run.
 
 use super::{Stage, Tracker};
 use crate::model::TaskKind;
@@ -8,17 +8,17 @@ use crate::runtime::schedule::live_view::LiveJob;
 use crate::runtime::schedule::task_set::TaskSet;
 
 impl Tracker {
-    /// How it ended, once it has.
+    /// The result of a job that has ended.
     pub fn ended(&self) -> Option<&Outcome> {
         self.outcome.as_ref().filter(|_| self.stage == Stage::Ended)
     }
 
-    /// Whether it failed since a record cannot be what it is said to be.
+    /// Returns whether the job failed because of a record without the required form.
     pub fn has_invalid_input(&self) -> bool {
         self.invalid_input
     }
 
-    /// Why it failed or is about to.
+    /// The error of a job that has failed or is about to.
     pub fn cause(&self) -> Option<&str> {
         match &self.outcome {
             Some(Outcome::Failed { cause }) => Some(cause),
@@ -27,9 +27,10 @@ impl Tracker {
     }
 
     pub fn state(&self) -> JobState {
-        let started = match self.is_lease() {
-            true => self.running() > 0,
-            false => self.maps.has_started() || self.reduces.has_started(),
+        let started = if self.is_lease() {
+            self.running() > 0
+        } else {
+            self.maps.has_started() || self.reduces.has_started()
         };
         match (self.stage, &self.outcome) {
             (Stage::Tasks, _) if started => JobState::Running,
@@ -57,7 +58,7 @@ impl Tracker {
         stopped.count() as u32
     }
 
-    /// Tasks done and in all; zeros for a lease, which has no number of tasks.
+    /// Finished tasks and total number of tasks; zeros for a lease, which has no number of tasks.
     pub fn progress(&self, kind: TaskKind) -> (u32, u32) {
         if self.is_lease() {
             return (0, 0);
@@ -73,7 +74,7 @@ impl Tracker {
         &self.counters
     }
 
-    /// For the policy's view; `None` when no more tasks will start.
+    /// The job in the policy's view; `None` if no more tasks will start.
     pub fn live(&self) -> Option<LiveJob> {
         if let Some(lease) = &self.lease {
             return self.live_lease(lease);
@@ -82,7 +83,7 @@ impl Tracker {
             let used_s = set.running_cpu_s().into_iter();
             used_s.map(|used_s| (kind, used_s)).collect::<Vec<_>>()
         };
-        let wants_speculation = |set: &TaskSet| set.straggler.is_some();
+        let has_straggler = |set: &TaskSet| set.straggler.is_some();
         (self.stage == Stage::Tasks).then(|| LiveJob {
             job: self.job,
             pending_maps: self.maps.pending.len() as u32,
@@ -93,9 +94,7 @@ impl Tracker {
                 running(&self.reduces, TaskKind::Reduce),
             ]
             .concat(),
-            speculative: u32::from(
-                wants_speculation(&self.maps) || wants_speculation(&self.reduces),
-            ),
+            speculative: u32::from(has_straggler(&self.maps) || has_straggler(&self.reduces)),
             map_cpu_s: self.maps.mean_cpu_s(),
             reduce_cpu_s: self.reduces.mean_cpu_s(),
         })

@@ -10,21 +10,21 @@ fn tracker(maps: u32, reduces: u32) -> Tracker {
     Tracker::new(job, maps, reduces, &JobProfile::default())
 }
 
-/// An attempt as a worker holds it.
+/// An attempt that a worker runs.
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldAttempt {
     task: TaskId,
     attempt: u32,
     attempt_state: Arc<AttemptState>,
 }
 
-fn held(work: Option<Work>) -> Held {
+fn held(work: Option<Work>) -> HeldAttempt {
     match work {
         Some(Work::Task {
             task,
             attempt,
             attempt_state,
-        }) => Held {
+        }) => HeldAttempt {
             task,
             attempt,
             attempt_state,
@@ -33,15 +33,15 @@ fn held(work: Option<Work>) -> Held {
     }
 }
 
-fn claim_task(tracker: &mut Tracker) -> Held {
+fn claim_task(tracker: &mut Tracker) -> HeldAttempt {
     held(tracker.claim(true, 0.0))
 }
 
-fn done(tracker: &mut Tracker, held: &Held, now_s: f64) -> TaskDone {
+fn done(tracker: &mut Tracker, held: &HeldAttempt, now_s: f64) -> TaskDone {
     tracker.task_done(held.task, held.attempt, &Counters::default(), now_s)
 }
 
-fn fail(tracker: &mut Tracker, held: &Held) -> bool {
+fn fail(tracker: &mut Tracker, held: &HeldAttempt) -> bool {
     tracker.task_failed(held.task, held.attempt, &TaskError::failed("no"), 0.0)
 }
 
@@ -97,7 +97,7 @@ fn a_failed_commit_is_aborted() {
 }
 
 #[test]
-fn an_estimate_gives_way_to_what_running_and_finished_tasks_show() {
+fn an_estimate_gives_way_to_the_use_of_running_and_finished_tasks() {
     let mut tracker = tracker(3, 0);
     assert_eq!(tracker.live().unwrap().map_cpu_s, 1.0);
     let held = claim_task(&mut tracker);
@@ -168,8 +168,8 @@ fn a_job_whose_attempts_all_hang_fails_even_while_it_stops() {
     assert!(matches!(cancelled.claim(false, 9.0), Some(Work::Abort)));
 }
 
-/// Three maps, two of which took a second; the last is at 10% after four.
-fn with_a_straggler() -> (Tracker, Held) {
+/// Three maps: two took a second, and the last is at 10% after four.
+fn with_a_straggler() -> (Tracker, HeldAttempt) {
     let mut tracker = tracker(3, 0);
     let quick = [claim_task(&mut tracker), claim_task(&mut tracker)];
     let slow = claim_task(&mut tracker);
@@ -181,7 +181,7 @@ fn with_a_straggler() -> (Tracker, Held) {
     slow.attempt_state.set_handled(10);
     assert!(
         tracker.claim_speculative(4.0).is_none(),
-        "nobody has looked"
+        "`watch` has not run yet"
     );
     tracker.watch(4.0, true, 60.0);
     assert_eq!(tracker.live().unwrap().speculative, 1);
@@ -229,7 +229,7 @@ fn while_one_of_two_attempts_runs_the_failure_of_the_other_starts_none() {
 }
 
 #[test]
-fn an_attempt_that_could_not_finish_lets_another_try() {
+fn an_attempt_that_fails_to_finish_its_output_leaves_the_task_to_another() {
     let (mut tracker, slow) = with_a_straggler();
     let speculative = held(tracker.claim_speculative(4.0));
     assert!(tracker.may_finish(speculative.task, speculative.attempt));
@@ -251,7 +251,10 @@ fn a_preempted_attempt_is_no_failure_and_its_task_waits_again_once_it_has_ended(
         assert!(tracker.preempt(held.task, attempt));
         assert!(held.attempt_state.is_stopped());
         assert!(!tracker.preempt(held.task, attempt), "once is enough");
-        assert_eq!((tracker.wanted().count(), tracker.running()), (0, 1));
+        assert_eq!(
+            (tracker.active_attempts().count(), tracker.running()),
+            (0, 1)
+        );
         assert!(tracker.claim(true, 0.0).is_none(), "it still runs");
         assert!(!fail(&mut tracker, &held));
         assert!(!tracker.preempt(held.task, attempt), "it has ended");
@@ -260,7 +263,7 @@ fn a_preempted_attempt_is_no_failure_and_its_task_waits_again_once_it_has_ended(
     assert!(tracker.may_finish(last.task, last.attempt));
     assert!(
         !tracker.preempt(last.task, last.attempt),
-        "it is as good as done"
+        "it already finishes its output"
     );
     assert!(done(&mut tracker, &last, 1.0).won);
     let counters = tracker.counters();
@@ -310,7 +313,7 @@ fn on_the_floor_an_attempt_in_the_idle_class_is_overtaken_though_no_task_is_done
     tracker.watch(100.0, true, 1e9);
     assert!(
         tracker.claim_speculative(100.0).is_none(),
-        "nobody knows how long such a task takes"
+        "the length of such a task is unknown"
     );
     tracker.seek_starved(false);
     let second = held(tracker.claim_speculative(100.0));
@@ -318,9 +321,9 @@ fn on_the_floor_an_attempt_in_the_idle_class_is_overtaken_though_no_task_is_done
     assert_eq!((second.task, second.attempt), (idle.task, 2));
     assert_eq!((tracker.running(), tracker.running_on_floor()), (2, 1));
     tracker.seek_starved(false);
-    assert!(tracker.claim_speculative(101.0).is_none(), "it gets on");
+    assert!(tracker.claim_speculative(101.0).is_none(), "it advances");
 
-    // The floor has ended, and begins again.
+    // The floor has ended and begins again.
     second.attempt_state.set_on_floor(false);
     second.attempt_state.set_input(100);
     second.attempt_state.set_handled(50);
@@ -360,8 +363,8 @@ fn of_two_attempts_of_unknown_progress_the_one_that_used_less_cpu_is_stopped() {
     assert!(first.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
 }
 
-/// The story: an attempt waited for its share in a pause. Afterwards a second one began, though the
-/// first had the right to come to the floor.
+/// Regression: an attempt waited for its share in a pause. Afterwards a second one began, though
+/// the first could move to the floor.
 #[test]
 fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
     let mut tracker = tracker(1, 0);
@@ -373,8 +376,8 @@ fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
     assert_eq!(held(tracker.claim_speculative(1.0)).task, idle.task);
 }
 
-/// The story: on the floor, the control thread made a second attempt at the task of a leased thread, and
-/// panicked because a lease has no tasks for workers.
+/// Regression: on the floor, the control thread made a second attempt at the task of a leased
+/// thread, and panicked because a lease has no tasks for workers.
 #[test]
 fn a_thread_under_a_lease_is_not_overtaken() {
     let mut lease = Tracker::leased(Job::new(JobId(1), 0.0, None), 1.0);
@@ -384,11 +387,11 @@ fn a_thread_under_a_lease_is_not_overtaken() {
 }
 
 #[test]
-fn for_its_memory_only_an_attempt_in_the_idle_class_is_stopped() {
+fn only_an_attempt_in_the_idle_class_is_stopped_for_its_memory() {
     let mut tracker = tracker(2, 0);
     let (on_floor, idle) = (claim_task(&mut tracker), claim_task(&mut tracker));
     on_floor.attempt_state.set_on_floor(true);
-    assert!(!tracker.preempt_straggler(), "nobody has looked");
+    assert!(!tracker.preempt_straggler(), "no straggler was chosen yet");
     tracker.seek_starved(false);
     assert_eq!(tracker.stopped(), 0);
     assert!(tracker.preempt_straggler());
@@ -423,7 +426,7 @@ fn a_job_waits_for_all_that_it_follows_and_is_split_before_it_runs() {
 }
 
 #[test]
-fn a_job_fails_with_the_one_it_follows_and_only_with_that() {
+fn a_job_fails_only_if_a_job_that_it_follows_fails() {
     let mut tracker = following(&[1, 2]);
     assert!(tracker.other_ended(JobId(1), Some("was cancelled")));
     assert!(
@@ -439,7 +442,7 @@ fn a_job_fails_with_the_one_it_follows_and_only_with_that() {
 }
 
 #[test]
-fn an_input_that_cannot_be_split_fails_the_job_and_cancelling_waits_for_the_splitting() {
+fn a_failed_split_fails_the_job_and_a_cancellation_waits_for_the_split() {
     for cancelled in [false, true] {
         let mut tracker = following(&[1]);
         tracker.other_ended(JobId(1), None);
@@ -458,20 +461,20 @@ fn an_input_that_cannot_be_split_fails_the_job_and_cancelling_waits_for_the_spli
     }
 }
 
-/// The world around a tracker: attempts that end, fail, hang and come back in
-/// any order, and an output that remembers whose rows it has.
+/// A model around a tracker: attempts that end, fail, hang and come back in any order, and an
+/// output that records which attempts finished it.
 struct World {
     tracker: Tracker,
     rng: ChaCha8Rng,
     now_s: f64,
-    held: Vec<Held>,
+    held: Vec<HeldAttempt>,
     /// Attempts that may finish the output and are about to.
-    finishing: Vec<Held>,
+    finishing: Vec<HeldAttempt>,
     /// Attempts that were given up, but whose threads still run.
-    zombies: Vec<Held>,
+    zombies: Vec<HeldAttempt>,
     /// Attempts at each task that finished the output.
     finished: BTreeMap<TaskId, u32>,
-    /// Attempts that were told to stop for their memory.
+    /// Attempts that were stopped for their memory.
     preempted: BTreeSet<(TaskId, u32)>,
 }
 
@@ -491,7 +494,7 @@ impl World {
         }
     }
 
-    fn any_held(&mut self) -> Option<Held> {
+    fn any_held(&mut self) -> Option<HeldAttempt> {
         let n = self.held.len();
         (n > 0).then(|| {
             let at = self.rng.random_range(0..n);
@@ -499,8 +502,8 @@ impl World {
         })
     }
 
-    /// An attempt is through with its records: it asks whether it may finish.
-    fn ask(&mut self, held: Held) {
+    /// An attempt is done with its records and requests permission to finish.
+    fn request_finish(&mut self, held: HeldAttempt) {
         if self.tracker.may_finish(held.task, held.attempt) {
             self.finishing.push(held);
         } else {
@@ -508,11 +511,11 @@ impl World {
             let failed = self
                 .tracker
                 .task_failed(held.task, held.attempt, &error, self.now_s);
-            assert!(!failed, "to be refused is no failure");
+            assert!(!failed, "a refusal is no failure");
         }
     }
 
-    /// An attempt that may finish does, or cannot.
+    /// An attempt with that permission finishes its output, or fails.
     fn finish(&mut self) {
         let Some(held) = self.finishing.pop() else {
             return;
@@ -529,7 +532,7 @@ impl World {
         }
     }
 
-    /// Somebody needs memory.
+    /// Some other job needs memory.
     fn preempt(&mut self) {
         for held in &self.finishing {
             assert!(!self.tracker.preempt(held.task, held.attempt));
@@ -557,7 +560,7 @@ impl World {
             }
             self.tracker.seek_starved(self.rng.random_bool(0.5));
         }
-        let is_given_up = |held: &mut Held| {
+        let is_given_up = |held: &mut HeldAttempt| {
             given_up
                 .iter()
                 .any(|attempt_state| Arc::ptr_eq(attempt_state, &held.attempt_state))
@@ -565,7 +568,7 @@ impl World {
         self.zombies.extend(self.held.extract_if(.., is_given_up));
     }
 
-    /// One thing happens. True while there is more to come.
+    /// Makes one event happen. Returns true while the job has not ended.
     fn step(&mut self) -> bool {
         match self.rng.random_range(0..16) {
             0..4 => {
@@ -593,7 +596,7 @@ impl World {
             }
             6..9 => {
                 if let Some(held) = self.any_held() {
-                    self.ask(held);
+                    self.request_finish(held);
                 }
             }
             9 => {
@@ -619,9 +622,9 @@ impl World {
 }
 
 #[test]
-fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
+fn no_task_counts_twice_or_never_whatever_hangs_fails_or_races() {
     let (mut succeeded, mut speculative, mut preempted) = (0, 0, 0);
-    let test = "whatever_hangs_fails_or_races_no_task_counts_twice_or_never";
+    let test = "no_task_counts_twice_or_never_whatever_hangs_fails_or_races";
     for_seeds(test, 500, |seed| {
         let mut world = World::new(seed);
         let mut steps = 0;
@@ -630,7 +633,7 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
                 world.finished.values().all(|n| *n == 1),
                 "rows of one attempt"
             );
-            let running: Vec<&Held> = world.held.iter().chain(&world.finishing).collect();
+            let running: Vec<&HeldAttempt> = world.held.iter().chain(&world.finishing).collect();
             assert_eq!(world.tracker.running() as usize, running.len());
             let attempts = |task| running.iter().filter(|held| held.task == task).count();
             assert!(running.iter().all(|held| attempts(held.task) <= 2));
@@ -656,7 +659,7 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
             .map(|record| (record.kind, record.index, record.attempt))
             .collect();
         assert_eq!(ids.len(), records.len());
-        // To be preempted is no failure, whatever the attempt says of it.
+        // A preemption is no failure, whatever the attempt reports.
         let failures = |record: &&AttemptRecord| match record.outcome {
             AttemptOutcome::Failed { .. } | AttemptOutcome::LeftBehind => true,
             AttemptOutcome::Done | AttemptOutcome::Stopped | AttemptOutcome::Preempted => false,
@@ -670,11 +673,11 @@ fn whatever_hangs_fails_or_races_no_task_counts_twice_or_never() {
                 kind,
                 index,
             };
-            let was_told = world.preempted.contains(&(task, record.attempt));
+            let was_preempted = world.preempted.contains(&(task, record.attempt));
             match record.outcome {
-                AttemptOutcome::Failed { .. } => assert!(!was_told),
+                AttemptOutcome::Failed { .. } => assert!(!was_preempted),
                 AttemptOutcome::Preempted => {
-                    assert!(was_told);
+                    assert!(was_preempted);
                     preempted += 1;
                 }
                 _ => {}

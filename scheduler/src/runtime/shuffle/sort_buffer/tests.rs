@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 type Record = (u32, Vec<u8>, Vec<u8>);
 
-/// Empty, short, or alike in their first bytes.
+/// Draws a record with a key that is empty, short, or has the same first bytes as others.
 fn drawn_record(rng: &mut ChaCha8Rng, partitions: u32, value_len_max: usize) -> Record {
     let mut key = match rng.random_range(0..4) {
         0 => Vec::new(),
@@ -35,8 +35,8 @@ fn sorted(buffer: &mut SortBuffer, partitions: u32) -> Vec<Record> {
 }
 
 #[test]
-fn fillings_come_sorted_and_equal_keys_in_order_of_emission_within_the_budget() {
-    let test = "fillings_come_sorted_and_equal_keys_in_order_of_emission_within_the_budget";
+fn fillings_are_sorted_and_stable_and_stay_within_the_budget() {
+    let test = "fillings_are_sorted_and_stable_and_stay_within_the_budget";
     for_seeds(test, 20, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let budget_bytes = rng.random_range(8 << 10..64 << 10);
@@ -132,15 +132,15 @@ fn combined_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() 
             *expected.entry((partition, key.to_vec())).or_insert(0) += n;
             let mut combined = buffer.combine(partition, key, &value, &add);
             let has_room = buffer.has_room(key.len() + value.len());
-            if matches!(combined, Combined::Full)
-                || matches!(combined, Combined::Apart(_)) && !has_room
+            if matches!(combined, CombineOutcome::Full)
+                || matches!(combined, CombineOutcome::Apart(_)) && !has_room
             {
                 empty_into_sums(&mut buffer);
                 combined = buffer.combine(partition, key, &value, &add);
             }
-            if let Combined::Apart(vacancy) = combined {
+            if let CombineOutcome::Apart(vacancy) = combined {
                 buffer.push(partition, key, &value).unwrap();
-                vacancy.into_iter().for_each(|at| buffer.found_at(at));
+                vacancy.into_iter().for_each(|at| buffer.index_last(at));
             }
             assert!(buffer.allocated_bytes() <= budget_bytes);
         }
@@ -150,20 +150,20 @@ fn combined_values_add_up_within_the_budget_and_keys_of_partitions_stay_apart() 
 }
 
 #[test]
-fn what_cannot_be_combined_stays_apart_and_in_order() {
+fn values_that_cannot_be_combined_stay_apart_and_in_order() {
     let mut buffer = SortBuffer::new(64 << 10);
     for value in [&[1, 0, 0, 0, 0, 0, 0, 0][..], b"short", b"tiny!"] {
         match buffer.combine(0, b"key", value, &add) {
-            Combined::Apart(vacancy) => {
+            CombineOutcome::Apart(vacancy) => {
                 buffer.push(0, b"key", value).unwrap();
-                vacancy.into_iter().for_each(|at| buffer.found_at(at));
+                vacancy.into_iter().for_each(|at| buffer.index_last(at));
             }
             other => panic!("{other:?}"),
         }
     }
     assert!(matches!(
         buffer.combine(0, b"key", &2_u64.to_le_bytes(), &add),
-        Combined::Done
+        CombineOutcome::Done
     ));
     let values: Vec<_> = sorted(&mut buffer, 1)
         .into_iter()
