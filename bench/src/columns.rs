@@ -1,7 +1,8 @@
 //! Columns of text for a terminal.
 
-/// Returns the lines of a table: columns as wide as their widest cell, with two blanks between them.
-/// Those for which `is_right` holds are flush right. Each row is as long as `head`.
+/// Returns the lines of a table: columns as wide as their widest cell, with two blanks between
+/// them. Columns for which `is_right` returns true are flush right. Each row must be as long as
+/// `head`.
 pub fn columns(
     head: &[impl AsRef<str>],
     rows: &[Vec<String>],

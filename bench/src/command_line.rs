@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ebb_jobs::launch::serve_tasks_if_asked;
+use ebb_jobs::launch::serve_tasks_if_worker;
 
 use crate::experiments;
 use crate::ycsb::command as ycsb;
@@ -29,12 +29,12 @@ const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 it failed; 2 the command line is wrong; 3 it ran, and \
 reads returned wrong values or none.";
 
-/// Reads returned wrong values, or none.
+/// The exit code if reads returned wrong values, or none.
 const EXIT_WRONG_READS: u8 = 3;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    if let Some(ended) = serve_tasks_if_asked() {
+    if let Some(ended) = serve_tasks_if_worker() {
         return ended;
     }
     let verdict = match Cli::parse().command {

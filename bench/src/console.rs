@@ -1,5 +1,5 @@
-//! What the commands share towards whoever runs them: numbers as they are given
-//! and shown, bars, Ctrl-C, JSON files.
+//! Shared parts of the commands' interface: parsing and formatting of numbers, progress bars,
+//! Ctrl-C, temporary directories, JSON files.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -14,10 +14,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tempfile::TempDir;
 
-/// The length of the bar of a run, which may end by operations or by time.
+/// The length of a progress bar. A run ends after a number of operations or a time, so progress is
+/// a part of either, in these steps.
 pub const BAR_STEPS: u64 = 1000;
 
-/// Drawn on stderr, and only when that is a terminal.
+/// Creates a progress bar on stderr. Nothing is drawn if stderr is not a terminal.
 pub fn progress_bar(name: impl Into<Cow<'static, str>>, length: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:>5} {wide_bar} {percent:>3}% {eta}")
         .expect("the template is valid");
@@ -26,8 +27,7 @@ pub fn progress_bar(name: impl Into<Cow<'static, str>>, length: u64) -> Progress
         .with_message(name)
 }
 
-/// True after the first Ctrl-C, for whoever works to end early; the second ends
-/// the process.
+/// Returns a flag that the first Ctrl-C sets, to end work early. A second Ctrl-C ends the process.
 pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     const EXIT_INTERRUPTED: i32 = 130;
     let stop = Arc::new(AtomicBool::new(false));
@@ -43,7 +43,7 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Creates a temporary directory, which goes with the value that is returned.
+/// Creates a temporary directory, which is removed when the returned value is dropped.
 pub fn temporary_directory(name: &str) -> Result<TempDir> {
     let directory = tempfile::Builder::new()
         .prefix(&format!("ebb-{name}-"))
@@ -65,21 +65,21 @@ pub fn write_json(path: Option<&Path>, value: &impl Serialize) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// In megabytes of 10^6 bytes.
+/// Formats bytes as megabytes of 10^6 bytes.
 pub fn mb(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
-/// A rate on the command line: operations per second, above 0.
+/// Parses a rate on the command line: operations per second, above 0.
 pub fn rate(text: &str) -> Result<f64, String> {
     positive(text).ok_or_else(|| "not a rate above 0, in operations per second".to_string())
 }
 
-/// A time on the command line: seconds, above 0.
+/// Parses a time on the command line: seconds, above 0.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     positive(text)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        // A deadline further away does not fit the clock.
+        // A later deadline would overflow the clock.
         .filter(|duration| *duration < Duration::from_secs(1 << 32))
         .ok_or_else(|| "not a number of seconds above 0".to_string())
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_and_times_are_above_nothing() {
+    fn rates_and_times_are_above_0() {
         assert_eq!(rate("2.5e3"), Ok(2500.0));
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for wrong in ["0", "-1", "nan", "inf", "ten", "", "1e300"] {

@@ -1,4 +1,4 @@
-//! The lab: what shows what ebb does, and measures it.
+//! The lab: demonstrations, studies and measurements of ebb.
 //!
 //! ```text
 //!   demo          a load and jobs with goals beside it, a day in a minute
@@ -14,7 +14,8 @@
 //!   threads       the results of threads
 //! ```
 //!
-//! `ebb demo` and `ebb sim` show `demo` and `sim`; `command_line` is that of `ebb-bench`.
+//! The commands `ebb demo` and `ebb sim` run `demo` and `sim`; `command_line` is the one of the
+//! binary `ebb-bench`.
 
 #![forbid(unsafe_code)]
 

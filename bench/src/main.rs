@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// The allocator of `ebb`, for the stores that run in this process. It also keeps the thread that measures
-/// from waiting for locks of clients in the kernel's idle class.
+/// The allocator of the binary `ebb`, so that stores in this process are measured with it. Its
+/// threads share hardly any locks, so the measuring thread does not wait for a client in the idle
+/// class.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,13 +1,13 @@
-//! Numbers as people read them.
+//! Formats numbers for tables, pages and pictures.
 //!
-//! Tables, pages and pictures write every measured or computed number by these: a number that does
-//! not exist (no job had a goal, no task ended, a ratio over nothing) is "-". JSON has null in its
-//! place, so that scripts find numbers of one type or nothing.
+//! All tables, pages and pictures format measured and computed numbers with these functions. A
+//! number that does not exist (no job had a goal, no task ended, a ratio over 0) is "-". JSON files
+//! have null in its place, so that scripts find either a number or nothing.
 
-/// In place of a number that there is not.
+/// The text for a number that does not exist.
 pub const NONE: &str = "-";
 
-/// With this many decimals; "-" for `None`, NaN and infinities.
+/// Formats a number with this many decimals; "-" for `None`, NaN and infinities.
 #[must_use]
 pub fn fixed(value: impl Into<Option<f64>>, decimals: usize) -> String {
     let value: Option<f64> = value.into();
@@ -17,13 +17,13 @@ pub fn fixed(value: impl Into<Option<f64>>, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let is_nothing = text.chars().all(|char| matches!(char, '-' | '0' | '.'));
     if is_nothing {
-        // "-0.00" has the sign of a rounding error.
+        // Drops the sign of "-0.00": it comes from a rounding error.
         return text.trim_start_matches('-').to_string();
     }
     text
 }
 
-/// A part of something, 0 to 1, in percent and with this many decimals.
+/// Formats a part of a whole, 0 to 1, in percent with this many decimals.
 #[must_use]
 pub fn percent(part: impl Into<Option<f64>>, decimals: usize) -> String {
     let part: Option<f64> = part.into();
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_a_dash() {
+    fn values_that_are_no_numbers_are_a_dash() {
         assert_eq!(fixed(1.26, 1), "1.3");
         assert_eq!(fixed(Some(-3.0), 0), "-3");
         for nothing in [
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_sign() {
+    fn zero_has_no_sign() {
         assert_eq!(fixed(-0.0, 2), "0.00");
         assert_eq!(fixed(-0.001, 2), "0.00");
         assert_eq!(fixed(-0.01, 2), "-0.01");

@@ -1,4 +1,4 @@
-//! What the process has used, as the kernel counts it.
+//! The resource usage of the process, as counted by the kernel.
 
 use std::fs;
 use std::io;
@@ -9,8 +9,8 @@ use ebb_threads::process_cpu;
 use procfs::process::{Process, Status};
 use serde::Serialize;
 
-/// Processor time and bytes written, of the whole process with its background
-/// threads, since it started or between two moments.
+/// CPU time and bytes written by the whole process, background threads included, since its start or
+/// between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Usage {
     /// User and system time together, in seconds, to the nanosecond.
@@ -19,16 +19,16 @@ pub struct Usage {
     pub cpu_user_s: f64,
     /// System time, in seconds, to the kernel's tick.
     pub cpu_system_s: f64,
-    /// Bytes of pages dirtied, on their way to the disk.
+    /// Bytes of pages that were dirtied and are to be written to the disk.
     pub process_write_bytes: u64,
-    /// Bytes of those whose file was deleted before they were written. The
-    /// kernel counts them when the file goes, so in a part of a run they may
-    /// exceed what that part wrote.
+    /// Bytes of those pages that were never written because their file was deleted. The kernel
+    /// counts them at the deletion, so over a part of a run they may exceed the bytes that this
+    /// part wrote.
     pub process_cancelled_write_bytes: u64,
 }
 
 impl Usage {
-    /// Since the process started.
+    /// Returns the usage since the start of the process.
     pub fn now() -> Result<Self> {
         let process = Process::myself().context("cannot open /proc/self")?;
         let stat = process.stat().context("cannot read /proc/self/stat")?;
@@ -43,7 +43,7 @@ impl Usage {
         })
     }
 
-    /// What was used since `before`.
+    /// Returns the usage since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             cpu_s: self.cpu_s - before.cpu_s,
@@ -56,19 +56,19 @@ impl Usage {
     }
 }
 
-/// The memory that the process has resident (VmRSS), in bytes.
+/// Returns the resident memory of the process (VmRSS), in bytes.
 pub fn memory_bytes() -> Result<u64> {
     let kib = status()?.vmrss.context("no VmRSS in /proc/self/status")?;
     Ok(kib * 1024)
 }
 
-/// The most memory that the process ever had resident (VmHWM), in bytes.
+/// Returns the peak of the resident memory of the process (VmHWM), in bytes.
 pub fn memory_peak_bytes() -> Result<u64> {
     let kib = status()?.vmhwm.context("no VmHWM in /proc/self/status")?;
     Ok(kib * 1024)
 }
 
-/// Of the resident memory what is no file's (RssAnon), in bytes.
+/// Returns the resident memory without pages of files (RssAnon), in bytes.
 pub fn anonymous_bytes() -> Result<u64> {
     let kib = status()?
         .rssanon
@@ -81,16 +81,16 @@ fn status() -> Result<Status> {
     process.status().context("cannot read /proc/self/status")
 }
 
-/// Length of all files of a directory, in bytes.
+/// Returns the total length of all files in a directory, in bytes.
 pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
     bytes_of_files(dir, |_| true)
 }
 
-/// Length of those files of a directory that are `wanted`, in bytes.
-pub fn bytes_of_files(dir: &Path, wanted: impl Fn(&Path) -> bool) -> io::Result<u64> {
+/// Returns the total length of the files in a directory that `counts` accepts, in bytes.
+pub fn bytes_of_files(dir: &Path, counts: impl Fn(&Path) -> bool) -> io::Result<u64> {
     let length = |entry: io::Result<fs::DirEntry>| {
         let entry = entry?;
-        if !wanted(&entry.path()) {
+        if !counts(&entry.path()) {
             return Ok(0);
         }
         match entry.metadata() {
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_grows_with_what_is_done() {
+    fn usage_grows_with_work() {
         let before = Usage::now().unwrap();
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), vec![1; 1 << 20]).unwrap();

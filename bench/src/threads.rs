@@ -4,13 +4,15 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Returns the value of a thread that was joined. If the thread panicked, the panic goes on here.
+/// Returns the value of a thread that was joined. If the thread panicked, this function panics with
+/// the same payload.
 pub fn value_of<T>(joined: thread::Result<T>) -> T {
     joined.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Waits for this time. A single call of `park_timeout` does not: the last thread of a scope unparks the
-/// thread that made the scope, also if that waited for nothing, and its next call returns at once.
+/// Waits for this time. A single call of `park_timeout` would not do: when a scope ends, its last
+/// thread unparks the thread that created the scope, even if that did not wait, and the next
+/// `park_timeout` then returns at once.
 pub fn pause(time: Duration) {
     let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -22,7 +24,7 @@ pub fn pause(time: Duration) {
 mod tests {
     use super::*;
 
-    /// A wait for a quiet server was over at once after each load.
+    /// Regression: after each load, the wait for a quiet server ended at once.
     #[test]
     fn a_pause_lasts_after_the_end_of_a_scope() {
         let time = Duration::from_millis(20);

@@ -1,10 +1,10 @@
-//! `ebb-bench experiments idle-memory` as a user meets it, with few entries.
+//! Tests of `ebb-bench experiments idle-memory` with few entries.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Runs it and returns its JSON and its table.
+/// Runs the experiment, and returns its JSON and its table.
 #[track_caller]
 fn idle_memory(entries: u64) -> (Value, String) {
     let dir = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ fn idle_memory(entries: u64) -> (Value, String) {
 }
 
 #[test]
-fn memory_is_divided_by_the_entries() {
+fn the_figure_is_the_memory_divided_by_the_entries() {
     let (found, table) = idle_memory(20_000);
     let number = |name: &str| found[name].as_f64().unwrap();
     let more = number("memory_bytes") - number("memory_empty_bytes");
@@ -41,8 +41,8 @@ fn memory_is_divided_by_the_entries() {
 fn entries_cost_less_than_their_filter() {
     let (found, _) = idle_memory(200_000);
     let per_entry = found["bytes_per_entry"].as_f64().unwrap();
-    // Filter (1.25 bytes of each) and index come into the cache when they are needed; what malloc
-    // keeps varies.
+    // Filter (1.25 bytes for each entry) and index are cached only when reads need them. The rest
+    // is what malloc keeps, which varies.
     assert!((-1.0..1.0).contains(&per_entry), "{found:#}");
     assert!(
         found["memory_bytes"].as_u64().unwrap() > 500_000,

@@ -1,4 +1,4 @@
-//! `ebb-bench experiments snapshot-bill` as a user meets it, with tiny sizes.
+//! Tests of `ebb-bench experiments snapshot-bill` with tiny sizes.
 
 use std::process::{Command, Output};
 
@@ -32,10 +32,10 @@ fn a_bill_has_both_cases_of_each_round_and_their_ratios() {
     );
     let bill: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{bill:#}"));
-    // 116 bytes that do not compress, 4000 times.
+    // 4000 incompressible entries of 116 bytes.
     let live_bytes = number(&bill["live_bytes"]);
     assert!((400e3..600e3).contains(&live_bytes), "{live_bytes}");
-    // The entries of the snapshot and the live ones; the log may add to that.
+    // The snapshot's entries and the live ones; the log may add to these.
     assert!(number(&bill["disk_over_live"]) > 1.5, "{bill:#}");
     assert!(number(&bill["memory_over_none"]) > 0.0, "{bill:#}");
     for (ratio, peak) in [
@@ -60,7 +60,7 @@ fn a_bill_has_both_cases_of_each_round_and_their_ratios() {
 }
 
 #[test]
-fn help_has_examples_and_a_wrong_scale_says_what_would_be_right() {
+fn help_has_examples_and_a_wrong_scale_is_explained() {
     let help = snapshot_bill(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     for part in ["--entries", "Examples:", "--json-file bill.json"] {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use crate::engine::EngineName;
 use crate::plan::{Scale, WorkloadName};
 
-/// What to measure.
+/// The options of `run`: scale, engines, workloads, and the files to write.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
@@ -20,7 +20,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub tiny: bool,
 
-    /// Only these engines; ebb runs twice, to show what is noise
+    /// Only these engines; ebb runs twice, because the difference between its runs is noise
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     pub engines: Vec<EngineName>,
 
@@ -28,29 +28,29 @@ pub struct RunArgs {
     #[arg(long, value_enum, value_name = "NAME,...", value_delimiter = ',')]
     pub workloads: Vec<WorkloadName>,
 
-    /// How often everything is repeated; at least 3 to say anything
+    /// How many times everything is repeated; at least 3 for meaningful spreads
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Records, instead of those of the scale
+    /// Number of records, in place of the scale's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     pub records: Option<u64>,
 
-    /// Operations of each YCSB workload, instead of those of the scale
+    /// Operations of each YCSB workload, in place of the scale's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     pub ops: Option<u64>,
 
-    /// Added to every fsync of sync-slow
+    /// Milliseconds added to every fsync in workload sync-slow
     #[arg(long, value_name = "MS", default_value_t = 2,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub fsync_delay_ms: u64,
 
-    /// Chooses operations and records
+    /// Seed of the random choice of operations and records
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
-    /// Where directories for the data are made, and removed
+    /// Folder for temporary data directories, each removed after its turn
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     pub data: PathBuf,
 
@@ -68,7 +68,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// How much of everything.
+    /// Returns the scale that the flags select, with `--records` and `--ops` applied.
     pub fn scale(&self) -> Scale {
         let scale = match (self.quick, self.tiny) {
             (true, _) => Scale::QUICK,
@@ -87,13 +87,12 @@ impl RunArgs {
         all_unless_named(&self.workloads)
     }
 
-    /// The engines, all of them unless some are named; in the order of the
-    /// tables.
+    /// The engines, all of them unless some are named; in the order of the tables' columns.
     pub fn engines(&self) -> Vec<EngineName> {
         all_unless_named(&self.engines)
     }
 
-    /// What is added to an fsync.
+    /// The delay that is added to each fsync of a sync-slow child.
     pub fn fsync_delay(&self) -> Duration {
         Duration::from_millis(self.fsync_delay_ms)
     }

@@ -1,5 +1,5 @@
-//! One engine in a process of its own: what it allocates, how it schedules and
-//! what it leaves running touches nobody else's figures.
+//! Runs one engine in a process of its own, so that its allocations, its threads and the background
+//! work that it leaves cannot affect the figures of another engine.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -13,12 +13,11 @@ use crate::shim::Shim;
 /// The hidden subcommand.
 pub const COMMAND: &str = "child";
 
-/// Runs a spec in a new process of this program; `tell` gets each phase as it
-/// ends.
+/// Runs a spec in a new process of this program, and calls `on_phase` with each phase when it ends.
 ///
 /// # Errors
-/// When it cannot be started, fails, or says what is not understood.
-pub fn spawn(spec: &Spec, shim: Option<&Shim>, mut tell: impl FnMut(Phase)) -> Result<()> {
+/// If the process cannot be started, exits with a failure, or prints a line that is not a phase.
+pub fn spawn(spec: &Spec, shim: Option<&Shim>, mut on_phase: impl FnMut(Phase)) -> Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .arg(COMMAND)
@@ -32,17 +31,17 @@ pub fn spawn(spec: &Spec, shim: Option<&Shim>, mut tell: impl FnMut(Phase)) -> R
     let mut process = command.spawn().context("cannot start a child process")?;
     let stdout = process.stdout.take().expect("it is piped");
     for line in BufReader::new(stdout).lines() {
-        tell(serde_json::from_str(&line?).context("what the child process said")?);
+        on_phase(serde_json::from_str(&line?).context("a line of the child process")?);
     }
     let status = process.wait()?;
     ensure!(status.success(), "the child process ended with {status}");
     Ok(())
 }
 
-/// What the child process does: a line of JSON for each phase.
+/// Runs the spec in this process, and prints each phase as one line of JSON.
 ///
 /// # Errors
-/// Those of the spec.
+/// The same as [`Spec::run`]; if `spec` is not a spec in JSON.
 pub fn run(spec: &str) -> Result<()> {
     let spec: Spec = serde_json::from_str(spec).context("the spec")?;
     spec.run(|phase| {

@@ -1,5 +1,5 @@
-//! ebb side by side with other embedded stores: the same bytes, the same
-//! operations, each engine in a process of its own, in turns.
+//! Compares ebb with other embedded stores: the same bytes and the same operations for all, each
+//! engine in a process of its own, in alternating order.
 //!
 //! ```text
 //!   args ─► plan ─► run ──► child ═══ process ═══ sequence ─► mix ─► engine
@@ -39,8 +39,8 @@ use clap::{Parser, Subcommand};
 use args::RunArgs;
 use outcome::Outcome;
 use plan::Entrant;
-use progress::Shown;
-use run::{Measured, Measurement};
+use progress::TerminalProgress;
+use run::{Measurement, TurnResults};
 use shim::Shim;
 
 /// ebb side by side with other embedded stores.
@@ -55,7 +55,7 @@ struct Cli {
 enum Command {
     /// Measures, and prints medians, spreads and ratios
     Run(RunArgs),
-    /// What a measurement starts for each engine
+    /// Runs the steps of one engine; started by `run` (hidden)
     #[command(name = child::COMMAND, hide = true)]
     Child {
         #[arg(long)]
@@ -101,12 +101,12 @@ fn measure(args: &RunArgs) -> Result<ExitCode> {
         shim: shim.transpose()?,
         stop: stop_on_ctrl_c()?,
     };
-    let mut shown = Shown::new(measurement.turns());
-    let outcome = |measured: &Measured| Outcome::new(&scale, args, measured.clone(), &entrants);
-    // After each round, so that a machine that goes down does not take all along.
-    let keep = |measured: &Measured| write_files(args, &outcome(measured), &entrants);
-    let measured = measurement.run(&args.data, &mut shown, keep)?;
-    shown.finish();
+    let mut progress = TerminalProgress::new(measurement.turns());
+    let outcome = |measured: &TurnResults| Outcome::new(&scale, args, measured.clone(), &entrants);
+    // After each round, so that a crash of the machine loses one round at most.
+    let keep = |measured: &TurnResults| write_files(args, &outcome(measured), &entrants);
+    let measured = measurement.run(&args.data, &mut progress, keep)?;
+    progress.finish();
 
     let outcome = outcome(&measured);
     print!("{}", table::render(&outcome.summary, &entrants));
@@ -138,8 +138,8 @@ fn write_files(args: &RunArgs, outcome: &Outcome, entrants: &[Entrant]) -> Resul
     Ok(())
 }
 
-/// The first Ctrl-C ends the measurement after the turn that it interrupts, the
-/// second the program.
+/// Installs the handler of Ctrl-C. The first one ends the measurement after the current turn, the
+/// second ends the program.
 fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let handler = {

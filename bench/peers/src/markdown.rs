@@ -1,4 +1,4 @@
-//! The summary as a page: a table for each metric, a row for each phase.
+//! The summary as Markdown: a table for each metric, a row for each phase.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::plan::Entrant;
 use crate::summary::Row;
 use crate::table::number;
 
-/// Metrics that get a table, in order, and what it is called.
+/// Metrics that get a table, in order, each with the heading of its table.
 const METRICS: [(&str, &str); 26] = [
     ("ops_per_cpu_s", "Operations per CPU second"),
     ("ops_per_s", "Operations per second"),
@@ -66,8 +66,8 @@ const METRICS: [(&str, &str); 26] = [
     ("write_wait_max_us", "Longest time that a write was held up, us"),
 ];
 
-/// Renders it: medians, in brackets the rounds from the smallest to the largest,
-/// then ebb's ratio to itself and to the best LSM peer.
+/// Renders the summary: medians, with the smallest and the largest round in brackets, then ebb's
+/// ratio to its own second run and to the best LSM peer.
 pub fn render(rows: &[Row], entrants: &[Entrant]) -> String {
     let mut text = String::new();
     for (metric, title) in METRICS {

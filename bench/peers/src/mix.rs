@@ -15,15 +15,16 @@ use crate::tally::{Tally, kind};
 
 /// The most entries of a scan.
 const SCAN_ENTRIES_MAX: usize = 100;
-/// A thread takes so many operations at once from what is left to do.
+/// Operations that a thread takes at once from the shared remainder, so that threads contend
+/// rarely.
 const SHARE: u64 = 32;
 
-/// The records of a store, and what writes them.
+/// The records of a store, and the source of new versions.
 #[derive(Debug)]
 pub struct Records {
-    /// How many there are.
+    /// The number of records, and the numbers of inserts that are under way.
     pub inserts: Inserts,
-    /// The version of the next write; loaded ones have 0.
+    /// The version of the next write; loaded records have version 0.
     pub version_next: AtomicU64,
     /// Length of values, in bytes.
     pub value_bytes: usize,
@@ -39,31 +40,31 @@ impl Records {
         }
     }
 
-    /// A stamp that no record has yet.
+    /// Returns a stamp with a version that no write has used yet.
     pub fn stamp(&self, number: u64) -> Stamp {
         let version = self.version_next.fetch_add(1, Ordering::Relaxed);
         Stamp { number, version }
     }
 }
 
-/// What to do.
+/// The parameters of a closed loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
-    /// Which operations.
+    /// The share of each kind of operation.
     pub workload: Workload,
-    /// On which records.
+    /// The distribution of the records that operations use.
     pub distribution: Distribution,
-    /// In how many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// How many together, at most.
+    /// The most operations of all threads together.
     pub operations_max: u64,
-    /// For how long, at most.
+    /// The longest duration; `None` for no limit.
     pub duration_max: Option<Duration>,
     /// The same seed chooses the same operations in each thread.
     pub seed: u64,
 }
 
-/// Does it.
+/// Runs the mix in threads until the operations or the time are used up.
 ///
 /// # Errors
 /// The first error of the store; other threads end soon after.
@@ -82,10 +83,10 @@ pub fn run(engine: &dyn Engine, records: &Records, mix: &Mix) -> Result<Tally> {
     in_threads(mix.threads, run_one)
 }
 
-/// Runs `work` in threads, which are told their number, and adds up.
+/// Runs `work` in `threads` threads, passes each its number, and sums up their tallies.
 ///
 /// # Errors
-/// The error of the first thread that had one.
+/// The error of the first thread that failed.
 pub fn in_threads(threads: usize, work: impl Fn(usize) -> Result<Tally> + Sync) -> Result<Tally> {
     let work = &work;
     std::thread::scope(|scope| {
@@ -209,7 +210,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Writes a new value, and returns when the store was first asked to.
+    /// Writes a new value, and returns the time just before the call of the store.
     fn write(&mut self, number: u64) -> Result<Instant> {
         let stamp = self.records.stamp(number);
         write_value(&mut self.value, stamp, self.records.value_bytes);

@@ -1,4 +1,4 @@
-//! What a measurement found: the JSON, and what has to be said beside the table.
+//! The results of a measurement: the JSON file, and the warnings below the table.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,37 +8,37 @@ use serde::Serialize;
 
 use crate::args::RunArgs;
 use crate::plan::{Entrant, Scale, WorkloadName};
-use crate::run::{Measured, Turn};
+use crate::run::{Turn, TurnResults};
 use crate::summary::{Row, summarize, wrong_reads};
 
-/// Everything that was measured.
+/// The results of a measurement, with its parameters.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// How much of everything.
+    /// The sizes of data and workloads.
     pub scale: Scale,
-    /// How often it was repeated.
+    /// How many times everything was repeated.
     pub rounds: u32,
-    /// What was run.
+    /// The workloads that were run.
     pub workloads: Vec<WorkloadName>,
-    /// Added to every fsync of sync-slow, in milliseconds.
+    /// The delay of every fsync in sync-slow, in milliseconds.
     pub fsync_delay_ms: u64,
-    /// Chose operations and records.
+    /// The seed of the random choice of operations and records.
     pub seed: u64,
-    /// Processors that there are.
+    /// The number of processors.
     pub cpus: usize,
-    /// Whether the page cache was empty when each engine began.
+    /// Whether the page cache was empty when each engine started.
     pub page_cache_dropped: bool,
-    /// Values that were not those of their record, and records not found.
+    /// Reads that returned a value of another record, a damaged value, or none.
     pub wrong_reads: f64,
     /// Medians, spreads and ratios.
     pub summary: Vec<Row>,
-    /// Every turn of every engine, in the order of time.
+    /// The turns of all engines, in chronological order.
     pub turns: Vec<Turn>,
 }
 
 impl Outcome {
-    /// Sums up.
-    pub fn new(scale: &Scale, args: &RunArgs, measured: Measured, entrants: &[Entrant]) -> Self {
+    /// Summarizes the turns of a measurement.
+    pub fn new(scale: &Scale, args: &RunArgs, measured: TurnResults, entrants: &[Entrant]) -> Self {
         Self {
             scale: *scale,
             rounds: args.rounds,
@@ -53,12 +53,12 @@ impl Outcome {
         }
     }
 
-    /// Whether an engine did not come to its end.
+    /// Returns whether any turn failed.
     pub fn has_failed(&self) -> bool {
         self.turns.iter().any(|turn| turn.failure.is_some())
     }
 
-    /// Says on stderr what makes the table worth less.
+    /// Prints to stderr the reasons to doubt the table: failures, wrong reads, a warm page cache.
     pub fn warn(&self) {
         for turn in &self.turns {
             if let Some(failure) = &turn.failure {
@@ -81,10 +81,10 @@ impl Outcome {
         }
     }
 
-    /// Writes it as JSON.
+    /// Writes the outcome as JSON.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         serde_json::to_writer_pretty(&mut file, self)?;

@@ -1,5 +1,4 @@
-//! A phase of a run: something is done, then the store settles, and what both
-//! took is turned into metrics.
+//! A phase of a run: some work, then the wait until the store settles, and the metrics of both.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,21 +11,21 @@ use crate::engine::Engine;
 use crate::tally::Tally;
 use crate::usage::{Usage, directory_bytes, memory_peak_bytes, reset_memory_peak};
 
-/// What was measured of a phase.
+/// The metrics of a phase.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Phase {
-    /// What it is called: `load`, `a`, `c-8`.
+    /// The name in the tables: `load`, `a`, `c-8`.
     pub name: String,
-    /// Every metric by its name, whose end is the unit.
+    /// The metrics by name; a name ends with its unit.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Values read that were wrong, and records not found: above 0 nothing else
+/// The metric that counts wrong values and missing records. If it is above 0, no other metric
 /// counts.
 pub const WRONG_READS: &str = "wrong_reads";
 
 impl Phase {
-    /// Without any metric.
+    /// Creates a phase without metrics.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_string(),
@@ -34,10 +33,10 @@ impl Phase {
         }
     }
 
-    /// Does `work`, settles, and measures both.
+    /// Runs `work`, waits until the store settles, and measures both.
     ///
     /// # Errors
-    /// Those of `work`, of the store, and of reading `/proc`.
+    /// The errors of `work` and of the store; if `/proc` cannot be read.
     pub fn measure(
         name: &str,
         engine: &dyn Engine,
@@ -69,7 +68,7 @@ impl Phase {
         if let (Some(before), Some(after)) = (counts_before, engine.counts()) {
             let written_bytes = after.written_bytes - before.written_bytes;
             phase.set("engine_written_bytes", written_bytes as f64);
-            // Of all phases until now: what it was in this one alone is not told.
+            // The maximum since the store was opened: stores do not report it by phase.
             phase.set("write_wait_max_us", after.write_wait_max_us as f64);
         }
         phase.set("directory_bytes", directory_bytes(dir)? as f64);
@@ -83,7 +82,7 @@ impl Phase {
         self.metrics.insert(metric.to_string(), value);
     }
 
-    /// A metric, 0 when there is none.
+    /// Returns a metric, or 0 if the phase does not have it.
     pub fn get(&self, metric: &str) -> f64 {
         self.metrics.get(metric).copied().unwrap_or(0.0)
     }

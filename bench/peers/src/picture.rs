@@ -1,5 +1,5 @@
-//! The summary as a picture: operations per CPU second of each engine, the best
-//! LSM peer taken as 1.
+//! The summary as a bar chart: operations per CPU second of each engine, relative to the best LSM
+//! peer.
 
 use ebb_bench::chart::{Bar, BarChart, Group};
 
@@ -8,10 +8,10 @@ use crate::summary::{Row, YCSB};
 
 const METRIC: &str = "ops_per_cpu_s";
 const TITLE: &str = "Operations per CPU second, background work included; the best LSM peer is 1";
-/// What is higher is cut, and says how high it is.
+/// The end of the axis. Higher bars are cut and labelled with their value.
 const RATIO_MAX: f64 = 3.0;
 
-/// Draws it; `None` when no YCSB workload was run with an LSM peer.
+/// Draws the chart; `None` if no YCSB workload was run with an LSM peer.
 pub fn draw(rows: &[Row], entrants: &[Entrant]) -> Option<String> {
     let groups: Vec<_> = YCSB
         .iter()
@@ -29,7 +29,7 @@ pub fn draw(rows: &[Row], entrants: &[Entrant]) -> Option<String> {
     (!chart.groups.is_empty()).then(|| chart.to_svg())
 }
 
-/// The bars of a phase: for each entrant, in order, what it did by the best LSM
+/// Returns the bars of a phase, one for each entrant in order: its rate relative to the best LSM
 /// peer.
 fn group(phase: &str, rows: &[Row], entrants: &[Entrant]) -> Option<Group> {
     let row = rows
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(medians, [1.5, 4.5]);
         let svg = draw(&[row("a", Some(1.5)), row("sync-1", Some(2.0))], &entrants).unwrap();
         assert_eq!(svg.matches(">A</text>").count(), 1);
-        assert!(svg.contains(">4.5</text>"), "what is cut says its height");
+        assert!(svg.contains(">4.5</text>"), "a cut bar has its height");
         assert!(!svg.contains("SYNC"));
     }
 

@@ -1,5 +1,5 @@
-//! What is run: the jobs that the chosen workloads need, and in which order the
-//! engines take their turns.
+//! The plan of a measurement: the jobs that the chosen workloads need, and the order of the
+//! engines.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::engine::{Durability, EngineName, Settings};
-use crate::sequence::{Bill, Held, Step};
+use crate::sequence::{BesideSnapshots, Bill, Step};
 
-/// What can be asked for.
+/// The workloads of `--workloads`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadName {
@@ -31,16 +31,15 @@ pub enum WorkloadName {
     Threads,
     /// Reads after the page cache was emptied
     Cold,
-    /// A and C with records chosen all alike and a block cache of a sixteenth of
-    /// the data
+    /// A and C with uniformly chosen records and a block cache of a sixteenth of the data
     Big,
     /// Reads everything, live and from a snapshot
     Scan,
     /// Writes that wait for an fsync, from 1, 8 and 64 threads
     Sync,
-    /// The same with a delay added to every fsync
+    /// Sync, with a delay added to every fsync
     SyncSlow,
-    /// Disk and memory under overwriting, with one idle snapshot and without
+    /// Disk and memory while records are overwritten, with one idle snapshot and without
     Bill,
     /// Reads beside ten snapshots, and from the oldest
     Held,
@@ -59,39 +58,39 @@ impl WorkloadName {
     ];
 }
 
-/// How much of everything.
+/// The sizes of data and workloads.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Scale {
     /// Records of the YCSB workloads; half as many for held and read.
     pub records: u64,
-    /// Length of their values, in bytes.
+    /// Length of the values of these records, in bytes.
     pub value_bytes: usize,
-    /// Operations of each YCSB workload; a tenth as many for E, half as many for
-    /// other numbers of threads.
+    /// Operations of each YCSB workload; a tenth as many for E, half as many for runs with other
+    /// numbers of threads.
     pub operations: u64,
     /// Reads in each measurement of held and read.
     pub snapshot_reads: u64,
-    /// Threads.
+    /// Threads of the workloads that do not set a number of their own.
     pub threads: usize,
-    /// The block cache, in bytes.
+    /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
-    /// A memtable, in bytes.
+    /// Size of a memtable, in bytes.
     pub memtable_bytes: u64,
-    /// How long each phase of synced writes lasts, in seconds.
+    /// Duration of each phase of synced writes, in seconds.
     pub sync_s: f64,
     /// Records that synced writes overwrite.
     pub sync_records: u64,
-    /// Entries of bill; eight times as many overwrites.
+    /// Entries of workload bill, which overwrites eight times as many.
     pub bill_records: u64,
-    /// How long bill waits after the last write, in seconds; three times as long
-    /// after the snapshot is dropped.
+    /// The wait of workload bill after the last write, in seconds; three times as long after the
+    /// snapshot is dropped.
     pub bill_idle_s: f64,
-    /// Rounds of bill at most: it takes as long as all else.
+    /// The most rounds of workload bill: one takes as long as all other workloads together.
     pub bill_rounds: u32,
 }
 
 impl Scale {
-    /// A million records.
+    /// A million records: the default.
     pub const FULL: Self = Self {
         records: 1_000_000,
         value_bytes: 1024,
@@ -106,8 +105,8 @@ impl Scale {
         bill_idle_s: 10.0,
         bill_rounds: 1,
     };
-    /// A quarter of the records, of cache and memtable too, so that there are as
-    /// many flushes and levels; an eighth of the operations.
+    /// A quarter of the records, the cache and the memtable, so that the numbers of flushes and
+    /// levels stay the same; an eighth of the operations.
     pub const QUICK: Self = Self {
         records: 250_000,
         operations: 120_000,
@@ -120,7 +119,7 @@ impl Scale {
         bill_idle_s: 3.0,
         ..Self::FULL
     };
-    /// Only to see that everything works.
+    /// A check that everything runs, too small to measure anything.
     pub const TINY: Self = Self {
         records: 4_000,
         operations: 4_000,
@@ -133,22 +132,21 @@ impl Scale {
         bill_idle_s: 0.1,
         ..Self::FULL
     };
-    /// Length of values of bill, in bytes: with a key, entries of 116.
+    /// Length of the values of workload bill, in bytes: an entry has 116 with its key.
     pub const BILL_VALUE_BYTES: usize = 92;
 }
 
-/// What one child process does.
+/// The work of one child process.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// The steps.
     pub steps: Vec<Step>,
-    /// Records that the steps start with or make.
+    /// Records that the steps load, or that the directory holds from an earlier part.
     pub records: u64,
     /// Length of values, in bytes.
     pub value_bytes: usize,
-    /// The block cache, in bytes.
+    /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
-    /// When writes are acknowledged.
+    /// The point at which writes are acknowledged.
     pub durability: Durability,
     /// Whether a thread holds several snapshots.
     pub holds_snapshots: bool,
@@ -157,7 +155,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// What an engine is given for it.
+    /// Returns the settings of an engine for this part.
     pub fn settings(&self, dir: PathBuf, memtable_bytes: u64) -> Settings {
         Settings {
             dir,
@@ -169,21 +167,20 @@ impl Part {
     }
 }
 
-/// Parts that follow each other on one directory.
+/// A sequence of parts that share one directory.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What it is called.
+    /// The name in tables and files.
     pub name: &'static str,
-    /// The parts.
     pub parts: Vec<Part>,
-    /// In how many rounds it is run, at most.
+    /// The most rounds in which the job is run.
     pub rounds_max: u32,
-    /// Whether it is run with LMDB too.
+    /// Whether the job is run with LMDB too.
     pub suits_b_trees: bool,
 }
 
 impl Job {
-    /// Whether it makes sense with an engine.
+    /// Returns whether the job is run with an engine.
     pub fn suits(&self, engine: EngineName) -> bool {
         self.suits_b_trees || !engine.is_b_tree()
     }
@@ -212,11 +209,12 @@ pub fn jobs(workloads: &[WorkloadName], scale: &Scale) -> Vec<Job> {
     let main = main_steps(workloads, scale);
     let reopened = reopened_steps(workloads, scale);
     if has(WorkloadName::Load) || !main.is_empty() || !reopened.is_empty() {
-        let mut first = match has(WorkloadName::Load) {
-            true => vec![Step::Load {
+        let mut first = if has(WorkloadName::Load) {
+            vec![Step::Load {
                 threads: scale.threads,
-            }],
-            false => vec![Step::Prepare],
+            }]
+        } else {
+            vec![Step::Prepare]
         };
         first.extend(main);
         let mut parts = vec![part(scale.records, first)];
@@ -252,7 +250,7 @@ pub fn jobs(workloads: &[WorkloadName], scale: &Scale) -> Vec<Job> {
         (
             WorkloadName::Held,
             "held",
-            Step::Held(Held {
+            Step::Held(BesideSnapshots {
                 rounds: 10,
                 reads: scale.snapshot_reads,
             }),
@@ -289,8 +287,8 @@ pub fn jobs(workloads: &[WorkloadName], scale: &Scale) -> Vec<Job> {
             };
             jobs.push(Job {
                 rounds_max: scale.bill_rounds,
-                // A page or four for each write that a reader holds on to would
-                // fill the disk, and it stands here for its reads.
+                // With an old reader open, LMDB keeps one to four pages for each write, which would
+                // fill the disk. LMDB takes part in this comparison for its reads.
                 suits_b_trees: false,
                 ..job(job_name, vec![part])
             });
@@ -354,18 +352,17 @@ fn reopened_steps(workloads: &[WorkloadName], scale: &Scale) -> Vec<Step> {
     steps
 }
 
-/// A row of the tables: an engine, and for ebb itself a second one, which shows
-/// what is noise.
+/// A column of the tables: an engine. ebb has a second one, whose difference from the first is
+/// noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Entrant {
-    /// What is run.
     pub engine: EngineName,
-    /// Whether it is the second row of the same engine.
+    /// Whether this is the second column of the same engine.
     pub is_again: bool,
 }
 
 impl Entrant {
-    /// Of the chosen engines, in the order of the tables.
+    /// Returns the columns of the chosen engines, in the order of the tables.
     pub fn all(engines: &[EngineName]) -> Vec<Self> {
         let mut entrants = Vec::new();
         for &engine in engines {
@@ -378,19 +375,19 @@ impl Entrant {
         entrants
     }
 
-    /// Whether it is the row that ratios are those of.
+    /// Returns whether this is the first column of ebb, the one that the ratios compare.
     pub fn is_ebb(&self) -> bool {
         self.engine == EngineName::Ebb && !self.is_again
     }
 
-    /// Its name in tables and files.
+    /// Returns the name in tables and files.
     pub fn label(&self) -> String {
         let again = if self.is_again { "-again" } else { "" };
         format!("{}{again}", self.engine)
     }
 }
 
-/// The order of turns: another one begins each time.
+/// Returns the order of a turn: the items, rotated so that each goes first equally often.
 pub fn rotated<T: Copy>(items: &[T], turn: usize) -> Vec<T> {
     let mut items = items.to_vec();
     if !items.is_empty() {
@@ -405,7 +402,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everyone_begins_equally_often() {
+    fn each_item_goes_first_equally_often() {
         let first: Vec<_> = (0..6).map(|turn| rotated(&[1, 2, 3], turn)[0]).collect();
         assert_eq!(first, [1, 2, 3, 1, 2, 3]);
         assert_eq!(rotated(&[1, 2, 3], 1), [2, 3, 1]);
@@ -413,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn ebb_runs_twice_and_nobody_else() {
+    fn only_ebb_runs_twice() {
         let labels = |engines: &[EngineName]| -> Vec<_> {
             Entrant::all(engines).iter().map(Entrant::label).collect()
         };
@@ -423,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_loaded_once_whatever_is_asked_for() {
+    fn each_workload_loads_its_records_once() {
         for &workload in WorkloadName::value_variants() {
             let jobs = jobs(&[workload], &Scale::TINY);
             assert!(!jobs.is_empty(), "{workload:?}");

@@ -1,20 +1,19 @@
-//! What is shown on stderr while it goes on: a line for each phase, and a bar
-//! where that is a terminal.
+//! The progress on stderr: a line for each phase, and a bar if stderr is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::phase::Phase;
 use crate::run::{Progress, Turn};
 
-/// Lines and a bar.
+/// The lines and the bar.
 #[derive(Debug)]
-pub struct Shown {
+pub struct TerminalProgress {
     bar: ProgressBar,
     turn: String,
 }
 
-impl Shown {
-    /// For so many turns.
+impl TerminalProgress {
+    /// Creates the bar of a measurement of `turns` turns.
     pub fn new(turns: u64) -> Self {
         let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} {msg}")
             .expect("the template is valid");
@@ -24,7 +23,7 @@ impl Shown {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -34,7 +33,7 @@ impl Shown {
     }
 }
 
-impl Progress for Shown {
+impl Progress for TerminalProgress {
     fn turn(&mut self, round: u32, job: &str, entrant: &str) {
         self.turn = format!("round {} {job:<9} {entrant:<9}", round + 1);
         self.bar.set_message(self.turn.clone());

@@ -1,4 +1,4 @@
-//! The whole measurement: rounds, jobs, engines in turn.
+//! The whole measurement: its rounds, jobs and turns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,43 +15,42 @@ use crate::sequence::Spec;
 use crate::shim::Shim;
 use crate::usage::drop_page_cache;
 
-/// What is done with whom.
+/// The parameters of a measurement.
 #[derive(Debug)]
 pub struct Measurement {
-    /// The jobs, in order.
     pub jobs: Vec<Job>,
-    /// The rows of the tables.
+    /// The columns of the tables.
     pub entrants: Vec<Entrant>,
-    /// How often everything is repeated.
+    /// How many times everything is repeated.
     pub rounds: u32,
     /// Size of a memtable, in bytes.
     pub memtable_bytes: u64,
-    /// Chooses operations and records, of all alike, other ones in each round.
+    /// The seed of the random choices: the same for all entrants, another one in each round.
     pub seed: u64,
-    /// Delays the fsyncs of the jobs that want it.
+    /// The library that delays fsyncs, for the jobs that need it.
     pub shim: Option<Shim>,
-    /// Ends it after the part that is under way.
+    /// A flag that ends the measurement after the current turn.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What one entrant did in one job of one round.
+/// The results of one entrant in one job of one round.
 #[derive(Debug, Clone, Serialize)]
 pub struct Turn {
-    /// From 0.
+    /// The round, from 0.
     pub round: u32,
-    /// The job.
+    /// The name of the job.
     pub job: &'static str,
-    /// The row of the tables.
+    /// The label of the entrant.
     pub entrant: String,
-    /// How long it took, with all that is not measured, in seconds.
+    /// Duration of the turn with everything that is not measured, in seconds.
     pub elapsed_s: f64,
-    /// What was measured, as far as it came.
+    /// The phases that ended before a failure, or all of them.
     pub phases: Vec<Phase>,
-    /// Why it did not come further.
+    /// The error that ended the turn early.
     pub failure: Option<String>,
 }
 
-/// What is told while it goes on.
+/// A listener to the progress of a measurement.
 pub trait Progress {
     /// A turn begins.
     fn turn(&mut self, round: u32, job: &str, entrant: &str);
@@ -61,17 +60,17 @@ pub trait Progress {
     fn done(&mut self, turn: &Turn);
 }
 
-/// What came out of it.
+/// The results of a measurement.
 #[derive(Debug, Clone)]
-pub struct Measured {
-    /// Every turn, in the order of time.
+pub struct TurnResults {
+    /// The turns, in chronological order.
     pub turns: Vec<Turn>,
     /// Whether the page cache was empty when each part began.
     pub page_cache_dropped: bool,
 }
 
 impl Measurement {
-    /// How many turns there are.
+    /// Returns the number of turns.
     pub fn turns(&self) -> u64 {
         (0..self.rounds)
             .map(|round| self.turns_of(round).len() as u64)
@@ -82,7 +81,8 @@ impl Measurement {
         let mut turns = Vec::new();
         let jobs = self.jobs.iter().filter(|job| round < job.rounds_max);
         for (number, job) in jobs.enumerate() {
-            // Who begins changes with the round, and with the job.
+            // The order is rotated by the round and the job, so that each entrant goes first
+            // equally often.
             let order = rotated(&self.entrants, round as usize + number);
             let suited = order
                 .into_iter()
@@ -92,19 +92,19 @@ impl Measurement {
         turns
     }
 
-    /// Does it all in directories below `data`, each of which is gone after its
-    /// turn. What fails is told in its turn, and the rest goes on. After each round
-    /// `keep` gets all that was measured.
+    /// Runs all turns, each in a directory below `data` that is removed after the turn. A failure
+    /// is recorded in its turn, and the next turn starts. After each round `keep` gets the results
+    /// so far.
     ///
     /// # Errors
-    /// When a directory cannot be made; those of `keep`.
+    /// If a directory cannot be created; the errors of `keep`.
     pub fn run(
         &self,
         data: &Path,
         progress: &mut dyn Progress,
-        mut keep: impl FnMut(&Measured) -> Result<()>,
-    ) -> Result<Measured> {
-        let mut measured = Measured {
+        mut keep: impl FnMut(&TurnResults) -> Result<()>,
+    ) -> Result<TurnResults> {
+        let mut measured = TurnResults {
             turns: Vec::new(),
             page_cache_dropped: true,
         };
@@ -131,11 +131,11 @@ impl Measurement {
                     measured.page_cache_dropped &= drop_page_cache();
                     let spec = self.spec(part, entrant, dir.path(), round);
                     let shim = self.shim.as_ref().filter(|_| part.delays_fsync);
-                    let tell = |phase: Phase| {
+                    let on_phase = |phase: Phase| {
                         progress.phase(&phase);
                         turn.phases.push(phase);
                     };
-                    if let Err(error) = child::spawn(&spec, shim, tell) {
+                    if let Err(error) = child::spawn(&spec, shim, on_phase) {
                         turn.failure = Some(format!("{error:#}"));
                         break;
                     }

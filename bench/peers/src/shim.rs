@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 const SOURCE: &str = include_str!("../shim/delay_fsync.c");
 
-/// The library, compiled.
+/// The compiled library, and the delay that it adds.
 #[derive(Debug)]
 pub struct Shim {
     library: PathBuf,
@@ -16,10 +16,10 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Compiles it into a directory.
+    /// Compiles the library into a directory.
     ///
     /// # Errors
-    /// When there is no C compiler `cc`, or it fails.
+    /// If there is no C compiler `cc`, or it fails.
     pub fn compile(dir: &Path, delay: Duration) -> Result<Self> {
         let (source, library) = (dir.join("delay_fsync.c"), dir.join("delay_fsync.so"));
         std::fs::write(&source, SOURCE)?;
@@ -33,7 +33,7 @@ impl Shim {
         Ok(Self { library, delay })
     }
 
-    /// Has a command's process load it.
+    /// Sets the environment of a command so that its process loads the library.
     pub fn preload(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)

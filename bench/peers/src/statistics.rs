@@ -1,11 +1,11 @@
-//! Medians, spreads and ratios of what several rounds measured.
+//! Medians, spreads and ratios over several rounds.
 
 use serde::Serialize;
 
-/// One metric of one engine over the rounds.
+/// The values of one metric of one engine over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// The median; of an even number the mean of the two in the middle.
+    /// The median; of an even number of values, the mean of the two in the middle.
     pub median: f64,
     /// The smallest.
     pub min: f64,
@@ -14,7 +14,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one value; `None` without any.
+    /// Computes the spread; `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -28,8 +28,8 @@ impl Spread {
     }
 }
 
-/// Whether more of a metric is better. Units stand last in its name: rates are
-/// to be high, times, bytes and amplifications low.
+/// Returns whether higher values of a metric are better. The name ends with the unit: higher is
+/// better for rates, lower for times, bytes and amplifications.
 pub fn more_is_better(metric: &str) -> bool {
     metric.ends_with("_per_s") || metric.ends_with("_per_cpu_s")
 }
@@ -43,7 +43,7 @@ pub fn best(metric: &str, values: impl Iterator<Item = f64>) -> Option<f64> {
     })
 }
 
-/// How much `value` is of `base`; `None` where that says nothing.
+/// Returns `value` / `base`; `None` if that is not finite.
 pub fn ratio(value: f64, base: f64) -> Option<f64> {
     let ratio = value / base;
     (base != 0.0 && ratio.is_finite()).then_some(ratio)
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle_whatever_the_order() {
+    fn the_median_does_not_depend_on_the_order() {
         let spread = |median, min, max| Some(Spread { median, min, max });
         assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), spread(2.0, 1.0, 3.0));
         assert_eq!(Spread::of(&[4.0, 1.0, 2.0, 3.0]), spread(2.5, 1.0, 4.0));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_the_highest_rate_and_the_lowest_of_all_else() {
+    fn the_best_is_the_highest_rate_or_the_lowest_other_value() {
         let values = || [2.0, 3.0, 1.0].into_iter();
         assert_eq!(best("ops_per_cpu_s", values()), Some(3.0));
         assert_eq!(best("mb_per_s", values()), Some(3.0));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_to_nothing_says_nothing() {
+    fn a_ratio_to_zero_is_none() {
         assert_eq!(ratio(3.0, 2.0), Some(1.5));
         assert_eq!(ratio(3.0, 0.0), None);
         assert_eq!(ratio(0.0, 0.0), None);

@@ -1,5 +1,4 @@
-//! What all rounds together say: medians, spreads, and ebb's ratios to the
-//! others.
+//! The summary of all rounds: medians, spreads, and ebb's ratios to the other engines.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +12,24 @@ use crate::statistics::{Spread, best, ratio};
 /// One metric of one phase.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The phase.
     pub phase: String,
-    /// The metric.
     pub metric: String,
-    /// What each entrant had; an entrant that failed is missing.
+    /// The values of each entrant by its label; an entrant that failed is missing.
     pub entrants: BTreeMap<String, Spread>,
-    /// The median of ebb by the median of each other entrant; for `ebb-again`
-    /// what it says is noise.
+    /// The median of ebb divided by that of each other entrant. For `ebb-again`, the difference
+    /// from 1 is noise.
     pub ebb_over: BTreeMap<String, f64>,
-    /// The median of ebb by the best median of the LSM peers.
+    /// The median of ebb divided by the best median of the LSM peers.
     pub ebb_over_best_lsm: Option<f64>,
 }
 
-/// The phases of LOAD to F, which write amplification is quoted over.
+/// The phases LOAD to F, over which write amplification is computed.
 pub const YCSB: [&str; 7] = ["load", "a", "b", "c", "d", "e", "f"];
-/// The name of all of them together.
+/// The name of the phase that stands for all of these together.
 pub const WHOLE: &str = "load-f";
 
-/// Sums up. Phases stand in the order in which they were first seen, metrics in
-/// that of their names.
+/// Summarizes the turns. Rows are in the order in which phases first occurred, and within a phase
+/// in the order of the metrics' names.
 pub fn summarize(turns: &[Turn], entrants: &[Entrant]) -> Vec<Row> {
     let mut order: Vec<String> = Vec::new();
     let mut values: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
@@ -98,7 +95,7 @@ fn row(
     }
 }
 
-/// What only several phases together say.
+/// Computes the metrics that need more than one phase: write amplification, and the bill's ratios.
 fn derived(turn: &Turn, turns: &[Turn]) -> Vec<Phase> {
     let mut all = Vec::new();
     let find = |name: &str| turn.phases.iter().find(|phase| phase.name == name);
@@ -135,7 +132,7 @@ fn derived(turn: &Turn, turns: &[Turn]) -> Vec<Phase> {
     all
 }
 
-/// Wrong reads of all turns.
+/// Returns the number of wrong reads of all turns.
 pub fn wrong_reads(turns: &[Turn]) -> f64 {
     let phases = turns.iter().flat_map(|turn| &turn.phases);
     phases.map(|phase| phase.get(WRONG_READS)).sum()
@@ -166,7 +163,7 @@ mod tests {
 
     #[test]
     #[cfg(all(feature = "fjall", feature = "rocksdb"))]
-    fn ebb_is_held_against_the_better_peer_and_against_itself() {
+    fn ebb_is_compared_with_the_better_peer_and_with_itself() {
         let engines = [EngineName::Ebb, EngineName::RocksDb, EngineName::Fjall];
         let entrants = Entrant::all(&engines);
         let mut turns = Vec::new();
@@ -193,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn amplification_is_that_of_the_whole_run() {
+    fn amplification_covers_the_whole_run() {
         let ebb = Entrant::all(&[EngineName::Ebb])[0];
         let of_phase: &[(&str, f64)] = &[("written_bytes", 30.0), ("user_bytes_written", 10.0)];
         let reads: &[(&str, f64)] = &[("written_bytes", 20.0)];
@@ -211,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bill_is_held_against_the_same_without_a_snapshot() {
+    fn the_bill_is_relative_to_the_run_without_a_snapshot() {
         let ebb = Entrant::all(&[EngineName::Ebb])[0];
         let turns = [
             turn(0, ebb, &[("bill-none", &[("memory_bytes", 4.0)])]),

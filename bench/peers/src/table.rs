@@ -1,16 +1,16 @@
-//! The summary, for people.
+//! The summary as a table for a terminal.
 
 use std::fmt::Write;
 
 use crate::plan::Entrant;
 use crate::summary::Row;
 
-/// Characters of a column.
+/// The width of a column, in characters.
 const CELL: usize = 13;
 const RATIO: usize = 10;
 const NAME: usize = 30;
 
-/// Metrics that stand in the JSON only.
+/// Metrics that only the JSON file has.
 const HIDDEN: [&str; 9] = [
     "operations",
     "elapsed_s",
@@ -23,8 +23,8 @@ const HIDDEN: [&str; 9] = [
     "engine_written_bytes",
 ];
 
-/// Renders it: a block for each phase, a line for each metric; of each entrant
-/// the median and how far its rounds lie from it, then the ratios of ebb.
+/// Renders the summary: a block for each phase, a line for each metric. A cell has the median of an
+/// entrant and the distance of its farthest round; the last columns have the ratios of ebb.
 pub fn render(rows: &[Row], entrants: &[Entrant]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -95,7 +95,7 @@ fn write_row(text: &mut String, row: &Row, entrants: &[Entrant]) -> std::fmt::Re
     writeln!(text)
 }
 
-/// A value of a metric: three digits and a unit that fits.
+/// Formats a value of a metric: three digits and a unit prefix.
 pub fn number(metric: &str, value: f64) -> String {
     let unit = if metric.ends_with("_bytes") || metric.ends_with("bytes_written") {
         "B"
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_medians_spreads_and_ratios() {
+    fn a_row_has_medians_spreads_and_ratios() {
         let entrants = Entrant::all(&[EngineName::Ebb]);
         let spread = |median, min, max| Spread { median, min, max };
         let row = Row {

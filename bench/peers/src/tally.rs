@@ -1,4 +1,4 @@
-//! What threads of a phase saw: how long operations took, and what was wrong.
+//! The counts of a phase's threads: latencies, operations and wrong reads.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,20 +6,20 @@ use std::time::Instant;
 use ebb_bench::ycsb::{Latencies, Operation, Stamp, key, read_stamp};
 use hdrhistogram::Histogram;
 
-/// The longest latency that is told from longer ones: one hour.
+/// The upper end of the histograms, in nanoseconds: one hour. Longer latencies count as one hour.
 const NANOS_MAX: u64 = 3_600_000_000_000;
-/// Percentiles to 0.1 %.
+/// Decimal digits of precision: percentiles are exact to 0.1%.
 const DIGITS: u8 = 3;
 
-/// Of one thread, or of several together.
+/// The counts of one thread, or of several after [`merge`](Self::merge).
 #[derive(Debug, Default)]
 pub struct Tally {
     nanos: BTreeMap<&'static str, Histogram<u64>>,
-    /// Values that were not those of their record, and records not found.
+    /// Reads that returned a value of another record, a damaged value, or none.
     pub wrong_reads: u64,
-    /// Keys and values written, in bytes.
+    /// Total length of the keys and values written.
     pub user_bytes_written: u64,
-    /// Operations done.
+    /// The number of operations that ended.
     pub operations: u64,
 }
 
@@ -36,20 +36,19 @@ impl Tally {
             .saturating_record(nanos);
     }
 
-    /// Checks a value that was read: whether it is whole, and what `is_right`
-    /// says of its stamp.
+    /// Checks a value that was read: it must be undamaged, and `is_right` must hold for its stamp.
     pub fn check(&mut self, value: &[u8], is_right: impl FnOnce(Stamp) -> bool) {
         if !read_stamp(value).is_some_and(is_right) {
             self.wrong_reads += 1;
         }
     }
 
-    /// Checks an entry that a scan showed: whether key and value belong together.
+    /// Checks an entry of a scan: its key and its value must belong together.
     pub fn check_entry(&mut self, found: &[u8], value: &[u8]) {
         self.check(value, |stamp| found == key(stamp.number));
     }
 
-    /// Adds what another thread saw.
+    /// Adds the counts of another thread.
     pub fn merge(&mut self, other: Self) {
         for (kind, nanos) in other.nanos {
             match self.nanos.get_mut(kind) {
@@ -64,13 +63,13 @@ impl Tally {
         self.operations += other.operations;
     }
 
-    /// Each kind of operation that there was, by its name.
+    /// Returns the latencies of each kind of operation that occurred.
     pub fn latencies(&self) -> impl Iterator<Item = (&'static str, Latencies)> {
         self.nanos.iter().map(|(kind, nanos)| (*kind, nanos.into()))
     }
 }
 
-/// What the metrics call an operation.
+/// Returns the name of an operation in the metrics.
 pub fn kind(operation: Operation) -> &'static str {
     match operation {
         Operation::Read => "read",
@@ -87,7 +86,7 @@ mod tests {
     use ebb_bench::ycsb::write_value;
 
     #[test]
-    fn a_value_of_another_record_is_wrong_and_so_is_a_cut_one() {
+    fn values_of_other_records_and_truncated_values_are_wrong() {
         let stamp = Stamp {
             number: 7,
             version: 3,
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_saw_adds_up() {
+    fn merged_tallies_add_up() {
         let mut both = Tally::default();
         for kind in ["read", "update"] {
             let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! What the process uses, as the kernel counts it.
+//! The CPU time, memory and disk writes of the process, as counted by the kernel.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,24 +11,24 @@ use anyhow::{Context, Result};
 use procfs::process::Process;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time and bytes written, of the whole process with its background
-/// threads, since it started or between two moments.
+/// CPU time and bytes written by the whole process, background threads included, since its start or
+/// between two moments.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     /// User and system time together, in seconds.
     pub cpu_s: f64,
-    /// Bytes of pages dirtied, on their way to the disk.
+    /// Bytes of pages that were dirtied and are to be written to the disk.
     pub written_bytes: u64,
-    /// Bytes of those whose file was deleted before they were written, counted
-    /// when the file goes.
+    /// Bytes of those pages that were never written because their file was deleted, counted at the
+    /// deletion.
     pub written_cancelled_bytes: u64,
 }
 
 impl Usage {
-    /// Since the process started.
+    /// Returns the usage since the start of the process.
     ///
     /// # Errors
-    /// When `/proc` cannot be read.
+    /// If `/proc` cannot be read.
     pub fn now() -> Result<Self> {
         let io = this_process()?.io().context("cannot read /proc/self/io")?;
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
@@ -39,7 +39,7 @@ impl Usage {
         })
     }
 
-    /// What was used since `before`.
+    /// Returns the usage since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             cpu_s: self.cpu_s - before.cpu_s,
@@ -49,48 +49,48 @@ impl Usage {
     }
 }
 
-/// Forgets the peak of memory so far, where the kernel lets a process do that.
+/// Resets the kernel's peak of memory, if the process may do that.
 pub fn reset_memory_peak() {
-    // What it costs to be refused is a peak that counts earlier phases too.
+    // Without the permission, the peak includes earlier phases.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most memory that was resident since the last reset (VmHWM), in bytes.
+/// Returns the highest resident memory since the last reset (VmHWM), in bytes.
 ///
 /// # Errors
-/// When `/proc` cannot be read.
+/// If `/proc` cannot be read.
 pub fn memory_peak_bytes() -> Result<u64> {
     let status = this_process()?.status()?;
     Ok(status.vmhwm.context("no VmHWM in /proc/self/status")? * 1024)
 }
 
-/// Memory that is resident and no file's (RssAnon), in bytes.
+/// Returns the resident memory without pages of files (RssAnon), in bytes.
 ///
 /// # Errors
-/// When `/proc` cannot be read.
+/// If `/proc` cannot be read.
 pub fn memory_anonymous_bytes() -> Result<u64> {
     let status = this_process()?.status()?;
     Ok(status.rssanon.context("no RssAnon in /proc/self/status")? * 1024)
 }
 
-/// What the files of a directory and those below it take on the disk, in bytes.
+/// Returns the disk space of all files in a directory and its subdirectories, in bytes.
 ///
-/// A file counts with its length or its blocks, whichever is less: neither space
-/// that is set aside for a log to grow into nor a hole holds anything.
+/// A file counts with its length or its blocks, whichever is less: space preallocated for a log
+/// holds no data, and neither does a hole.
 ///
 /// # Errors
-/// When the directory cannot be listed.
+/// If a directory cannot be listed.
 pub fn directory_bytes(dir: &Path) -> io::Result<u64> {
     files_bytes(dir, &|_| true)
 }
 
-/// The same without logs: when a store has settled, its tables have what they
-/// hold.
+/// Returns the disk space of a directory without its logs: once a store has settled, its tables
+/// hold all data that the logs hold.
 ///
 /// # Errors
-/// When the directory cannot be listed.
+/// If the directory cannot be listed.
 pub fn table_bytes(dir: &Path) -> io::Result<u64> {
-    /// Those of ebb and RocksDB, and those of Fjall.
+    /// The extensions of logs: the first of ebb and RocksDB, the second of Fjall.
     const LOGS: [&str; 2] = ["log", "jnl"];
     files_bytes(dir, &|path| {
         let extension = path.extension().and_then(OsStr::to_str);
@@ -117,8 +117,7 @@ fn files_bytes(dir: &Path, counts: &dyn Fn(&Path) -> bool) -> io::Result<u64> {
     Ok(total)
 }
 
-/// Sets every file system to the disk and empties the page cache; says whether
-/// the kernel let it.
+/// Syncs all file systems and empties the page cache. Returns whether the kernel allowed it.
 pub fn drop_page_cache() -> bool {
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_grows_with_what_is_done() {
+    fn usage_grows_with_work() {
         let before = Usage::now().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("below");
@@ -141,7 +140,7 @@ mod tests {
         for name in ["file", "1.log"] {
             let path = below.join(name);
             fs::write(&path, vec![1; 1 << 20]).unwrap();
-            // What it takes is decided when it is written back.
+            // The kernel counts the bytes when they are written back, so the test forces that.
             fs::File::open(&path).unwrap().sync_all().unwrap();
         }
         assert!(Usage::now().unwrap().since(&before).cpu_s > 0.0);

@@ -15,60 +15,61 @@ use super::plane::Plane;
 use super::scale::{label, round_step};
 use crate::number::fixed;
 
-/// Groups of bars, one bar of a group for each series.
+/// A bar chart: groups of bars, with one bar of a group for each series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarChart {
-    /// What it shows.
+    /// The title, drawn at the top left and read out by screen readers.
     pub title: String,
-    /// What the groups are.
+    /// The label of the axis on which the groups stand.
     pub x_label: String,
-    /// What the bars measure, with its unit.
+    /// The label of the axis of the bars: the quantity and its unit.
     pub y_label: String,
-    /// The end of the axis: what is higher is cut, and says how high it is.
-    /// `None`: nothing is cut.
+    /// The end of the axis. Higher bars are cut there and labelled with their value. `None` ends
+    /// the axis above the highest bar.
     pub y_max: Option<f64>,
     /// The names of the series, at most as many as there are [`COLOURS`].
     pub series: Vec<String>,
-    /// From left to right.
+    /// The groups, from left to right.
     pub groups: Vec<Group>,
-    /// What else is drawn of each group.
+    /// One more value for each group, drawn as a line or as levels; `None` for bars only.
     pub line: Option<Line>,
 }
 
-/// One more value of each group, beside its bars.
+/// The form in which the extra value of each group is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
-    /// A line through the groups on an axis of its own, on the right; what it
-    /// measures, with its unit.
+    /// A line through the groups, on an axis of its own on the right. The text is the label of that
+    /// axis: the quantity and its unit.
     Through(String),
-    /// A dashed level across each group, on the axis of the bars; its name.
+    /// A dashed level across the bars of each group, on their axis. The text names it in the
+    /// legend.
     Levels(String),
 }
 
-/// The bars that stand together.
+/// The bars of one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Stands below them.
+    /// The text below the group.
     pub label: String,
-    /// One for each series, in their order; `None` leaves its place empty.
+    /// One bar for each series, in the order of the series; `None` leaves its place empty.
     pub bars: Vec<Option<Bar>>,
-    /// Where the line passes, or the level lies.
+    /// The height of the line or of the level in this group; `None` for a gap.
     pub line: Option<f64>,
 }
 
-/// A bar, with the ends of its spread; all 0 or more.
+/// A bar and the ends of its spread, none of them negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// How high it is.
+    /// The height.
     pub value: f64,
-    /// The lower end.
+    /// The lower end of the spread.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the spread.
     pub high: f64,
 }
 
 impl Bar {
-    /// A bar without a spread.
+    /// Returns a bar without a spread.
     pub fn exact(value: f64) -> Self {
         Self {
             value,
@@ -78,8 +79,8 @@ impl Bar {
     }
 }
 
-/// One for each series: a colour and a light one of it, then others. Distinct also without
-/// colour vision.
+/// Colours of the series: a colour and a light shade of it, then others. They are distinct without
+/// colour vision, too.
 pub(super) const COLOURS: [&str; 5] = ["#4269d0", "#a3b6e8", "#ff725c", "#efb118", "#6cc5b0"];
 
 const STYLE: &str = ".error{stroke:#1d2733}\
@@ -89,21 +90,21 @@ const STYLE: &str = ".error{stroke:#1d2733}\
 const HEIGHT: f64 = 360.0;
 const TOP: f64 = 66.0;
 const BOTTOM: f64 = 52.0;
-/// Room for the ticks of the line's axis.
+/// Space right of the groups for the ticks of the line's axis.
 const RIGHT_WITH_LINE: f64 = 64.0;
-/// Between the entries of the legend.
+/// Distance between the entries of the legend.
 const LEGEND_STEP: f64 = 140.0;
-/// The part of a group's width that its bars take.
+/// The part of a group's width that its bars fill.
 const FILLED: f64 = 0.84;
-/// The part of a bar's place that it fills.
+/// The part of a bar's place that the bar fills; the rest separates it from the next one.
 const BAR_FILLED: f64 = 0.9;
-/// About so many lines across.
+/// The approximate number of horizontal lines of the grid.
 const TICKS: f64 = 6.0;
 
 const MIDDLE: &str = r#"text-anchor="middle""#;
 
 impl BarChart {
-    /// Draws it. It stands alone: colours and background are its own.
+    /// Returns the chart as an SVG file of its own, with its own colours and background.
     pub fn to_svg(&self) -> String {
         self.draw().to_svg_with(STYLE)
     }
@@ -139,7 +140,7 @@ impl BarChart {
         picture
     }
 
-    /// Groups are one wide, from 0 on.
+    /// Returns the plane of the bars: group n extends from n to n + 1.
     fn plane(&self, y_max: f64) -> Plane {
         let groups = self.groups.len().max(1) as f64;
         let mut plane = Plane::new(TOP, HEIGHT - TOP - BOTTOM, (0.0, groups), (0.0, y_max));
@@ -150,7 +151,7 @@ impl BarChart {
         plane
     }
 
-    /// What each group has as its level, across its bars.
+    /// Draws the level of each group across its bars.
     fn draw_levels(&self, svg: &mut String, plane: &Plane) {
         for (position, group) in self.groups.iter().enumerate() {
             let Some(level) = group.line else { continue };
@@ -189,7 +190,7 @@ impl BarChart {
         text(svg, (x + 17.0, 35.0), "", &escape(name));
     }
 
-    /// The line through the groups, and its axis on the right.
+    /// Draws the line through the groups and its axis on the right.
     fn draw_line(&self, svg: &mut String) {
         let points = self.groups.iter().enumerate();
         let points =
@@ -215,7 +216,7 @@ impl BarChart {
     }
 }
 
-/// Several charts as one picture, the first on top; `title` is not drawn.
+/// Draws several charts as one picture, the first on top. Only screen readers get `title`.
 pub fn stack(title: &str, charts: &[BarChart]) -> String {
     let mut picture = Picture::untitled(title, HEIGHT * charts.len() as f64);
     for (position, chart) in charts.iter().enumerate() {
@@ -233,7 +234,7 @@ impl Group {
     fn draw(&self, svg: &mut String, plane: &Plane, left: f64) {
         let place = FILLED / self.bars.len().max(1) as f64;
         for (position, bar) in self.bars.iter().enumerate() {
-            // A ratio over nothing is no bar.
+            // A ratio over 0 has no bar.
             let Some(bar) = bar.filter(|bar| bar.value.is_finite()) else {
                 continue;
             };
@@ -262,7 +263,7 @@ impl Group {
     }
 }
 
-/// From 0 to a round number.
+/// A vertical axis from 0 to a round number.
 struct Axis {
     max: f64,
     step: f64,
@@ -292,9 +293,10 @@ impl Axis {
     }
 
     fn label(&self, tick: f64) -> String {
-        match self.max >= 10_000.0 && tick > 0.0 {
-            true => format!("{}k", tick / 1e3),
-            false => label(tick, self.step),
+        if self.max >= 10_000.0 && tick > 0.0 {
+            format!("{}k", tick / 1e3)
+        } else {
+            label(tick, self.step)
         }
     }
 }
@@ -341,10 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_a_bar_and_an_empty_place_is_none() {
+    fn every_value_has_a_bar_and_an_empty_place_has_none() {
         let svg = chart(&[1.0, 2.0, 4.0]).to_svg();
         let colours = |colour| svg.matches(&format!("fill=\"{colour}\"")).count();
-        // One in the legend.
+        // Series 0 has three bars and an entry in the legend.
         assert_eq!((colours(COLOURS[0]), colours(COLOURS[1])), (4, 1));
         assert!(svg.contains("Reads &amp; &quot;writes&quot;"), "{svg}");
         assert!(!svg.contains(r#"<line class="error""#), "no spread: {svg}");
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_or_a_point_that_is_no_number_is_left_out() {
+    fn bars_and_points_that_are_no_numbers_are_left_out() {
         let mut lined = chart(&[1.0, f64::NAN, f64::INFINITY]);
         lined.line = Some(Line::Through("ops/s".into()));
         lined
@@ -360,7 +362,7 @@ mod tests {
             .iter_mut()
             .for_each(|group| group.label.clear());
         let svg = lined.to_svg();
-        // One in the legend, and one that is there.
+        // Series 0 has one finite bar and an entry in the legend.
         assert_eq!(svg.matches(COLOURS[0]).count(), 2, "{svg}");
         assert_eq!(svg.matches("<circle").count(), 2, "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
@@ -375,12 +377,12 @@ mod tests {
         let svg = chart.to_svg();
         let y = chart.plane(10.0).at_y(5.0);
         assert!(svg.contains(&format!(" {y:.1}L")), "{svg}");
-        // One in the legend.
+        // One line is in the legend.
         assert_eq!(svg.matches(r#"class="least""#).count(), 2);
     }
 
     #[test]
-    fn what_is_cut_says_how_high_it_is() {
+    fn a_cut_bar_is_labelled_with_its_value() {
         let mut cut = chart(&[1.3, 4.5]);
         cut.y_max = Some(3.0);
         let svg = cut.to_svg();

@@ -1,4 +1,4 @@
-//! Pictures of results, as SVG: the one place that draws.
+//! Charts of results as SVG. No other module draws.
 //!
 //! ```text
 //!   Picture   a title, a body, a style: alone in a file, or within a page
@@ -7,8 +7,8 @@
 //!     └─ BarChart   groups of bars, with spreads, levels and a line through them
 //! ```
 //!
-//! What a study, a day of the demo or a forecast looks like is said beside each of them,
-//! by these.
+//! The modules of studies, of the demo and of forecasts each have a file that draws their own
+//! charts with these types.
 
 mod bars;
 mod picture;

@@ -1,21 +1,21 @@
-//! A picture: what is drawn, and how it looks.
+//! A picture: an SVG body, a title, and the style that all pictures share.
 
 use std::fmt::Write as _;
 
-/// Of every picture, in pixels.
+/// Width of every picture, in pixels.
 pub const WIDTH: f64 = 960.0;
-/// Left of every plane, for the labels of its values; titles and legends begin there.
-/// In pixels.
+/// Space left of every plane, in pixels, for the labels of its values. Titles and legends start
+/// there.
 pub const LEFT: f64 = 72.0;
-/// Right of every plane, in pixels.
+/// Space right of every plane, in pixels.
 pub const RIGHT: f64 = 20.0;
 
-/// For lines, areas and whatever a legend names; distinct also without colour vision.
+/// Colours of lines, areas and entries of legends; distinct without colour vision, too.
 pub const COLOURS: [&str; 8] = [
     "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5",
 ];
 
-/// Of what all pictures have.
+/// The style sheet of all pictures.
 const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
     .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}\
     .curve{fill:none;stroke-width:1.6}.level{stroke:#1d2733;stroke-dasharray:2 4}\
@@ -26,12 +26,12 @@ const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
 pub struct Picture {
     title: String,
     height: f64,
-    /// SVG, drawn so far.
+    /// The SVG elements that were drawn so far.
     pub body: String,
 }
 
 impl Picture {
-    /// One so high, with its title at the top left.
+    /// Creates a picture of `height` pixels, with its title at the top left.
     #[must_use]
     pub fn new(title: &str, height: f64) -> Self {
         let mut picture = Self::untitled(title, height);
@@ -45,7 +45,7 @@ impl Picture {
         picture
     }
 
-    /// One whose title is only for those who do not see it.
+    /// Creates a picture whose title is not drawn: only screen readers get it.
     #[must_use]
     pub fn untitled(title: &str, height: f64) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl Picture {
         }
     }
 
-    /// The names below the title, each behind its colour.
+    /// Draws a legend below the title: each name behind its colour.
     pub fn legend<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut x = LEFT;
         for (name, colour) in names.zip(COLOURS.iter().cycle()) {
@@ -68,14 +68,14 @@ impl Picture {
         }
     }
 
-    /// As a file of its own, with its own colours and background.
+    /// Returns the picture as an SVG file of its own, with its own colours and background.
     #[must_use]
     pub fn to_svg(&self) -> String {
         self.to_svg_with("")
     }
 
-    /// The same, with more style sheet: for classes that the body names and no other
-    /// picture has.
+    /// Returns the picture as an SVG file, with `style` added to the style sheet: rules for classes
+    /// that only this picture uses.
     #[must_use]
     pub fn to_svg_with(&self, style: &str) -> String {
         let ground = r##"<rect width="100%" height="100%" fill="#fff"/>"##;
@@ -83,7 +83,7 @@ impl Picture {
         self.element(r#" xmlns="http://www.w3.org/2000/svg""#, &head) + "\n"
     }
 
-    /// Within a page, whose style sheet it follows.
+    /// Returns the picture as an element of a page, which the page's style sheet formats.
     #[must_use]
     pub fn to_html(&self) -> String {
         self.element("", "")
@@ -99,12 +99,12 @@ impl Picture {
     }
 }
 
-/// `escaped` at a place; `how` are more attributes.
+/// Draws text at a place. `escaped` is text without markup; `how` has more attributes.
 pub fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) {
     let _ = write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#);
 }
 
-/// Text as it stands between tags and in attributes.
+/// Escapes text for a place between tags or in an attribute.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_alone_has_colours_and_one_in_a_page_has_the_page_s() {
+    fn only_a_picture_in_a_file_of_its_own_has_a_style_sheet() {
         let mut picture = Picture::new("a < b & \"c\"", 100.0);
         picture.legend(["x > y"].into_iter());
         let alone = picture.to_svg_with(".own{fill:red}");

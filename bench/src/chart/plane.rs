@@ -8,17 +8,17 @@ use super::scale::{Scale, short, ticks};
 const END: &str = r#"text-anchor="end""#;
 const MIDDLE: &str = r#"text-anchor="middle""#;
 
-/// Where values are drawn: from the left, and from the top, in pixels.
+/// A rectangle in which values are drawn, with a scale for each axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
-    /// To the right.
+    /// The horizontal axis: values to pixels from the left.
     pub x: Scale,
-    /// Upwards.
+    /// The vertical axis: values to pixels from the top.
     pub y: Scale,
 }
 
 impl Plane {
-    /// Over the whole width; `x` and `y` are the values at the ends of the axes.
+    /// Creates a plane over the whole width. `x` and `y` are the values at the ends of the axes.
     #[must_use]
     pub fn new(top: f64, height: f64, x: (f64, f64), y: (f64, f64)) -> Self {
         let scale = |values, pixels| Scale {
@@ -32,24 +32,24 @@ impl Plane {
         }
     }
 
-    /// The same with a logarithmic axis upwards; both its ends are positive.
+    /// Makes the vertical axis logarithmic; both its ends must be positive.
     #[must_use]
     pub fn log_y(mut self) -> Self {
         self.y.is_log = true;
         self
     }
 
-    /// Where `x` is, in pixels.
+    /// Returns the horizontal position of `x`, in pixels from the left.
     pub fn at_x(&self, x: f64) -> f64 {
         self.x.at(x)
     }
 
-    /// Where `y` is, in pixels.
+    /// Returns the vertical position of `y`, in pixels from the top.
     pub fn at_y(&self, y: f64) -> f64 {
         self.y.at(y)
     }
 
-    /// A line across at each value, labelled on the left.
+    /// Draws a horizontal line at each value, with a label on the left.
     pub fn grid(&self, svg: &mut String, labelled: impl IntoIterator<Item = (f64, String)>) {
         for (value, label) in labelled {
             let at = self.at_y(value);
@@ -58,13 +58,13 @@ impl Plane {
         }
     }
 
-    /// The same at about `lines` round values.
+    /// Draws about `lines` horizontal lines at round values, with labels.
     pub fn grid_y(&self, svg: &mut String, lines: usize) {
         let ticks = ticks(self.y.values, lines).into_iter();
         self.grid(svg, ticks.map(|tick| (tick, short(tick))));
     }
 
-    /// A line across.
+    /// Draws a horizontal line at a value; `how` has its attributes.
     pub fn across(&self, svg: &mut String, value: f64, how: &str) {
         let (at, (left, right)) = (self.at_y(value), self.x.pixels);
         let _ = write!(
@@ -73,7 +73,7 @@ impl Plane {
         );
     }
 
-    /// A line from top to bottom.
+    /// Draws a vertical line at a value; `how` has its attributes.
     pub fn upright(&self, svg: &mut String, value: f64, how: &str) {
         let (at, (bottom, top)) = (self.at_x(value), self.y.pixels);
         let _ = write!(
@@ -82,7 +82,7 @@ impl Plane {
         );
     }
 
-    /// A label below each value.
+    /// Draws a label below the plane at each value.
     pub fn labels(&self, svg: &mut String, labelled: impl IntoIterator<Item = (f64, String)>) {
         let below = self.y.pixels.0 + 18.0;
         for (value, label) in labelled {
@@ -90,26 +90,26 @@ impl Plane {
         }
     }
 
-    /// What the axis to the right is.
+    /// Draws the label of the horizontal axis.
     pub fn x_label(&self, svg: &mut String, label: &str) {
         let (left, right) = self.x.pixels;
         let at = ((left + right) / 2.0, self.y.pixels.0 + 36.0);
         text(svg, at, MIDDLE, &escape(label));
     }
 
-    /// Labels below at round values, and what they are.
+    /// Draws round values below the plane, and the label of the horizontal axis.
     pub fn labels_x(&self, svg: &mut String, label: &str) {
         let ticks = ticks(self.x.values, 8).into_iter();
         self.labels(svg, ticks.map(|tick| (tick, short(tick))));
         self.x_label(svg, label);
     }
 
-    /// What the axis upwards is.
+    /// Draws the label of the vertical axis, above its upper end.
     pub fn y_label(&self, svg: &mut String, label: &str) {
         text(svg, (8.0, self.y.pixels.1 - 10.0), "", &escape(label));
     }
 
-    /// Straight lines from point to point; where one is not a number there is a gap.
+    /// Returns a path of straight lines from point to point, with a gap at each NaN.
     pub fn path(&self, points: impl IntoIterator<Item = (f64, f64)>) -> String {
         let mut path = String::new();
         let mut pen = 'M';
@@ -124,7 +124,8 @@ impl Plane {
         path
     }
 
-    /// Those, drawn; `title` is what a pointer over them shows.
+    /// Draws a line through the points, with gaps at NaN. `title` is the tooltip; `how` has
+    /// attributes.
     pub fn line(
         &self,
         svg: &mut String,
@@ -136,7 +137,7 @@ impl Plane {
         draw(svg, &path, how, title);
     }
 
-    /// What lies between two lines, of points (x, low, high).
+    /// Draws the area between two lines, given as points (x, low, high).
     pub fn area(&self, svg: &mut String, points: &[(f64, f64, f64)], how: &str, title: &str) {
         let high = points.iter().map(|&(x, _, high)| (x, high));
         let low = points.iter().rev().map(|&(x, low, _)| (x, low));

@@ -1,15 +1,15 @@
-//! From values to pixels, and round values between two ends.
+//! Scales from values to pixels, and round values on an axis.
 
 use crate::number::fixed;
 
-/// An axis.
+/// A scale from the values of an axis to pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// The values at both ends; what lies beyond is drawn at the end.
+    /// The values at both ends. Values beyond an end are drawn at this end.
     pub values: (f64, f64),
     /// The pixels at both ends.
     pub pixels: (f64, f64),
-    /// Whether a pixel is a factor rather than a difference; both values are positive.
+    /// Whether the scale is logarithmic; then both values must be positive.
     pub is_log: bool,
 }
 
@@ -17,9 +17,12 @@ impl Scale {
     /// Returns the place of a value, in pixels. NaN is drawn at the first end, and so is every
     /// value on an axis without length.
     pub fn at(&self, value: f64) -> f64 {
-        let scaled = |value: f64| match self.is_log {
-            true => value.max(1e-9).log10(),
-            false => value,
+        let scaled = |value: f64| {
+            if self.is_log {
+                value.max(1e-9).log10()
+            } else {
+                value
+            }
         };
         let (low, high) = (scaled(self.values.0), scaled(self.values.1));
         let part = ((scaled(value) - low) / (high - low)).clamp(0.0, 1.0);
@@ -28,10 +31,10 @@ impl Scale {
     }
 }
 
-/// The distance of about `count` round values over a length: 1, 2 or 5 times a power of
+/// Returns the step that gives about `count` round values over a length: 1, 2 or 5 times a power of
 /// ten.
 pub(super) fn round_step(length: f64, count: f64) -> f64 {
-    // Also of NaN.
+    // Also false for NaN.
     let is_length = length.is_finite() && length > 0.0;
     if !is_length {
         return 1.0;
@@ -43,8 +46,8 @@ pub(super) fn round_step(length: f64, count: f64) -> f64 {
     step.unwrap_or(10.0 * power)
 }
 
-/// About `count` round values between the ends, both included if they are round; no values if an
-/// end is not finite.
+/// Returns about `count` round values between the ends, both included if they are round. Returns
+/// none if an end is not finite.
 pub fn ticks((low, high): (f64, f64), count: usize) -> Vec<f64> {
     if !(low.is_finite() && high.is_finite()) {
         return Vec::new();
@@ -65,7 +68,7 @@ pub fn short(value: f64) -> String {
     text
 }
 
-/// With as many decimals as steps of `step` need.
+/// Formats a number with as many decimals as steps of `step` need.
 pub fn label(value: f64, step: f64) -> String {
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
     format!("{value:.decimals$}")
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_without_length_and_values_that_are_none_have_finite_places() {
+    fn empty_axes_and_nan_have_finite_places() {
         let scale = |values| Scale {
             values,
             pixels: (200.0, 50.0),

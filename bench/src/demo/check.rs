@@ -1,19 +1,19 @@
-//! Whether the jobs' results are right.
+//! The check of the jobs' results.
 
 use anyhow::{Context, Result};
 use ebb_scheduler::runtime::JobReport;
 
 use super::day_run::failure;
-use super::jobs::{self, Application, Repeated};
+use super::jobs::{self, Application, RepeatedText};
 use super::outcome::WordCountCheck;
 use super::setup::Setup;
 
-/// Compares what the word counts wrote with a count that the runner had no part
-/// in.
+/// Compares the output of the word counts with an independent count, which does not use the
+/// runtime.
 pub fn word_counts<'a>(
     setup: &Setup,
     run: &str,
-    jobs: impl IntoIterator<Item = (&'a str, Application, &'a Repeated, &'a JobReport)>,
+    jobs: impl IntoIterator<Item = (&'a str, Application, &'a RepeatedText, &'a JobReport)>,
 ) -> Result<WordCountCheck> {
     let mut check = WordCountCheck {
         jobs: 0,
@@ -42,7 +42,7 @@ pub fn word_counts<'a>(
             let count: Option<u64> = count.ok().and_then(|digits| digits.parse().ok());
             check.differences += usize::from(expected.remove(&row[..tab]) != count);
         }
-        // Words that the job did not find.
+        // Words that are missing from the job's output.
         check.differences += expected.len();
     }
     Ok(check)

@@ -1,5 +1,5 @@
-//! Several days on the same input, one policy each, side by side: the JSON, the
-//! table for people, and the page.
+//! A comparison of several days on the same input, each under another policy: the JSON, the table
+//! for the terminal, and the page.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::picture;
 use super::report::{STYLE, legend, write_as};
 use crate::chart::escape;
 
-/// All days.
+/// The results of all days.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// A day for each policy, in the order in which they ran.
@@ -20,7 +20,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The table that ends a comparison in the terminal.
+    /// Returns the table that the terminal shows at the end of a comparison.
     pub fn table(&self) -> String {
         let mut out = String::new();
         let jobs = self.runs.first().map_or(&[][..], |run| &run.jobs[..]);
@@ -73,10 +73,11 @@ impl Comparison {
         out
     }
 
-    /// Writes a page with all days, and each day's own report beside it.
+    /// Writes a page that compares the days, and the report of each day beside it. Returns the path
+    /// of the page.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write_report(&self, folder: &Path) -> Result<PathBuf> {
         for run in &self.runs {
             write_as(run, folder, &format!("-{}", run.policy))?;
@@ -145,7 +146,7 @@ impl Comparison {
     }
 }
 
-/// When a job finished, marked if that was too late.
+/// Formats the hour at which a job finished, with "!" if that was after its goal.
 fn finished(run: &Outcome, job: &JobOutcome) -> String {
     match job.met {
         Some(false) => format!("{}!", run.hour(job.finished_s)),

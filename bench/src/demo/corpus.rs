@@ -1,4 +1,4 @@
-//! The text that the jobs read: real, and on the machine already.
+//! The text that the jobs read: real text that is on the machine already.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-/// Text beyond this many bytes is left out: the jobs read what there is as
-/// often as their size asks for.
+/// The most bytes of text that are loaded. Jobs that need more input read the same text repeatedly.
 pub const TEXT_BYTES_MAX: u64 = 64 << 20;
 
-/// Where the text came from, and how much it was.
+/// The source and the size of the loaded text.
 #[derive(Debug, Clone, Serialize)]
 pub struct Corpus {
-    /// What it is, for people.
+    /// A description of the source, for people.
     pub description: String,
-    /// The folders.
+    /// The folders that were searched.
     pub paths: Vec<PathBuf>,
     /// Files that were loaded.
     pub files: u64,
@@ -25,11 +24,11 @@ pub struct Corpus {
     pub bytes: u64,
 }
 
-/// Where text is: the folder asked for, or sources that a machine which built
-/// this program has.
+/// Finds text: the folder `asked`, or else sources of Rust code, which a machine that built this
+/// program has. Returns a description for people, and the folders.
 ///
 /// # Errors
-/// When the folder does not exist, or nothing was found.
+/// If the folder does not exist, or no sources are found.
 pub fn find(asked: Option<&Path>) -> Result<(String, Vec<PathBuf>)> {
     if let Some(path) = asked {
         if !path.exists() {
@@ -42,7 +41,8 @@ pub fn find(asked: Option<&Path>) -> Result<(String, Vec<PathBuf>)> {
     }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        // A crate that was installed lies among others.
+        // Without a workspace around it, the crate comes from a registry and not from the
+        // repository.
         .filter(|folder| folder.join("Cargo.toml").is_file())
         .map(Path::to_path_buf);
     let cargo = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_is_not_there_is_named() {
+    fn the_error_names_a_missing_folder() {
         let error = find(Some(Path::new("/no/such/folder")))
             .unwrap_err()
             .to_string();

@@ -1,26 +1,26 @@
-//! The compressed day: how the load goes over it, and what it leaves.
+//! The compressed day: the load over its hours, and the capacity that the load leaves.
 
 use std::f64::consts::TAU;
 
 use ebb_scheduler::availability::{Availability, AvailabilityError, Step};
 
-/// Hours of a day, as the axis of the pictures counts them.
+/// Hours of a day, on the axis of the pictures.
 pub const HOURS: f64 = 24.0;
-/// When the load peaks; the ebb is twelve hours before (readings of the
-/// thesis's f(t), burstiness level 3).
+/// The hour of the load's peak; the ebb is twelve hours earlier (read from the thesis's f(t),
+/// burstiness level 3).
 const PEAK_HOUR: f64 = 18.0;
-/// The load's part of the machine at its peak and at its ebb. The thesis goes
-/// to 80%; of two cores a merge of runs takes one for a while, and beside that
-/// the load has to find room without queueing.
+/// The load's part of the machine at its peak and at its ebb. The thesis goes up to 80%. On two
+/// cores a merge of runs occupies one core for a while, and the load must fit on the rest without
+/// queueing.
 const PEAK_SHARE: f64 = 0.50;
 const EBB_SHARE: f64 = 0.05;
-/// Steps in which the forecast is given to the policy: a quarter of an hour.
+/// The number of steps of the forecast f(t): one for each quarter of an hour.
 const FORECAST_STEPS: usize = 96;
 
 /// A day of 24 hours, run in `seconds`.
 #[derive(Debug, Clone, Copy)]
 pub struct Day {
-    /// Its length in seconds; positive.
+    /// Length of the day in seconds; positive.
     pub seconds: f64,
 }
 
@@ -30,7 +30,7 @@ impl Day {
         hour / HOURS * self.seconds
     }
 
-    /// The hour of a time.
+    /// The hour of the day of a time in seconds.
     pub fn hour_of(&self, t_s: f64) -> f64 {
         t_s / self.seconds * HOURS
     }
@@ -43,35 +43,35 @@ impl Day {
     }
 }
 
-/// What the load costs this machine.
+/// The CPU cost of the load on this machine.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub struct LoadCost {
-    /// Cores that are used at the peak of the day.
+    /// Cores that the load uses at the peak of the day.
     pub peak_cores: f64,
-    /// Cores that are used when no operation runs, by timers and wake-ups.
+    /// Cores that timers and wake-ups use while no operation runs.
     pub idle_cores: f64,
     /// Operations per second at the peak.
     pub peak_ops_per_s: f64,
 }
 
 impl LoadCost {
-    /// Cores that the load should use at the peak on a machine of `cores`.
-    pub fn peak_cores_wanted(cores: u32) -> f64 {
+    /// Returns the cores that the load should use at its peak on a machine of `cores`.
+    pub fn peak_cores_target(cores: u32) -> f64 {
         PEAK_SHARE * f64::from(cores)
     }
 
-    /// Cores that the load uses at a part of its peak.
+    /// Returns the cores that the load uses at a part of its peak.
     fn cores_at(&self, load_of_peak: f64) -> f64 {
         self.idle_cores + (self.peak_cores - self.idle_cores) * load_of_peak
     }
 
-    /// Cores that the load uses on the average of a day.
+    /// Returns the cores that the load uses on the average of a day.
     fn mean_cores(&self) -> f64 {
         self.cores_at((PEAK_SHARE + EBB_SHARE) / 2.0 / PEAK_SHARE)
     }
 
-    /// The same load, with a whole day of it having used `mean_cores`: flushes
-    /// and merges are in that as they come, in a second at the peak by chance.
+    /// Scales the cost to `mean_cores`, measured over a whole day. Such a mean has flushes and
+    /// merges in their true proportion; a second at the peak contains them by chance.
     pub fn corrected(self, mean_cores: f64) -> Self {
         let factor = mean_cores / self.mean_cores().max(1e-6);
         Self {
@@ -81,11 +81,11 @@ impl LoadCost {
         }
     }
 
-    /// f(t) of the day: the part `counted_on` of what the load and a reserve
-    /// leave of `cores`, in hundredths of a core.
+    /// Returns f(t) of the day, in hundredths of a core: the part `counted_on` of the capacity that
+    /// the load and a reserve leave of `cores`.
     ///
     /// # Errors
-    /// When a cost is not finite.
+    /// If a cost is not finite.
     pub fn forecast(
         &self,
         day: Day,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_used_more_corrects_the_whole_line() {
+    fn a_higher_daily_mean_scales_peak_and_idle_alike() {
         let cost = LoadCost {
             peak_cores: 1.0,
             idle_cores: 0.1,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_forecast_leaves_what_the_load_does_not_use() {
+    fn the_forecast_is_the_capacity_that_the_load_leaves() {
         let cost = LoadCost {
             peak_cores: 1.2,
             idle_cores: 0.0,

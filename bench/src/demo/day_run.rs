@@ -1,4 +1,4 @@
-//! The day itself: the load, and the jobs beside it.
+//! The run of a day: the load, and the jobs beside it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,14 +27,14 @@ pub(super) const CYCLES_PER_DAY: f64 = 240.0;
 /// Slots in which the load of a day alone is measured: half an hour each, long
 /// enough that a flush does not fill one.
 const SLOTS_PER_DAY: f64 = 48.0;
-/// Between two looks at how things stand.
+/// The interval at which the status on the terminal is refreshed.
 const REFRESH_EVERY: Duration = Duration::from_millis(100);
-/// Looks ahead in a day, at when its jobs will be done.
+/// The number of times per day that the ends of the jobs are predicted.
 const LOOKS_PER_DAY: f64 = 120.0;
-/// Snapshots created over the day, to see what that does to the load.
+/// Snapshots created over the day, to show their effect on the load.
 const SNAPSHOTS: u32 = 20;
-/// Jobs that are late go on for half a day, or for a minute where that is
-/// longer: then they are cancelled.
+/// Late jobs may run for this part of a day longer, at least for [`GRACE_S_MIN`] seconds. Then they
+/// are cancelled.
 const GRACE_OF_DAY: f64 = 0.5;
 const GRACE_S_MIN: f64 = 60.0;
 
@@ -133,7 +133,7 @@ pub(super) struct Prediction {
 }
 
 /// The measurements of the load without jobs.
-pub(super) struct Alone {
+pub(super) struct LoadAlone {
     pub(super) load: LoadReport,
     /// Cores that the load used on average, the store's threads included.
     pub(super) mean_cores: f64,
@@ -150,15 +150,15 @@ pub(super) fn load_alone(
     days: u32,
     load: &LoadCost,
     cores: u32,
-) -> Result<Alone> {
+) -> Result<LoadAlone> {
     let length_s = day.seconds * f64::from(days);
     let driver = start_load(setup, day, length_s, load, (cores, None))?;
     let (mut whole, mut slots) = (setup.load.monitor()?, setup.load.monitor()?);
     let slot_s = day.seconds / SLOTS_PER_DAY;
     let mut history = LoadHistory::new(slot_s);
     let (started, mut from_s) = (Instant::now(), 0.0);
-    // The last slot is left out, so that it is measured while it runs: a thread
-    // that has ended is not counted.
+    // The last slot ends after the run, when the CPU time of its threads is no longer counted. So
+    // it is not measured.
     for slot in 1..(SLOTS_PER_DAY * f64::from(days)) as u32 {
         let until = Duration::from_secs_f64(f64::from(slot) * slot_s);
         driver.wait_for_end(until.saturating_sub(started.elapsed()));
@@ -167,11 +167,11 @@ pub(super) fn load_alone(
         from_s = to_s;
     }
     let used = whole.sample()?;
-    // The last slot is as the one before it, so that the days are whole.
+    // Fills the last slot with the value of the slot before, so that the days have equal lengths.
     if let Some(Some(last)) = history.cores().last() {
         history.record(length_s - slot_s, length_s, *last);
     }
-    Ok(Alone {
+    Ok(LoadAlone {
         load: driver.join()?,
         mean_cores: used.load,
         others_cores: used.others,
@@ -212,7 +212,7 @@ impl DayRun<'_> {
         };
         let runtime = node.runtime();
         let governor = node.governor().context("the node has no governor")?;
-        // The node of a server was started before the day.
+        // A server's node was started before the day, so its clock does not start at midnight.
         let midnight_s = if is_served { runtime.now_s() } else { 0.0 };
         governor.plan_by(Arc::new(begun_at(&self.forecast, midnight_s, self.day)?));
         let driver = start_load(
@@ -220,7 +220,7 @@ impl DayRun<'_> {
             self.day,
             self.day.seconds,
             &self.load,
-            // For the guard, where there is one.
+            // Latencies for the guard, which exists only with an objective.
             (self.cores, self.objective.and_then(|_| node.latencies())),
         )?;
         let mut handles = Vec::new();
@@ -396,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_that_begins_later_is_the_same_day() {
+    fn a_forecast_for_a_later_start_is_shifted() {
         let day = Day { seconds: 24.0 };
         let steps = [(0.0, 100.0), (12.0, 40.0)];
         let steps = steps.map(|(from_s, hundredths)| Step { from_s, hundredths });

@@ -1,4 +1,4 @@
-//! Where the forecast of a demo's day comes from.
+//! The sources of a day's forecast f(t).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,38 +13,38 @@ use ebb_text::read_whole;
 use serde::Serialize;
 
 use super::day::{Day, HOURS, LoadCost};
-use super::day_run::Alone;
+use super::day_run::LoadAlone;
 use super::policy::Policy;
 
-/// How much of a forecast is planned with.
+/// The parts of a forecast that a policy may plan with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
-    /// Of the known shape.
+    /// The part of a forecast from the known shape of the day.
     known: f64,
-    /// Of what was measured, merges of runs included.
+    /// The part of a measured forecast, which includes merges of runs.
     measured: f64,
-    /// The load is taken for what it stays below with this probability.
+    /// The load is forecast as the level that it stays below with this probability.
     confidence: f64,
 }
 
 impl Trust {
-    /// For jobs that are sized to it, and for policies that finish them just in time: a
-    /// task takes up to half as much CPU again beside the load as was measured before
-    /// the day, and merges come when they come.
+    /// For policies that finish jobs just in time, and for the sizing of jobs. Beside the load a
+    /// task needs up to half as much CPU time more than in the measurement before the day, and
+    /// merges come at unpredictable times.
     pub(super) const CAUTIOUS: Self = Self {
         known: 0.75,
         measured: 0.85,
         confidence: 0.8,
     };
-    /// For who serves jobs as early as it can, and with less than there is would only
-    /// give them up.
+    /// For policies that serve jobs as early as possible. With a smaller forecast they would only
+    /// give up jobs that could still meet their goals.
     const EVEN: Self = Self {
         known: 1.0,
         measured: 1.0,
         confidence: 0.5,
     };
 
-    /// What a policy plans with.
+    /// Returns the trust that suits a policy.
     pub(super) fn of(policy: &Policy) -> Self {
         match policy_by_name(policy.name()) {
             Some(policy) if !policy.finishes_just_in_time() => Self::EVEN,
@@ -53,24 +53,24 @@ impl Trust {
     }
 }
 
-/// Days that are learned from: two to begin with, one to be forecast, two to see
-/// how far such forecasts are off.
+/// Days that the learned forecast measures: two to start with, one to forecast, and two to measure
+/// the error of such forecasts.
 const DAYS_LEARNED: u32 = 5;
-/// Steps of what the oracle says, in hours of the day.
+/// Length of the oracle's steps, in hours of the day.
 const ORACLE_STEP_HOURS: f64 = 0.25;
 
-/// Where f(t) comes from.
+/// The source of f(t).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForecastFrom {
-    /// The shape of the day is known; what it costs is measured beforehand.
+    /// The known shape of the day, with costs that are measured before it.
     Known,
-    /// Nothing is known: days of the load alone are measured and forecast.
+    /// A forecast learned from measured days of the load alone, without the known shape.
     Learned,
-    /// Everything is known: what was left on the same day, run before.
+    /// The capacity that was left in an earlier run of the same day: a perfect forecast.
     Oracle,
-    /// A file of lines `HOUR,HUNDREDTHS`: what is left for analytics from that
-    /// hour on, in hundredths of a core.
+    /// A file of lines `HOUR,HUNDREDTHS`: the capacity for analytics from that hour on, in
+    /// hundredths of a core.
     Schedule(PathBuf),
 }
 
@@ -99,7 +99,7 @@ impl FromStr for ForecastFrom {
 }
 
 impl ForecastFrom {
-    /// Days that the load has to run alone for it.
+    /// Returns the number of days that the load must run alone for this forecast.
     pub(super) fn days_alone(&self) -> u32 {
         match self {
             Self::Learned => DAYS_LEARNED,
@@ -107,15 +107,15 @@ impl ForecastFrom {
         }
     }
 
-    /// f(t) of the day, in hundredths of a core. `alone` ran `faster` than the
-    /// day will; `rehearsed` is what was left on the day when it was run before,
-    /// which the oracle needs.
+    /// Returns f(t) of the day, in hundredths of a core. `alone` was run `faster` times as fast as
+    /// the day will be. `rehearsed` has the capacity that was left in a rehearsal of the day; only
+    /// the oracle uses it.
     pub(super) fn availability(
         &self,
         day: Day,
         (cores, reserve_cores): (u32, f64),
         load: &LoadCost,
-        (alone, faster): (&Alone, f64),
+        (alone, faster): (&LoadAlone, f64),
         rehearsed: &[LoadSample],
         trust: Trust,
     ) -> Result<Availability> {
@@ -125,7 +125,7 @@ impl ForecastFrom {
                 let forecast = alone.history.forecast(day.seconds / faster)?;
                 let left = f64::from(cores) - reserve_cores;
                 let left = left_by(&forecast, left, trust.confidence, faster)?;
-                // A part of all of it.
+                // Takes the trusted part of the forecast level.
                 let step_s = day.seconds / forecast.point().len() as f64;
                 let steps = (0..forecast.point().len()).map(|slot| Step {
                     from_s: slot as f64 * step_s,
@@ -139,8 +139,8 @@ impl ForecastFrom {
     }
 }
 
-/// What was left on a day, hour by hour in quarters: the means over time of what was
-/// granted.
+/// Returns the capacity that was left on a day, in quarters of an hour: the mean over time of the
+/// granted capacity.
 fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availability> {
     let step_s = day.seconds_of(ORACLE_STEP_HOURS);
     let mut left = LoadHistory::new(step_s);
@@ -150,9 +150,9 @@ fn left_on(samples: &[LoadSample], day: Day, trust: Trust) -> Result<Availabilit
     }
     let cores = left.cores();
     let Some(first) = cores.iter().flatten().next() else {
-        bail!("no rehearsal of the day says what it leaves");
+        bail!("the oracle's forecast needs a rehearsal of the day");
     };
-    // A quarter without a measurement is as the one before it.
+    // A quarter without a measurement gets the value of the one before.
     let mut last = *first;
     let steps = cores.iter().enumerate().map(|(slot, cores)| {
         last = cores.unwrap_or(last);
@@ -173,7 +173,7 @@ fn schedule(path: &Path, day: Day, cores: u32) -> Result<Availability> {
     for slot in 0..series.len() {
         let hour = series.time_s(slot);
         let Some(hundredths) = series.value(slot) else {
-            bail!("{}: nothing is said of hour {hour}", named());
+            bail!("{}: no value for hour {hour}", named());
         };
         if !(0.0..HOURS).contains(&hour) || hundredths > most {
             bail!(
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_jobs_as_early_as_it_can_plans_with_all_there_is() {
+    fn policies_that_serve_jobs_early_plan_with_the_whole_forecast() {
         let of = |policy: &str| Trust::of(&policy.parse().unwrap());
         assert_eq!(of("forecast-edf"), Trust::EVEN);
         for cautious in ["reverse-adaptive", "adaptive", "none"] {
@@ -203,11 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_says_what_was_left_when_the_day_was_run() {
+    fn the_oracle_returns_the_capacity_of_the_rehearsal() {
         let day = Day { seconds: 24.0 };
         let sample = |i: u32| LoadSample {
             t_s: f64::from(i) * 0.1,
-            // Half as much from noon on, and one cycle of a flush.
+            // Half the capacity from noon on, and none in one cycle, as during a flush.
             capacity_hundredths: match i {
                 50 => 0,
                 i if i < 120 => 160,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_goes_by_the_hours_of_the_day() {
+    fn the_hours_of_a_schedule_are_hours_of_the_day() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f.csv");
         let day = Day { seconds: 48.0 };
@@ -237,7 +237,7 @@ mod tests {
             [left.at(1.0), left.at(17.0), left.at(47.0)],
             [180.0, 120.0, 60.0]
         );
-        for (wrong, said) in [
+        for (wrong, expected) in [
             ("0,180\n8,201\n", "201"),
             ("0,180\n30,10\n", "hour 30"),
             ("0,180\n4,100\n8,80\n12,\n16,10\n", "hour 12"),
@@ -245,7 +245,10 @@ mod tests {
         ] {
             std::fs::write(&path, wrong).unwrap();
             let error = format!("{:#}", schedule(&path, day, 2).unwrap_err());
-            assert!(error.contains("f.csv") && error.contains(said), "{error}");
+            assert!(
+                error.contains("f.csv") && error.contains(expected),
+                "{error}"
+            );
         }
     }
 }

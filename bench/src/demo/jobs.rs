@@ -1,4 +1,4 @@
-//! The demo's jobs: as large as the plan says, whatever text there is.
+//! The demo's jobs: their sizes follow the plan, whatever the size of the text.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,12 +18,12 @@ use ebb_storage::{PinnedTable, SnapshotTable};
 
 use super::setup::{KEYSPACE, Setup, TEXT};
 
-/// What the jobs search for: rare enough that finding it is not writing it.
+/// The pattern of the greps: so rare that the output is much smaller than the text.
 const PATTERN: &str = "fn main";
 /// Reduce tasks of a word count.
 const REDUCES: u32 = 4;
 
-/// What a job computes.
+/// The application of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Application {
     WordCount,
@@ -38,7 +38,7 @@ impl Application {
         }
     }
 
-    /// What processes are told that run its tasks.
+    /// Returns the description from which a child process makes the same job.
     pub(super) fn description(self, text: &PinnedTable) -> JobDescription {
         JobDescription::over_table(self.application(), text)
     }
@@ -53,7 +53,8 @@ impl Application {
         }
     }
 
-    /// The job as a user would ask for it: over the text at `snapshot`, once.
+    /// Returns the request with which a user would submit this job: over the text at `snapshot`,
+    /// once.
     pub(super) fn request(self, snapshot: &str, output: &Path) -> Result<JobRequest> {
         let table = format!("{KEYSPACE}.{TEXT}").parse();
         let table = table.map_err(|error: String| anyhow!(error))?;
@@ -74,17 +75,17 @@ impl Application {
     }
 }
 
-/// A snapshot of the text, cut into pieces, read again from the first piece on
-/// until there are as many tasks as asked for: a corpus of the size that the
-/// plan asks for, of the text that there is.
+/// A snapshot of the text, cut into pieces. Tasks read the pieces in turn, and start over with the
+/// first one until there are `tasks` tasks. So a text of any size gives an input of the planned
+/// size.
 #[derive(Debug, Clone)]
-pub(super) struct Repeated {
+pub(super) struct RepeatedText {
     input: SnapshotInput,
     pieces: Vec<Split>,
     tasks: u32,
 }
 
-impl Repeated {
+impl RepeatedText {
     pub(super) fn new(table: SnapshotTable, pieces: usize, tasks: u32) -> Result<Self> {
         let input = SnapshotInput::new(table, pieces);
         let pieces = input
@@ -105,8 +106,8 @@ impl Repeated {
         &self.pieces[index as usize % self.pieces.len()]
     }
 
-    /// How often each word is in all that the tasks read, counted without the
-    /// runner: row by row, with another way of finding words.
+    /// Counts how often each word is in the input of all tasks, independently of the runtime: row
+    /// by row, with another method of finding words.
     pub(super) fn count_words(&self) -> Result<HashMap<Vec<u8>, u64>> {
         let mut counts = HashMap::new();
         for (i, piece) in (0..).zip(&self.pieces) {
@@ -133,7 +134,7 @@ impl Repeated {
     }
 }
 
-impl Input for Repeated {
+impl Input for RepeatedText {
     fn splits(&self) -> Result<Vec<Split>, TaskError> {
         Ok((0..self.tasks)
             .map(|index| Split {
@@ -148,17 +149,17 @@ impl Input for Repeated {
     }
 }
 
-/// The file that a job's rows go to; `run` is the policy of its day.
+/// Returns the file for the output of a job; `run` is the name of its day.
 pub(super) fn output_file(setup: &Setup, run: &str, job: &str) -> PathBuf {
     setup.output.join(run).join(format!("{job}.txt"))
 }
 
-/// A job of the demo, without a goal.
+/// Returns the specification of a job of the demo, without a goal.
 pub(super) fn spec(
     setup: &Setup,
     (run, job): (&str, &str),
     application: Application,
-    input: &Repeated,
+    input: &RepeatedText,
     task_cpu_s: f64,
 ) -> Result<JobSpec> {
     let input: Arc<dyn Input> = Arc::new(input.clone());

@@ -1,5 +1,5 @@
-//! What things cost on this machine, measured for a few seconds: an operation
-//! of the load, and a pass of each application over the text.
+//! Costs on this machine, measured for a few seconds: of the load's operations, and of a pass of
+//! each application over the text.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,40 +10,39 @@ use ebb_scheduler::runtime::{FixedCapacity, Outcome, Runtime, RuntimeOptions};
 use ebb_storage::SnapshotTable;
 
 use super::day::LoadCost;
-use super::jobs::{Application, Repeated, spec};
+use super::jobs::{Application, RepeatedText, spec};
 use super::load::{LoadPace, LoadReport};
 use super::setup::Setup;
 
-/// Lengths of the measurements: of the load as fast as it goes, at about its
-/// peak, and at about its ebb.
+/// Lengths of the measurements of the load: at full speed, at about its peak, and at about its ebb.
 const FLAT_OUT: Duration = Duration::from_millis(1000);
 const AT_PEAK: Duration = Duration::from_millis(2000);
 const AT_EBB: Duration = Duration::from_millis(700);
-/// The rate of the last, as a part of the peak's.
+/// The rate of the measurement at the ebb, as a part of the peak's.
 const EBB_OF_PEAK: f64 = 0.1;
-/// While tasks are measured the load runs at this part of its peak, as it does
-/// on the average of the day: they share caches and memory with it.
+/// While tasks are measured the load runs at this part of its peak, about its mean over the day: it
+/// shares caches and memory with the tasks.
 const BESIDE_TASKS: f64 = 0.5;
-/// Pieces of the text, and how many of them a measured job reads.
+/// The number of pieces of the text, and the number of tasks (a piece each) in a measured job.
 const PIECES: usize = 32;
 const TASKS: u32 = 8;
-/// A measured job is some seconds of work.
+/// The timeout of a measured job, which is some seconds of work.
 const TASKS_MAX: Duration = Duration::from_secs(60);
 
-/// Measures the load: the rate whose peak uses the part of the machine that the
-/// day wants, and what it uses at its ebb.
+/// Measures the load: the rate at which the peak uses the day's part of the machine, and the cores
+/// that are used at the ebb.
 pub(super) fn load_cost(setup: &Setup, cores: u32) -> Result<LoadCost> {
-    let wanted = LoadCost::peak_cores_wanted(cores);
+    let target = LoadCost::peak_cores_target(cores);
     let (flat_out, used) = run(setup, cores, LoadPace::Closed, FLAT_OUT)?;
-    let mut peak_ops_per_s = flat_out.ops_per_s * wanted / used.max(0.01);
+    let mut peak_ops_per_s = flat_out.ops_per_s * target / used.max(0.01);
     let (mut report, mut peak_cores) = run(setup, cores, steady(peak_ops_per_s), AT_PEAK)?;
-    // An operation among few costs more than one among many: correct once, by
-    // what the peak really used.
-    peak_ops_per_s = report.ops_per_s * (wanted / peak_cores.max(0.01)).clamp(0.5, 1.5);
+    // An operation costs more at a low rate than at full speed, so the rate is corrected once by
+    // the cores that the peak really used.
+    peak_ops_per_s = report.ops_per_s * (target / peak_cores.max(0.01)).clamp(0.5, 1.5);
     (report, peak_cores) = run(setup, cores, steady(peak_ops_per_s), AT_PEAK)?;
     peak_ops_per_s = report.ops_per_s;
     let (_, ebb_cores) = run(setup, cores, steady(peak_ops_per_s * EBB_OF_PEAK), AT_EBB)?;
-    // The line through both points, at no operations.
+    // The straight line through both points gives the cores at rate 0.
     let idle_cores = (ebb_cores - peak_cores * EBB_OF_PEAK) / (1.0 - EBB_OF_PEAK);
     Ok(LoadCost {
         peak_cores,
@@ -56,19 +55,19 @@ fn steady(ops_per_s: f64) -> LoadPace {
     LoadPace::Steady { ops_per_s }
 }
 
-/// Runs the load, and says how many cores it used, the store's threads
-/// included.
+/// Runs the load, and returns its report and the mean number of cores that it used, the store's
+/// threads included.
 fn run(setup: &Setup, cores: u32, pace: LoadPace, duration: Duration) -> Result<(LoadReport, f64)> {
     let driver = setup.load.start(cores, pace, Some(duration), None)?;
     let mut monitor = setup.load.monitor()?;
-    // Measured while it runs: a thread that has ended is not counted.
+    // Samples before the end of the run: a thread that has ended is no longer counted.
     driver.wait_for_end(duration.mul_f64(0.9));
     let used = monitor.sample()?.load;
     Ok((driver.join()?, used))
 }
 
-/// Measures the CPU time, in seconds, that each application needs for one pass
-/// over the text, with the load running beside it.
+/// Measures the CPU time, in seconds, of one pass of each application over the text while the load
+/// runs.
 pub(super) fn pass_cpu_s(
     setup: &Setup,
     text: &SnapshotTable,
@@ -84,7 +83,7 @@ pub(super) fn pass_cpu_s(
         spill_dir: setup.spill.clone(),
         ..RuntimeOptions::new(cores)
     })?;
-    let input = Repeated::new(text.clone(), PIECES, TASKS)?;
+    let input = RepeatedText::new(text.clone(), PIECES, TASKS)?;
     let measure = |(i, application): (usize, &Application)| {
         let name = format!("measure-{i}");
         let spec = spec(setup, ("measured", &name), *application, &input, 0.1)?;

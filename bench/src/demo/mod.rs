@@ -1,4 +1,4 @@
-//! `ebb demo`: what ebb exists for, in a minute.
+//! `ebb demo`: the purpose of ebb, shown in a minute.
 //!
 //! ```text
 //!   corpus ─► setup ─► measure ─► plan ─► day_run ─► outcome ─► table, JSON, report
@@ -8,10 +8,10 @@
 //!   served  the same with a server, so that the day can be watched
 //! ```
 //!
-//! A day of 24 hours is compressed into a minute. An open-loop load peaks at its
-//! 18th hour; three jobs with completion time goals and one without read
-//! snapshots beside it. Sizes are fitted to the machine beforehand, so that a
-//! schedule that meets all goals exists with about a fifth to spare, or a twentieth.
+//! A day of 24 hours is compressed into a minute. An open-loop load peaks at its 18th hour. Beside
+//! it, three jobs with completion time goals and one without read snapshots. The sizes of the jobs
+//! are fitted to the machine, so that a schedule that meets all goals exists, with about a fifth of
+//! the capacity to spare, or a twentieth ([`Goals`]).
 
 mod check;
 mod comparison;

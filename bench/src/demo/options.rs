@@ -1,4 +1,4 @@
-//! How a demo is set up.
+//! The options of a demo.
 
 use std::path::PathBuf;
 
@@ -9,29 +9,29 @@ use super::forecast::ForecastFrom;
 use super::plan::GOAL_HOURS;
 use super::policy::Policy;
 
-/// Who plans a day, and by what.
+/// A day of the demo: its policy, and the forecast that the policy plans with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DemoDay {
-    /// Who decides.
+    /// The policy that shares the capacity among the jobs.
     pub policy: Policy,
-    /// Where f(t) comes from.
+    /// The source of f(t).
     pub forecast: ForecastFrom,
 }
 
-/// When the jobs are to be done.
+/// The completion time goals of the jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Goals {
-    /// In the order in which they are submitted, with a fifth to spare: the motivating
+    /// Goals in the order of submission, with a fifth of the capacity to spare: the motivating
     /// example.
     #[default]
     Example,
-    /// In the other order, with a twentieth to spare.
+    /// Goals against the order of submission, with a twentieth of the capacity to spare.
     Tight,
 }
 
 impl Goals {
-    /// The goals as hours of the day, in the order of submission.
+    /// Returns the goals as hours of the day, in the order of submission.
     pub(super) fn hours(self) -> [f64; 3] {
         let [first, second, last] = GOAL_HOURS;
         match self {
@@ -40,8 +40,8 @@ impl Goals {
         }
     }
 
-    /// The part of the forecast capacity that the jobs need before each goal, at most:
-    /// the rest is the slack of the schedule.
+    /// Returns the largest part of the forecast capacity before any goal that the jobs need; the
+    /// rest is slack.
     pub(super) fn filled(self) -> f64 {
         match self {
             Self::Example => 0.80,
@@ -50,23 +50,23 @@ impl Goals {
     }
 }
 
-/// How to run the demo.
+/// The options of a run of the demo.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
-    /// A folder that the demo makes, or made before.
+    /// The folder for the demo's files: a new or empty one, or the folder of an earlier demo.
     pub data: PathBuf,
-    /// Text to load instead of what is on the machine.
+    /// A folder or file of text to load; `None` for sources of Rust code on the machine.
     pub text: Option<PathBuf>,
     /// Length of the compressed day, in seconds; positive.
     pub seconds: f64,
-    /// The days to run, one after the other, on the same input; at least one. Jobs are
-    /// sized to the forecast of the first.
+    /// The days to run, one after the other, on the same input; at least one. Jobs are sized to the
+    /// forecast of the first.
     pub days: Vec<DemoDay>,
-    /// When the jobs are to be done.
+    /// The completion time goals of the jobs.
     pub goals: Goals,
-    /// A latency that the load is to keep; analytics give way for it.
+    /// The latency objective of the load; analytics give way to keep it.
     pub objective: Option<Objective>,
-    /// Tasks run in processes of their own. The program has to ask
-    /// [`serve_tasks_if_asked`](ebb_jobs::launch::serve_tasks_if_asked) first of all.
+    /// Whether tasks run in processes of their own. Then the program must call
+    /// [`serve_tasks_if_worker`](ebb_jobs::launch::serve_tasks_if_worker) before anything else.
     pub in_processes: bool,
 }

@@ -1,4 +1,4 @@
-//! What a run of the demo found: the JSON, and the table for people.
+//! The results of a day of the demo: the JSON, and the table for the terminal.
 
 use std::fmt::Write as _;
 
@@ -12,28 +12,28 @@ use super::day::{Day, LoadCost};
 use super::forecast::ForecastFrom;
 use super::options::Goals;
 
-/// All of it.
+/// The results of one day.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// A policy of the library, or `none`.
+    /// The name of the policy, or `none`.
     pub policy: String,
-    /// Length of the compressed day.
+    /// Length of the compressed day, in seconds.
     pub seconds: f64,
     /// Cores of the machine.
     pub cores: u32,
-    /// What the kernel granted to analytics threads.
+    /// The scheduling class that the kernel granted to analytics threads.
     pub scheduling_class: String,
-    /// The text.
+    /// The text that the jobs read.
     pub corpus: Corpus,
-    /// What the load costs here.
+    /// The CPU cost of the load on this machine.
     pub load_cost: LoadCost,
-    /// The latency that the load was to keep, if any.
+    /// The latency objective of the load, if any.
     pub objective: Option<Objective>,
-    /// Where f(t) came from.
+    /// The source of f(t).
     pub forecast_from: ForecastFrom,
-    /// When the jobs were to be done.
+    /// The completion time goals of the jobs.
     pub goals_are: Goals,
-    /// Times of creating a snapshot on the busy store, in microseconds.
+    /// Durations of the creations of snapshots on the busy store, in microseconds.
     pub snapshot_create_us: Vec<u64>,
     /// The jobs, in the order of submission.
     pub jobs: Vec<JobOutcome>,
@@ -41,39 +41,39 @@ pub struct Outcome {
     pub transactional: Transactional,
     /// The check of the word counts against an independent count.
     pub word_count_check: WordCountCheck,
-    /// For the pictures.
+    /// The course of the day, for the pictures.
     pub series: Series,
 }
 
 /// A job, and whether it met its goal.
 #[derive(Debug, Clone, Serialize)]
 pub struct JobOutcome {
-    /// Its id in the series.
+    /// The id of the job in the series.
     pub id: JobId,
-    /// Its name.
+    /// The name of the job.
     pub name: String,
-    /// What it computed.
+    /// The name of the application.
     pub application: String,
-    /// When it was submitted, in seconds since the start of the day.
+    /// The time of submission, in seconds since the start of the day.
     pub submitted_s: f64,
-    /// Its goal, in seconds since the start of the day.
+    /// The completion time goal, in seconds since the start of the day.
     pub goal_s: Option<f64>,
-    /// When its output was there; `None` when it never was.
+    /// The time at which the output was complete; `None` if it never was.
     pub finished_s: Option<f64>,
-    /// When it is done in the simulator, against what was left on this day; `None`
-    /// when it is not, and without a policy.
+    /// The completion time in the simulator, with the capacity that was left on this day. `None` if
+    /// the job does not complete there, or the day had no policy.
     pub simulated_finish_s: Option<f64>,
     /// The prediction of its end when half of its time had passed.
     pub half_way: Option<HalfWay>,
-    /// Whether it finished by its goal; `None` without one.
+    /// Whether the job finished by its goal; `None` without a goal.
     pub met: Option<bool>,
-    /// Its tasks.
+    /// The number of tasks.
     pub tasks: u32,
-    /// Key and value bytes that it read.
+    /// Key and value bytes that the job read.
     pub bytes: u64,
-    /// CPU time that it used, in seconds.
+    /// CPU time that the job used, in seconds.
     pub cpu_s: f64,
-    /// Why it failed, if it did.
+    /// The cause of a failure, if the job failed.
     pub failure: Option<String>,
 }
 
@@ -88,12 +88,12 @@ pub struct HalfWay {
     pub error_ratio: f64,
 }
 
-/// The load's latency without analytics, and beside them.
+/// The load's latency without analytics, and with them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Transactional {
-    /// The same day, faster, without jobs.
+    /// The same day without jobs, run faster.
     pub alone: Latency,
-    /// The day with the jobs, all of it: also the hours after the last job.
+    /// The whole day with the jobs, including the hours after the last job.
     pub with_analytics: Latency,
     /// Operations beside the jobs that the server rejected for overload. Their latencies are not
     /// counted.
@@ -109,40 +109,40 @@ pub struct Latency {
     pub p99_us: f64,
     /// 99.9th percentile.
     pub p999_us: f64,
-    /// Operations per second that were done.
+    /// Operations per second that were completed.
     pub ops_per_s: f64,
 }
 
-/// How the word counts compared.
+/// The result of the check of the word counts.
 #[derive(Debug, Clone, Serialize)]
 pub struct WordCountCheck {
-    /// Jobs that were compared.
+    /// The number of jobs that were compared.
     pub jobs: usize,
-    /// Distinct words of the independent count.
+    /// The number of distinct words of the independent count.
     pub words: usize,
-    /// Words whose counts differ, in any job.
+    /// The number of words whose counts differ, over all jobs.
     pub differences: usize,
 }
 
-/// What happened over the day.
+/// The course of the day.
 #[derive(Debug, Clone, Serialize)]
 pub struct Series {
     /// Measured load and granted capacity, per control cycle.
     pub load: Vec<LoadSample>,
-    /// What the guard decided, window by window; empty without an objective.
+    /// The guard's decision in each of its windows; empty without an objective.
     pub guard: Vec<GuardSample>,
-    /// What each job was given and used, per control cycle.
+    /// The capacity that each job was granted and used, per control cycle.
     pub cycles: Vec<CycleSample>,
     /// f(t): (time in seconds, hundredths of a core for analytics).
     pub forecast: Vec<(f64, f64)>,
-    /// Latency over time.
+    /// Latency of the load over time.
     pub latency: Vec<LatencySample>,
 }
 
-/// The load over a short interval.
+/// The latency of the load over a short interval.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LatencySample {
-    /// Its start, in seconds since the start of the day.
+    /// Start of the interval, in seconds since the start of the day.
     pub t_s: f64,
     /// Median, in microseconds.
     pub p50_us: f64,
@@ -151,21 +151,21 @@ pub struct LatencySample {
 }
 
 impl Outcome {
-    /// The day that was run.
+    /// Returns the day that was run.
     pub fn day(&self) -> Day {
         Day {
             seconds: self.seconds,
         }
     }
 
-    /// A time as an hour of the day, for people; "-" where there is none.
+    /// Formats a time as an hour of the day; "-" for `None`.
     pub(super) fn hour(&self, t_s: Option<f64>) -> String {
         t_s.map_or("-".into(), |t_s| {
             format!("{:.1} h", self.day().hour_of(t_s))
         })
     }
 
-    /// Jobs with a goal, and those of them that met it.
+    /// Returns the number of jobs with a goal, and the number of those that met it.
     pub fn goals(&self) -> (usize, usize) {
         let met = || self.jobs.iter().filter_map(|job| job.met);
         (met().count(), met().filter(|met| *met).count())
@@ -180,7 +180,8 @@ impl Outcome {
         (count > 0).then(|| errors.iter().sum::<f64>() / count as f64)
     }
 
-    /// What the guard had to do for the objective.
+    /// Returns a line on the guard: windows that kept the objective, and the lowest level it
+    /// allowed.
     pub(super) fn guard_line(&self, objective: Objective) -> String {
         let windows = &self.series.guard;
         let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();
@@ -196,13 +197,14 @@ impl Outcome {
         )
     }
 
-    /// The time from midnight to the end of the day, or to the end of late jobs, in seconds.
+    /// Returns the time from midnight to the end of the day, or to the end of late jobs, in
+    /// seconds.
     pub(super) fn lasted_s(&self) -> f64 {
         let last = self.series.cycles.last();
         last.map_or(self.seconds, |cycle| cycle.t_s.max(self.seconds))
     }
 
-    /// The results as sentences, one a line.
+    /// Returns the results as sentences, one a line.
     pub(super) fn notes(&self) -> Vec<String> {
         let (goals, met) = self.goals();
         let latency = |of: Latency| {
@@ -238,7 +240,7 @@ impl Outcome {
         ]
     }
 
-    /// The table for people.
+    /// Returns the table for the terminal.
     pub fn table(&self) -> String {
         let mut out = String::new();
         let line = |out: &mut String, cells: [&str; 8]| {
@@ -336,7 +338,7 @@ impl Outcome {
     }
 }
 
-/// A time in microseconds, for people.
+/// Formats a time that is given in microseconds.
 pub(super) fn time(us: f64) -> String {
     if us < 1000.0 {
         format!("{us:.0} us")

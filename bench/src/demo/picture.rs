@@ -1,5 +1,5 @@
-//! The pictures of a day, as SVG: cores over time (the thesis's Figure 5.15)
-//! and, on the same time axis, latency and what the guard did about it.
+//! The pictures of a day, as SVG: cores over time (the thesis's Figure 5.15) and, on the same time
+//! axis, the latency and the level that the guard allowed.
 
 use super::day::HOURS;
 use super::outcome::Outcome;
@@ -7,18 +7,18 @@ use crate::chart::{Picture, Plane, text};
 
 /// One colour per job, in the order of submission; distinct also without colour vision.
 pub(super) const JOB_COLOURS: [&str; 4] = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0"];
-/// The report's style sheet says which.
+/// A variable of the report's style sheet, because its value depends on the colour scheme.
 pub(super) const LOAD_COLOUR: &str = "var(--load)";
 
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 40.0;
 
-/// The hours of a day to the right, so high.
+/// Returns a plane of this height whose horizontal axis has the hours of the day.
 fn plane(height: f64, y: (f64, f64)) -> Plane {
     Plane::new(TOP, height - TOP - BOTTOM, (0.0, HOURS), y)
 }
 
-/// The hours, and a line for each value.
+/// Draws the hours and the labelled horizontal lines.
 fn draw_frame(svg: &mut String, plane: &Plane, ticks: impl Iterator<Item = (f64, String)>) {
     plane.grid(svg, ticks);
     let hours = (0..=HOURS as u32).step_by(3);
@@ -26,7 +26,7 @@ fn draw_frame(svg: &mut String, plane: &Plane, ticks: impl Iterator<Item = (f64,
     plane.x_label(svg, "hour of the compressed day");
 }
 
-/// The goals, as vertical lines.
+/// Draws the goals as vertical lines.
 fn draw_goals(svg: &mut String, plane: &Plane, outcome: &Outcome) {
     for (job, colour) in outcome.jobs.iter().zip(JOB_COLOURS) {
         let Some(goal_s) = job.goal_s else { continue };
@@ -42,7 +42,7 @@ fn draw_goals(svg: &mut String, plane: &Plane, outcome: &Outcome) {
     }
 }
 
-/// Cores over time: the transactional share on top, each job's below.
+/// Draws cores over time: the load's share on top, each job's below.
 pub(super) fn cores(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let cores = f64::from(outcome.cores);
@@ -87,7 +87,7 @@ pub(super) fn cores(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// Latency of the load over time.
+/// Draws the latency of the load over time.
 pub(super) fn latency(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let samples = &outcome.series.latency;
@@ -119,7 +119,7 @@ pub(super) fn latency(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// What the guard allowed over time.
+/// Draws the level that the guard allowed over time.
 pub(super) fn guard(outcome: &Outcome) -> Picture {
     let day = outcome.day();
     let title = "Part of what the load leaves that the guard allows";
@@ -136,8 +136,7 @@ pub(super) fn guard(outcome: &Outcome) -> Picture {
     picture
 }
 
-/// The picture of cores with its own colours, for a place without the report's style
-/// sheet.
+/// Returns the picture of cores with its own colours, for use outside of the report.
 pub(super) fn cores_alone(outcome: &Outcome) -> String {
     const STYLE: &str = ".goal{stroke-width:1.5;stroke-dasharray:5 4}\
         .forecast{fill:none;stroke:#1d2733;stroke-width:2}";

@@ -1,5 +1,5 @@
-//! How large the jobs are: such that a schedule that meets every goal exists,
-//! with room to spare. Pure arithmetic on what was measured.
+//! The sizes of the jobs, chosen so that a schedule that meets every goal exists, with room to
+//! spare. Pure arithmetic on measured costs.
 
 use ebb_scheduler::availability::Availability;
 
@@ -7,32 +7,31 @@ use super::day::Day;
 
 /// The part of the whole day's capacity that the job without a goal needs.
 const EXTRA: f64 = 0.04;
-/// A job is cut into about this many tasks ...
+/// The approximate number of tasks of a job.
 const TASKS_PER_JOB: f64 = 100.0;
-/// ... of at least and at most this much CPU time each, in seconds.
+/// The least and the most CPU time of a task, in seconds; [`TASKS_PER_JOB`] yields to these bounds.
 const TASK_CPU_S: (f64, f64) = (0.02, 0.2);
 
 /// The goals of the motivating example (Polo 2014, 5.3.2), as hours of the day,
 /// ascending.
 pub const GOAL_HOURS: [f64; 3] = [6.5, 15.0, 23.1];
-/// When the job without a goal is submitted.
+/// The hour at which the job without a goal is submitted.
 pub const EXTRA_HOUR: f64 = 4.0;
 
-/// The sizes.
+/// The sizes of the jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// CPU time of each job with a goal, in seconds.
     pub job_cpu_s: f64,
-    /// CPU time of the job without one, in seconds.
+    /// CPU time of the job without a goal, in seconds.
     pub extra_cpu_s: f64,
-    /// CPU time of a task to aim at, in seconds.
+    /// CPU time that a task should take, in seconds.
     pub task_cpu_s: f64,
 }
 
 impl Plan {
-    /// Sizes the jobs to `forecast` (hundredths of a core). The jobs are equal;
-    /// the largest size is taken with which, in the order of the goals, each
-    /// goal's work takes the part `filled` of what there is before it.
+    /// Sizes the jobs to `forecast` (hundredths of a core). All have the same size: the largest
+    /// that keeps the work due by each goal within the part `filled` of the capacity before it.
     pub fn new(day: Day, forecast: &Availability, filled: f64) -> Self {
         let cpu_s_before = |hour: f64| forecast.integral(0.0, day.seconds_of(hour)) / 100.0;
         let fits = |(i, hour): (usize, &f64)| cpu_s_before(*hour) / (i + 1) as f64;
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_goal_has_its_part_to_spare() {
+    fn the_work_before_every_goal_leaves_slack() {
         let day = Day { seconds: 60.0 };
         let cost = LoadCost {
             peak_cores: 1.2,

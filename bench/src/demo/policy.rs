@@ -1,26 +1,26 @@
-//! Who decides what the jobs of a demo get.
+//! The choice between a policy of the library and none.
 
 use std::fmt;
 use std::str::FromStr;
 
 use ebb_scheduler::queueing::{policy_by_name, policy_names};
 
-/// Who decides what the jobs get.
+/// The policy of a day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Policy {
     /// A policy of the library, by its name.
     Managed(String),
-    /// Nobody: unmanaged threads at normal priority.
+    /// No policy: the jobs run as unmanaged threads at normal priority.
     None,
 }
 
-/// What the command line calls [`Policy::None`].
+/// The name of [`Policy::None`] on the command line.
 const NONE: &str = "none";
-/// What `--compare` runs, in turn.
+/// The policies of `--compare`, in the order in which they run.
 const COMPARED: [&str; 5] = ["reverse-adaptive", "forecast-edf", "adaptive", "fifo", NONE];
 
 impl Policy {
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(&self) -> &str {
         match self {
             Self::Managed(name) => name,
@@ -28,8 +28,8 @@ impl Policy {
         }
     }
 
-    /// Those that are compared: two that plan by the forecast, one that knows
-    /// goals only, one that knows nothing, and nobody.
+    /// Returns the policies to compare: two that plan by the forecast, one that considers only
+    /// goals, one that considers neither, and none at all.
     pub fn compared() -> Vec<Self> {
         COMPARED
             .iter()
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_policy_of_the_library_and_nobody_are_known_by_name() {
+    fn every_policy_of_the_library_and_none_parse() {
         for known in policy_names() {
             let parsed: Policy = known.parse().unwrap();
             assert_eq!(parsed.name(), known);

@@ -1,4 +1,4 @@
-//! The report of a run: one HTML file that needs nothing else, and its picture.
+//! The report of a day: one HTML file that loads nothing else, and a picture beside it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -31,19 +31,19 @@ th { color: var(--soft); font-weight: 500; border-bottom: 1px solid var(--grid);
 .legend span { margin-right: 1.4em; white-space: nowrap; }
 ";
 
-/// Writes the report, and the picture of cores over time beside it.
+/// Writes the report, and the picture of cores over time beside it. Returns the path of the report.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn write(outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
     write_as(outcome, folder, "")
 }
 
-/// Writes a page that was made elsewhere as the report, and the picture of cores over time
-/// beside it.
+/// Writes `page`, which the caller made, as the report, and the picture of cores over time beside
+/// it. Returns the path of the report.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn write_page(page: &str, outcome: &Outcome, folder: &Path) -> Result<PathBuf> {
     write_files(page, outcome, folder, "")
 }

@@ -1,4 +1,4 @@
-//! From an empty folder to an outcome.
+//! The run of a demo, from an empty folder to the outcomes of its days.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use ebb_storage::{PinnedTable, SnapshotTable};
 use super::check;
 use super::day::{Day, HOURS, LoadCost};
 use super::day_run::{
-    Alone, CYCLES_PER_DAY, DayJob, DayRecord, DayRun, Prediction, failure, grace_s, load_alone,
+    CYCLES_PER_DAY, DayJob, DayRecord, DayRun, LoadAlone, Prediction, failure, grace_s, load_alone,
 };
 use super::forecast::{ForecastFrom, Trust};
-use super::jobs::{self, Application, Repeated};
+use super::jobs::{self, Application, RepeatedText};
 use super::load::LoadReport;
 use super::measure;
 use super::options::{DemoDay, DemoOptions, Goals};
@@ -25,12 +25,12 @@ use super::policy::Policy;
 use super::setup::{self, Setup};
 use super::simulated::Replay;
 
-/// The load alone runs through the same day this many times as fast.
+/// The speed at which the load alone runs through the day, relative to the day itself.
 const ALONE_FASTER: f64 = 3.0;
-/// What analytics never get, as a part of the machine: timers, the kernel, and
-/// what the forecast does not know.
+/// The part of the machine that analytics never get: for timers, the kernel, and load that the
+/// forecast does not cover.
 const RESERVE: f64 = 0.05;
-/// Others that use more than this part of the machine are worth a word.
+/// If other processes use more than this part of the machine, the demo prints a warning.
 const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
@@ -41,14 +41,14 @@ const JOBS: [(&str, Application); 3] = [
     ("J2", Application::Grep),
     ("J3", Application::WordCount),
 ];
-/// The job without one.
+/// The job without a goal.
 const EXTRA_JOB: (&str, Application) = ("J4", Application::Grep);
 
-/// Runs the demo; `notify` gets a line for people now and then. The outcomes are in
-/// the order of the days.
+/// Runs the demo, and returns the outcomes in the order of the days. Calls `notify` with lines
+/// about the progress.
 ///
 /// # Errors
-/// When the folder cannot be used, no text is found, or the store fails.
+/// If the folder cannot be used, no text is found, or the store fails.
 pub fn run(options: &DemoOptions, notify: &dyn Fn(&str)) -> Result<Vec<Outcome>> {
     let setup = setup::set_up(&options.data, options.text.as_deref(), notify)?;
     run_days(setup, None, options, notify)
@@ -62,7 +62,7 @@ pub(super) fn run_days(
     options: &DemoOptions,
     notify: &dyn Fn(&str),
 ) -> Result<Vec<Outcome>> {
-    let prepared = Prepared::new(setup, served, options, notify)?;
+    let prepared = Preparation::new(setup, served, options, notify)?;
     let is_oracle = |day: &DemoDay| day.forecast == ForecastFrom::Oracle;
     let rehearsed = match options.days.iter().find(|day| is_oracle(day)) {
         Some(day) => prepared.rehearse(day, options, notify)?,
@@ -74,7 +74,7 @@ pub(super) fn run_days(
         return Ok(Vec::new());
     };
     let forecast = forecast_of(first, Trust::CAUTIOUS)?;
-    let sized = Sized::new(&prepared, &forecast, options.goals, notify)?;
+    let sized = SizedJobs::new(&prepared, &forecast, options.goals, notify)?;
     let run_day = |(number, day): (usize, &DemoDay)| {
         notify(&format!("the day, policy {} ...", day.policy));
         let name = day_name(&options.days[..number], day);
@@ -84,8 +84,8 @@ pub(super) fn run_days(
     options.days.iter().enumerate().map(run_day).collect()
 }
 
-/// What the output of a day is called: after its policy, with a number where there
-/// were others before.
+/// Returns the name of a day's output: the policy, with a number if earlier days have the same
+/// policy.
 fn day_name(before: &[DemoDay], day: &DemoDay) -> String {
     let alike = before.iter().filter(|other| other.policy == day.policy);
     match alike.count() {
@@ -94,40 +94,40 @@ fn day_name(before: &[DemoDay], day: &DemoDay) -> String {
     }
 }
 
-/// What all days have in common.
-struct Prepared {
+/// The preparations that all days share.
+struct Preparation {
     setup: Setup,
     cores: u32,
     day: Day,
     reserve_cores: f64,
     load: LoadCost,
-    /// The load's days without jobs.
-    alone: Alone,
-    /// The text as it is at midnight.
+    /// The measurements of the load without jobs.
+    alone: LoadAlone,
+    /// The snapshot of the text at midnight.
     text: SnapshotTable,
-    /// What a pass over it costs, in seconds of CPU, in the order of the applications.
+    /// The cost of a pass over the text in seconds of CPU time, in the order of the applications.
     pass_cpu_s: Vec<f64>,
-    /// What processes read, if tasks run in such.
+    /// The pinned table from which child processes read, if tasks run in such.
     pin: Option<PinnedTable>,
     /// The node of a server that has the store open.
     served: Option<Arc<Node>>,
 }
 
-/// Jobs that fit a forecast.
-struct Sized {
+/// Jobs whose sizes fit a forecast.
+struct SizedJobs {
     plan: Plan,
-    inputs: Vec<Repeated>,
-    extra_input: Repeated,
+    inputs: Vec<RepeatedText>,
+    extra_input: RepeatedText,
 }
 
-impl Sized {
+impl SizedJobs {
     fn new(
-        prepared: &Prepared,
+        prepared: &Preparation,
         forecast: &Availability,
         goals: Goals,
         notify: &dyn Fn(&str),
     ) -> Result<Self> {
-        let Prepared {
+        let Preparation {
             day,
             load,
             alone,
@@ -158,7 +158,7 @@ impl Sized {
     }
 }
 
-impl Prepared {
+impl Preparation {
     fn new(
         setup: Setup,
         served: Option<Arc<Node>>,
@@ -203,7 +203,7 @@ impl Prepared {
         let reserve_cores = reserve_cores(cores);
         if alone.others_cores > OTHERS_MUCH * f64::from(cores) {
             notify(&format!(
-                "others use {:.2} of {cores} cores: jobs will be small, and figures say little",
+                "others use {:.2} of {cores} cores: jobs will be small, and figures imprecise",
                 alone.others_cores
             ));
         }
@@ -227,14 +227,14 @@ impl Prepared {
         rehearsed: &[LoadSample],
         trust: Trust,
     ) -> Result<Arc<Availability>> {
-        // The governor leaves alone what others use, so it is not planned with.
+        // The governor leaves the cores of other processes alone, so the forecast excludes them.
         let known = (self.cores, self.reserve_cores + self.alone.others_cores);
         let alone = (&self.alone, ALONE_FASTER);
         let forecast = from.availability(self.day, known, &self.load, alone, rehearsed, trust);
         forecast.map(Arc::new)
     }
 
-    /// What the load leaves on the day, from running it once by the known forecast.
+    /// Runs the day once with the known forecast, and returns the capacity that the load left.
     fn rehearse(
         &self,
         day: &DemoDay,
@@ -243,7 +243,7 @@ impl Prepared {
     ) -> Result<Vec<LoadSample>> {
         notify("a rehearsal of the day ...");
         let forecast = self.forecast(&ForecastFrom::Known, &[], Trust::CAUTIOUS)?;
-        let sized = Sized::new(self, &forecast, options.goals, &|_| ())?;
+        let sized = SizedJobs::new(self, &forecast, options.goals, &|_| ())?;
         let record = self.run_day("rehearsal", day, &sized, forecast, options)?;
         Ok(record.series.load)
     }
@@ -252,7 +252,7 @@ impl Prepared {
         &self,
         named: (&str, &str),
         application: Application,
-        input: &Repeated,
+        input: &RepeatedText,
         task_cpu_s: f64,
     ) -> Result<JobSpec> {
         let spec = jobs::spec(&self.setup, named, application, input, task_cpu_s)?;
@@ -262,7 +262,7 @@ impl Prepared {
         })
     }
 
-    /// When the jobs would have been done in the simulator.
+    /// Returns the completion times of the jobs in the simulator.
     fn simulated(
         &self,
         policy: &Policy,
@@ -285,12 +285,12 @@ impl Prepared {
         simulated.unwrap_or_else(|| vec![None; record.jobs.len()])
     }
 
-    /// Runs a day; `run` is what its output is called.
+    /// Runs a day; `run` is the name of its output.
     fn run_day(
         &self,
         run: &str,
         day: &DemoDay,
-        sized: &Sized,
+        sized: &SizedJobs,
         forecast: Arc<Availability>,
         options: &DemoOptions,
     ) -> Result<Outcome> {
@@ -358,19 +358,24 @@ impl Prepared {
     }
 }
 
-/// Cores that analytics never get.
+/// Returns the cores that analytics never get.
 pub(super) fn reserve_cores(cores: u32) -> f64 {
     RESERVE * f64::from(cores)
 }
 
-/// The text as an input that costs `cpu_s` seconds, in tasks of `task_cpu_s`.
-fn size(text: &SnapshotTable, pass_cpu_s: f64, cpu_s: f64, task_cpu_s: f64) -> Result<Repeated> {
+/// Returns the text as an input that costs `cpu_s` seconds, in tasks of about `task_cpu_s`.
+fn size(
+    text: &SnapshotTable,
+    pass_cpu_s: f64,
+    cpu_s: f64,
+    task_cpu_s: f64,
+) -> Result<RepeatedText> {
     let pieces = (pass_cpu_s / task_cpu_s).ceil().max(1.0) as usize;
-    let cut = Repeated::new(text.clone(), pieces, 1)?;
-    // A small text cannot be cut as finely as asked for.
+    let cut = RepeatedText::new(text.clone(), pieces, 1)?;
+    // A small text cannot be cut into as many pieces as requested.
     let piece_cpu_s = pass_cpu_s / cut.pieces() as f64;
     let tasks = (cpu_s / piece_cpu_s).round().max(1.0) as u32;
-    Repeated::new(text.clone(), pieces, tasks)
+    RepeatedText::new(text.clone(), pieces, tasks)
 }
 
 fn job_outcomes(record: &DayRecord, simulated: Vec<Option<f64>>) -> Vec<JobOutcome> {
@@ -445,7 +450,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_of_one_policy_are_told_apart() {
+    fn days_of_the_same_policy_have_different_names() {
         let day = |policy: &str, forecast| DemoDay {
             policy: policy.parse().unwrap(),
             forecast,

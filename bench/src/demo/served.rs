@@ -34,9 +34,9 @@ use super::outcome::Outcome;
 use super::run::{reserve_cores, run_days};
 use super::setup;
 
-/// The token in the console's address is valid for ten times the day and this much longer.
+/// The token in the console's address is valid for ten times the length of the day, and this long.
 const TOKEN_LONGER: Duration = Duration::from_secs(3600);
-/// How long running requests may take when the servers stop.
+/// The time that running requests have to end when the servers stop.
 const DRAIN: Duration = Duration::from_secs(5);
 /// The time that the page shows beyond the day, in seconds.
 const AROUND_S: f64 = 3.0;

@@ -1,4 +1,4 @@
-//! The setup: a fresh store with text and records in it.
+//! The setup of a demo: a fresh store, filled with text and records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use super::corpus::{self, Corpus, TEXT_BYTES_MAX};
 use super::load::{Load, VALUE_BYTES};
 use crate::ycsb;
 
-/// The records of the transactional table.
+/// The number of records in the transactional table.
 const RECORDS: u64 = 100_000;
-/// Small memtables: flushes come often and cost little each, so the load of a
+/// Size of a memtable. Small memtables are flushed often, at a small cost each, so the load of a
 /// short day is as even as that of a long one.
 const MEMTABLE_BYTES: usize = 16 << 20;
 /// The keyspace of the text, and its table.
 pub(super) const KEYSPACE: &str = "demo";
 pub(super) const TEXT: &str = "text";
-/// A folder with this file in it was made by the demo and may be made anew.
+/// The file that marks a folder of the demo. A folder that has it may be emptied.
 const MARKER: &str = "EBB-DEMO";
 
 struct TextBar<'a>(&'a ProgressBar);
@@ -40,7 +40,7 @@ pub(super) struct Setup {
     pub(super) text: Table,
     pub(super) load: Load,
     pub(super) corpus: Corpus,
-    /// Where jobs put files.
+    /// The folders for the jobs' output and for their spill files.
     pub(super) output: PathBuf,
     pub(super) spill: PathBuf,
 }
@@ -58,14 +58,14 @@ pub(super) fn store_in(data: &Path) -> PathBuf {
     data.join("store")
 }
 
-/// The text files that will be loaded.
+/// The text files to load.
 pub(super) struct Text {
     description: String,
     paths: Vec<PathBuf>,
     found: ebb_text::Found,
 }
 
-/// Finds text, then makes the demo's folder.
+/// Finds text, then creates or empties the demo's folder.
 pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     let (description, paths) = corpus::find(asked_text)?;
     let found = ebb_text::walk(&paths, None)?;
@@ -80,7 +80,7 @@ pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     })
 }
 
-/// Makes the folder, opens a store in it, and loads both tables.
+/// Creates the folder, opens a store in it, and loads both tables.
 pub(super) fn set_up(
     data: &Path,
     asked_text: Option<&Path>,
@@ -114,7 +114,7 @@ pub(super) fn fill(
     );
     let load = ebb_text::LoadOptions {
         max_bytes: Some(TEXT_BYTES_MAX),
-        // The machine may have files that are no text.
+        // Files that are not text are skipped: the sources may have some.
         skip_bad: true,
         ..Default::default()
     };
@@ -179,8 +179,8 @@ impl Setup {
     }
 }
 
-/// Empties a folder that an earlier demo made; refuses any other that has
-/// something in it.
+/// Empties a folder that an earlier demo created, or creates the folder. Refuses any other folder
+/// that is not empty.
 fn clear(data: &Path) -> Result<()> {
     let marker = data.join(MARKER);
     let context = || format!("cannot prepare {}", data.display());
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_with_something_else_in_it_is_left_alone() {
+    fn a_folder_with_other_files_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("thesis.tex"), "years of work").unwrap();
         let error = clear(dir.path()).unwrap_err().to_string();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_an_earlier_demo_is_made_anew() {
+    fn a_folder_of_an_earlier_demo_is_emptied() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("demo");
         clear(&data).unwrap();

@@ -1,5 +1,5 @@
-//! The run as it goes on, for people: lines that stay in place on a terminal,
-//! now and then a line elsewhere.
+//! The progress of a day: lines that are updated in place on a terminal, and single lines at
+//! intervals if stderr is not a terminal.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::day::{Day, HOURS};
 use crate::ycsb::Interval;
 
-/// Lines over the whole day where nothing can stay in place.
+/// The number of lines per day if stderr is not a terminal.
 const LINES_PER_DAY: f64 = 12.0;
 
 pub(super) struct Show {
@@ -45,7 +45,7 @@ impl Show {
         }
     }
 
-    /// Shows the present state.
+    /// Shows the current state.
     pub(super) fn update(&mut self, status: &RuntimeStatus, load: Option<Interval>) {
         let hour = self.day.hour_of(status.now_s);
         let load = match load {
@@ -93,7 +93,7 @@ impl Show {
         }
     }
 
-    /// Takes the lines away.
+    /// Removes the lines from the terminal.
     pub(super) fn finish(self) {
         if let Some(bars) = self.bars {
             let _ = bars.all.clear();

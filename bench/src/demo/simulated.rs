@@ -1,5 +1,5 @@
-//! The same day in the simulator: the same jobs, under the same policy, against
-//! what the governor found to be left.
+//! The simulation of a day that was run: the same jobs under the same policy, with the capacity
+//! that the governor measured.
 
 use std::sync::Arc;
 
@@ -12,28 +12,28 @@ use ebb_scheduler::queueing::policy_by_name;
 use ebb_scheduler::runtime::{JobReport, RuntimeOptions};
 use ebb_scheduler::sim::{Recording, SimConfig, SimJob, SimNode, Spread, TaskLength, simulate};
 
-/// What is simulated of a day that was run.
+/// The input of the simulation.
 pub(super) struct Replay<'a> {
-    /// A policy of the library.
+    /// The name of the policy.
     pub(super) policy: &'a str,
     pub(super) cores: u32,
     pub(super) cycle_s: f64,
-    /// When to stop, in seconds.
+    /// The end of the simulation, in seconds.
     pub(super) horizon_s: f64,
-    /// What the policy was told.
+    /// The forecast that the policy had.
     pub(super) forecast: Arc<Availability>,
-    /// What was left.
+    /// The capacity that was left for analytics over the day.
     pub(super) left: &'a [LoadSample],
-    /// Jobs as they ended; their tasks are taken to be equally long.
+    /// Reports of the jobs. The tasks of a job are simulated with equal lengths.
     pub(super) jobs: &'a [JobReport],
 }
 
 impl Replay<'_> {
-    /// When each job is done in the simulator, in seconds; `None`: not before the
-    /// horizon.
+    /// Returns the completion time of each job in the simulator, in seconds; `None` for a job that
+    /// does not complete before the horizon.
     ///
     /// # Errors
-    /// When the day cannot be simulated: a job did nothing, or nothing was left.
+    /// If the day cannot be simulated because a job did nothing, or no capacity was left.
     pub(super) fn run(&self) -> Result<Vec<Option<f64>>> {
         let policy = policy_by_name(self.policy);
         let options = RuntimeOptions {
@@ -50,7 +50,8 @@ impl Replay<'_> {
         config.forecast = self.forecast.clone();
         config.spread = Spread::Even;
         config.cycle_s = self.cycle_s;
-        // As in the runtime; the pieces of a task take less than a cycle.
+        // The runtime can take slots away in every cycle, too. A piece of a task takes less than a
+        // cycle.
         config.preemption = Preemption::EveryCycle;
         config.horizon_s = self.horizon_s;
         config.recording = Recording::default();
@@ -76,8 +77,8 @@ impl Replay<'_> {
         Ok(Availability::steps(steps)?)
     }
 
-    /// As the live view has it: goals planned earlier by a margin, and a task as
-    /// so many pieces, of a slot each, as a slot is a part of a core.
+    /// Converts a job as the runtime's view does: the goal is earlier by a margin, and because a
+    /// slot is a part of a core, a task becomes several pieces of one slot each.
     fn job(report: &JobReport, options: &RuntimeOptions) -> SimJob {
         let slot_hundredths = options.slot_share_hundredths;
         let pieces = (100 / slot_hundredths).max(1);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_seconds_of_work_on_what_two_cores_leave() {
+    fn ten_seconds_of_work_take_the_capacity_that_two_cores_leave() {
         let left = [sample(0.0, 200), sample(2.0, 100), sample(2.0, 100)];
         let replay = Replay {
             policy: "fifo",
@@ -137,7 +138,7 @@ mod tests {
             jobs: &[report(1, Some(20.0), 6.0), report(2, None, 1000.0)],
         };
         let finished = replay.run().unwrap();
-        // 4 s of CPU in the first two seconds, the rest on one core.
+        // The job gets 4 s of CPU time in the first two seconds, and one core afterwards.
         let first = finished[0].unwrap();
         assert!((3.9..=4.7).contains(&first), "{finished:?}");
         assert_eq!(finished[1], None);

@@ -1,9 +1,9 @@
-//! What an open database keeps in memory that nobody uses, for each entry.
+//! The memory of an open database without any requests, for each entry.
 //!
-//! Processes of their own load a database, open it and do nothing, and open an empty
-//! one and do nothing. What the second has more than the third, in memory that is no
-//! file's, is what the entries cost: top levels of indexes, what is known of each file.
-//! Block cache and memtable are empty.
+//! Separate processes load a database, open it and do nothing, and open an empty one and do
+//! nothing. The difference in anonymous memory (pages of no file) between the last two is the cost
+//! of the entries: top levels of indexes, and properties of each file. Block cache and memtable are
+//! empty.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::console::{mb, progress_bar, stop_on_interrupt, temporary_directory, w
 use crate::resources::anonymous_bytes;
 use crate::ycsb::{KEY_BYTES, LoadOptions, load};
 
-/// How much to load.
+/// The options of the experiment.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct IdleMemoryArgs {
@@ -32,7 +32,7 @@ pub struct IdleMemoryArgs {
     json: Option<PathBuf>,
 }
 
-/// One process of it.
+/// The options of one process of the experiment.
 #[derive(Debug, Args)]
 pub struct IdleMemoryCaseArgs {
     #[arg(value_enum)]
@@ -47,9 +47,9 @@ pub struct IdleMemoryCaseArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Case {
-    /// Writes the entries and settles
+    /// Writes the entries, and waits for the background work
     Load,
-    /// Opens, and says what is in memory
+    /// Opens the database, and prints the memory
     Open,
 }
 
@@ -68,11 +68,11 @@ struct Scale {
 #[derive(Debug, Serialize)]
 struct IdleMemory {
     settings: Scale,
-    /// Memory of the process that is no file's, in bytes, with the entries.
+    /// Anonymous memory of the process with the entries, in bytes.
     memory_bytes: u64,
-    /// The same without.
+    /// Anonymous memory of the process with an empty database, in bytes.
     memory_empty_bytes: u64,
-    /// The difference for each entry.
+    /// The difference, divided by the number of entries.
     bytes_per_entry: f64,
 }
 
@@ -96,7 +96,7 @@ pub fn run(args: &IdleMemoryArgs) -> Result<()> {
     write_json(args.json.as_deref(), &measured)
 }
 
-/// What the process printed: its memory, in bytes; 0 of one that loads.
+/// Runs a process, and returns the memory that it printed, in bytes; 0 for the process that loads.
 fn run_process(case: Case, dir: &Path, scale: &Scale, stop: &Arc<AtomicBool>) -> Result<u64> {
     let name = case.to_possible_value().expect("no case is skipped");
     let name = name.get_name();

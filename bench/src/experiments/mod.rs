@@ -1,4 +1,4 @@
-//! Experiments: each answers one question with a few figures.
+//! Experiments, each of which answers one question with a few figures.
 //!
 //! ```text
 //!   snapshot_bill       what does an unused snapshot cost?
@@ -7,9 +7,9 @@
 //!   colocation          does the load notice that jobs run beside it?
 //!   serving             what does a request through CQL cost, and what disturbs it?
 //!   thesis_5_2_4        what does reading a snapshot, or beside one, cost?
-//!   weighted_completion how far from the best is a plan for jobs known in advance?
+//!   weighted_completion how far from the optimum is a plan for jobs known in advance?
 //!   predictions         how far off are the predicted ends of jobs?
-//!   what_if             does another job make those jobs late that were predicted?
+//!   what_if             does another job delay the jobs that a prediction names?
 //!   part, table, statistics   shared: files of results, tables, means and medians
 //! ```
 
@@ -33,24 +33,24 @@ use clap::Subcommand;
 /// An experiment, with its options.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// Holds one idle snapshot under many overwrites: its disk and memory, and
-    /// what is left of them once it is deleted
+    /// Keeps one idle snapshot while entries are overwritten: disk and memory with it, and after it
+    /// is deleted
     SnapshotBill(snapshot_bill::BillArgs),
     /// Opens a database and does nothing: the memory of indexes and filters
     IdleMemory(idle_memory::IdleMemoryArgs),
-    /// One process of idle-memory
+    /// One process of idle-memory (hidden)
     #[command(hide = true)]
     IdleMemoryCase(idle_memory::IdleMemoryCaseArgs),
-    /// One process of snapshot-bill
+    /// One process of snapshot-bill (hidden)
     #[command(hide = true)]
     SnapshotBillCase(snapshot_bill::CaseArgs),
     /// Repeats the papers on data locality in the queueing model: stability limits,
     /// delays, heavy traffic
     Locality(locality::LocalityArgs),
-    /// Runs jobs beside the load in windows that take turns with the load alone:
-    /// its tail latency, and how much of the idle CPU the jobs use
+    /// Runs jobs beside the load, in windows that alternate with windows of the load alone: the
+    /// tail latency, and the part of the idle CPU that jobs use
     Colocation(colocation::ColocationArgs),
-    /// Serves CQL from a process of its own: throughput against Redis, CPU against the
+    /// Serves CQL from a process of its own: throughput compared with Redis, CPU compared with the
     /// store in process, the tail beside jobs, idle connections, the start
     Serving(serving::ServingArgs),
     /// The server of serving's jobs
@@ -59,25 +59,25 @@ pub enum Experiment {
     /// Threads of the idle class beside serving's load
     #[command(hide = true)]
     ServingIdlers(serving::IdlersArgs),
-    /// Repeats section 5.2.4 of the thesis: reads of a snapshot and beside one
-    /// against reads without, by load, workload and number of snapshots
+    /// Repeats section 5.2.4 of the thesis: reads of a snapshot, and reads beside one, compared
+    /// with reads without snapshots, by load, workload and number of snapshots
     #[command(name = "thesis-5.2.4")]
     Thesis524(thesis_5_2_4::ThesisArgs),
     /// Repeats the figures of Ling et al. on weighted completion times, and compares
     /// lp-search with the converged bound
     WeightedCompletion(weighted_completion::WeightedCompletionArgs),
-    /// Runs days of the demo and compares the ends of jobs with those that were predicted when half
-    /// of their time had passed
+    /// Runs days of the demo, and compares the ends of jobs with the predictions made when half of
+    /// their time had passed
     Predictions(predictions::PredictionsArgs),
-    /// Predicts what another job would change, runs it, and compares; also times the prediction
-    /// beside many jobs
+    /// Predicts the effect of another job, runs the job, and compares; also measures the time of a
+    /// prediction with many jobs
     WhatIf(what_if::WhatIfArgs),
-    /// One process of thesis-5.2.4
+    /// One process of thesis-5.2.4 (hidden)
     #[command(name = "thesis-5.2.4-case", hide = true)]
     Thesis524Case(thesis_5_2_4::CaseArgs),
 }
 
-/// Runs an experiment, prints its table, writes its JSON.
+/// Runs an experiment: prints its tables, and writes the files that its options name.
 pub fn run(experiment: &Experiment) -> Result<()> {
     match experiment {
         Experiment::SnapshotBill(args) => snapshot_bill::run(args),

@@ -1,4 +1,4 @@
-//! What a part of an experiment came to: tables, pictures, JSON.
+//! The results of a part of an experiment: tables, pictures, JSON.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::table::Table;
 use crate::console::write_json;
 
-/// What one part came to.
+/// The results of one part.
 #[derive(Debug, Serialize)]
 pub struct Part<T> {
     pub name: &'static str,
     pub tables: Vec<Table>,
-    /// What the tables and pictures are made from.
+    /// The measurements from which the tables and pictures are made.
     pub measured: Vec<T>,
-    /// SVG by the names of files without their ending.
+    /// Pictures in SVG, with the names of their files without the extension.
     #[serde(skip)]
     pub pictures: Vec<(String, String)>,
 }
@@ -37,8 +37,8 @@ impl<T> Part<T> {
     }
 }
 
-/// Writes the pictures of all parts into `folder` and all that was measured to `json`, where
-/// they are given.
+/// Writes the pictures of all parts into `folder` and all measurements to `json`, if they are
+/// given.
 pub fn write<T: Serialize>(
     parts: &[Part<T>],
     folder: Option<&Path>,

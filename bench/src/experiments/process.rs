@@ -1,5 +1,5 @@
-//! A part of an experiment in a process of its own, whose memory and caches hold
-//! nothing of other parts.
+//! Runs a part of an experiment in a process of its own, so that its memory and caches are
+//! independent of other parts.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, Result, ensure};
 use serde::de::DeserializeOwned;
 
-/// Runs `ebb-bench experiments` with these arguments and returns what that printed,
-/// as JSON; `name` is for errors. Its bars are drawn on this process's stderr.
+/// Runs `ebb-bench experiments` with these arguments, and parses its standard output as JSON.
+/// `name` is for error messages. Progress bars of the process are drawn on this process's stderr.
 ///
 /// # Errors
-/// When it cannot be started, fails or prints something else; an interrupt.
+/// If the process cannot be started, fails or prints something else; after an interrupt.
 pub(super) fn run<T: DeserializeOwned>(
     name: &str,
     args: impl IntoIterator<Item = impl AsRef<OsStr>>,

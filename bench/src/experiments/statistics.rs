@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use ebb_scheduler::forecast;
 
-/// The mean of at least one value.
+/// Returns the mean of at least one value.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for value in values {
@@ -14,7 +14,7 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// The median of at least one value.
+/// Returns the median of at least one value.
 pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     let values = values
         .into_iter()
@@ -22,8 +22,8 @@ pub fn median(values: impl IntoIterator<Item: Borrow<f64>>) -> f64 {
     median_if_any(values).expect("there is at least one value")
 }
 
-/// The mean of the two values of each round. It takes out the drift of a machine's speed from what is
-/// measured between the two.
+/// Returns the mean of the two values of each round. It removes a drift of the machine's speed from
+/// a comparison with a measurement between the two.
 pub fn means_of_rounds(before: &[f64], behind: &[f64]) -> Vec<f64> {
     let rounds = before.iter().zip(behind);
     rounds
@@ -31,12 +31,12 @@ pub fn means_of_rounds(before: &[f64], behind: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// The median of the ratios of rounds; `None` without rounds.
+/// Returns the median of the ratios of rounds; `None` without rounds.
 pub fn median_ratio(above: &[f64], below: &[f64]) -> Option<f64> {
     median_if_any(above.iter().zip(below).map(|(above, below)| above / below))
 }
 
-/// The median of the values; `None` without values.
+/// Returns the median of the values; `None` without values.
 pub fn median_if_any(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     forecast::median(&mut values)
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_of_evenly_many_lies_between_two() {
+    fn the_median_of_an_even_number_lies_between_two() {
         assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(median_if_any([]), None);

@@ -8,12 +8,12 @@ use crate::columns::columns;
 pub struct Table {
     pub title: String,
     pub head: Vec<String>,
-    /// Each as long as the head.
+    /// Rows, each of which has as many cells as the head.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Prints it: the first column flush left, others flush right.
+    /// Prints the table: the first column flush left, the others flush right.
     pub fn print(&self) {
         println!("{}\n", self.title);
         for line in columns(&self.head, &self.rows, |column| column > 0) {

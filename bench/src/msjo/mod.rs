@@ -1,4 +1,4 @@
-//! Schedules of jobs that are known in advance, beside the bound, on all cores.
+//! Schedules of jobs that are known in advance, compared with a lower bound, on all cores.
 
 mod study;
 

@@ -1,4 +1,4 @@
-//! Runs several algorithms on one instance.
+//! Runs several algorithms on one instance of the problem.
 
 use anyhow::{Result, ensure};
 use ebb_scheduler::lp::LpError;
@@ -8,90 +8,91 @@ use serde::Serialize;
 
 use crate::sim::{Progress, in_parallel};
 
-/// What to compare.
+/// The instance and the algorithms to compare.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// What it is about.
+    /// The title of the report.
     pub title: String,
-    /// Machines and jobs.
+    /// The machines and the jobs.
     pub instance: Instance,
-    /// At least one.
+    /// The algorithms; at least one.
     pub algorithms: Vec<Algorithm>,
     /// The stop threshold of COGE, from 0 to below 1.
     pub eps: f64,
-    /// To which part the whole relaxation is solved too, above 0; `None`: it is not.
+    /// If given, the whole relaxation is solved, too, to this gap (a part, above 0), for a second
+    /// bound.
     pub converged: Option<f64>,
-    /// How long `lp-search` searches.
+    /// The limits of the search of `lp-search`.
     pub search: Search,
 }
 
-/// A bound on every schedule.
+/// A lower bound on the weighted completion times of every schedule.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoBound {
-    /// Of what: `jobs` or `tasks`.
+    /// The sum that is bounded: of `jobs` or of `tasks`.
     pub objective: &'static str,
-    /// By how much the whole relaxation may be better, as a part.
+    /// The gap, as a part of the bound: the whole relaxation may be better by as much.
     pub eps: f64,
-    /// No schedule has a smaller one.
+    /// The lower bound.
     pub value: f64,
-    /// The whole relaxation is not above it.
+    /// An upper bound on the value of the whole relaxation.
     pub no_violation_value: f64,
-    /// Linear programmes solved.
+    /// The number of linear programmes that were solved.
     pub programmes: u32,
-    /// Rows for sets of tasks in the last of them.
+    /// The number of rows for sets of tasks in the last programme.
     pub set_rows: usize,
     /// CPU time, in seconds.
     pub cpu_s: f64,
 }
 
-/// What one algorithm came to.
+/// The results of one algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoRow {
-    /// Its name.
+    /// The name of the algorithm.
     pub algorithm: &'static str,
-    /// What it minimises: `jobs` or `tasks`.
+    /// The sum that the algorithm minimizes: of `jobs` or of `tasks`.
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,
-    /// The ratio of that sum to the best bound; `None` where the bound is 0, as without weights.
+    /// The ratio of that sum to the best bound; `None` if the bound is 0, as without weights.
     pub over_bound: Option<f64>,
-    /// The mean completion time of jobs after their release, in seconds, all alike.
+    /// The mean time from release to completion of the jobs, in seconds, without weights.
     pub job_mean_s: f64,
-    /// When the last task ends, in seconds.
+    /// The end of the last task, in seconds.
     pub makespan_s: f64,
-    /// CPU time without that of the bounds, in seconds.
+    /// CPU time, without that of the bounds, in seconds.
     pub cpu_s: f64,
 }
 
-/// What a study came to.
+/// The results of a study.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoResult {
-    /// What it is about.
+    /// The title of the study.
     pub title: String,
-    /// How many machines.
+    /// The number of machines.
     pub machines: usize,
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: usize,
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: usize,
-    /// Of each objective that an algorithm has: COGE's, then that of the whole relaxation.
+    /// Bounds for each objective of the algorithms: COGE's, and then that of the whole relaxation.
     pub bounds: Vec<MsjoBound>,
-    /// One for each algorithm.
+    /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,
 }
 
 impl Study {
-    /// The objectives of its algorithms.
+    /// Returns the objectives of the algorithms.
     fn objectives(&self) -> Vec<Objective> {
         let both = [Objective::Jobs, Objective::Tasks].into_iter();
-        let wanted = |objective: &Objective| {
+        let occurs = |objective: &Objective| {
             let mut all = self.algorithms.iter();
             all.any(|algorithm| algorithm.objective == *objective)
         };
-        both.filter(wanted).collect()
+        both.filter(occurs).collect()
     }
 
-    /// How often `run` tells its progress.
+    /// Returns the number of times that [`run`] reports progress.
     #[must_use]
     pub fn runs(&self) -> usize {
         let bounds = 1 + usize::from(self.converged.is_some());
@@ -106,13 +107,13 @@ const fn name(objective: Objective) -> &'static str {
     }
 }
 
-/// Runs all algorithms; `threads` at once, at least one.
+/// Runs all algorithms on `threads` threads, at least one.
 ///
 /// # Errors
-/// When a linear programme cannot be solved.
+/// If a linear programme cannot be solved.
 pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<MsjoResult> {
     let instance = &study.instance;
-    // COGE's first for each objective: schedules start from it.
+    // COGE's bound comes first for each objective, because schedules start from it.
     let tasks: Vec<(Objective, Option<f64>)> = (study.objectives().into_iter())
         .flat_map(|objective| {
             let whole = study.converged.map(Some).into_iter();

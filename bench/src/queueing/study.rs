@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::sim::{Progress, in_parallel};
 
-/// One run.
+/// One run of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// Name of the policy.
@@ -18,7 +18,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// One of each of these policies, at the same load.
+    /// Returns a case for each of these policies, at the same load.
     pub fn of_each(policies: &[&str], tasks_per_slot: f64) -> Vec<Self> {
         let of = |policy: &&str| Self {
             policy: (*policy).into(),
@@ -28,14 +28,14 @@ impl Case {
     }
 }
 
-/// What one run came to.
+/// The results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingRow {
     /// Name of the policy.
     pub policy: String,
     /// Load: tasks per slot in total.
     pub tasks_per_slot: f64,
-    /// What was measured.
+    /// The measurements.
     #[serde(flatten)]
     pub measured: Measured,
     /// Whether the backlog grows by less than a thousandth of the arrivals.
@@ -44,28 +44,28 @@ pub struct QueueingRow {
     pub cpu_s: f64,
 }
 
-/// What a scenario came to.
+/// The results of a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingResult {
-    /// What it is about.
+    /// The title of the scenario.
     pub title: String,
-    /// The boundary of the capacity region in this mix, in tasks per slot; `None` where
-    /// there are too many kinds of nodes to plan.
+    /// The boundary of the capacity region for this mix, in tasks per slot; `None` if there are too
+    /// many kinds of nodes to plan.
     pub capacity: Option<f64>,
-    /// Slots before anything is counted.
+    /// Slots at the start that do not count.
     pub warmup_slots: u64,
-    /// Slots that are counted.
+    /// Slots that count.
     pub slots: u64,
     /// Seed of all runs.
     pub seed: u64,
-    /// One for each load and policy.
+    /// The results for each load and policy.
     pub rows: Vec<QueueingRow>,
 }
 
-/// Runs every load under every policy; `threads` at once, at least one.
+/// Runs every load under every policy on `threads` threads, at least one.
 ///
 /// # Errors
-/// A policy that there is not; a model that makes no sense.
+/// If a policy does not exist, or the model is invalid.
 pub fn run(
     scenario: &QueueingScenario,
     threads: usize,
@@ -91,10 +91,10 @@ pub fn run(
     })
 }
 
-/// Runs these cases; `threads` at once, at least one.
+/// Runs the cases on `threads` threads, at least one.
 ///
 /// # Errors
-/// A policy that there is not; a model that makes no sense.
+/// If a policy does not exist, or the model is invalid.
 pub fn run_cases(
     model: &Model,
     cases: &[Case],
@@ -119,8 +119,8 @@ pub fn run_cases(
     })
 }
 
-/// The highest load below the first at which the policy is not stable; `None`: none.
-/// `rows` may hold other policies too, in any order.
+/// Returns the highest stable load of a policy before the first unstable one; `None` if its lowest
+/// load is unstable. `rows` may have other policies too, in any order.
 #[must_use]
 pub fn stability_limit(rows: &[QueueingRow], policy: &str) -> Option<f64> {
     let mut of: Vec<&QueueingRow> = rows.iter().filter(|row| row.policy == policy).collect();

@@ -1,32 +1,32 @@
-//! The experiments of the thesis, as scenarios and formulas that come with ebb.
+//! The experiments of the thesis, as scenarios and formulas.
 //!
-//! A scenario is fixed before the run that is reported, and nothing in it is
-//! chosen to hit a published number; what the thesis does not say is taken from
-//! the reading that its page in the book names.
+//! Scenarios are fixed before the runs that are reported: no value is chosen to match a published
+//! number. Where the thesis does not state a value, the scenario takes it from the interpretation
+//! in its page of the book.
 
 use ebb_jobs::simulate;
 
 use super::analysis::{self, Analysis};
 
-/// One experiment.
+/// An experiment of the thesis.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// What `ebb sim experiments` calls it.
+    /// The name in `ebb sim experiments`.
     pub name: &'static str,
-    /// Figures and tables of the thesis.
+    /// The figures and tables of the thesis that the experiment repeats.
     pub figures: &'static str,
-    /// What the thesis shows there, in one sentence.
+    /// The result of the thesis, in one sentence.
     pub claim: &'static str,
-    /// What to run.
+    /// The scenario or the formula.
     pub source: Source,
 }
 
-/// What an experiment is made from.
+/// The source of an experiment's results.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// The text of a scenario, to be simulated.
+    /// The text of a scenario, which is simulated.
     Scenario(&'static str),
-    /// A formula, to be evaluated.
+    /// A formula, which is evaluated.
     Formula(fn() -> Analysis),
 }
 
@@ -36,7 +36,7 @@ macro_rules! scenario {
     };
 }
 
-/// All of them, in the order of the thesis.
+/// All experiments, in the order of the thesis.
 pub const EXPERIMENTS: [Experiment; 31] = [
     Experiment {
         name: "acceleration",
@@ -232,7 +232,7 @@ mod tests {
     use ebb_scheduler::sim::scenario::Scenario;
 
     #[test]
-    fn every_experiment_that_comes_with_ebb_can_be_read_and_drawn() {
+    fn every_experiment_parses_and_can_be_drawn() {
         for experiment in EXPERIMENTS {
             match experiment.source {
                 Source::Scenario(text) => {

@@ -3,7 +3,7 @@
 //! ```text
 //!   scenario ─► study ─► result ─┐
 //!   formula  ─► analysis ────────┴─► report (HTML), pictures (SVG), JSON
-//!   experiments: the thesis's, as scenarios and formulas that come with ebb
+//!   experiments: those of the thesis, as scenarios and formulas
 //! ```
 
 mod analysis;

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::threads::value_of;
 
-/// What `work` makes of each item, in their order; `threads` at once, at least one.
+/// Calls `work` with each item on `threads` threads, at least one. Returns the results in the order
+/// of the items.
 ///
 /// # Errors
-/// One of those of `work`.
+/// An error of `work`; if several calls fail, one of theirs.
 pub fn in_parallel<T: Sync, R: Send, E: Send>(
     items: &[T],
     threads: usize,
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_the_order_of_the_items_and_an_error_is_told() {
+    fn results_are_in_the_order_of_the_items_and_an_error_is_returned() {
         let items: Vec<u32> = (0..100).collect();
         for threads in [0, 1, 3] {
             let doubled = in_parallel(&items, threads, |item| Ok::<_, u32>(2 * item));

@@ -1,5 +1,5 @@
-//! The report of a study or an analysis: one HTML file with its pictures inside,
-//! and each picture beside it.
+//! The report of a study or an analysis: one HTML file that contains its pictures, and each picture
+//! in a file beside it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;color:#1d2733;max-w
     table{border-collapse:collapse;margin:.8rem 0}th,td{padding:.25rem .9rem .25rem 0;text-align:right}\
     th:first-child,td:first-child{text-align:left}th{color:#5b6775;font-weight:500;border-bottom:1px solid #dfe4ea}";
 
-/// Writes `report.html` and the pictures into `folder`, which is made if it is
-/// not there. Returns the report's path.
+/// Writes `report.html` and the pictures into `folder`, which is created if it does not exist.
+/// Returns the report's path.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
     make(folder)?;
     let write = |name: &str, text: &str| write_file(folder, name, text);
@@ -51,10 +51,10 @@ pub fn write(result: &StudyResult, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join("report.html"))
 }
 
-/// As [`write()`], of a formula.
+/// Writes the report of a formula, like [`write()`] that of a study.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn write_analysis(analysis: &Analysis, folder: &Path) -> Result<PathBuf> {
     make(folder)?;
     let mut page = head(&analysis.title);
@@ -90,7 +90,7 @@ fn head(title: &str) -> String {
     )
 }
 
-/// One number of each policy at each point.
+/// Draws the bar charts: numbers of each policy at each point.
 fn swept(result: &StudyResult) -> Vec<(&'static str, String)> {
     let mut drawn = Vec::new();
     let bound = |point: &PointResult| Some(100.0 * point.bound.as_ref()?.missed_fraction?.mean);
@@ -147,7 +147,7 @@ fn hours(seconds: Option<Interval>) -> Option<Interval> {
     seconds.map(|seconds| seconds.scaled(1.0 / 3600.0))
 }
 
-/// What was recorded of one policy at one point.
+/// Draws the recorded tasks and shares of one policy at one point.
 fn pictures(policy: &PolicyResult) -> Vec<(&'static str, String)> {
     let name = &policy.policy;
     let mut drawn = Vec::new();
@@ -214,7 +214,7 @@ mod tests {
         fn run_done(&self) {}
     }
 
-    /// A job that ends, one that takes longer than the run, and one that waits for that one.
+    /// A job that ends, one that does not end within the run, and one that waits for the second.
     const NEVER: &str = r#"
 policies = ["fifo", "reverse-adaptive", "pandas"]
 replicas = 2
@@ -257,8 +257,8 @@ goal_s = 10
         run(&scenario, 2, &Silent).unwrap()
     }
 
-    /// Everything that a person or a script gets of a study: the page, its pictures, the JSON.
-    fn shown(result: &StudyResult) -> Vec<(String, String)> {
+    /// Returns the files of a report and the JSON, by name.
+    fn outputs(result: &StudyResult) -> Vec<(String, String)> {
         let folder = tempfile::tempdir().unwrap();
         write(result, folder.path()).unwrap();
         let files = std::fs::read_dir(folder.path()).unwrap().map(|file| {
@@ -271,7 +271,7 @@ goal_s = 10
     }
 
     #[test]
-    fn jobs_that_never_end_have_missed_their_goals_and_have_no_end() {
+    fn jobs_that_never_end_miss_their_goals_and_have_no_end() {
         let result = study(NEVER);
         let [nothing, all] = &result.points[..] else {
             panic!("two points");
@@ -315,7 +315,7 @@ goal_s = 10
         assert!(row.contains("<td>fifo<td>-<td>-<td>-<td>-<td>-"), "{row}");
     }
 
-    /// Nothing is generated in most replicas, and one sample is taken at 0.
+    /// No job is generated in most replicas, and the only sample is at time 0.
     const NOTHING: &str = r#"
 policies = ["fifo"]
 offline_bound = true
@@ -342,8 +342,8 @@ maps = 1
     fn no_page_picture_or_json_of_a_study_has_nan_or_inf() {
         let no_jobs = NOTHING.split("[[job]]").next().unwrap();
         for text in [NEVER, NOTHING, no_jobs] {
-            for (name, text) in shown(&study(text)) {
-                // "+inf" and "inf%", but not a word that holds it.
+            for (name, text) in outputs(&study(text)) {
+                // Matches "+inf" and "inf%", but no longer word.
                 let mut words = text.split(|char: char| !char.is_ascii_alphabetic());
                 let wrong = words.find(|word| ["NaN", "inf", "Infinity"].contains(word));
                 assert_eq!(wrong, None, "{name}: {text}");

@@ -1,4 +1,4 @@
-//! What a study comes to.
+//! The results of a study.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ebb_scheduler::sim::scenario::Point;
 use ebb_scheduler::sim::{Interval, JobRecord, Metrics, ShareSample, TaskRecord};
 use serde::Serialize;
 
-/// A scenario under several policies.
+/// The results of a scenario under several policies.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyResult {
     /// The scenario's title.
@@ -19,28 +19,28 @@ pub struct StudyResult {
     pub replicas: u32,
     /// CPU time of all runs, in seconds.
     pub cpu_s: f64,
-    /// One for each combination of swept values.
+    /// The results for each combination of swept values.
     pub points: Vec<PointResult>,
 }
 
-/// One set of values.
+/// The results for one combination of swept values.
 #[derive(Clone, Debug, Serialize)]
 pub struct PointResult {
-    /// What was swept and its value here.
+    /// The swept fields, with their values at this point.
     pub set: BTreeMap<String, String>,
-    /// In the order asked for.
+    /// The policies, in the order of the scenario.
     pub policies: Vec<PolicyResult>,
-    /// What any scheduler misses at least, where the scenario asks for it.
+    /// The lower bound on missed goals under any scheduler, if the scenario requests it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundResult>,
 }
 
-/// A lower bound on goals missed at one point.
+/// A lower bound on the goals missed at one point.
 #[derive(Clone, Debug, Serialize)]
 pub struct BoundResult {
-    /// Goals missed at least, 0 to 1; `None` without goals.
+    /// The part of the goals that every scheduler misses, 0 to 1; `None` without goals.
     pub missed_fraction: Option<Interval>,
-    /// Each replica.
+    /// The bound of each replica.
     pub replicas: Vec<OfflineBound>,
 }
 
@@ -54,42 +54,42 @@ impl BoundResult {
     }
 }
 
-/// One policy at one point. Each number is over the replicas that have it, and `None` where none
-/// has: see [`Metrics`].
+/// The results of one policy at one point. Each number is over the replicas that have it, and
+/// `None` if none has: see [`Metrics`].
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyResult {
-    /// Its name.
+    /// The name of the policy.
     pub policy: String,
-    /// Goals missed, 0 to 1.
+    /// The part of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
-    /// Goals missed beyond the bound, of the jobs submitted within the window that
-    /// counts, 0 to 1; where there is a bound.
+    /// The part of the goals missed beyond the bound, 0 to 1, of the jobs that were submitted
+    /// within the window that counts; `None` without a bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above_bound: Option<Interval>,
-    /// Time beyond the goal of jobs that missed it, in seconds.
+    /// Mean time from the goal to the end of jobs that missed their goals, in seconds.
     pub beyond_s: Option<Interval>,
-    /// Time left until the goal for jobs that met it, in seconds.
+    /// Mean time from the end to the goal of jobs that met their goals, in seconds.
     pub distance_s: Option<Interval>,
-    /// Mean tardiness of all jobs with a goal that were submitted within the window that
-    /// counts, in seconds.
+    /// Mean tardiness of all jobs with a goal that were submitted within the window that counts, in
+    /// seconds.
     pub tardiness_s: Option<Interval>,
-    /// Its 99th percentile, in seconds.
+    /// The 99th percentile of the tardiness, in seconds.
     pub tardiness_p99_s: Option<Interval>,
-    /// CPU held of what f(t) left.
+    /// The part of the capacity f(t) that jobs held.
     pub utilisation: Option<Interval>,
-    /// Maps that ran where their input lay, 0 to 1.
+    /// The part of the maps that ran where their input lay, 0 to 1.
     pub locality: Option<Interval>,
-    /// What remote maps read over the network, in bytes.
+    /// Bytes that remote maps read over the network.
     pub remote_bytes: Interval,
-    /// End of the last job, in seconds.
+    /// The end of the last job, in seconds.
     pub makespan_s: Option<Interval>,
-    /// Each replica.
+    /// The metrics of each replica.
     pub replicas: Vec<Metrics>,
-    /// Listed jobs.
+    /// The jobs that the scenario lists.
     pub jobs: Vec<JobResult>,
-    /// Tasks of the first replica, where the scenario records them.
+    /// The tasks of the first replica, if the scenario records them.
     pub tasks: Vec<TaskRecord>,
-    /// Who held what in the first replica, where the scenario records it.
+    /// The cores that jobs held in the first replica, if the scenario records them.
     pub shares: Vec<ShareSample>,
     /// f(t), for pictures.
     #[serde(skip)]
@@ -99,17 +99,17 @@ pub struct PolicyResult {
     pub pools: Vec<Pool>,
 }
 
-/// A listed job.
+/// A job that the scenario lists.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobResult {
-    /// As the file calls it, or its id.
+    /// The name in the scenario, or else the id.
     pub name: String,
-    /// From its submission to its end in seconds, over the replicas that ended it; `None` if none
-    /// did.
+    /// Time from submission to end, in seconds, over the replicas in which the job ended; `None` if
+    /// there is none.
     pub took_s: Option<Interval>,
-    /// Replicas in which it met its goal, 0 to 1; `None` without a goal.
+    /// The part of the replicas in which the job met its goal, 0 to 1; `None` without a goal.
     pub met_fraction: Option<f64>,
-    /// What became of it in the first replica.
+    /// The record of the job in the first replica.
     #[serde(flatten)]
     pub record: JobRecord,
 }
@@ -128,27 +128,27 @@ impl PointResult {
         self.bound = Some(bound);
     }
 
-    /// The swept values in words; empty without a sweep.
+    /// Returns the swept values as text; empty without a sweep.
     #[must_use]
     pub fn label(&self) -> String {
         Self::words(&self.set)
     }
 
-    /// Swept values in words; empty without any.
+    /// Returns swept values as text; empty without values.
     #[must_use]
     pub fn words(set: &BTreeMap<String, String>) -> String {
         let words = (set.iter()).map(|(path, value)| format!("{} {value}", Self::short(path)));
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The last part of a field's path, in words.
+    /// Returns the last part of a field's path, as words.
     pub(super) fn short(path: &str) -> String {
         let last = path.rsplit('.').next().unwrap_or_default();
         last.replace('_', " ")
     }
 }
 
-/// Records of the first replica of a run, kept beside its numbers.
+/// The records of the first replica, which are kept in addition to its metrics.
 #[derive(Clone, Debug)]
 pub(super) struct FirstReplica {
     pub tasks: Vec<TaskRecord>,
@@ -158,7 +158,7 @@ pub(super) struct FirstReplica {
 }
 
 impl PolicyResult {
-    /// Sums the replicas up, `listed` being the listed jobs in each.
+    /// Summarizes the replicas; `listed` has the records of the listed jobs of each.
     pub(super) fn new(
         policy: &str,
         point: &Point,
@@ -194,7 +194,7 @@ impl PolicyResult {
 }
 
 impl JobResult {
-    /// Of one job in each replica, the first one first.
+    /// Summarizes the records of one job in each replica, the first replica first.
     fn new<'a>(point: &Point, mut records: impl Iterator<Item = &'a JobRecord> + Clone) -> Self {
         let took = records.clone().filter_map(|record| {
             let finished_s = record.finished_s?;

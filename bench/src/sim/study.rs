@@ -11,9 +11,9 @@ use indicatif::ProgressBar;
 use super::parallel::in_parallel;
 use super::result::{BoundResult, FirstReplica, PointResult, PolicyResult, StudyResult};
 
-/// Told as runs end.
+/// A listener to the progress of a study. Threads call it concurrently.
 pub trait Progress: Sync {
-    /// One more of the runs is done.
+    /// Called when a run has ended.
     fn run_done(&self);
 }
 
@@ -23,7 +23,7 @@ impl Progress for ProgressBar {
     }
 }
 
-/// One simulation, or the bound of one where there is no policy.
+/// One simulation; without a policy, the computation of the bound.
 #[derive(Clone, Copy)]
 struct Run {
     point: usize,
@@ -31,22 +31,22 @@ struct Run {
     replica: u32,
 }
 
-/// What a run comes to.
-enum Done {
+/// The result of a run.
+enum RunOutcome {
     Bound(OfflineBound),
     Simulated {
         metrics: Metrics,
-        /// Of the jobs that the scenario lists.
+        /// Records of the jobs that the scenario lists.
         listed: Vec<JobRecord>,
-        /// Of the first replica.
+        /// Records of the first replica; `None` for others.
         first: Option<Box<FirstReplica>>,
     },
 }
 
-/// Runs the scenario; `threads` at once, at least one.
+/// Runs the scenario on `threads` threads, at least one.
 ///
 /// # Errors
-/// When there is no such policy, or a drawn job cannot be simulated.
+/// If a policy does not exist, or a drawn job cannot be simulated.
 pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Result<StudyResult> {
     let policies = (scenario.policies.iter())
         .map(|name| policy_by_name(name).ok_or_else(|| anyhow!("there is no policy {name:?}")))
@@ -64,13 +64,13 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
     }
 
     let before = process_cpu();
-    let one = |run: &Run| -> Result<Done, SimError> {
+    let one = |run: &Run| -> Result<RunOutcome, SimError> {
         let point = &scenario.points[run.point];
         let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()))?;
         let Some(policy) = run.policy else {
             let bound = offline_bound(&config, &jobs);
             progress.run_done();
-            return Ok(Done::Bound(bound));
+            return Ok(RunOutcome::Bound(bound));
         };
         let report = simulate(&config, jobs, policies[policy].as_ref())?;
         let metrics = Metrics::of(&report);
@@ -83,7 +83,7 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
             availability: config.availability,
         });
         progress.run_done();
-        Ok(Done::Simulated {
+        Ok(RunOutcome::Simulated {
             metrics,
             listed,
             first: first.map(Box::new),
@@ -99,7 +99,7 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         for policy in &scenario.policies {
             let (mut replicas, mut listed, mut first) = (Vec::new(), Vec::new(), None);
             for done in done.by_ref().take(scenario.replicas as usize) {
-                let Done::Simulated {
+                let RunOutcome::Simulated {
                     metrics,
                     listed: jobs,
                     first: of_first,
@@ -119,8 +119,8 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         if scenario.offline_bound {
             let bounds = done.by_ref().take(scenario.replicas as usize);
             let bounds = bounds.filter_map(|done| match done {
-                Done::Bound(bound) => Some(bound),
-                Done::Simulated { .. } => None,
+                RunOutcome::Bound(bound) => Some(bound),
+                RunOutcome::Simulated { .. } => None,
             });
             result.set_bound(BoundResult::new(bounds.collect()));
         }

@@ -1,10 +1,10 @@
-//! Agenda: which operation of an open loop a thread does next.
+//! Agenda: assigns the operations of an open loop to threads.
 //!
-//! An operation belongs to nobody until it is due. A thread that finds none due sleeps
-//! until the one comes that is its own by count (the first if nobody else waits, the
-//! second if one does), and then takes the oldest that is due, whichever that is. So no
-//! two threads wake up for one operation, and one that wakes up late delays only what
-//! no other thread is free to do.
+//! An operation has no thread until it is due. A thread without an operation that is due sleeps
+//! until its own one by count is due (the first if no other thread waits, the second if one does).
+//! Then it takes the oldest operation that is due, which may be another one. So no two threads wake
+//! up for one operation, and a thread that wakes up late delays an operation only if no other
+//! thread is free.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::pace::{Arrival, Arrivals};
 
-/// What is to be done, and when: shared by the workers, behind a lock.
+/// The operations of an open loop and their times. The workers share it behind a lock.
 #[derive(Debug)]
 pub(super) struct Agenda {
     arrivals: Arrivals,
-    /// Batches that have come or will, in order; all of them have operations left.
+    /// Batches that were drawn from `arrivals`, in order; each has operations left.
     ahead: VecDeque<Batch>,
-    /// Threads that wait for an operation of their own.
+    /// The number of threads that wait for an operation of their own.
     waiting: u64,
 }
 
@@ -26,18 +26,19 @@ pub(super) struct Agenda {
 #[derive(Debug)]
 struct Batch {
     due_s: f64,
-    /// Those that nobody took yet, at least 1.
+    /// Operations that no thread has taken; at least 1.
     left: u32,
-    /// Those that are not done yet; none where a batch is one operation.
+    /// Operations that have not ended; `None` if a batch has one operation.
     undone: Option<Arc<AtomicU32>>,
 }
 
-/// What a thread is to do.
+/// The next step of a thread.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// An operation that is due.
+    /// The thread runs this operation, which is due.
     Take(Due),
-    /// Nothing is due: ask again at this second, and say [`Agenda::has_waited`] before.
+    /// No operation is due: the thread waits until this second, calls [`Agenda::has_waited`], and
+    /// then [`Agenda::next`] again.
     WaitUntil(f64),
 }
 
@@ -50,7 +51,8 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// To be called once, when it is done: whether all of its batch is.
+    /// Returns whether this was the last operation of its batch to end. Must be called once, at its
+    /// end.
     pub(super) fn completes_batch(&self) -> bool {
         match &self.undone {
             Some(undone) => undone.fetch_sub(1, Ordering::AcqRel) == 1,
@@ -68,8 +70,8 @@ impl Agenda {
         }
     }
 
-    /// What a thread does that is free at `now_s`; one that has nothing to do asks again
-    /// at `horizon_s` at the latest.
+    /// Returns the next step of a thread that is free at `now_s`. A thread never waits beyond
+    /// `horizon_s`.
     pub(super) fn next(&mut self, now_s: f64, horizon_s: f64) -> Turn {
         self.look_ahead(1, horizon_s);
         if let Some(batch) = self.ahead.front_mut().filter(|it| it.due_s <= now_s) {
@@ -88,13 +90,13 @@ impl Agenda {
         Turn::WaitUntil(own_s.unwrap_or(horizon_s).min(horizon_s))
     }
 
-    /// A thread that was told to wait has done so.
+    /// Removes a thread from those that wait. Must be called after each [`Turn::WaitUntil`].
     pub(super) fn has_waited(&mut self) {
         self.waiting -= 1;
     }
 
-    /// Batches that are due by `until_s`, each with the operations of it that nobody took;
-    /// forgets them.
+    /// Removes and returns the batches that were due by `until_s`: when each was due, and its
+    /// number of operations that no thread took.
     pub(super) fn take_unserved(&mut self, until_s: f64) -> impl Iterator<Item = (f64, u64)> {
         let Self {
             ahead, arrivals, ..
@@ -108,8 +110,8 @@ impl Agenda {
         }))
     }
 
-    /// When the operation is due before which `place - 1` others are; `None`: not before
-    /// `horizon_s`.
+    /// Returns when the operation at this place in the order, from 1, is due; `None` if that is not
+    /// before `horizon_s`.
     fn look_ahead(&mut self, place: u64, horizon_s: f64) -> Option<f64> {
         let mut operations = 0;
         for batch in &self.ahead {
@@ -161,22 +163,25 @@ mod tests {
     }
 
     #[test]
-    fn each_waits_for_its_own_and_takes_the_oldest() {
+    fn each_thread_waits_for_its_own_operation_and_takes_the_oldest() {
         let mut agenda = agenda(100.0, 1);
-        // The first is due at once.
+        // The first operation is due at once.
         assert!(near(take(&mut agenda, 0.0).due_s, 0.0));
         assert!(near(wait(&mut agenda, 0.001), 0.01));
         assert!(near(wait(&mut agenda, 0.002), 0.02));
-        // The one that was to take the operation of 10 ms is late: the other does.
+        // A thread takes the operation due at 10 ms because the thread that waited for it is late.
         agenda.has_waited();
         assert!(near(take(&mut agenda, 0.02).due_s, 0.01));
         assert!(near(take(&mut agenda, 0.02).due_s, 0.02));
         agenda.has_waited();
-        assert!(near(wait(&mut agenda, 0.021), 0.03), "nobody else waits");
+        assert!(
+            near(wait(&mut agenda, 0.021), 0.03),
+            "no other thread waits"
+        );
     }
 
     #[test]
-    fn all_wake_up_for_a_batch_that_needs_them_and_the_last_one_completes_it() {
+    fn threads_wake_up_for_a_batch_and_its_last_operation_completes_it() {
         let mut agenda = agenda(300.0, 3);
         let first: Vec<Due> = (0..3).map(|_| take(&mut agenda, 0.0)).collect();
         assert!(near(wait(&mut agenda, 0.001), 0.01) && near(wait(&mut agenda, 0.001), 0.01));
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_took_is_counted_once() {
+    fn operations_that_no_thread_took_are_counted_once() {
         let mut agenda = agenda(100.0, 2);
         take(&mut agenda, 0.0);
         wait(&mut agenda, -1.0);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_before_the_horizon_means_to_ask_again_there() {
+    fn without_an_operation_before_the_horizon_a_thread_waits_until_it() {
         let mut agenda = agenda(0.0, 1);
         assert!(near(wait(&mut agenda, 3.0), 4.0));
     }

@@ -1,17 +1,16 @@
-//! Choosers: which record an operation is about.
+//! Choosers: draw the record of an operation.
 //!
-//! The generators are YCSB's, so that its hot sets are ours:
+//! The generators are those of YCSB, so that the hot sets are the same:
 //!
-//! - *zipfian* is its `ScrambledZipfianGenerator`: a rank drawn from a zipfian
-//!   distribution over 10 billion items (whatever the number of records), hashed
-//!   by 64-bit FNV-1a and taken modulo the number of records. The hottest record
-//!   takes about 1/26.5 of the requests, and hot records lie anywhere. The
-//!   modulus is the number of records at the start of the run: one that grew
-//!   with inserts would give the hot ranks to other records at each insert, so
-//!   records inserted during a run are met only by scans.
-//! - *latest* is its `SkewedLatestGenerator`: a zipfian rank over the records
-//!   that there are now, counted back from the newest.
-//! - *uniform* draws from the records that there are now.
+//! - *zipfian* is its `ScrambledZipfianGenerator`: a rank drawn from a zipfian distribution over 10
+//!   billion items (whatever the number of records), hashed by 64-bit FNV-1a and taken modulo the
+//!   number of records. The hottest record gets about 1/26.5 of the requests, and hot records lie
+//!   anywhere. The modulus is the number of records at the start of the run: a modulus that grew
+//!   with inserts would give the hot ranks to other records at each insert. So only scans meet
+//!   records that were inserted during a run.
+//! - *latest* is its `SkewedLatestGenerator`: a zipfian rank over the current records, counted back
+//!   from the newest.
+//! - *uniform* draws from the current records.
 
 use std::sync::LazyLock;
 
@@ -22,10 +21,10 @@ use super::workload::Distribution;
 /// The skew of YCSB's zipfian distribution.
 pub const THETA: f64 = 0.99;
 
-/// The items that a scrambled rank is drawn from, as in YCSB.
+/// The number of items from which a scrambled rank is drawn, as in YCSB.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
-/// Draws record numbers of one distribution.
+/// Draws record numbers from a distribution.
 #[derive(Debug, Clone)]
 pub struct Chooser(Kind);
 
@@ -37,7 +36,7 @@ enum Kind {
 }
 
 impl Chooser {
-    /// A chooser for a run that starts with `records` records, at least 1.
+    /// Creates a chooser for a run that starts with `records` records, at least 1.
     pub fn new(distribution: Distribution, records: u64) -> Self {
         assert!(records > 0, "there is nothing to choose from");
         Self(match distribution {
@@ -52,7 +51,7 @@ impl Chooser {
         })
     }
 
-    /// The number of a record, below `records_now`, which never shrinks.
+    /// Draws the number of a record, below `records_now`. That must never shrink between calls.
     pub fn choose(&mut self, records_now: u64, rng: &mut impl Rng) -> u64 {
         match &mut self.0 {
             Kind::Scrambled { ranks, records } => fnv1a(ranks.rank(rng)) % *records,
@@ -72,13 +71,13 @@ impl Chooser {
 pub struct Zipfian {
     items: u64,
     zeta: f64,
-    /// `zeta` of the first two ranks.
+    /// The sum for the first two ranks.
     zeta_2: f64,
     eta: f64,
 }
 
 impl Zipfian {
-    /// Ranks `0..items`, at least 1.
+    /// Creates a distribution over the ranks `0..items`, at least 1.
     pub fn new(items: u64) -> Self {
         assert!(items > 0, "no ranks to draw from");
         let (zeta, zeta_2) = (zeta(items), zeta_by_terms(2));
@@ -91,14 +90,14 @@ impl Zipfian {
         }
     }
 
-    /// Draws from `0..items` from now on, when that is more than before.
+    /// Extends the distribution to `0..items`, if that is larger.
     fn grow(&mut self, items: u64) {
         if items > self.items {
             *self = Self::new(items);
         }
     }
 
-    /// A rank; 0 is the most frequent.
+    /// Draws a rank; 0 is the most frequent.
     pub fn rank(&self, rng: &mut impl Rng) -> u64 {
         let u: f64 = rng.random();
         let uz = u * self.zeta;
@@ -109,19 +108,19 @@ impl Zipfian {
             return 1;
         }
         let spread = (self.eta * u - self.eta + 1.0).powf(1.0 / (1.0 - THETA));
-        // Rounding may reach the end, and past what fits a u64 `as` saturates.
+        // Rounding may reach `items`, and `as` saturates values that do not fit a u64.
         ((self.items as f64 * spread) as u64).min(self.items - 1)
     }
 }
 
-/// Terms that [`zeta`] adds one by one: enough for 12 digits of the rest.
+/// The number of terms that [`zeta`] adds one by one: enough for 12 digits of the tail.
 const ZETA_TERMS: u64 = 64;
 static ZETA_HEAD: LazyLock<f64> = LazyLock::new(|| zeta_by_terms(ZETA_TERMS));
 
-/// The sum of `1 / i^THETA` for `i` from 1 to `items`.
+/// Returns the sum of `1 / i^THETA` for `i` from 1 to `items`.
 ///
-/// The tail by the Euler-Maclaurin formula: adding up ten billion terms would
-/// take minutes, and a growing count would need the sum again and again.
+/// The Euler-Maclaurin formula gives the tail: adding up ten billion terms would take minutes, and
+/// a growing number of items would need the sum repeatedly.
 fn zeta(items: u64) -> f64 {
     if items <= ZETA_TERMS {
         return zeta_by_terms(items);
@@ -137,8 +136,8 @@ fn zeta_by_terms(items: u64) -> f64 {
     (1..=items).map(|i| (i as f64).powf(-THETA)).sum()
 }
 
-/// YCSB's `Utils.fnvhash64`: FNV-1a over the bytes of `n` from the lowest, made
-/// positive as a signed number.
+/// YCSB's `Utils.fnvhash64`: FNV-1a over the bytes of `n` from the lowest, and the absolute value
+/// of the result as a signed number.
 fn fnv1a(n: u64) -> u64 {
     let hash = n
         .to_le_bytes()
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_as_frequent_as_the_formula_says() {
+    fn ranks_have_the_frequencies_of_the_formula() {
         let (mut rng, n) = (rng(), 1000);
         let zipfian = Zipfian::new(n);
         let counts = histogram(n, || zipfian.rank(&mut rng));
@@ -215,14 +214,15 @@ mod tests {
         let (hottest, count) = counts.iter().enumerate().max_by_key(|(_, c)| **c).unwrap();
         assert_eq!(hottest as u64, fnv1a(0) % n);
         assert_ne!(hottest, 0);
-        // Its own rank, and its share of the many that hash to it.
+        // The frequency of its own rank, and its part of the other ranks, which hash to all records
+        // alike.
         let own = 1.0 / zeta(SCRAMBLED_ITEMS);
         let expected = own + (1.0 - own) / n as f64;
         assert_near(*count as f64 / DRAWS as f64, expected);
     }
 
     #[test]
-    fn latest_prefers_the_newest_also_after_the_set_has_grown() {
+    fn latest_prefers_the_newest_records_after_growth_too() {
         let mut rng = rng();
         let mut chooser = Chooser::new(Distribution::Latest, 100);
         for n in [100, 1000] {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn uniform_treats_all_alike() {
+    fn uniform_draws_all_records_equally_often() {
         let (mut rng, n) = (rng(), 20);
         let mut chooser = Chooser::new(Distribution::Uniform, n);
         for count in histogram(n, || chooser.choose(n, &mut rng)) {

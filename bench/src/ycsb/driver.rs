@@ -1,4 +1,4 @@
-//! The driver: starts a run, shows how it goes, reports on it.
+//! The driver: starts a run, reports its progress, and returns its report.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,43 +20,41 @@ use super::watch::{Board, Watch};
 use super::worker::{self, Shared, Tally};
 use crate::threads::value_of;
 
-/// A run under way. Dropping it ends the run and waits for its threads.
+/// A run under way. Dropping it ends the run, and waits for its threads.
 ///
-/// Only one run should write to a table at a time: two would insert the same
-/// records.
+/// Only one run may write to a table at a time: two would insert the same records.
 #[derive(Debug)]
 pub struct Driver {
     shared: Arc<Shared>,
     timeline: Timeline,
-    alive: Arc<Alive>,
+    alive: Arc<RunningWorkers>,
     workers: Vec<JoinHandle<Tally>>,
     sampler: Option<JoinHandle<()>>,
-    /// Where pauses are left out, and somebody looks for them.
+    /// The sentinels, if pauses are left out and the system grants them.
     sentinels: Option<Sentinels>,
 }
 
-/// The workers that are still running.
+/// The number of workers that are still running.
 #[derive(Debug)]
-struct Alive {
+struct RunningWorkers {
     workers: Mutex<usize>,
     ended: Condvar,
 }
 
-/// Time for all threads to be there when the run begins: a thread starts within
-/// 0.1 ms, on a busy machine within a few.
+/// The delay before the run starts, so that all threads exist by then: a thread starts within 0.1
+/// ms, on a busy machine within a few milliseconds.
 const LEAD: Duration = Duration::from_millis(10);
 
 impl Driver {
     /// Starts a run against a table that was loaded by [`load`](super::load).
     ///
     /// # Errors
-    /// [`InvalidRequest`](ebb_storage::ErrorKind::InvalidRequest) when options
-    /// are out of range or there is no record to read;
-    /// [`NotFound`](ebb_storage::ErrorKind::NotFound) for the snapshot; what
-    /// the store says.
+    /// [`InvalidRequest`](ebb_storage::ErrorKind::InvalidRequest) if options are out of range or
+    /// there is no record to read; [`NotFound`](ebb_storage::ErrorKind::NotFound) if the snapshot
+    /// does not exist; other errors of the store.
     ///
     /// # Panics
-    /// When the system refuses a thread.
+    /// If the system refuses a thread.
     pub fn start(
         db: &Db,
         table: &Table,
@@ -76,13 +74,14 @@ impl Driver {
                 table.name()
             )));
         }
-        // Each write takes a commit, so versions counted on from here are above
-        // those of every earlier run.
+        // Each write takes a commit, so versions that continue from here are above those of all
+        // earlier runs.
         let version_before = db.view().seq().0;
-        // Before the run begins: the first time this takes a second.
-        let sentinels = match options.leave_out_pauses {
-            true => Sentinels::post().expect("the system has room for a thread"),
-            false => None,
+        // Posted before the run begins, because the first time takes a second.
+        let sentinels = if options.leave_out_pauses {
+            Sentinels::post().expect("the system has room for a thread")
+        } else {
+            None
         };
         let start = Instant::now() + LEAD;
         let shared = Arc::new(Shared {
@@ -114,7 +113,7 @@ impl Driver {
         });
         let mut driver = Self {
             timeline: Timeline::default(),
-            alive: Arc::new(Alive {
+            alive: Arc::new(RunningWorkers {
                 workers: Mutex::new(0),
                 ended: Condvar::new(),
             }),
@@ -131,7 +130,7 @@ impl Driver {
         for index in 0..self.shared.options.threads {
             let (shared, alive) = (self.shared.clone(), self.alive.clone());
             *alive.workers.lock().unwrap() += 1;
-            let guard = Ends(alive);
+            let guard = EndGuard(alive);
             self.workers.push(spawn("ycsb-worker", move || {
                 let _guard = guard;
                 worker::run(&shared, index)
@@ -143,13 +142,13 @@ impl Driver {
         self.sampler = Some(spawn("ycsb-sampler", body));
     }
 
-    /// The run so far, interval by interval; the handle stays valid after it.
+    /// Returns the intervals of the run so far. The timeline stays valid after the run.
     pub fn timeline(&self) -> Timeline {
         self.timeline.clone()
     }
 
-    /// How far the run is, from 0 to 1, by operations or by time, whichever is
-    /// further; 0 when it has no end of its own.
+    /// Returns how far the run is, from 0 to 1, by operations or by time, whichever is further; 0
+    /// if it ends only by [`stop`](Self::stop).
     pub fn progress(&self) -> f64 {
         let options = &self.shared.options;
         let by_ops = options
@@ -162,20 +161,20 @@ impl Driver {
         by_ops.unwrap_or(0.0).max(by_time.unwrap_or(0.0)).min(1.0)
     }
 
-    /// Operations started so far.
+    /// Returns the number of operations that were started.
     pub fn operations(&self) -> u64 {
         let issued = self.shared.issued.load(Ordering::Relaxed);
         issued.min(self.shared.options.operations_max.unwrap_or(u64::MAX))
     }
 
-    /// Opens a window in which writes are set apart, until the watch is
-    /// dropped; one at a time, a second ends the first. The report sums up the
-    /// windows of each `kind`.
+    /// Opens a window that ends when the watch is dropped. Writes in a window are reported
+    /// separately. Only one window is open at a time: a second one ends the first. The report
+    /// groups windows by `kind`.
     pub fn watch(&self, kind: &'static str) -> Watch {
         self.shared.board.open(kind)
     }
 
-    /// Waits until the run has ended, at most for `timeout`; whether it has.
+    /// Waits until the run has ended, at most for `timeout`. Returns whether it has ended.
     pub fn wait_for_end(&self, timeout: Duration) -> bool {
         let workers = self.alive.workers.lock().unwrap();
         let wait = self
@@ -185,7 +184,7 @@ impl Driver {
         *wait.unwrap().0 == 0
     }
 
-    /// Ends the run soon; [`Driver::join`] waits for it.
+    /// Makes the run end soon; [`Driver::join`] waits for its end.
     pub fn stop(&self) {
         self.shared.ending.store(true, Ordering::Relaxed);
     }
@@ -213,7 +212,7 @@ impl Driver {
         Ok(report)
     }
 
-    /// Counts the operations that were due before the end and that nobody took.
+    /// Counts the operations that were due before the end and that no thread took.
     fn count_unserved(&self, ended: Instant, leaves_out: &[Option<&Pauses>], report: &mut Report) {
         let options = &self.shared.options;
         let Some(agenda) = &self.shared.agenda else {
@@ -255,7 +254,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.stop();
         for worker in self.workers.drain(..) {
-            // One that panicked has said so on stderr.
+            // The panic of a worker was printed on stderr already.
             let _ = worker.join();
         }
         if let Some(sampler) = self.sampler.take() {
@@ -264,10 +263,10 @@ impl Drop for Driver {
     }
 }
 
-/// Notes that a worker has ended, also by a panic.
-struct Ends(Arc<Alive>);
+/// Counts a worker as ended when dropped, after a panic too.
+struct EndGuard(Arc<RunningWorkers>);
 
-impl Drop for Ends {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         *self.0.workers.lock().unwrap() -= 1;
         self.0.ended.notify_all();
@@ -282,7 +281,7 @@ fn spawn<T: Send + 'static>(
     thread.expect("the system has room for a thread")
 }
 
-fn sample_until_end(shared: &Shared, alive: &Alive, mut sampler: Sampler) {
+fn sample_until_end(shared: &Shared, alive: &RunningWorkers, mut sampler: Sampler) {
     let mut next = shared.start;
     loop {
         next += shared.options.interval;
@@ -300,7 +299,7 @@ fn sample_until_end(shared: &Shared, alive: &Alive, mut sampler: Sampler) {
         if over {
             return;
         }
-        // After a stall longer than an interval: go on from here.
+        // After a stall that was longer than an interval, the next interval starts here.
         next = next.max(now - shared.options.interval);
     }
 }

@@ -1,25 +1,24 @@
 //! The numbers of the records that a run adds.
 //!
-//! A number is reserved before its record is written and acknowledged after.
-//! [`Inserts::records`] counts only records below which none is missing, so that
-//! a read chosen from it always finds its record (YCSB's
-//! `AcknowledgedCounterGenerator`).
+//! A number is reserved before its record is written, and acknowledged afterwards.
+//! [`Inserts::records`] counts only records below the first one that is missing, so a read of a
+//! number below it always finds its record (as in YCSB's `AcknowledgedCounterGenerator`).
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The count of records, and the numbers that come next.
+/// The count of records, and the next number.
 #[derive(Debug)]
 pub struct Inserts {
     next: AtomicU64,
     records: AtomicU64,
-    /// Acknowledged ahead of a record that is still being written.
+    /// Acknowledged numbers above a record that is still being written.
     ahead: Mutex<BTreeSet<u64>>,
 }
 
 impl Inserts {
-    /// For a table that has records `0..records`.
+    /// Creates the count for a table that has the records `0..records`.
     pub fn new(records: u64) -> Self {
         Self {
             next: AtomicU64::new(records),
@@ -28,12 +27,12 @@ impl Inserts {
         }
     }
 
-    /// The number of a record that is to be written.
+    /// Returns the number of the next record to write.
     pub fn reserve(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Says that the record of a reserved number is written.
+    /// Marks the record of a reserved number as written.
     pub fn acknowledge(&self, number: u64) {
         let mut ahead = self.ahead.lock().unwrap();
         ahead.insert(number);
@@ -41,12 +40,12 @@ impl Inserts {
         while ahead.remove(&records) {
             records += 1;
         }
-        // Whoever sees the count must see the writes that it counts; the store
-        // orders those by itself, this only keeps the count behind them.
+        // A thread that reads the count must also see the writes that it counts. The store orders
+        // the writes themselves; this release store keeps the count behind them.
         self.records.store(records, Ordering::Release);
     }
 
-    /// How many there are: all below this can be read.
+    /// Returns the number of records; all below it can be read.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Acquire)
     }
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_counts_once_all_before_it_are_there() {
+    fn a_record_counts_when_all_records_before_it_are_written() {
         let inserts = Inserts::new(10);
         let numbers = [inserts.reserve(), inserts.reserve(), inserts.reserve()];
         assert_eq!(numbers, [10, 11, 12]);

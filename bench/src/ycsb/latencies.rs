@@ -3,34 +3,33 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The longest latency that is told from longer ones: one hour.
+/// The upper end of the histograms, in nanoseconds: one hour. Longer latencies count as one hour.
 const NANOS_MAX: u64 = 3_600_000_000_000;
 
-/// An empty histogram of nanoseconds that keeps `digits` significant decimal
-/// digits.
+/// Returns an empty histogram of nanoseconds with `digits` significant decimal digits.
 pub(super) fn histogram(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(1, NANOS_MAX, digits).expect("the bounds are valid")
 }
 
-/// The digits of what is reported at the end: percentiles to 0.1 %, in 0.3 MB.
+/// The digits of final reports: percentiles are exact to 0.1%, in 0.3 MB.
 pub(super) const DIGITS: u8 = 3;
 
-/// A summary of many latencies, in microseconds; all 0 when there are none.
+/// A summary of latencies, in microseconds; all fields are 0 without latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// How many there are.
+    /// The number of latencies.
     pub count: u64,
-    /// Their mean.
+    /// The arithmetic mean.
     pub mean_us: f64,
-    /// Half of them are at most this.
+    /// The median.
     pub p50_us: f64,
-    /// 95 in 100 are at most this.
+    /// The 95th percentile.
     pub p95_us: f64,
-    /// 99 in 100 are at most this.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 in 1000 are at most this.
+    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The largest.
+    /// The maximum.
     pub max_us: f64,
 }
 
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_what_was_recorded() {
+    fn percentiles_match_the_recorded_latencies() {
         let mut nanos = histogram(DIGITS);
         for micros in 1..=1000 {
             nanos.record(micros * 1000).unwrap();

@@ -11,17 +11,17 @@ use serde::Serialize;
 use super::records::{KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, key, write_value};
 use crate::threads::value_of;
 
-/// How to load.
+/// The options of a load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Threads that write. Default: 2.
+    /// The number of threads that write. Default: 2.
     pub threads: usize,
     /// Length of each value, in bytes, at least
     /// [`VALUE_BYTES_MIN`](super::VALUE_BYTES_MIN). Default: 1024.
     pub value_bytes: usize,
-    /// Records in one write. Default: 64.
+    /// The number of records in one write batch. Default: 64.
     pub batch_records: u64,
-    /// When this becomes true the load ends early.
+    /// A flag that ends the load early.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -36,13 +36,12 @@ impl Default for LoadOptions {
     }
 }
 
-/// What a load did. What it wrote may still be in memtables, and compactions
-/// may be under way.
+/// The result of a load. The records may still be in memtables, and compactions may be under way.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct LoadReport {
-    /// Records written: fewer than asked for when it was stopped.
+    /// The number of records that were written; fewer than requested if the load was stopped.
     pub records: u64,
-    /// How long it took, in seconds.
+    /// Duration of the load, in seconds.
     pub elapsed_s: f64,
     /// Records per second.
     pub records_per_s: f64,
@@ -50,8 +49,8 @@ pub struct LoadReport {
     pub mb_per_s: f64,
 }
 
-/// Writes the records of `numbers`, in that order. `progress` is given how many
-/// are written so far, by any thread.
+/// Writes the records of `numbers`, in that order. Threads call `progress` with the number of
+/// records written so far by all of them.
 ///
 /// # Errors
 /// The first error of the store; other threads end after their batch.

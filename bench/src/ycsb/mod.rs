@@ -1,23 +1,22 @@
 //! The transactional load: YCSB's workloads, run against a table of the store.
 //!
 //! ```text
-//!   workload ── which operations        chooser ── which record
-//!   pace ────── when                    records ── what it looks like, and the check
-//!   agenda ──── who        \   /     pauses ─── when the machine stood still
+//!   workload ── the operations           chooser ── the record of an operation
+//!   pace ────── when they are due        records ── its key and value, and the check
+//!   agenda ──── which thread   \   /     pauses ─── when the machine stood still
 //!   load             worker  ◄── source   reads: the live table or a snapshot
 //!                      │
 //!                    driver ──► timeline  live, interval by interval
 //!                      │    ──► watch     writers' latency around an event
 //!                    report
 //!
-//!   cql ── the same workloads, asked of a server
+//!   cql ── the same workloads, against a server
 //! ```
 //!
-//! Every value that is read must carry the number of the record that was asked
-//! for, and a snapshot must never show a write of the run that reads it; what
-//! breaks this is counted as a mismatch. Open-loop latencies count from the
-//! moment at which an operation was due, unless asked otherwise, so a stall is
-//! not hidden by the operations that it kept from starting.
+//! Every value that is read must have the number of the requested record, and a read of a snapshot
+//! must never return a write of the same run; a violation counts as a mismatch. Latencies of an
+//! open loop count from the moment at which an operation was due (unless an option selects
+//! otherwise), so that a stall is not hidden by the operations that it prevented from starting.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;

@@ -1,4 +1,4 @@
-//! How a run is set up.
+//! The options of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,70 +11,70 @@ use super::pace::Pace;
 use super::records::{VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN};
 use super::workload::{Distribution, Workload};
 
-/// How to run. A run ends with the first of `operations_max`, `duration` and
-/// `stop`; without any it goes on until [`Driver::stop`](super::Driver::stop).
+/// The options of a run. It ends with the first of `operations_max`, `duration` and `stop`. Without
+/// any of these it continues until [`Driver::stop`](super::Driver::stop).
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Which operations.
+    /// The mix of operations.
     pub workload: Workload,
-    /// How records are chosen, when not as the workload says.
+    /// The distribution of records, in place of the workload's own.
     pub distribution: Option<Distribution>,
-    /// Threads that do them. Default: 2.
+    /// The number of threads. Default: 2.
     pub threads: usize,
-    /// When they start. Default: a closed loop.
+    /// The moments at which operations start. Default: a closed loop.
     pub pace: Pace,
-    /// Ends the run after this many operations.
+    /// The number of operations after which the run ends.
     pub operations_max: Option<u64>,
-    /// Ends the run after this time.
+    /// The time after which the run ends.
     pub duration: Option<Duration>,
-    /// Ends the run when it becomes true.
+    /// A flag that ends the run.
     pub stop: Arc<AtomicBool>,
     /// Length of the values written, in bytes, at least
     /// [`VALUE_BYTES_MIN`]. Default: 1024.
     pub value_bytes: usize,
-    /// The same seed chooses the same operations and records in each thread.
+    /// Seed of the operations and records. Each thread draws the same ones in each run with the
+    /// same seed.
     pub seed: u64,
-    /// A thread of an open loop wakes up this long before its next operation is
-    /// due, and spins until then. Default: 30 us, about as late as a wake-up
-    /// comes on an idle machine. Zero costs less processor time (a third less on
-    /// two cores), and each operation then starts as late as its wake-up comes.
+    /// The time before its next operation is due at which a thread of an open loop wakes up, to
+    /// spin for the rest. Default: 30 us, about the delay of a wake-up on an idle machine. Zero
+    /// saves CPU time (a third on two cores), and operations then start late by the delay of the
+    /// wake-up.
     pub spin: Duration,
-    /// Operations of an open loop that are due at the same moment, as those of
-    /// one page that a front end builds. The rate stays as it is. Default: 1.
+    /// Operations of an open loop that are due at the same moment, such as those of one page of a
+    /// front end. The rate stays the same. Default: 1.
     pub burst: u32,
-    /// From when the latencies of an open loop count. Default: from when an
+    /// The moment from which latencies of an open loop count. Default: the time at which an
     /// operation was due.
     pub latency_from: LatencyFrom,
     /// Length of the intervals of the timeline. Default: 100 ms.
     pub interval: Duration,
-    /// Ends of the sections that the report of an open loop has, ascending, from the
-    /// run's beginning on. Default: none.
+    /// The ends of the sections in the report of an open loop, ascending, from the start of the run
+    /// on. Default: none.
     pub section_ends: Vec<Duration>,
-    /// Operations of an open loop that were due while the machine paused are in no section,
-    /// where the system lets sentinels stand (CAP_SYS_NICE). Each operation takes 16 bytes
+    /// Whether sections leave out operations of an open loop that were due while the machine
+    /// paused. Requires CAP_SYS_NICE, and has no effect without. Each operation takes 16 bytes
     /// until the end. Default: false.
     pub leave_out_pauses: bool,
-    /// Latencies are entered here too, from the moment at which operations were due: for a
-    /// guard. Default: nowhere.
+    /// A recorder that also gets the latencies, from the moment at which operations were due, for a
+    /// guard. Default: none.
     pub latencies: Option<Latencies>,
 }
 
-/// From when a latency counts, where operations are due at a given rate.
+/// The moment from which a latency counts, if operations are due at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LatencyFrom {
-    /// The moment at which the operation was due: a stall counts for all that it
-    /// keeps from starting.
+    /// The moment at which the operation was due: a stall counts for all operations whose start it
+    /// delays.
     #[default]
     Due,
-    /// The moment at which a thread started it, as YCSB's own clients count. A
-    /// stall counts once for each thread, and a rate beyond what the store can
-    /// take shows in the throughput only. For figures that are compared with
-    /// such ones.
+    /// The moment at which a thread started the operation, as in YCSB's own clients, for
+    /// comparisons with their results. A stall counts once for each thread, and a rate that the
+    /// store cannot serve shows only in the throughput.
     Start,
 }
 
 impl RunOptions {
-    /// The defaults for a workload.
+    /// Returns the default options for a workload.
     pub fn new(workload: Workload) -> Self {
         Self {
             workload,

@@ -1,9 +1,9 @@
-//! Pace: when operations are due.
+//! Pace: the moments at which operations are due.
 //!
-//! A closed loop starts an operation when the last one is done: it measures what
-//! the store can do, and hides a stall, because nobody asks during it. An open
-//! loop starts operations when they are due, at a rate that does not wait for
-//! the store, as users do not; its latencies count from that moment.
+//! A closed loop starts an operation when the last one has ended. It measures the capacity of the
+//! store, and hides stalls, because no operation is due during a stall. An open loop starts
+//! operations at a rate that does not depend on the store, as users do, and its latencies count
+//! from the moment at which an operation was due.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use std::sync::Arc;
 /// Operations per second as a function of the seconds since the run began.
 pub type RateSchedule = Arc<dyn Fn(f64) -> f64 + Send + Sync>;
 
-/// When operations start.
+/// The moments at which operations start.
 #[derive(Clone, Default)]
 pub enum Pace {
-    /// When the one before, of the same thread, is done.
+    /// At the end of the previous operation of the same thread.
     #[default]
     Closed,
-    /// At the rate of a schedule, evenly spaced; any free thread takes what is due.
+    /// At the rate of a schedule, evenly spaced; any free thread takes an operation that is due.
     Open(RateSchedule),
 }
 
 impl Pace {
-    /// An open loop at one rate.
+    /// Returns an open loop with a constant rate.
     pub fn steady(rate_ops_per_s: f64) -> Self {
         Self::Open(Arc::new(move |_| rate_ops_per_s))
     }
 
-    /// The rate of one of so many threads that share it evenly; `None` of a closed loop.
+    /// Returns the rate of one of `threads` threads that share the rate evenly; `None` for a closed
+    /// loop.
     pub(super) fn share_of(&self, threads: usize) -> Option<RateSchedule> {
         let Self::Open(rate) = self else {
             return None;
@@ -46,25 +47,25 @@ impl fmt::Debug for Pace {
     }
 }
 
-/// The steps in which a rate is followed: a change shows within this time.
+/// The step at which a rate is sampled: a change takes effect within this time.
 const STEP_S: f64 = 0.01;
 
-/// Turns a rate into moments: one wherever its integral has grown by a burst, whose
-/// operations are then due together.
+/// Turns a rate into moments: whenever the integral of the rate has grown by `burst`, that many
+/// operations are due together.
 pub(super) struct Arrivals {
     rate: RateSchedule,
     burst: u32,
     now_s: f64,
-    /// What is left of the integral until the next moment.
-    wanted: f64,
+    /// The growth of the integral that is left until the next moment.
+    remaining: f64,
 }
 
-/// What [`Arrivals::next`] decides.
+/// The result of [`Arrivals::next`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Arrival {
     /// A burst is due at this second.
     At(f64),
-    /// None is due before this second: ask again then.
+    /// No burst is due before this second.
     NoneBefore(f64),
 }
 
@@ -75,33 +76,33 @@ impl fmt::Debug for Arrivals {
 }
 
 impl Arrivals {
-    /// Moments at which `burst >= 1` operations are due together.
+    /// Creates the moments at which `burst` operations (at least 1) are due together.
     pub(super) fn new(rate: RateSchedule, burst: u32) -> Self {
         Self {
             rate,
             burst,
             now_s: 0.0,
-            wanted: 0.0,
+            remaining: 0.0,
         }
     }
 
-    /// Operations of a burst.
+    /// Returns the number of operations in a burst.
     pub(super) fn burst(&self) -> u32 {
         self.burst
     }
 
-    /// The next arrival before `horizon_s`, each once, in order.
+    /// Returns the next moment before `horizon_s`; each one is returned once, in order.
     pub(super) fn next(&mut self, horizon_s: f64) -> Arrival {
         loop {
-            // A rate that is not a positive number is none.
+            // A rate that is no positive number counts as 0.
             let rate = Some((self.rate)(self.now_s)).filter(|rate| *rate > 0.0);
-            let due_s = rate.map(|rate| self.now_s + self.wanted / rate);
+            let due_s = rate.map(|rate| self.now_s + self.remaining / rate);
             if let Some(due_s) = due_s.filter(|due_s| *due_s <= self.now_s + STEP_S) {
                 if due_s >= horizon_s {
                     return Arrival::NoneBefore(horizon_s);
                 }
                 self.now_s = due_s;
-                self.wanted = f64::from(self.burst);
+                self.remaining = f64::from(self.burst);
                 return Arrival::At(due_s);
             }
             let step_s = STEP_S.min(horizon_s - self.now_s);
@@ -109,7 +110,7 @@ impl Arrivals {
                 return Arrival::NoneBefore(horizon_s);
             }
             self.now_s += step_s;
-            self.wanted -= rate.unwrap_or(0.0) * step_s;
+            self.remaining -= rate.unwrap_or(0.0) * step_s;
         }
     }
 }
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_as_far_apart_as_the_rate_wants() {
+    fn the_distance_of_bursts_follows_from_the_rate() {
         let mut arrivals = Arrivals::new(Arc::new(|_| 1000.0), 10);
         let times = all(&mut arrivals, 1.0);
         assert_eq!(arrivals.burst(), 10);
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changing_rate_gives_as_many_as_its_integral() {
+    fn a_changing_rate_gives_as_many_arrivals_as_its_integral() {
         let ramp = Arc::new(|t: f64| 200.0 * t);
         let mut arrivals = Arrivals::new(ramp, 1);
         let first = all(&mut arrivals, 1.0).len();
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_is_waited_out() {
+    fn no_arrival_comes_while_the_rate_is_0() {
         let night = Arc::new(|t: f64| if t < 5.0 { 0.0 } else { 10.0 });
         let mut arrivals = Arrivals::new(night, 1);
         assert_eq!(arrivals.next(2.0), Arrival::NoneBefore(2.0));
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_ahead_of_the_horizon_loses_no_arrival() {
+    fn many_short_horizons_lose_no_arrival() {
         let rate: RateSchedule = Arc::new(|_| 100.0);
         let (mut stepwise, mut at_once) = (Arrivals::new(rate.clone(), 1), Arrivals::new(rate, 1));
         let mut times = Vec::new();

@@ -1,18 +1,17 @@
-//! Pauses: when a core of the machine ran none of this process's threads, for something
-//! else had it.
+//! Pauses: times at which a core of the machine ran no thread of this process, because the host or
+//! the kernel used it.
 //!
-//! A virtual machine stands still while its host does something else, and some threads of
-//! the kernel keep a core for milliseconds (a monitor of memory that looks at all of it
-//! twice a second takes ten). With such pauses in 2% of the time, the 99th percentile of a
-//! load is what the pauses make of it, alone as beside jobs. So operations that were due in
-//! one, or while what had gathered in it was worked off, can be left out: by a rule that is
-//! fixed before, and that looks neither at latencies nor at who runs beside the load.
+//! A virtual machine stands still while its host does something else, and some kernel threads keep
+//! a core for milliseconds (a memory monitor that scans all memory twice a second takes ten). If
+//! such pauses take 2% of the time, they determine the 99th percentile of a load, with jobs and
+//! without. So operations can be left out that were due in a pause, or before its backlog was
+//! worked off. The rule is fixed beforehand, and depends neither on latencies nor on the condition.
 //!
-//! On each core a *sentinel* sleeps for half a millisecond, again and again, under
-//! `SCHED_FIFO`, so threads of the ordinary and of the idle class never keep it from
-//! running. What does: the host, the kernel itself, and a system call of another thread
-//! that takes that long. So each condition tells how much of its time was left out. The
-//! sentinels also look whether a thread of the kernel ran that is busy even while this
+//! On each core a *sentinel* repeatedly sleeps for half a millisecond under `SCHED_FIFO`. Threads
+//! of the ordinary class and of the idle class never keep it from running; the host, the kernel
+//! itself, and a long system call of another thread do. So results have the part of the time that
+//! was left out, by condition. The sentinels also check whether a kernel thread ran that is busy
+//! even while this process is idle.
 //! process does nothing.
 
 use std::fs::File;
@@ -33,48 +32,48 @@ use thread_priority::unix::{
 
 use crate::threads::value_of;
 
-/// How long a sentinel sleeps.
+/// The time for which a sentinel sleeps.
 const EVERY: Duration = Duration::from_micros(500);
-/// How much later than it asked for it wakes up after a pause.
+/// The delay of a wake-up that counts as a pause.
 const LATE: Duration = Duration::from_micros(500);
-/// Threads of the kernel are looked for so long, once ...
+/// The time over which kernel threads are measured to find busy ones.
 const LOOK: Duration = Duration::from_secs(1);
-/// ... and are those that use so much meanwhile, of one core.
+/// CPU time within [`LOOK`] that makes a kernel thread a busy one.
 const BUSY: Duration = Duration::from_millis(1);
-/// Such a thread runs when it used so much since a sentinel last looked.
+/// CPU time of a busy thread between two looks of a sentinel that counts as a pause.
 const RAN: Duration = Duration::from_micros(100);
-/// Pauses with less between them are one.
+/// Pauses that are closer than this are merged.
 const BETWEEN: Duration = Duration::from_millis(2);
-/// In the flags of a process: it is a thread of the kernel.
+/// The flag of a process that is a kernel thread.
 pub(crate) const PF_KTHREAD: u32 = 0x0020_0000;
-/// What came shortly before a pause may not have been done when it began.
+/// Operations that were due this long before a pause may still have been under way when it began.
 const BEFORE: Duration = Duration::from_millis(1);
-/// What gathers in a pause is worked off in twice its length: a load of two thirds of the
-/// machine needs that long.
+/// The backlog of a pause is worked off in twice the length of the pause: a load of two thirds of
+/// the machine needs that long.
 const AFTER: u32 = 2;
 
-/// A sentinel on each core that this process may use.
+/// The sentinels, one on each core that this process may use.
 #[derive(Debug)]
 pub(crate) struct Sentinels {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Span>>>,
 }
 
-/// From one moment to another.
+/// The start and the end of a span of time.
 type Span = (Instant, Instant);
 
 impl Sentinels {
-    /// Posts them. The first time it first looks for a second which threads of the kernel are
-    /// busy: this process should do nothing then. `None` where the system does not grant the real-time class, which takes
-    /// CAP_SYS_NICE.
+    /// Starts the sentinels. The first call measures for a second which kernel threads are busy,
+    /// and this process should be idle meanwhile. Returns `None` if the system does not grant the
+    /// real-time class, which requires CAP_SYS_NICE.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system refuses a thread.
     pub(crate) fn post() -> io::Result<Option<Self>> {
         if !is_granted()? {
             return Ok(None);
         }
-        let watched = watched();
+        let kernel_threads = kernel_threads();
         let over = Arc::new(AtomicBool::new(false));
         let allowed = sched_getaffinity(None)?;
         let cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
@@ -82,20 +81,20 @@ impl Sentinels {
             let over = Arc::clone(&over);
             thread::Builder::new()
                 .name("sentinel".into())
-                .spawn(move || stand(core, watched, &over))
+                .spawn(move || stand(core, kernel_threads, &over))
         };
         let threads = cores.map(post).collect::<io::Result<_>>()?;
         Ok(Some(Self { over, threads }))
     }
 
-    /// What they saw until now.
+    /// Ends the sentinels, and returns the pauses that they observed.
     pub(crate) fn end(mut self) -> Pauses {
         self.over.store(true, Ordering::Relaxed);
-        let mut seen = Vec::new();
+        let mut pauses = Vec::new();
         for thread in self.threads.drain(..) {
-            seen.extend(value_of(thread.join()));
+            pauses.extend(value_of(thread.join()));
         }
-        Pauses::of(seen)
+        Pauses::of(pauses)
     }
 }
 
@@ -105,25 +104,26 @@ impl Drop for Sentinels {
     }
 }
 
-/// Whether a thread may enter the real-time class: one that ends at once tries it.
+/// Returns whether the system grants the real-time class, which a short-lived thread tries.
 fn is_granted() -> io::Result<bool> {
     let tried = thread::Builder::new().spawn(enter_real_time_class)?;
     Ok(tried.join().unwrap_or(false))
 }
 
-/// Lets the calling thread run before all of the ordinary class; whether the system does.
+/// Puts the calling thread into the real-time class, before all ordinary threads. Returns whether
+/// the system granted it.
 pub(crate) fn enter_real_time_class() -> bool {
     let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
     let thread = thread_native_id();
     set_thread_priority_and_policy(thread, ThreadPriority::Max, policy).is_ok()
 }
 
-/// A thread of the kernel, by the file that says what it used.
+/// A kernel thread, by the open file that has its CPU time.
 #[derive(Debug)]
 struct KernelThread(File);
 
 impl KernelThread {
-    /// Processor time since it began; none once it has ended.
+    /// Returns the thread's CPU time; `None` once it has ended.
     fn used(&self) -> Option<Duration> {
         let mut text = [0; 64];
         let length = self.0.read_at(&mut text, 0).ok()?;
@@ -133,10 +133,10 @@ impl KernelThread {
     }
 }
 
-/// The threads of the kernel that are busy while this process does nothing.
-fn watched() -> &'static [KernelThread] {
-    static WATCHED: OnceLock<Vec<KernelThread>> = OnceLock::new();
-    WATCHED.get_or_init(|| {
+/// Returns the kernel threads that are busy while this process is idle, measured once.
+fn kernel_threads() -> &'static [KernelThread] {
+    static KERNEL_THREADS: OnceLock<Vec<KernelThread>> = OnceLock::new();
+    KERNEL_THREADS.get_or_init(|| {
         let Ok(processes) = all_processes() else {
             return Vec::new();
         };
@@ -159,22 +159,22 @@ fn watched() -> &'static [KernelThread] {
     })
 }
 
-/// Gives the pauses of one core.
-fn stand(core: usize, watched: &[KernelThread], over: &AtomicBool) -> Vec<Span> {
+/// Runs the sentinel of one core until `over`, and returns the core's pauses.
+fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec<Span> {
     let mut only = CpuSet::new();
     only.set(core);
-    // A core that was taken away meanwhile has no pauses.
+    // A core that was removed from this process meanwhile has no pauses.
     if sched_setaffinity(None, &only).is_err() || !enter_real_time_class() {
         return Vec::new();
     }
     let mut pauses = Vec::new();
     let mut before = Instant::now();
-    let mut used: Vec<_> = watched.iter().map(KernelThread::used).collect();
+    let mut used: Vec<_> = kernel_threads.iter().map(KernelThread::used).collect();
     while !over.load(Ordering::Relaxed) {
         thread::park_timeout(EVERY);
         let now = Instant::now();
         let mut paused = now - before > EVERY + LATE;
-        for (thread, used) in watched.iter().zip(&mut used) {
+        for (thread, used) in kernel_threads.iter().zip(&mut used) {
             let before = std::mem::replace(used, thread.used());
             let ran = |(now, before): (Duration, Duration)| now.saturating_sub(before) >= RAN;
             paused |= used.zip(before).is_some_and(ran);
@@ -187,10 +187,11 @@ fn stand(core: usize, watched: &[KernelThread], over: &AtomicBool) -> Vec<Span> 
     pauses
 }
 
-/// Of a time of which pauses hide more than this part, all counts: what is left says little.
+/// If pauses hide more than this part of a time, all of it counts: the rest would not be
+/// representative.
 pub(crate) const HIDDEN_MAX: f64 = 0.5;
 
-/// When operations that are due do not count. By default they always do.
+/// The times at which operations that are due do not count; none by default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pauses {
     /// Ascending, without overlaps.
@@ -198,7 +199,7 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// What is hidden by these, on any cores, in any order.
+    /// Computes the hidden times from pauses on all cores, in any order.
     pub(super) fn of(mut pauses: Vec<Span>) -> Self {
         pauses.sort_unstable();
         let pauses = merge(pauses, BETWEEN);
@@ -212,19 +213,20 @@ impl Pauses {
         }
     }
 
-    /// Whether an operation that was due then does not count.
+    /// Returns whether an operation that was due at this time does not count.
     pub(crate) fn hide(&self, due: Instant) -> bool {
         let next = self.shadows.partition_point(|(_, until)| *until <= due);
         self.shadows.get(next).is_some_and(|(from, _)| *from <= due)
     }
 
-    /// Whether these hide so much of a time that all of it is to count.
+    /// Returns whether more than [`HIDDEN_MAX`] of a time is hidden, so that all of it should
+    /// count.
     pub(crate) fn hide_most(&self, from: Instant, until: Instant) -> bool {
         let all = until.saturating_duration_since(from);
         self.hidden(from, until) > all.mul_f64(HIDDEN_MAX)
     }
 
-    /// How much of a time does not count.
+    /// Returns how much of a time is hidden.
     pub(crate) fn hidden(&self, from: Instant, until: Instant) -> Duration {
         let within = |shadow: &Span| {
             let (from, until) = (shadow.0.max(from), shadow.1.min(until));
@@ -234,7 +236,7 @@ impl Pauses {
     }
 }
 
-/// Makes one of those that have less than `between` between them; both ascending.
+/// Merges spans with less than `between` between them. Spans are ascending, before and after.
 fn merge(spans: Vec<Span>, between: Duration) -> Vec<Span> {
     let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
     for span in spans {
@@ -251,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pause_hides_what_was_due_in_it_and_twice_as_long_after() {
+    fn a_pause_hides_operations_due_in_it_and_twice_as_long_afterwards() {
         let start = Instant::now() + Duration::from_secs(1); // clock: the origin of made-up times
         let at = |ms: u64| start + Duration::from_millis(ms);
         let pauses = Pauses::of(vec![(at(50), at(60)), (at(10), at(12)), (at(12), at(13))]);
@@ -267,10 +269,10 @@ mod tests {
 
     #[test]
     #[ignore = "nightly: as root it runs threads of the highest real-time priority on all cores"]
-    fn sentinels_stand_until_they_are_relieved() {
+    fn sentinels_run_until_they_are_ended() {
         let begun = Instant::now(); // clock: the sentinels record real times
-        // Without the right to post them there are none.
-        let own = watched().iter().map(KernelThread::used);
+        // Without the permission there are no sentinels.
+        let own = kernel_threads().iter().map(KernelThread::used);
         assert!(own.flatten().all(|used| used >= BUSY));
         if let Some(sentinels) = Sentinels::post().unwrap() {
             thread::park_timeout(Duration::from_millis(20));

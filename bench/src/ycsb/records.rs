@@ -5,40 +5,40 @@
 //!   value  number u64 | version u64 | body | seal u64        (little-endian)
 //! ```
 //!
-//! Keys are mixed so that records loaded one after the other lie all over the
-//! key space, as YCSB's hashed insert order has it; one-to-one, so that no two
-//! records share a key. The body is half noise and half text, which LZ4 takes to
-//! a little more than half. The seal mixes number and version: with it a value
-//! that is torn, cut or another record's does not pass for the record.
+//! Keys are mixed so that records that are loaded one after the other are spread over the key
+//! space, as in YCSB's hashed insert order. The mix is one-to-one, so no two records share a key.
+//! The body is half noise and half text, which LZ4 compresses to a little more than half. The seal
+//! is a mix of number and version: a value that is torn, truncated or belongs to another record
+//! does not pass the check.
 
 /// Length of every key, in bytes.
 pub const KEY_BYTES: usize = 24;
 /// The shortest value, in bytes: number, version and seal.
 pub const VALUE_BYTES_MIN: usize = 24;
-/// YCSB's record of ten fields of a hundred bytes, rounded to 1 KiB.
+/// The default length: YCSB's record has ten fields of 100 bytes, rounded here to 1 KiB.
 pub const VALUE_BYTES_DEFAULT: usize = 1024;
 
 const HEADER_BYTES: usize = 16;
 const SEAL_BYTES: usize = 8;
-/// The body alternates between this much noise and this much text: short
-/// enough that every block has both.
+/// The lengths of the body's alternating stretches of noise and text: short enough that every block
+/// has both.
 const STRETCH_BYTES: usize = 64;
 const TEXT: &[u8; STRETCH_BYTES] =
     b"the tide goes out, the jobs come in; the tide comes back again. ";
 
-/// What a value says of itself.
+/// The identity of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The number of its record.
+    /// The number of the record.
     pub number: u64,
-    /// 0 when loaded; larger for every later write.
+    /// The version: 0 for loaded values, larger for every later write.
     pub version: u64,
 }
 
-/// The key of a record.
+/// Returns the key of a record.
 pub fn key(number: u64) -> [u8; KEY_BYTES] {
     let mut key = *b"user00000000000000000000";
-    // Past 0, which the mix leaves where it is.
+    // Skips 0, which the mix maps to itself.
     let mut rest = mix(number.wrapping_add(GOLDEN_GAMMA));
     for digit in key[4..].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
@@ -47,10 +47,10 @@ pub fn key(number: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Writes the value of a record into `buffer`, replacing what is there.
+/// Writes the value of a record into `buffer`, and replaces its content.
 ///
 /// # Panics
-/// When `value_bytes` is below [`VALUE_BYTES_MIN`].
+/// If `value_bytes` is below [`VALUE_BYTES_MIN`].
 pub fn write_value(buffer: &mut Vec<u8>, stamp: Stamp, value_bytes: usize) {
     assert!(value_bytes >= VALUE_BYTES_MIN, "no room for the stamp");
     buffer.clear();
@@ -69,7 +69,7 @@ pub fn write_value(buffer: &mut Vec<u8>, stamp: Stamp, value_bytes: usize) {
     buffer.extend_from_slice(&seal(stamp).to_le_bytes());
 }
 
-/// The stamp of a value; `None` when it is no value of ours, or not whole.
+/// Returns the stamp of a value; `None` if the value is damaged or has another format.
 pub fn read_stamp(value: &[u8]) -> Option<Stamp> {
     if value.len() < VALUE_BYTES_MIN {
         return None;
@@ -82,11 +82,11 @@ pub fn read_stamp(value: &[u8]) -> Option<Stamp> {
     (number(value.len() - SEAL_BYTES) == seal(stamp)).then_some(stamp)
 }
 
-/// How many records there are, from a few point reads: records are numbered
-/// without gaps, so the first number that is not there tells.
+/// Returns the number of records, by a few point reads. Records are numbered without gaps, so a
+/// binary search finds the first number that does not exist.
 ///
 /// # Errors
-/// What `exists` says.
+/// The errors of `exists`.
 pub fn count_records<E>(mut exists: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     if !exists(0)? {
         return Ok(0);
@@ -110,10 +110,10 @@ fn seal(stamp: Stamp) -> u64 {
     mix(stamp.number ^ mix(stamp.version.wrapping_add(GOLDEN_GAMMA)))
 }
 
-/// The step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+/// The increment of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// SplitMix64's finalizer: a bijection of 64-bit numbers that looks random.
+/// SplitMix64's finalizer: a bijection of 64-bit numbers whose results look random.
 fn mix(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

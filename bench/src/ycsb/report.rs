@@ -12,75 +12,74 @@ use super::watch::{WatchGroup, group};
 use super::worker::{Shared, Tally};
 use super::workload::{Distribution, Operation, Workload};
 
-/// What a run did and how long its operations took.
+/// The operations of a run, and their latencies.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The workload.
     pub workload: Workload,
-    /// How it chose records.
+    /// The distribution of records.
     pub distribution: Distribution,
-    /// Where its reads went: `live` or `snapshot:NAME`.
+    /// The source of reads: `live` or `snapshot:NAME`.
     pub read_from: String,
-    /// Its threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Whether operations started when they were due rather than when the one
-    /// before was done; latencies then count from that moment, unless
-    /// [`LatencyFrom`](super::LatencyFrom) says otherwise.
+    /// Whether operations started when they were due, and not when the previous one had ended.
+    /// Latencies then count from that moment, unless [`LatencyFrom`](super::LatencyFrom) selects
+    /// the start.
     pub open_loop: bool,
-    /// Records in the table when it began.
+    /// The number of records in the table at the start.
     pub records: u64,
-    /// Its length in seconds: to the end of its last operation.
+    /// The time from the start of the run to the end of its last operation, in seconds.
     pub elapsed_s: f64,
-    /// Operations done.
+    /// The number of operations that were completed.
     pub operations: u64,
     /// Operations per second.
     pub throughput_ops_per_s: f64,
-    /// Operations of an open loop that were due before the end and that no
-    /// thread came to: above 0 the load was more than the store could take, and
-    /// the percentiles say too little.
+    /// Operations of an open loop that were due before the end and that no thread took. If there
+    /// are any, the rate was too high for the store, and the percentiles are too low.
     pub operations_unserved: u64,
-    /// Each kind of operation that there was.
+    /// The latencies of each kind of operation that occurred.
     pub latencies: BTreeMap<Operation, OperationReport>,
-    /// All operations together.
+    /// The latencies of all operations together.
     pub latencies_all: Latencies,
-    /// All operations that write together.
+    /// The latencies of all writing operations together.
     pub latencies_writes: Latencies,
-    /// Values read that were not the record's that was asked for, were damaged,
-    /// or came out of a snapshot though this run wrote them.
+    /// Values that were damaged, belonged to another record, or were read from a snapshot although
+    /// this run wrote them.
     pub mismatches: u64,
-    /// Reads of existing records that found nothing.
+    /// Reads of existing records that returned none.
     pub not_found: u64,
     /// Records that scans returned.
     pub records_scanned: u64,
-    /// The largest version read: 0 when every value was as loaded.
+    /// The largest version that was read; 0 if every value was as loaded.
     pub version_read_max: u64,
-    /// Processor time of the driver's threads, in seconds: choosing, making and
-    /// checking records, and the store's work in the calling thread.
+    /// CPU time of the driver's threads, in seconds: for choosing, creating and checking records,
+    /// and for the store's work in the calling thread.
     pub driver_cpu_s: f64,
-    /// The part of it that went into waiting until operations were due (an open
-    /// loop's wake-ups and spinning), in seconds: no work of the store.
+    /// The part of it that was used for waiting until operations were due (wake-ups and spinning of
+    /// an open loop), in seconds. It is no work of the store.
     pub pacing_cpu_s: f64,
-    /// Writes around events, by the kind that the watch was opened with.
+    /// Latencies of writes around events, by the kind of the watch.
     pub watches: BTreeMap<&'static str, WatchGroup>,
-    /// The run interval by interval.
+    /// The intervals of the run.
     pub timeline: Vec<Interval>,
-    /// The sections that were asked for, of an open loop.
+    /// The sections of an open loop that the options define.
     #[serde(skip)]
     pub sections: Vec<Section>,
 }
 
-/// One kind of operation.
+/// The results of one kind of operation.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct OperationReport {
-    /// Its rate, in operations per second.
+    /// The rate, in operations per second.
     pub throughput_ops_per_s: f64,
-    /// How long it took.
+    /// The latencies.
     #[serde(flatten)]
     pub latencies: Latencies,
 }
 
 impl Report {
-    /// Merges what the workers saw until `ended`; what nobody came to is not in it yet.
+    /// Merges the tallies of the workers; operations that no thread took are added later.
     pub(super) fn new(
         tallies: &[Tally],
         shared: &Shared,
@@ -146,7 +145,7 @@ impl Report {
     }
 }
 
-/// Section by section, over all workers.
+/// Merges the sections of all workers.
 fn sections(tallies: &[Tally]) -> Vec<Section> {
     let mut all: Vec<Section> = Vec::new();
     for tally in tallies {

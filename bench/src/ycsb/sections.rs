@@ -1,9 +1,7 @@
-//! Sections: what happened in a part of an open loop's run, cut by the moment at which
-//! operations were due.
+//! Sections: parts of an open loop's run, divided by the moments at which operations were due.
 //!
-//! A run that warms up first, or whose load changes at a moment, is reported part by
-//! part, each with all of its latencies: histograms of several runs can be put together,
-//! percentiles cannot.
+//! The parts of a run that warms up, or whose load changes, are reported separately, with all of
+//! their latencies: histograms of several runs can be merged, and percentiles cannot.
 
 use std::time::{Duration, Instant};
 
@@ -12,23 +10,23 @@ use hdrhistogram::Histogram;
 use super::latencies::{DIGITS, histogram};
 use super::pauses::Pauses;
 
-/// The operations of an open loop that were due in a part of the run, in nanoseconds. One
-/// that no thread came to counts with what it had waited when the run ended: else a load
-/// that cannot be served would look quick.
+/// The operations of an open loop that were due in a part of the run, in nanoseconds. An operation
+/// that no thread took counts with the time that it had waited at the end of the run; else a load
+/// that is too high would look fast.
 #[derive(Debug, Clone)]
 pub struct Section {
     /// From the moment at which an operation was due to its end.
     pub latencies: Histogram<u64>,
-    /// From that moment until a thread took it.
+    /// From the moment at which an operation was due until a thread took it.
     pub dispatch: Histogram<u64>,
-    /// From that moment until all operations that were due with it were done.
+    /// From the moment at which a batch was due until all of its operations had ended.
     pub batches: Histogram<u64>,
-    /// How much of it was left out, for the machine paused; none where nobody looked.
+    /// The part of the section that was left out because the machine paused; `None` if pauses were
+    /// not observed.
     pub paused: Option<Duration>,
 }
 
-/// An operation that is done, from the moment at which it was due, in a run from its
-/// beginning on.
+/// The times of an operation that has ended; `due` is relative to the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DoneOperation {
     pub due: Duration,
@@ -37,10 +35,11 @@ pub(super) struct DoneOperation {
     pub completes_batch: bool,
 }
 
-/// The same in 16 bytes, of which a run of some seconds keeps as many as it has operations.
+/// The same times in 16 bytes, because a run keeps one of these for each operation if pauses are
+/// left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackedOperation {
-    /// Nanoseconds, times two, and whether a batch is complete.
+    /// Twice the nanoseconds, plus 1 if the operation completes its batch.
     due: u64,
     latency_s: f32,
     dispatch_s: f32,
@@ -88,7 +87,7 @@ impl Section {
         }
     }
 
-    /// So many operations of one batch that nobody took, after they had waited for so long.
+    /// Adds operations of one batch that no thread took, and that had waited for `waited`.
     pub(super) fn add_unserved(&mut self, waited: Duration, operations: u64) {
         let nanos = waited.as_nanos() as u64;
         self.latencies.saturating_record_n(nanos, operations);
@@ -96,7 +95,7 @@ impl Section {
         self.batches.saturating_record(nanos);
     }
 
-    /// What was due in both, or in the same part of two runs.
+    /// Adds the operations of another section, or of the same section in another run.
     pub fn add(&mut self, more: &Self) {
         let all = [
             (&mut self.latencies, &more.latencies),
@@ -112,16 +111,17 @@ impl Section {
     }
 }
 
-/// Enters an operation in its section, if it is due in one.
+/// Records an operation in its section, if it was due in one.
 pub(super) fn record(sections: &mut [Section], ends: &[Duration], operation: &DoneOperation) {
     if let Some(position) = position(ends, operation.due) {
         sections[position].record(operation);
     }
 }
 
-/// Enters those of a run's operations that were not due in a pause, and how much of each
-/// section was hidden. Where that is [most of it](Pauses::hide_most), all of it counts. The
-/// run began at `start`. Gives, section by section, the pauses that are left out.
+/// Records the operations of a run that were not due in a pause, and how much of each section was
+/// hidden. If [most of a section](Pauses::hide_most) was hidden, all of its operations are
+/// recorded. The run began at `start`. Returns for each section the pauses that were left out of
+/// it.
 pub(super) fn record_packed<'p>(
     sections: &mut [Section],
     ends: &[Duration],
@@ -149,8 +149,8 @@ pub(super) fn record_packed<'p>(
     leaves_out
 }
 
-/// The position of the section in which something is due, if it is in one: each goes
-/// from the end before (the first from 0) to its own.
+/// Returns the position of the section in which an operation was due, if any. A section extends
+/// from the end of the section before (the first one from 0) to its own end, which is excluded.
 pub(super) fn position(ends: &[Duration], due: Duration) -> Option<usize> {
     let position = ends.partition_point(|end| *end <= due);
     (position < ends.len()).then_some(position)
@@ -164,7 +164,7 @@ mod tests {
     use crate::ycsb::agenda::{Agenda, Turn};
     use crate::ycsb::pace::Arrivals;
 
-    /// One thread, on a clock of its own, needs 100 us for each operation of batches of ten, which
+    /// One thread, on a simulated clock, needs 100 us for each operation of batches of ten, which
     /// are due every 2 ms.
     #[test]
     fn a_batch_takes_as_long_as_its_last_operation() {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_goes_up_to_its_end() {
+    fn a_section_excludes_its_end() {
         let ends = [500, 700].map(Duration::from_millis);
         let at = |millis| position(&ends, Duration::from_millis(millis));
         assert_eq!((at(0), at(499)), (Some(0), Some(0)));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_in_a_pause_is_in_no_section() {
+    fn operations_due_in_a_pause_are_in_no_section() {
         let start = Instant::now() + Duration::from_secs(1); // clock: the origin of made-up times
         let ms = Duration::from_millis;
         let pauses = Pauses::of(vec![(start + ms(90), start + ms(110))]);

@@ -1,4 +1,4 @@
-//! Where reads go: to the live table, or to a named snapshot of it.
+//! The source of reads: the live table, or a named snapshot of it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,22 +7,22 @@ use ebb_storage::{Db, Range, Result, SeqNo, SnapshotTable, Table, Value};
 
 use super::records::{count_records, key};
 
-/// Where reads are to go, by name: `live` or `snapshot:NAME`.
+/// The source of reads by name: `live` or `snapshot:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ReadFrom {
-    /// The table as it is now.
+    /// The live table.
     #[default]
     Live,
-    /// The table as it was when the snapshot of this name was created.
+    /// The table in the snapshot of this name.
     Snapshot(String),
 }
 
 impl ReadFrom {
-    /// Opens it for `table`.
+    /// Opens the source for `table`.
     ///
     /// # Errors
-    /// [`NotFound`](ebb_storage::ErrorKind::NotFound) when there is no such
-    /// snapshot, or when it does not cover the table.
+    /// [`NotFound`](ebb_storage::ErrorKind::NotFound) if the snapshot does not exist, or does not
+    /// cover the table.
     pub fn open(&self, db: &Db, table: &Table) -> Result<Source> {
         Ok(match self {
             Self::Live => Source::Live(table.clone()),
@@ -59,22 +59,22 @@ impl FromStr for ReadFrom {
     }
 }
 
-/// What reads go to, open.
+/// An open source of reads.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// The table as it is now.
+    /// The live table.
     Live(Table),
-    /// The table as it was at the snapshot.
+    /// The table in a snapshot.
     Snapshot {
-        /// Its content.
+        /// The table's content in the snapshot.
         table: SnapshotTable,
-        /// The commit at which it stands.
+        /// The commit of the snapshot.
         seq: SeqNo,
     },
 }
 
 impl Source {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         match self {
             Self::Live(table) => table.get(key),
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// The entries from a key on, ascending.
+    /// Returns the entries from a key on, ascending.
     pub fn range_from(&self, key: &[u8]) -> Range {
         match self {
             Self::Live(table) => table.range(key..),
@@ -90,7 +90,7 @@ impl Source {
         }
     }
 
-    /// How many records it holds.
+    /// Returns the number of records.
     pub fn records(&self) -> Result<u64> {
         count_records(|number| Ok(self.get(&key(number))?.is_some()))
     }

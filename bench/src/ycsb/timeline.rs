@@ -1,8 +1,8 @@
-//! The run interval by interval, live.
+//! The timeline of a run: its intervals, available while it runs.
 //!
-//! Each worker records into a slot of its own. The sampler exchanges the slots'
-//! histograms for empty ones at the end of each interval, so a worker never
-//! waits longer than an exchange of pointers.
+//! Each worker records into a slot of its own. At the end of each interval the sampler exchanges
+//! the slots' histograms for empty ones, so a worker never waits longer than an exchange of
+//! pointers takes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,32 +14,32 @@ use serde::{Deserialize, Serialize};
 use super::latencies::{Latencies, histogram};
 use super::pace::Pace;
 
-/// What happened in one interval, over all threads and operations.
+/// The results of one interval, over all threads and operations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// When it ended, in seconds since the run began.
+    /// The end of the interval, in seconds since the start of the run.
     pub t_s: f64,
-    /// How long it was, in seconds.
+    /// Length of the interval, in seconds.
     pub length_s: f64,
-    /// Operations that ended in it.
+    /// The number of operations that ended in the interval.
     pub ops: u64,
-    /// The rate that an open loop was to have in its middle.
+    /// The target rate of an open loop in the middle of the interval.
     pub target_ops_per_s: Option<f64>,
-    /// Half of its latencies were at most this, in microseconds.
+    /// The median latency, in microseconds.
     pub p50_us: f64,
-    /// 99 in 100 were at most this, in microseconds.
+    /// The 99th percentile of latencies, in microseconds.
     pub p99_us: f64,
-    /// 999 in 1000 were at most this, in microseconds.
+    /// The 99.9th percentile of latencies, in microseconds.
     pub p999_us: f64,
-    /// The largest, in microseconds.
+    /// The largest latency, in microseconds.
     pub max_us: f64,
-    /// Processor time that the driver's threads used, in seconds; each shares it at
-    /// most every 10 ms, so some of it may count for the next interval.
+    /// CPU time of the driver's threads, in seconds. Threads publish it at most every 10 ms, so a
+    /// part of it may count in the next interval.
     pub cpu_s: f64,
 }
 
 impl Interval {
-    /// The interval of this length that ended at `t_s`, with latencies in nanoseconds.
+    /// Returns the interval of this length that ended at `t_s`, with latencies in nanoseconds.
     pub(super) fn new(
         t_s: f64,
         length_s: f64,
@@ -65,18 +65,18 @@ impl Interval {
     }
 }
 
-/// The intervals so far. Clones share them; they outlive the run.
+/// The intervals so far. Clones share them, and outlive the run.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline(Arc<Mutex<Vec<Interval>>>);
 
 impl Timeline {
-    /// The last interval that has ended.
+    /// Returns the last interval that has ended.
     pub fn latest(&self) -> Option<Interval> {
         self.0.lock().unwrap().last().copied()
     }
 
-    /// The intervals from position `from` on, in order: a follower asks with
-    /// the number of those that it has.
+    /// Returns the intervals from position `from` on, in order. A caller that passes the number of
+    /// intervals that it has gets the new ones.
     pub fn since(&self, from: usize) -> Vec<Interval> {
         let intervals = self.0.lock().unwrap();
         intervals.get(from..).unwrap_or_default().to_vec()
@@ -87,16 +87,16 @@ impl Timeline {
     }
 }
 
-/// What one worker shares with the sampler.
+/// The measurements that one worker shares with the sampler.
 #[derive(Debug)]
 pub(super) struct Slot {
     nanos: Mutex<Histogram<u64>>,
-    /// Processor time of its thread, in nanoseconds.
+    /// CPU time of the worker's thread, in nanoseconds.
     cpu_ns: AtomicU64,
 }
 
-/// Two digits (1 %) keep a histogram at 35 KB, small enough to be exchanged and
-/// merged ten times a second for every thread.
+/// Digits of a slot's histogram. Two digits (1%) make a histogram of 35 KB, small enough to
+/// exchange and merge one for every thread ten times a second.
 pub(super) const DIGITS: u8 = 2;
 
 impl Slot {
@@ -121,7 +121,7 @@ impl Slot {
     }
 }
 
-/// Takes the intervals.
+/// Samples the intervals.
 pub(super) struct Sampler {
     timeline: Timeline,
     pace: Pace,
@@ -143,7 +143,7 @@ impl Sampler {
         }
     }
 
-    /// Ends an interval at `now_s`, in seconds since the run began.
+    /// Ends an interval at `now_s`, in seconds since the start of the run.
     pub(super) fn sample(&mut self, now_s: f64, slots: &[Slot]) {
         self.merged.reset();
         for slot in slots {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_hold_what_ended_in_them_over_all_threads() {
+    fn intervals_count_operations_that_ended_in_them_over_all_threads() {
         let slots = [Slot::new(), Slot::new()];
         let timeline = Timeline::default();
         let mut sampler = Sampler::new(timeline.clone(), Pace::steady(20.0));

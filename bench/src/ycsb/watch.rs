@@ -1,8 +1,8 @@
-//! Watches: writers' latency around an event.
+//! Watches: latencies of writes around an event.
 //!
-//! Percentiles over a whole run cannot show what an event of a few microseconds
-//! did to the writes beside it. A watch marks a window; every write that
-//! overlaps it, also one that began before and ended after it, is set apart.
+//! Percentiles over a whole run cannot show the effect of an event of a few microseconds on the
+//! writes beside it. A watch marks a window. Every write that overlaps the window is reported
+//! separately, also one that began before and ended after it.
 //!
 //! ```text
 //!   state   0        1          2        3          4
@@ -20,16 +20,16 @@ use serde::Serialize;
 
 use super::latencies::{DIGITS, Latencies, histogram};
 
-/// Where windows are opened and closed, shared with all workers.
+/// The windows of a run, shared with all workers.
 #[derive(Debug)]
 pub(super) struct Board {
-    /// Opens and closes so far: odd while a window is open.
+    /// The number of opens and closes so far: odd while a window is open.
     state: AtomicU64,
     start: Instant,
     windows: Mutex<Vec<Window>>,
 }
 
-/// A window, in seconds since the run began.
+/// A window, in seconds since the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     kind: &'static str,
@@ -37,30 +37,30 @@ pub(super) struct Window {
     closed_s: f64,
 }
 
-/// An open window; dropping it closes it.
+/// An open window, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Watch {
     board: Arc<Board>,
 }
 
-/// What writes around all events of one kind took: updates, inserts and
-/// read-modify-writes that overlapped a window.
+/// The writes around all events of one kind: updates, inserts and read-modify-writes that
+/// overlapped a window.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct WatchGroup {
-    /// Those of all windows together.
+    /// Latencies of the writes of all windows together.
     pub writes: Latencies,
-    /// Each window, in the order in which they were opened.
+    /// The windows, in the order in which they were opened.
     pub windows: Vec<WatchReport>,
 }
 
-/// What writes around one event took.
+/// The writes around one event.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct WatchReport {
-    /// When the window was opened, in seconds since the run began.
+    /// The start of the window, in seconds since the start of the run.
     pub opened_s: f64,
-    /// When it was closed.
+    /// The end of the window, in seconds since the start of the run.
     pub closed_s: f64,
-    /// The writes that overlapped it.
+    /// Latencies of the writes that overlapped the window.
     pub writes: Latencies,
 }
 
@@ -73,7 +73,7 @@ impl Board {
         }
     }
 
-    /// Opens a window; the one that is open, if any, ends.
+    /// Opens a window, and ends the one that is open, if any.
     pub(super) fn open(self: &Arc<Self>, kind: &'static str) -> Watch {
         let mut windows = self.windows.lock().unwrap();
         self.close(&mut windows);
@@ -100,7 +100,7 @@ impl Board {
         Instant::now().duration_since(self.start).as_secs_f64()
     }
 
-    /// To be asked before and after a write.
+    /// Returns the state. Workers read it before and after each write.
     pub(super) fn state(&self) -> u64 {
         self.state.load(Ordering::Acquire)
     }
@@ -117,15 +117,15 @@ impl Drop for Watch {
     }
 }
 
-/// The position of the (first) window that a write overlapped, from the board's
-/// states before and after it.
+/// Returns the position of the (first) window that a write overlapped, from the board's states
+/// before and after the write.
 pub(super) fn overlapped(before: u64, after: u64) -> Option<usize> {
     let open_before = before % 2 == 1;
     (open_before || after > before).then_some((before / 2) as usize)
 }
 
-/// Sums up writes, each with the position of its window and its latency in
-/// nanoseconds, window by window and kind by kind.
+/// Summarizes writes by window and by kind. A write is the position of its window and its latency
+/// in nanoseconds.
 pub(super) fn group(
     windows: &[Window],
     writes: impl Iterator<Item = (usize, u64)>,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_summed_up_by_window_and_by_kind() {
+    fn writes_are_summarized_by_window_and_by_kind() {
         let board = Arc::new(Board::new(Instant::now())); // clock: the start of the run
         for kind in ["event", "quiet", "event"] {
             drop(board.open(kind));

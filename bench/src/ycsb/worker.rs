@@ -1,4 +1,4 @@
-//! A worker: one thread that does operations, times and checks them.
+//! A worker: one thread that runs operations, measures them and checks their results.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,52 +26,52 @@ use super::workload::{Distribution, Operation};
 
 /// The most records of a scan.
 const SCAN_RECORDS_MAX: usize = 100;
-/// A waiting thread asks this often whether the run is to end.
+/// The interval at which a waiting thread checks whether the run should end.
 const STOP_CHECK: Duration = Duration::from_millis(20);
-/// A thread shares its processor time this often; the question is a system call.
+/// The interval at which a thread publishes its CPU time; reading it takes a system call.
 const CPU_SHARED_EVERY: Duration = Duration::from_millis(10);
 
-/// What all workers of a run share.
+/// The state that the workers of a run share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) options: RunOptions,
     pub(super) distribution: Distribution,
     pub(super) table: Table,
-    /// Records in the table when the run begins.
+    /// The number of records in the table at the start.
     pub(super) records: u64,
     pub(super) read_from: ReadFrom,
     pub(super) source: Source,
-    /// Records that a snapshot holds, when reads go to one.
+    /// The number of records in the snapshot, if reads go to one.
     pub(super) source_records: Option<u64>,
     pub(super) inserts: Inserts,
     pub(super) start: Instant,
     pub(super) agenda: Option<Mutex<Agenda>>,
-    /// Operations handed out so far.
+    /// The number of operations that were started.
     pub(super) issued: AtomicU64,
-    /// No value in the store carries a larger version when the run begins.
+    /// The highest version that a value may have at the start.
     pub(super) version_before: u64,
     pub(super) version_next: AtomicU64,
     pub(super) board: Arc<Board>,
     pub(super) slots: Vec<Slot>,
-    /// Set when the run is to end, by an error or by its owner.
+    /// Whether the run should end, after an error or a call of [`stop`](super::Driver::stop).
     pub(super) ending: AtomicBool,
     pub(super) failure: Mutex<Option<Error>>,
 }
 
-/// What one worker has seen.
+/// The counts and latencies of one worker.
 pub(super) struct Tally {
     pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
-    /// By the moment at which operations were due.
+    /// The sections, by the moments at which operations were due.
     pub(super) sections: Vec<Section>,
-    /// Those whose section is known at the end, where pauses are left out.
+    /// If pauses are left out: the operations, which are assigned to sections at the end.
     pub(super) packed: Vec<PackedOperation>,
-    /// Window and latency in nanoseconds of writes that overlapped one.
+    /// Writes that overlapped a window: the window, and the latency in nanoseconds.
     pub(super) watched: Vec<(usize, u64)>,
     pub(super) mismatches: u64,
     pub(super) not_found: u64,
     pub(super) records_scanned: u64,
     pub(super) version_read_max: u64,
-    /// Processor time spent on waiting for operations to be due.
+    /// CPU time that was used for waiting until operations were due.
     pub(super) pacing_cpu: Duration,
     pub(super) ended: Instant,
 }
@@ -81,19 +81,19 @@ impl Shared {
         self.ending.load(Ordering::Relaxed) || self.options.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether the run is to end now, or has lasted as long as it may.
+    /// Returns whether the run should end, or has lasted as long as it may.
     fn is_over(&self, now: Instant) -> bool {
         let deadline = self.options.duration.map(|time| self.start + time);
         self.is_stopping() || deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Takes the right to one more operation, if there is one.
+    /// Reserves one more operation. Returns false if there is none.
     fn take_one(&self) -> bool {
         let before = self.issued.fetch_add(1, Ordering::Relaxed);
         self.options.operations_max.is_none_or(|max| before < max)
     }
 
-    /// False when the run is to end before that.
+    /// Waits until `moment`. Returns false if the run should end before that.
     fn wait_until(&self, moment: Instant) -> bool {
         loop {
             let left = moment.saturating_duration_since(Instant::now());
@@ -112,10 +112,10 @@ impl Shared {
     }
 }
 
-/// Runs worker number `index` to the end of the run.
+/// Runs worker number `index` until the end of the run.
 pub(super) fn run(shared: &Shared, index: usize) -> Tally {
-    // The kernel may delay a timer by 50 us to save wake-ups; here that would be
-    // counted as latency. Best effort: without it only precision is lost.
+    // The kernel may delay a timer by 50 us to save wake-ups, which would count as latency here. An
+    // error is ignored: it costs only precision.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut worker = Worker::new(shared, index);
     if shared.wait_until(shared.start)
@@ -129,11 +129,11 @@ pub(super) fn run(shared: &Shared, index: usize) -> Tally {
     worker.tally
 }
 
-/// The operation that a worker does next.
-struct Next {
+/// The next operation of a worker.
+struct NextOperation {
     due: Instant,
     taken: Instant,
-    /// Of an open loop.
+    /// The operation in the agenda of an open loop; `None` in a closed loop.
     of_agenda: Option<Due>,
 }
 
@@ -208,13 +208,12 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes the next operation, after having waited until it is due; `None` when the
-    /// run is over.
-    fn next(&mut self) -> Option<Next> {
+    /// Waits until the next operation is due, and takes it; `None` if the run is over.
+    fn next(&mut self) -> Option<NextOperation> {
         let shared = self.shared;
         let Some(agenda) = &shared.agenda else {
             let now = Instant::now();
-            let next = Next {
+            let next = NextOperation {
                 due: now,
                 taken: now,
                 of_agenda: None,
@@ -242,7 +241,7 @@ impl<'a> Worker<'a> {
             };
             match turn {
                 Turn::Take(due) => {
-                    let next = Next {
+                    let next = NextOperation {
                         due: shared.start + Duration::from_secs_f64(due.due_s),
                         taken: now,
                         of_agenda: Some(due),
@@ -257,8 +256,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Records an operation of an open loop that is done.
-    fn note_in_section(&mut self, next: &Next, now: Instant) {
+    /// Records an operation of an open loop that has ended.
+    fn note_in_section(&mut self, next: &NextOperation, now: Instant) {
         let Some(of_agenda) = &next.of_agenda else {
             return;
         };
@@ -269,19 +268,20 @@ impl<'a> Worker<'a> {
             completes_batch: of_agenda.completes_batch(),
         };
         let options = &self.shared.options;
-        match options.leave_out_pauses {
-            true => self.tally.packed.push(operation.into()),
-            false => sections::record(&mut self.tally.sections, &options.section_ends, &operation),
+        if options.leave_out_pauses {
+            self.tally.packed.push(operation.into())
+        } else {
+            sections::record(&mut self.tally.sections, &options.section_ends, &operation)
         }
     }
 
-    /// [`Shared::wait_until`], counting what the wait costs.
+    /// Calls [`Shared::wait_until`], and counts the CPU time of the wait.
     fn pace_to(&mut self, moment: Instant) {
         if moment <= Instant::now() {
             return;
         }
         let before = thread_cpu();
-        // Whether the run is to end is asked next.
+        // The result is ignored: the caller checks next whether the run should end.
         self.shared.wait_until(moment);
         self.tally.pacing_cpu += thread_cpu() - before;
     }
@@ -349,7 +349,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Counts a value that is not what it should be.
+    /// Checks a value that was read, and counts it as a mismatch if it is wrong.
     fn check(&mut self, value: &Value, is_right: impl FnOnce(Stamp) -> bool) {
         let from_snapshot = self.shared.source_records.is_some();
         match read_stamp(value) {

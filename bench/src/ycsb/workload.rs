@@ -1,9 +1,8 @@
-//! Workloads: which operations in which shares, and how they choose records.
+//! Workloads: mixes of operations, and their distributions of records.
 //!
-//! Two sets of names, because two papers number the same ideas differently:
-//! `a` to `f` are YCSB's own (Cooper et al., Benchmarking Cloud Serving Systems
-//! with YCSB, SoCC 2010), `thesis-a` to `thesis-e` those of the thesis that ebb
-//! reproduces, section 5.2.4.1.
+//! There are two sets of names, because two papers use the same letters for different mixes: `a` to
+//! `f` are YCSB's own (Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010), and
+//! `thesis-a` to `thesis-e` are those of section 5.2.4.1 of the thesis that ebb reproduces.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,26 +11,26 @@ use serde::{Serialize, Serializer};
 
 use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
 
-/// A named mix of operations. Parses from its name.
+/// A named mix of operations, which can be parsed from its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
-    /// What it is called: `a`, `thesis-c`.
+    /// The name, such as `a` or `thesis-c`.
     pub name: &'static str,
     /// The share of each operation in percent; they add up to 100.
     pub mix: &'static [(u32, Operation)],
-    /// How it chooses records.
+    /// The distribution of the records.
     pub distribution: Distribution,
 }
 
-/// What a client does to the store.
+/// A kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Reads one record.
     Read,
-    /// Writes a new value for an existing record, unread.
+    /// Writes a new value for an existing record, without reading it.
     Update,
-    /// Writes a record that was not there.
+    /// Writes a new record.
     Insert,
     /// Reads 1 to 100 records (uniformly) in the order of their keys.
     Scan,
@@ -39,20 +38,20 @@ pub enum Operation {
     ReadModifyWrite,
 }
 
-/// Which records are asked for more often than others.
+/// The distribution of requests over records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// A few records take most requests; they lie anywhere in the key space.
+    /// A few records get most requests; they lie anywhere in the key space.
     Zipfian,
-    /// All alike.
+    /// All records get equally many requests.
     Uniform,
-    /// The more recently inserted, the more requests.
+    /// More recently inserted records get more requests.
     Latest,
 }
 
 impl Workload {
-    /// All of them, in the order of their names.
+    /// All workloads, in the order of their names.
     pub const ALL: [Self; 11] = [
         Self::new("a", &[(50, Read), (50, Update)], Distribution::Zipfian),
         Self::new("b", &[(95, Read), (5, Update)], Distribution::Zipfian),
@@ -95,10 +94,10 @@ impl Workload {
         }
     }
 
-    /// The operation that a number drawn from `0..100` stands for.
+    /// Returns the operation for a number that was drawn from `0..100`.
     ///
     /// # Panics
-    /// When `percent` is 100 or more.
+    /// If `percent` is 100 or more.
     pub fn operation(&self, percent: u32) -> Operation {
         let mut left = percent;
         for &(share, operation) in self.mix {
@@ -110,14 +109,14 @@ impl Workload {
         panic!("{percent} is beyond the mix of workload {}", self.name)
     }
 
-    /// One line for each workload: its name, its mix, its distribution.
+    /// Returns one line for each workload: its name, its mix, its distribution.
     pub fn listing() -> String {
         let line = |workload: &Self| format!("  {:<9} {workload:#}\n", workload.name);
         Self::ALL.iter().map(line).collect()
     }
 }
 
-/// The name; with `{:#}` what is behind it, such as "50% read, 50% update,
+/// Formats the name; with `{:#}` the mix and the distribution, such as "50% read, 50% update,
 /// zipfian".
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,15 +150,15 @@ impl FromStr for Workload {
 }
 
 impl Operation {
-    /// All of them; the position is `Operation::index`.
+    /// All operations; the position is `Operation::index`.
     pub const ALL: [Self; 5] = [Read, Update, Insert, Scan, ReadModifyWrite];
 
-    /// Whether it writes.
+    /// Returns whether the operation writes.
     pub fn writes(self) -> bool {
         matches!(self, Update | Insert | ReadModifyWrite)
     }
 
-    /// Its position in [`Operation::ALL`].
+    /// Returns the position in [`Operation::ALL`].
     pub(crate) fn index(self) -> usize {
         self as usize
     }
@@ -208,14 +207,14 @@ impl FromStr for Distribution {
     }
 }
 
-/// A name that stands for nothing, with those that do.
+/// A name that does not exist, with those that do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     /// "workload" or "distribution".
     pub what: &'static str,
-    /// The name.
+    /// The unknown name.
     pub name: String,
-    /// The names that there are.
+    /// The existing names.
     pub known: Vec<&'static str>,
 }
 
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn names_parse_to_themselves_and_an_unknown_one_is_told_all() {
+    fn names_parse_to_themselves_and_the_error_lists_all_names() {
         for workload in Workload::ALL {
             assert_eq!(workload.to_string().parse(), Ok(workload));
             assert!(Workload::listing().contains(workload.name));
@@ -262,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn operations_know_their_position() {
+    fn the_index_of_an_operation_is_its_position() {
         for (position, operation) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation.index(), position);
         }
     }
 
     #[test]
-    fn the_thesis_names_other_mixes_from_c_on() {
+    fn mixes_of_the_thesis_differ_from_c_on() {
         let mix = |name: &str| name.parse::<Workload>().unwrap().mix;
         assert_eq!(mix("thesis-c"), mix("f"));
         assert_eq!(mix("thesis-d"), mix("c"));

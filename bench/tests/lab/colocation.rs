@@ -1,5 +1,5 @@
-//! `ebb-bench experiments colocation` as a user meets it, with short windows: no
-//! figure is judged, for the machine may be busy.
+//! Tests of `ebb-bench experiments colocation` with short windows. They judge no figures, because
+//! the machine may be busy.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -34,9 +34,9 @@ fn trial(json: &Path, figures: &Path) -> Output {
     panic!("other processes left jobs no CPU in {RUNS_MAX} runs");
 }
 
-/// In each window jobs had task threads of their class, and the figure of their CPU agrees
-/// with the windows. It may be zero: a window begins once a task has ended, but in so short
-/// a window other processes may leave jobs no CPU.
+/// Checks that in each window jobs had task threads of their class, and that the figure of their
+/// CPU time agrees with the windows. It may be 0: a window begins once a task has ended, but in a
+/// short window other processes may leave jobs no CPU.
 fn has_cpu_of_jobs(against: &Value) {
     let classes = match against["name"].as_str().unwrap() {
         "unmanaged" => &["normal priority"][..],

@@ -1,4 +1,4 @@
-//! The lab as its users call it, in one binary. Tests that read the memory of their process are in
+//! Tests of the lab's commands, in one binary. Tests that read the memory of their process have
 //! binaries of their own.
 
 mod colocation;

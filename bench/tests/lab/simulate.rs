@@ -1,4 +1,4 @@
-//! The application `simulate` beside the study of the same scenario.
+//! Tests of the application `simulate` against the study of the same scenario.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use ebb_jobs::simulate::{SCENARIO, spec};
 use ebb_scheduler::runtime::{Outcome, Runtime, RuntimeOptions, Throttles, VecOutput};
 use ebb_scheduler::sim::scenario::Scenario;
 
-/// The thesis's in small: a day, two points, two policies.
+/// Returns a small version of the thesis's scenario: a day, two points, two policies.
 fn scenario() -> Scenario {
     let small = SCENARIO
         .replace("span_s = 604800", "span_s = 86400")
@@ -27,7 +27,7 @@ impl sim::Progress for Quiet {
     fn run_done(&self) {}
 }
 
-/// Runs the scenario as a job; returns its rows.
+/// Runs the scenario as a job, and returns its rows.
 fn rows_of(scenario: Scenario) -> Vec<(String, String)> {
     let output = VecOutput::new();
     let job = spec("simulate", Arc::new(output.clone()), scenario, 5).unwrap();
@@ -77,9 +77,9 @@ fn means_are_those_of_the_study_of_the_same_scenario() {
     }
 }
 
-/// No job has a goal, nothing is left for jobs, and so none ends.
+/// No job has a goal, and no capacity is left for jobs, so none ends.
 #[test]
-fn what_no_replica_has_is_an_empty_field() {
+fn a_number_that_no_replica_has_is_an_empty_field() {
     let nothing = "policies = [\"fifo\"]\nreplicas = 2\n[run]\nhorizon_s = 600\n[[nodes]]\ncount = 1\n\
                    [availability]\nkind = \"constant\"\nfraction = 0.0\n\
                    [applications.a]\nmap_s = 1\n[[job]]\napplication = \"a\"\nmaps = 1\n";

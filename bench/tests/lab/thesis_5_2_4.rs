@@ -1,4 +1,4 @@
-//! `ebb-bench experiments thesis-5.2.4` as a user meets it, with tiny sizes.
+//! Tests of `ebb-bench experiments thesis-5.2.4` with tiny sizes.
 
 use std::process::{Command, Output};
 
@@ -59,7 +59,7 @@ fn every_table_and_figure_of_the_section_is_measured() {
             assert!(searched >= number(&execution["reads"]["count"]), "{run:#}");
         }
     }
-    // 450 updates of 1 KiB fill memtables of 64 KiB.
+    // 450 updates of 1 KiB fill several memtables of 64 KiB.
     let snapshots = runs.iter().find(|run| run["reads"] == "newest_snapshot");
     let last = &snapshots.unwrap()["executions"][2];
     assert!(number(&last["runs_of_snapshot"]) >= 2.0, "{last:#}");
@@ -92,7 +92,7 @@ fn every_table_and_figure_of_the_section_is_measured() {
 }
 
 #[test]
-fn help_has_examples_and_a_wrong_size_says_what_would_be_right() {
+fn help_has_examples_and_a_wrong_size_is_explained() {
     let help = thesis(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     for part in ["--quick", "Examples:", "--figures figures"] {

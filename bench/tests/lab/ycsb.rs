@@ -1,4 +1,4 @@
-//! `ebb-bench ycsb` as a user meets it: small runs of every workload.
+//! Tests of `ebb-bench ycsb`: small runs of every workload.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn ebb_bench(args: &[&str]) -> Output {
     command.arg("ycsb").args(args).output().expect("it starts")
 }
 
-/// Runs it to success and returns its JSON.
+/// Runs the command successfully, and returns its JSON.
 #[track_caller]
 fn measure(dir: &Path, args: &[&str]) -> Value {
     let json = dir.join("outcome.json");
@@ -27,11 +27,11 @@ fn measure(dir: &Path, args: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn fails_with(args: &[&str], code: i32, said: &str) {
+fn fails_with(args: &[&str], code: i32, expected: &str) {
     let output = ebb_bench(args);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
-    assert!(stderr.contains(said), "{args:?}: {stderr}");
+    assert!(stderr.contains(expected), "{args:?}: {stderr}");
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn every_workload_reads_what_it_wrote_and_reports_it() {
     }
 }
 
-/// Three runs on one directory. Every value says which write made it, so the
-/// largest version that a run read tells whose values it saw.
+/// Three runs on one directory. Every value has the version of its write, so the largest version
+/// that a run read shows whether it read writes of earlier runs.
 #[test]
-fn a_snapshot_keeps_the_values_of_before_whatever_is_written_later() {
+fn a_snapshot_keeps_its_values_after_later_writes() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let data = data.to_str().unwrap();
@@ -141,7 +141,7 @@ fn a_snapshot_keeps_the_values_of_before_whatever_is_written_later() {
     assert!(after["version_read_max"].as_u64() > Some(0));
 }
 
-/// An open loop of a second with five snapshots, and all of its JSON.
+/// Runs an open loop of a second with five snapshots, and returns its JSON.
 fn open_loop_with_snapshots(end: [&str; 2]) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let args = [
@@ -162,7 +162,7 @@ fn snapshots_during_an_open_loop_are_reported_beside_the_writers() {
     assert_eq!(outcome["timeline"][0]["target_ops_per_s"], 2000.0);
     let snapshots = &outcome["snapshots"];
     assert_eq!(snapshots["requested"], 5);
-    // A stall of the machine may leave the last windows out.
+    // If the machine stalls, the run may end before the last windows.
     let taken = snapshots["taken"].as_u64().unwrap();
     assert!(taken <= 5, "{snapshots:#}");
     let count = |array: &Value| array.as_array().unwrap().len() as u64;
@@ -193,7 +193,7 @@ fn an_open_loop_of_a_second_has_room_for_five_snapshots() {
 }
 
 #[test]
-fn a_wrong_command_line_says_what_would_be_right() {
+fn the_error_for_a_wrong_command_line_has_the_right_values() {
     fails_with(&["--workload", "g"], 2, "thesis-e");
     fails_with(&["--workload", "a", "--target", "0"], 2, "above 0");
     fails_with(&["--workload", "a", "--records", "0"], 2, "1..");
@@ -206,9 +206,9 @@ fn a_wrong_command_line_says_what_would_be_right() {
     );
     fails_with(&["--workload", "a", "--distribution", "flat"], 2, "uniform");
     fails_with(&["--workload", "a", "--connections", "3"], 2, "--cql");
-    let served = |more: [&str; 2], code, said| {
+    let served = |more: [&str; 2], code, expected| {
         let args = ["--workload", "a", "--cql", "127.0.0.1:1", more[0], more[1]];
-        fails_with(&args, code, said);
+        fails_with(&args, code, expected);
     };
     served(["--data", "x"], 2, "cannot be used with");
     served(["--durability", "sync"], 2, "cannot be used with");
@@ -216,7 +216,7 @@ fn a_wrong_command_line_says_what_would_be_right() {
 }
 
 #[test]
-fn what_the_disk_refuses_ends_with_an_error() {
+fn an_error_of_the_disk_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, b"").unwrap();

@@ -1,4 +1,4 @@
-//! ebb, as it comes.
+//! ebb, with its default options except for the sizes in [`Settings`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ impl Ebb {
         };
         let db = Db::open(&settings.dir, options)?;
         let keyspace = db.keyspace(KEYSPACE)?;
-        // Blocks of 4 KiB, lz4 on all levels, 10 bits of filter: its defaults.
+        // Defaults of ebb: 4 KiB blocks, lz4 on all levels, 10 filter bits per key.
         let table = keyspace.table(TABLE, TableOptions::default())?;
         Ok(Self {
             db,
@@ -77,7 +77,7 @@ impl Engine for Ebb {
         Ok(())
     }
 
-    /// A named one, that would survive a restart: it has no lesser kind that is
+    /// Creates a named snapshot, which would survive a restart: ebb has no cheaper kind that may be
     /// held for long.
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>> {
         let number = self.snapshots.fetch_add(1, Ordering::Relaxed);

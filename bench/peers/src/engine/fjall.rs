@@ -12,10 +12,11 @@ use fjall::{
 
 use super::{Durability, Engine, See, Settings, Snapshot};
 
-/// It cannot be waited for, so it is asked this often whether work is left.
+/// The interval at which [`Fjall::has_work`] is polled: Fjall has no call that waits for its
+/// merges.
 const POLL: Duration = Duration::from_millis(2);
-/// No work for so long means that none is about to start: a merge is picked by
-/// a message that the end of a flush or of another merge sends.
+/// The time without work after which none is about to start: the end of a flush or of a merge sends
+/// a message, and the next merge is picked on its arrival.
 const QUIET: Duration = Duration::from_millis(50);
 
 /// A database with one keyspace.
@@ -31,16 +32,16 @@ impl Fjall {
             .cache_size(settings.cache_bytes)
             .open()?;
         let keyspace = db.keyspace("records", || {
-            // Blocks of 4 KiB and filters of 10 bits (more for level 0) are its
-            // defaults, and so is handing each write to the operating system.
+            // Fjall's defaults: 4 KiB blocks, filters of 10 bits per key (more in level 0), and
+            // each write is handed to the operating system.
             KeyspaceCreateOptions::default()
                 .max_memtable_size(settings.memtable_bytes)
                 .compaction_strategy(std::sync::Arc::new(
                     Leveled::default().with_table_target_size(settings.memtable_bytes),
                 ))
-                // It leaves the first levels uncompressed unless told otherwise.
+                // By default Fjall leaves the first levels uncompressed.
                 .data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4))
-                // Indexes and filters in memory, as those of the others.
+                // The other engines also keep indexes and filters in memory.
                 .index_block_pinning_policy(PinningPolicy::all(true))
                 .filter_block_pinning_policy(PinningPolicy::all(true))
                 .index_block_partitioning_policy(PartitioningPolicy::all(false))

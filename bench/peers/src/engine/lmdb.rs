@@ -1,8 +1,7 @@
 //! LMDB, through heed.
 //!
-//! A reader's slot belongs to its thread, which is the faster way to read, or
-//! to the transaction, which lets one thread hold many snapshots: the sequence
-//! says which it needs.
+//! LMDB binds a reader's slot to its thread, which makes reads faster, or to its transaction, which
+//! lets one thread hold many snapshots. [`Settings::holds_snapshots`] selects the second.
 
 use std::ops::Bound;
 
@@ -14,10 +13,10 @@ use super::{Durability, Engine, See, Settings, Snapshot};
 
 /// Address space set aside for the map; the file grows as it is written.
 const MAP_BYTES: usize = 256 << 30;
-/// Threads and snapshots that read at the same time.
+/// The most read transactions, snapshots included, that may be open at the same time.
 const READERS_MAX: u32 = 512;
 
-/// Opens it in the way that the settings ask for.
+/// Opens an environment whose reader slots suit [`Settings::holds_snapshots`].
 pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     let options = EnvOpenOptions::new();
     Ok(if settings.holds_snapshots {
@@ -30,10 +29,9 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>> {
     })
 }
 
-/// Whom a reader's slot belongs to: `WithTls` to its thread, `WithoutTls` to the
-/// transaction.
+/// The owner of a reader's slot: the thread with `WithTls`, the transaction with `WithoutTls`.
 trait Slots: TlsUsage + Sized {
-    /// The transaction as databases take it.
+    /// The transaction with its kind of slot erased: databases accept only that type.
     fn any<'t>(txn: &'t RoTxn<'_, Self>) -> &'t RoTxn<'t>;
 }
 
@@ -49,7 +47,7 @@ impl Slots for WithoutTls {
     }
 }
 
-/// An environment with the unnamed database.
+/// An environment and its unnamed database.
 struct Lmdb<T: Slots> {
     env: Env<T>,
     entries: Database<Bytes, Bytes>,
@@ -104,7 +102,7 @@ impl<T: Slots> Engine for Lmdb<T> {
         }))
     }
 
-    /// There is no background work.
+    /// Does nothing: LMDB has no background work.
     fn settle(&self) -> Result<()> {
         Ok(())
     }
@@ -147,7 +145,7 @@ fn scan_all(entries: &Database<Bytes, Bytes>, txn: &RoTxn<'_>, see: See<'_>) -> 
     Ok(())
 }
 
-/// The one door to what the compiler cannot check.
+/// The only module with unsafe code: it maps a file into memory.
 mod map {
     #![expect(unsafe_code, reason = "LMDB maps its file into memory")]
 
@@ -159,8 +157,8 @@ mod map {
     ) -> Result<Env<T>> {
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         if settings.durability == Durability::Os {
-            // SAFETY: these flags give up the file's integrity when the machine
-            // crashes; nobody opens the file of a measurement after that.
+            // SAFETY: these flags give up the file's integrity when the machine crashes; no process
+            // opens the file of a measurement after a crash.
             unsafe { options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC) };
         }
         // SAFETY: the directory was made for this process, on a local disk, and

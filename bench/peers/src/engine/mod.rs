@@ -1,8 +1,7 @@
-//! An engine under test, behind one small door.
+//! The interface to an engine under test.
 //!
-//! What is measured is what each store's own interface costs: values are shown
-//! where they lie ([`See`]), not copied, and every store gets the same bytes in
-//! the same calls.
+//! The benchmark measures what each store's own interface costs: values are passed to a callback in
+//! place ([`See`]) and not copied, and every store gets the same bytes in the same calls.
 
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
@@ -21,54 +20,54 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// Is shown a key and its value, in place.
+/// A callback that gets a key and its value, without a copy.
 pub type See<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 
-/// A store, open.
+/// An open store.
 pub trait Engine: Send + Sync {
-    /// Shows the value of a key; says whether there is one.
+    /// Passes the value of a key to `see`, and returns whether the key exists.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn get(&self, key: &[u8], see: See<'_>) -> Result<bool>;
 
-    /// Sets a key. Acknowledged as [`Settings::durability`] says.
+    /// Sets a key. [`Settings::durability`] decides when the write is acknowledged.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// Sets many keys in one write.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn put_all(&self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()>;
 
-    /// Shows at most `entries_max` entries from a key on, ascending.
+    /// Passes at most `entries_max` entries from a key on to `see`, in ascending order.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn scan(&self, from: &[u8], entries_max: usize, see: See<'_>) -> Result<()>;
 
-    /// Shows all entries, ascending, as the store does this best.
+    /// Passes all entries to `see` in ascending order, by the store's fastest full scan.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn scan_all(&self, see: See<'_>) -> Result<()>;
 
-    /// Holds on to the content as it is now, until dropped.
+    /// Takes a snapshot of the content.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>>;
 
-    /// Flushes, and returns when no background work is left.
+    /// Flushes, and returns once no background work is left.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn settle(&self) -> Result<()>;
 
-    /// What the store counts itself, if it does so without being asked.
+    /// Returns the store's own counters, if it keeps them in normal operation.
     fn counts(&self) -> Option<Counts> {
         None
     }
@@ -76,55 +75,55 @@ pub trait Engine: Send + Sync {
 
 /// The content of a store at one moment.
 pub trait Snapshot {
-    /// Shows the value that a key had; says whether there was one.
+    /// Passes the value of a key in the snapshot to `see`, and returns whether the key exists
+    /// there.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn get(&self, key: &[u8], see: See<'_>) -> Result<bool>;
 
-    /// Shows all entries that there were, ascending.
+    /// Passes all entries of the snapshot to `see`, in ascending order.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn scan_all(&self, see: See<'_>) -> Result<()>;
 
-    /// Lets go of it.
+    /// Deletes the snapshot.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store.
     fn release(self: Box<Self>) -> Result<()>;
 }
 
-/// What a store says of itself, since it was opened.
+/// Counters that a store keeps itself, since it was opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
     /// Bytes written to logs and tables.
     pub written_bytes: u64,
-    /// The longest that a write was held up by flushes and merges, in
-    /// microseconds.
+    /// The longest wait of a write for flushes and merges, in microseconds.
     pub write_wait_max_us: u64,
 }
 
-/// What every store is given alike.
+/// The settings that all stores have in common.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
-    /// The directory, made when it is not there.
+    /// The directory; created if it does not exist.
     pub dir: PathBuf,
-    /// When a write is acknowledged.
+    /// The point at which a write is acknowledged.
     pub durability: Durability,
-    /// The block cache; LMDB has none but the page cache.
+    /// Size of the block cache, in bytes; LMDB has only the page cache.
     pub cache_bytes: u64,
-    /// A memtable; LMDB has none. Files are about as large.
+    /// Size of a memtable and, about, of a file, in bytes; LMDB has no memtable.
     pub memtable_bytes: u64,
     /// Whether one thread will hold several snapshots at once.
     pub holds_snapshots: bool,
 }
 
-/// When a write is acknowledged.
+/// The point at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// When the operating system has it.
+    /// After the operating system accepted the write.
     Os,
     /// After an fsync.
     Sync,
@@ -136,7 +135,7 @@ pub enum Durability {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum EngineName {
-    /// What this is about.
+    /// The store under test.
     Ebb,
     /// LSM, C++.
     #[cfg(feature = "rocksdb")]
@@ -151,10 +150,10 @@ pub enum EngineName {
 }
 
 impl EngineName {
-    /// Opens it, with all that its own guide recommends.
+    /// Opens the store, configured as its own guide recommends.
     ///
     /// # Errors
-    /// What the store says.
+    /// The errors of the store; if the directory cannot be created.
     pub fn open(self, settings: &Settings) -> Result<Box<dyn Engine>> {
         std::fs::create_dir_all(&settings.dir)?;
         Ok(match self {
@@ -168,7 +167,7 @@ impl EngineName {
         })
     }
 
-    /// Whether it is a tree that is changed in place, by pages.
+    /// Returns true for a B-tree, which is updated in place, page by page.
     pub fn is_b_tree(self) -> bool {
         match self {
             #[cfg(feature = "lmdb")]
@@ -177,8 +176,7 @@ impl EngineName {
         }
     }
 
-    /// Whether it is the same kind of store as ebb: the ratios that count are
-    /// those to these.
+    /// Returns true for the other LSM stores: ebb's ratios to these are the ones that count.
     pub fn is_lsm_peer(self) -> bool {
         self != Self::Ebb && !self.is_b_tree()
     }

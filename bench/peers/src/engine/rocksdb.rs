@@ -1,4 +1,4 @@
-//! RocksDB, tuned as its guide says (README.md has the reasons one by one).
+//! RocksDB, tuned as its guide recommends (README.md has the reasons one by one).
 
 use anyhow::Result;
 use rocksdb::{
@@ -20,7 +20,7 @@ pub struct RocksDb {
 impl RocksDb {
     pub(super) fn open(settings: &Settings) -> Result<Self> {
         let mut table = BlockBasedOptions::default();
-        // 0: it finds out the size of the entries by itself.
+        // 0: the cache estimates the size of its entries itself.
         let cache = Cache::new_hyper_clock_cache(settings.cache_bytes as usize, 0);
         table.set_block_cache(&cache);
         table.set_block_size(4096);
@@ -33,16 +33,15 @@ impl RocksDb {
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_max_background_jobs(2);
         options.set_bytes_per_sync(1 << 20);
-        // One that is written to and three that wait, as ebb has them.
+        // One open memtable and three that wait for their flush, as in ebb.
         options.set_write_buffer_size(settings.memtable_bytes as usize);
         options.set_max_write_buffer_number(4);
         options.set_memtable_prefix_bloom_ratio(0.02);
         options.set_memtable_whole_key_filtering(true);
-        // Measured: it helps writers that wait for nothing, not those that wait
-        // for the disk.
+        // By measurement, pipelining helps writers that do not wait for an fsync, and does not help
+        // those that do.
         options.set_enable_pipelined_write(settings.durability == Durability::Os);
-        // Level 1 as large as level 0 when it is merged, files as large as a
-        // memtable.
+        // Level 1 is as large as level 0 at its merge; files are as large as a memtable.
         options.set_max_bytes_for_level_base(4 * settings.memtable_bytes);
         options.set_target_file_size_base(settings.memtable_bytes);
 
@@ -119,7 +118,7 @@ impl Snapshot for RocksDbSnapshot<'_> {
     }
 }
 
-/// Reads ahead, and leaves the cache to those who need it.
+/// Options of a full scan: with read-ahead, and without filling the block cache.
 fn full_scan() -> ReadOptions {
     let mut options = ReadOptions::default();
     options.fill_cache(false);

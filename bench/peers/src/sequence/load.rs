@@ -1,4 +1,4 @@
-//! Writing the records that a sequence starts with.
+//! Writes the records that a sequence starts with.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use crate::engine::Engine;
 use crate::mix::in_threads;
 use crate::tally::Tally;
 
-/// Entries of a batch.
+/// Entries of a write batch.
 const BATCH_ENTRIES: usize = 512;
 
-/// Writes the records one by one in the order of their numbers, as YCSB does:
-/// all over the key space.
+/// Writes the records one by one, ordered by number: hashed keys spread these over the key space,
+/// as in YCSB.
 pub(super) fn load(engine: &dyn Engine, spec: &Spec, threads: usize) -> Result<Tally> {
     in_threads(threads, |index| {
         let (mut tally, mut value) = (Tally::default(), Vec::new());
@@ -31,14 +31,14 @@ pub(super) fn load(engine: &dyn Engine, spec: &Spec, threads: usize) -> Result<T
     })
 }
 
-/// The same, as fast as may be.
+/// Writes the records in large batches, without measuring.
 pub(super) fn prepare(engine: &dyn Engine, spec: &Spec) -> Result<()> {
     let stamps = (0..spec.records).map(|number| Stamp { number, version: 0 });
     write_all(engine, spec, stamps)
 }
 
-/// Writes values with these stamps in large batches: a write of its own for each
-/// would cost LMDB four pages, all of which a snapshot keeps.
+/// Writes values with these stamps in large batches. LMDB would copy four pages for each single
+/// write, and a snapshot would keep all copies.
 pub(super) fn write_all(
     engine: &dyn Engine,
     spec: &Spec,

@@ -1,5 +1,5 @@
-//! What a child process does with one engine: a sequence of steps on one
-//! directory, each of which yields phases.
+//! The work of a child process: a sequence of steps with one engine on one directory. Each step
+//! yields phases.
 
 mod load;
 mod raw;
@@ -16,37 +16,36 @@ use crate::engine::{EngineName, Settings};
 use crate::mix::Records;
 use crate::phase::Phase;
 
-pub use snapshots::{Bill, Held};
+pub use snapshots::{BesideSnapshots, Bill};
 pub use step::Step;
 
-/// All that a child process needs to know.
+/// Everything that a child process needs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spec {
-    /// Which store.
     pub engine: EngineName,
-    /// What it is given.
+    /// The settings of the engine.
     pub settings: Settings,
     /// Records that the first step loads, or that the directory holds.
     pub records: u64,
     /// Length of values, in bytes.
     pub value_bytes: usize,
-    /// Chooses operations and records.
+    /// The seed of the random choice of operations and records.
     pub seed: u64,
-    /// What to do, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 impl Spec {
-    /// Does it all; `tell` is given each phase as soon as it is over.
+    /// Runs all steps, and calls `on_phase` with each phase when it ends.
     ///
     /// # Errors
-    /// The first one.
-    pub fn run(&self, mut tell: impl FnMut(&Phase)) -> Result<()> {
+    /// The first error of a step.
+    pub fn run(&self, mut on_phase: impl FnMut(&Phase)) -> Result<()> {
         let engine = self.engine.open(&self.settings)?;
         let records = Records::new(self.records, self.value_bytes);
         for step in &self.steps {
             for phase in step.run(self, engine.as_ref(), &records)? {
-                tell(&phase);
+                on_phase(&phase);
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! The bound of a scan of ebb: its SSTables read, checked and decompressed from
-//! front to back, and not looked into.
+//! The upper bound for a scan of ebb: a loop that reads, checks and decompresses its SSTables from
+//! front to back, and does not parse their entries.
 //!
-//! Follows the book (Formats: SSTable), version 4, with the libraries that ebb
-//! uses; only indexes are parsed, to know where blocks end.
+//! Implements version 4 of the format (in the book, Formats: SSTable) with the libraries that ebb
+//! uses. It parses only indexes, to find the ends of blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,29 +14,30 @@ use tempfile::TempDir;
 const FOOTER_BYTES: usize = 64;
 const FORMAT_VERSION: u32 = 4;
 const MAGIC: &[u8] = b"ebbSSTbl";
-/// Type and checksum behind a payload.
+/// The length of a block's type and checksum, which follow its payload.
 const TRAILER_BYTES: usize = 5;
 const TYPE_NONE: u8 = 0;
 const TYPE_LZ4: u8 = 1;
-/// The uncompressed length before LZ4 data.
+/// The length of the field before LZ4 data that holds the uncompressed length.
 const LENGTH_BYTES: usize = 4;
 
-/// The SSTables of ebb as they are at one instant: merges that follow do not take
-/// them away.
+/// The SSTables of ebb at one instant. The hard links keep the files when a later merge deletes
+/// them.
 pub(super) struct Files {
-    /// Holds links to them.
+    /// The directory of the links.
     dir: TempDir,
 }
 
-/// What a pass over them took.
+/// The results of one pass over the files.
 pub(super) struct Pass {
     pub(super) seconds: f64,
-    /// Bytes of all data blocks, decompressed.
+    /// Total length of all data blocks after decompression.
     pub(super) bytes: u64,
 }
 
 impl Files {
-    /// Those of the database in `dir`, beside which the links are made.
+    /// Links the SSTables of the database in `dir`. The links lie beside `dir`, on the same file
+    /// system.
     pub(super) fn link(dir: &Path) -> Result<Self> {
         let beside = dir.parent().context("a database in the root")?;
         let links = TempDir::new_in(beside)?;
@@ -48,8 +49,7 @@ impl Files {
         Ok(Self { dir: links })
     }
 
-    /// Reads all of them once to have them in the page cache, then once for the
-    /// clock.
+    /// Reads all files twice, and measures the second pass: the first one fills the page cache.
     pub(super) fn pass(&self) -> Result<Pass> {
         let tables = tables_in(self.dir.path())?;
         ensure!(!tables.is_empty(), "no SSTable to read");
@@ -74,7 +74,7 @@ fn tables_in(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(tables)
 }
 
-/// Returns the bytes of all data blocks, decompressed.
+/// Reads the tables, and returns the total length of all data blocks after decompression.
 fn read_tables(tables: &[PathBuf]) -> Result<u64> {
     let (mut file, mut payload) = (Vec::new(), Vec::new());
     let mut bytes = 0;
@@ -93,7 +93,7 @@ fn read_table(path: &Path, file: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<
     ensure!(footer.ends_with(MAGIC), "no SSTable");
     let version = u32_at(footer, 48)?;
     ensure!(version == FORMAT_VERSION, "format version {version}");
-    // The index follows the filter; of that the offset and the length come first.
+    // The index lies behind the filter. The footer starts with the filter's offset and length.
     let offset = u64_at(footer, 0)?.checked_add(u64_at(footer, 8)?);
     let (offset, len) = (offset.context("a filter too long")?, u64_at(footer, 16)?);
     let id = slice(footer, 32, 16)?;
@@ -107,8 +107,7 @@ fn read_table(path: &Path, file: &mut Vec<u8>, payload: &mut Vec<u8>) -> Result<
     Ok(bytes)
 }
 
-/// Checks the block that is stored at an offset of the file with an id, and makes `payload` what
-/// it holds.
+/// Checks the block at an offset of the file with an id, and decompresses it into `payload`.
 fn unseal(stored: &[u8], (id, offset): (&[u8], u64), payload: &mut Vec<u8>) -> Result<()> {
     let len = stored
         .len()
@@ -138,15 +137,15 @@ fn unseal(stored: &[u8], (id, offset): (&[u8], u64), payload: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Offset and length of each data block. Every entry of an index is a restart
-/// point, so its key stands there whole.
+/// Returns the offset and the length of each data block. Every entry of an index is a restart
+/// point, so it has its whole key.
 fn blocks(index: &[u8]) -> Result<Vec<(u64, u64)>> {
     let count = u32_at(index, index.len() - 4)? as usize;
     let mut at = 0;
     let mut blocks = Vec::with_capacity(count);
     for _ in 0..count {
         let [_shared, key_len, _value_len] = [(); 3].map(|()| varint(index, &mut at));
-        // The kind.
+        // Skips the byte with the kind of the entry.
         at += 1;
         let _seq = varint(index, &mut at)?;
         at += key_len? as usize;
@@ -197,7 +196,7 @@ mod tests {
     use ebb_bench::ycsb::{Stamp, key, write_value};
 
     #[test]
-    fn all_that_ebb_wrote_is_read() {
+    fn linked_files_are_read_after_the_database_deleted_them() {
         let dir = tempfile::tempdir().unwrap();
         let settings = Settings {
             dir: dir.path().join("db"),
@@ -215,7 +214,7 @@ mod tests {
         engine.settle().unwrap();
         drop(engine);
         let files = Files::link(&settings.dir).unwrap();
-        // Gone where the database is, as after a merge.
+        // Removes the tables from the database's directory, as a merge would.
         fs::remove_dir_all(&settings.dir).unwrap();
         let bytes = files.pass().unwrap().bytes;
         let user_bytes = 1000 * (24 + 1024);

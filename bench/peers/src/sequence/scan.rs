@@ -1,5 +1,4 @@
-//! Scans of everything; those of ebb beside a loop that reads the same files and
-//! looks into none.
+//! Full scans. For ebb, a loop over the same files that parses no entries gives the upper bound.
 
 use std::time::Instant;
 
@@ -10,12 +9,12 @@ use crate::engine::{Engine, EngineName, See};
 use crate::phase::Phase;
 use crate::tally::Tally;
 
-/// The live content.
+/// Scans the live content.
 pub(super) fn live(engine: &dyn Engine, spec: &Spec) -> Result<Phase> {
     measure("scan", engine, spec, |see| engine.scan_all(see))
 }
 
-/// The content of a snapshot that was taken just before.
+/// Scans a snapshot that is taken just before.
 pub(super) fn snapshot(engine: &dyn Engine, spec: &Spec) -> Result<Phase> {
     let snapshot = engine.snapshot()?;
     let phase = measure("snapshot-scan", engine, spec, |see| snapshot.scan_all(see))?;
@@ -29,13 +28,13 @@ fn measure(
     spec: &Spec,
     scan: impl Fn(See<'_>) -> Result<()>,
 ) -> Result<Phase> {
-    // The first one checks, and brings the files into the page cache, for all
-    // alike: what counts is what the store makes of them.
+    // The first scan checks every value, and brings the files of each store into the page cache:
+    // the second one measures the store and not the disk.
     let mut checked = Tally::default();
     let (mut entries, mut last) = (0, Vec::new());
     scan(&mut |found, value| {
         entries += 1;
-        // Ascending, and each key once.
+        // Keys must be in ascending order, without duplicates.
         if *last >= *found {
             checked.wrong_reads += 1;
         }
@@ -71,8 +70,8 @@ fn measure(
         let raw = files.pass()?;
         let raw_megabytes = raw.bytes as f64 / 1e6;
         phase.set("raw_mb_per_s", raw_megabytes / raw.seconds);
-        // Both go through the same bytes, of which the scan gives a part: the
-        // rest was overwritten.
+        // Both read the same bytes. The scan returns only a part of these: the rest are overwritten
+        // versions.
         phase.set("over_raw", raw.seconds / scan_s);
         phase.set("given_over_raw", megabytes / raw_megabytes * raw.seconds / scan_s);
     }

@@ -1,5 +1,4 @@
-//! What snapshots cost: while they are held, when they are read, and on the
-//! disk.
+//! The costs of snapshots: latency while they exist, latency of reads from them, and disk space.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,30 +19,31 @@ use crate::usage::{
     directory_bytes, memory_anonymous_bytes, memory_peak_bytes, reset_memory_peak, table_bytes,
 };
 
-/// Overwrites at random beside an idle snapshot, or without one for comparison.
+/// Random overwrites beside an idle snapshot, or without a snapshot for comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Bill {
-    /// Whether there is a snapshot.
+    /// Whether a snapshot is taken before the overwrites.
     pub with_snapshot: bool,
-    /// Writes, all over the records.
+    /// The number of overwrites, over all records.
     pub overwrites: u64,
-    /// In so many threads.
+    /// The number of writing threads.
     pub threads: usize,
-    /// Looks at disk and memory so long after the last write.
+    /// The wait before disk and memory are measured, in seconds after the last write.
     pub idle_s: f64,
-    /// And so long after the snapshot is dropped.
+    /// The wait before the disk is measured again, in seconds after the snapshot was dropped.
     pub idle_after_drop_s: f64,
 }
 
-/// How often the size of the directory is looked at during the overwrites.
+/// The interval at which the size of the directory is measured during the overwrites.
 const WATCH: Duration = Duration::from_millis(500);
 
 impl Bill {
     pub(super) fn run(&self, engine: &dyn Engine, spec: &Spec, records: &Records) -> Result<Phase> {
         let live_bytes = table_bytes(spec.dir())? as f64;
-        let snapshot = match self.with_snapshot {
-            true => Some(engine.snapshot()?),
-            false => None,
+        let snapshot = if self.with_snapshot {
+            Some(engine.snapshot()?)
+        } else {
+            None
         };
         reset_memory_peak();
         let mix = Mix {
@@ -73,9 +73,10 @@ impl Bill {
         })?;
         let elapsed_s = started.elapsed().as_secs_f64();
 
-        let mut phase = Phase::new(match self.with_snapshot {
-            true => "bill",
-            false => "bill-none",
+        let mut phase = Phase::new(if self.with_snapshot {
+            "bill"
+        } else {
+            "bill-none"
         });
         phase.set("ops_per_s", tally.operations as f64 / elapsed_s);
         phase.add_latencies(&tally);
@@ -98,17 +99,16 @@ impl Bill {
     }
 }
 
-/// Reads beside snapshots and from the oldest of them.
+/// Point reads while snapshots exist, from the live content and from the oldest snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Held {
-    /// Snapshots, each followed by as many overwrites as one part in `rounds` of
-    /// the records.
+pub struct BesideSnapshots {
+    /// Number of snapshots. Each is followed by overwrites of 1/`rounds` of the records.
     pub rounds: u64,
-    /// Reads in each measurement.
+    /// Number of reads in each measurement.
     pub reads: u64,
 }
 
-impl Held {
+impl BesideSnapshots {
     pub(super) fn run(&self, engine: &dyn Engine, spec: &Spec, records: &Records) -> Result<Phase> {
         let mut phase = Phase::new("held");
         let mut reads = Reads::new(spec, self.reads);
@@ -162,8 +162,8 @@ impl Held {
     }
 }
 
-/// Overwrites every other record, then reads records in turn live and from a
-/// snapshot that was taken before.
+/// Overwrites every second record, then reads random records alternately from the live content and
+/// from a snapshot that was taken before the overwrites.
 pub(super) fn read(
     engine: &dyn Engine,
     spec: &Spec,
@@ -179,7 +179,7 @@ pub(super) fn read(
     )?;
     engine.settle()?;
     let mut phase = Phase::new("read");
-    // A few at a time: what disturbs the machine disturbs both.
+    // Short turns, so that a disturbance of the machine affects both kinds of reads.
     const TURN: u64 = 1000;
     let mut live = Reads::new(spec, TURN);
     let mut past = Reads::new(spec, TURN);
@@ -192,7 +192,7 @@ pub(super) fn read(
         both.merge(past.run("snapshot", |key, see| snapshot.get(key, see), is_old)?);
         Ok(both)
     };
-    // Once without counting latencies, so that the caches are as they stay.
+    // A pass whose latencies do not count warms the caches.
     for _ in 0..reads.div_ceil(TURN) {
         let warm = turn(&mut live, &mut past)?;
         all.wrong_reads += warm.wrong_reads;
@@ -207,7 +207,7 @@ pub(super) fn read(
     Ok(phase)
 }
 
-/// Point reads of records chosen all alike, one after the other.
+/// Point reads of uniformly chosen records, one after the other.
 struct Reads<'a> {
     spec: &'a Spec,
     rng: ChaCha8Rng,
@@ -220,8 +220,7 @@ impl<'a> Reads<'a> {
         Self { spec, rng, count }
     }
 
-    /// The same, after as many reads that count only when they are wrong: they
-    /// bring the caches to where they stay.
+    /// Runs the reads twice. Of the first pass, which warms the caches, only wrong reads count.
     fn run_warm(
         &mut self,
         kind: &'static str,
@@ -234,7 +233,8 @@ impl<'a> Reads<'a> {
         Ok(tally)
     }
 
-    /// `is_right` is asked about number and version of what was read.
+    /// Reads `count` records. `is_right` gets the number and the version of each value that was
+    /// read.
     fn run(
         &mut self,
         kind: &'static str,
@@ -257,14 +257,14 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// A few records of a snapshot, all of which must be as loaded.
+/// Reads some records of a snapshot, all of which must have the version that was loaded.
 fn check_oldest(snapshot: &dyn Snapshot, spec: &Spec) -> Result<Tally> {
     const READS: u64 = 10_000;
     let is_old = |_, version| version == 0;
     Reads::new(spec, READS).run("oldest", |key, see| snapshot.get(key, see), is_old)
 }
 
-/// Lets background work go on.
+/// Waits, while the background work of the store goes on.
 fn idle(seconds: f64) {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     loop {

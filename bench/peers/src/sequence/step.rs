@@ -1,4 +1,4 @@
-//! The steps that sequences are made of.
+//! The steps of a sequence.
 
 use std::time::Duration;
 
@@ -6,61 +6,61 @@ use anyhow::{Context, Result};
 use ebb_bench::ycsb::{Distribution, Operation, Workload};
 use serde::{Deserialize, Serialize};
 
-use super::snapshots::{Bill, Held};
+use super::snapshots::{BesideSnapshots, Bill};
 use super::{Spec, load, scan, snapshots};
 use crate::engine::Engine;
 use crate::mix::{self, Mix, Records};
 use crate::phase::Phase;
 
-/// One of them.
+/// A step of a sequence.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Writes the records in large batches and reports nothing.
+    /// Writes the records in large batches, and reports no phase.
     Prepare,
     /// Writes the records one by one.
     Load {
-        /// In so many threads.
+        /// The number of threads.
         threads: usize,
     },
-    /// A workload of YCSB.
+    /// Runs a workload of YCSB.
     Mix {
-        /// What the phase is called.
+        /// The name of the phase.
         phase: String,
         /// `a` to `f`.
         workload: String,
-        /// Records are chosen all alike, not as the workload says.
+        /// Whether records are chosen uniformly, in place of the workload's own distribution.
         uniform: bool,
-        /// In so many threads.
+        /// The number of threads.
         threads: usize,
-        /// So many operations.
+        /// The number of operations of all threads together.
         operations: u64,
     },
-    /// Writes for a time, for the latency and the rate of acknowledgements.
+    /// Overwrites records for a fixed time, to measure latency and rate of acknowledgements.
     Writes {
-        /// What the phase is called.
+        /// The name of the phase.
         phase: String,
-        /// In so many threads.
+        /// The number of threads.
         threads: usize,
-        /// For so long.
+        /// The duration, in seconds.
         duration_s: f64,
     },
-    /// Reads everything once, live.
+    /// Scans all records of the live content.
     Scan,
-    /// Reads everything once from a snapshot.
+    /// Scans all records of a snapshot.
     SnapshotScan,
-    /// What an idle snapshot costs under overwriting.
+    /// Measures an idle snapshot while records are overwritten.
     Bill(Bill),
-    /// Reads beside and from snapshots that are held.
-    Held(Held),
-    /// Overwrites half, then reads the same keys live and from a snapshot.
+    /// Reads while snapshots exist, and from the oldest snapshot.
+    Held(BesideSnapshots),
+    /// Overwrites half of the records, then reads them from the live content and from a snapshot.
     Read {
-        /// So many reads of each.
+        /// Number of reads of each kind.
         reads: u64,
     },
 }
 
-/// Only updates.
+/// A workload of updates only.
 const UPDATES: Workload = Workload {
     name: "updates",
     mix: &[(100, Operation::Update)],
@@ -92,9 +92,10 @@ impl Step {
                 operations,
             } => {
                 let workload: Workload = workload.parse().context("the spec")?;
-                let distribution = match uniform {
-                    true => Distribution::Uniform,
-                    false => workload.distribution,
+                let distribution = if *uniform {
+                    Distribution::Uniform
+                } else {
+                    workload.distribution
                 };
                 let mix = Mix {
                     workload,

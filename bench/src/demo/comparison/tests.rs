@@ -1,4 +1,4 @@
-//! Claims about the comparison of days.
+//! Tests of the comparison of days.
 
 use ebb_scheduler::model::JobId;
 
@@ -83,7 +83,7 @@ fn compared() -> Comparison {
 }
 
 #[test]
-fn the_table_shows_each_policy_beside_the_others_and_marks_what_was_late() {
+fn the_table_has_a_row_for_each_policy_and_marks_late_jobs() {
     let table = compared().table();
     let line = |name: &str| {
         let found = table

@@ -100,12 +100,12 @@ fn follow(
             let tally = thread::scope(|scope| {
                 scope.spawn(move || {
                     for interval in reported {
-                        // As above.
+                        // As for the messages of loading: a closed input ends this process.
                         let _ = send(&Message::Interval(interval));
                     }
                 });
                 let tally = client.run(&plan, |_| ());
-                // Closes the channel, so that the thread above ends.
+                // Drops the channel's sender, so that the thread above ends.
                 drop(plan);
                 tally
             })?;

@@ -25,11 +25,11 @@ use self::process::ProcessRun;
 use super::day::Day;
 use crate::ycsb::{Driver, Interval, Pace, ReadFrom, Report, RunOptions};
 
-/// The bytes of a value: so few that what a request costs is the store's work, not copying.
+/// The bytes of a value: few, so that the cost of a request is the store's work and not copying.
 pub(super) const VALUE_BYTES: usize = 256;
-/// Operations that are due together: those of a page that a front end builds.
-/// Each operation takes microseconds; one by one they would wake a thread tens
-/// of thousands of times a second, and what is measured would be the wake-ups.
+/// Operations that are due together: those of one page that a front end builds. An operation takes
+/// microseconds. One by one, they would wake a thread tens of thousands of times a second, and the
+/// measurement would be one of wake-ups.
 const BURST: u32 = 50;
 
 /// The rate of the load.
@@ -125,8 +125,8 @@ impl Load {
                     pace: pace.pace(),
                     duration: length,
                     value_bytes: VALUE_BYTES,
-                    // A thread that spins for its next operation would use what the
-                    // analytics could.
+                    // Threads sleep until the next operation: spinning would use CPU time that is
+                    // left for analytics.
                     spin: Duration::ZERO,
                     burst: BURST,
                     latencies,
@@ -193,14 +193,14 @@ impl LoadUse<'_> {
     }
 }
 
-/// A run of the load that goes on.
+/// A run of the load that is under way.
 pub(super) enum LoadRun {
     Embedded(Driver),
     Process(ProcessRun),
 }
 
 impl LoadRun {
-    /// The last interval that has ended.
+    /// Returns the last interval that has ended.
     pub fn latest(&self) -> Option<Interval> {
         match self {
             Self::Embedded(driver) => driver.timeline().latest(),

@@ -1,4 +1,4 @@
-//! What runs beside the load: word counts over the snapshot that never end.
+//! The jobs beside the load: word counts over a snapshot whose text repeats without end.
 
 use std::sync::Arc;
 
@@ -18,47 +18,47 @@ use super::setup::Setup;
 
 const CYCLE_S: f64 = 0.1;
 const REDUCES: u32 = 1;
-/// Completion time goals of the jobs beside the load, in seconds; the last has
-/// none.
+/// Completion time goals of the jobs beside the load, in seconds; the last job has none.
 const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];
 
-/// Who runs beside the load.
+/// The jobs beside the load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Beside {
-    Nobody,
+    NoJobs,
     /// Jobs as ordinary threads, as many as there are cores.
     Unmanaged,
-    /// Jobs that are held to what the load leaves.
-    Managed(Held),
+    /// Jobs that may use only the capacity that the load leaves.
+    Managed(JobSettings),
 }
 
-/// Whose latencies the guard sees.
+/// The latencies by which the guard keeps its objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardSees {
-    /// The load's, from the moment at which a request was due.
+    /// The load's latencies, from the moment at which an operation was due.
     Load,
-    /// The store's own.
+    /// The latencies that the store itself measures.
     Store,
 }
 
-/// How managed jobs are held back.
+/// The settings of managed jobs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Held {
+pub struct JobSettings {
     pub policy: &'static str,
     pub throttles: Throttles,
     pub objective: Option<Objective>,
     pub guard_sees: GuardSees,
-    /// What the disk does for load and jobs together, in bytes per second.
+    /// The disk bandwidth that load and jobs share, in bytes per second; `None` for no limit.
     pub disk_bytes_per_s: Option<u64>,
     pub in_processes: bool,
-    /// What they never get, as a part of the machine.
+    /// The part of the machine that jobs never get.
     pub reserve: f64,
-    /// They read through the block cache, as who knows nothing of scans would.
+    /// Whether jobs read through the block cache, as a program does that does not use the store's
+    /// scans for analytics.
     pub through_cache: bool,
 }
 
-impl Default for Held {
-    /// As `ebb demo` does it.
+impl Default for JobSettings {
+    /// The settings of `ebb demo`.
     fn default() -> Self {
         Self {
             policy: policy::DEFAULT,
@@ -73,39 +73,39 @@ impl Default for Held {
     }
 }
 
-/// Jobs that run until this is dropped.
+/// Jobs that run until this value is dropped.
 pub struct Analytics {
     node: Node,
     objective: Option<(Objective, GuardSees)>,
     jobs: Vec<JobHandle>,
-    /// What tasks on threads read.
+    /// The input of tasks on threads.
     input: Arc<Endless>,
-    /// What processes read.
+    /// The pinned table that processes read, if tasks run in such.
     pin: Option<PinnedTable>,
 }
 
 impl Analytics {
-    /// Starts jobs, and waits until they run.
+    /// Starts the jobs, and waits until they run. Returns `None` for [`Beside::NoJobs`].
     pub fn start(setup: &Setup, beside: &Beside) -> Result<Option<Self>> {
-        let (management, held) = match beside {
-            Beside::Nobody => return Ok(None),
-            Beside::Unmanaged => (Management::Unmanaged, Held::default()),
-            Beside::Managed(held) => (Management::Managed, held.clone()),
+        let (management, settings) = match beside {
+            Beside::NoJobs => return Ok(None),
+            Beside::Unmanaged => (Management::Unmanaged, JobSettings::default()),
+            Beside::Managed(settings) => (Management::Managed, settings.clone()),
         };
         let cores = f64::from(setup.cores);
-        let policy = policy::by_name(held.policy);
+        let policy = policy::by_name(settings.policy);
         let node = Node::start(
             Some(setup.db.clone()),
             NodeOptions {
                 colocated: ColocatedOptions {
-                    objective: held.objective,
-                    reserve_cores: held.reserve * cores,
-                    disk_bytes_per_s: held.disk_bytes_per_s,
+                    objective: settings.objective,
+                    reserve_cores: settings.reserve * cores,
+                    disk_bytes_per_s: settings.disk_bytes_per_s,
                     forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
                     runtime: RuntimeOptions {
-                        policy: policy.ok_or_else(|| anyhow!("no policy {}", held.policy))?,
+                        policy: policy.ok_or_else(|| anyhow!("no policy {}", settings.policy))?,
                         management,
-                        throttles: held.throttles,
+                        throttles: settings.throttles,
                         cycle_s: CYCLE_S,
                         ..RuntimeOptions::new(setup.cores)
                     },
@@ -115,15 +115,18 @@ impl Analytics {
                 ..NodeOptions::new(setup.cores)
             },
         )?;
-        let pin = held.in_processes.then(|| setup.text.pin()).transpose()?;
+        let pin = settings
+            .in_processes
+            .then(|| setup.text.pin())
+            .transpose()?;
         let application = ApplicationRequest::Wordcount(WordcountRequest { reduces: REDUCES });
         let described = |pin| JobDescription::over_table(application.clone(), pin);
         let description = pin.as_ref().map(described);
         let mut analytics = Self {
             node,
-            objective: (held.objective).map(|objective| (objective, held.guard_sees)),
+            objective: (settings.objective).map(|objective| (objective, settings.guard_sees)),
             jobs: Vec::new(),
-            input: Arc::new(Endless::new(&setup.text, held.through_cache)?),
+            input: Arc::new(Endless::new(&setup.text, settings.through_cache)?),
             pin,
         };
         for (number, goal_s) in GOALS_S.into_iter().enumerate() {
@@ -138,7 +141,7 @@ impl Analytics {
         Ok(Some(analytics))
     }
 
-    /// Where the load enters its latencies, if there is a guard that goes by them.
+    /// Returns the recorder for the load's latencies, if the guard uses these.
     pub fn latencies(&self) -> Option<Latencies> {
         match self.objective? {
             (_, GuardSees::Load) => self.node.latencies(),
@@ -146,7 +149,7 @@ impl Analytics {
         }
     }
 
-    /// Lets the guard see the store's own latencies, if it is to go by them.
+    /// Starts to pass the store's own latencies to the guard, if the guard uses these.
     pub fn watch_store(&self, db: &Db) -> Result<Option<GuardWatch>> {
         let Some((objective, GuardSees::Store)) = self.objective else {
             return Ok(None);
@@ -159,8 +162,8 @@ impl Analytics {
         self.node.governor()
     }
 
-    /// Bytes of rows that tasks read so far; none where they run in processes, which tell
-    /// nobody.
+    /// Returns the bytes of rows that tasks have read so far. `None` if tasks run in processes,
+    /// which do not report it.
     pub fn read_bytes(&self) -> Option<u64> {
         self.pin.is_none().then(|| self.input.read_bytes())
     }
@@ -169,7 +172,8 @@ impl Analytics {
         self.node.runtime().scheduling_class().to_string()
     }
 
-    /// The least that the guard allowed of what was left, 0 to 1; none without a guard.
+    /// Returns the lowest level that the guard allowed, as a part (0 to 1) of the capacity left;
+    /// `None` without an objective.
     pub fn allowed_min(&self) -> Option<f64> {
         self.objective?;
         let samples = self.node.governor()?.guarded();
@@ -177,7 +181,7 @@ impl Analytics {
         Some(allowed.fold(1.0, f64::min))
     }
 
-    /// That all jobs still run.
+    /// Checks that all jobs still run.
     pub fn check(&self) -> Result<()> {
         for job in &self.jobs {
             let status = job.status();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::console::seconds;
 use crate::ycsb::Workload;
 
-/// What to measure, and for how long.
+/// The options of the experiment: parts, lengths, loads, and the files to write.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ColocationArgs {
@@ -21,11 +21,11 @@ pub struct ColocationArgs {
     #[arg(long = "part", value_name = "NAME", value_enum, value_delimiter = ',')]
     pub parts: Vec<Part>,
 
-    /// Rounds of each trial, instead of what each part has
+    /// Rounds of each trial, in place of each part's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
 
-    /// Length of a window, instead of what each part has; of a compressed day too
+    /// Length of a window or of a compressed day, in place of each part's own
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub window: Option<Duration>,
 
@@ -34,7 +34,8 @@ pub struct ColocationArgs {
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub loads: Vec<u32>,
 
-    /// Operations of steady loads that are due together (part loads); several in turn
+    /// Operations of a steady load that are due together (part loads); with several values, each in
+    /// turn
     #[arg(long = "batch", value_name = "N", value_delimiter = ',', default_value = "50",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub batches: Vec<u32>,
@@ -64,34 +65,36 @@ pub enum Part {
     Step,
     /// Several reserves that jobs never get, beside the first of the loads (50%)
     Reserves,
-    /// Every policy beside a load of 50%
+    /// Every policy of the library beside a load of 50%
     Policies,
-    /// Parts of the guard left out in turn, beside a load of 50%
+    /// The guard with some of its means switched off, beside a load of 50%
     Guard,
     /// Tasks on threads and in processes, beside loads of 50 and 70%
     Isolate,
     /// The hit rate of a block cache that is too small, beside snapshot scans
     Cache,
-    /// Days of tight goals under several policies
+    /// Days with tight goals under several policies
     Goals,
-    /// The same by an oracle's f(t), a known and a learned one
+    /// Days with tight goals by an oracle's f(t), a known and a learned one
     Forecast,
-    /// What the guard learns of the price of analytics beside the first of the loads (50%)
+    /// The price of analytics as the guard measures it, beside the first of the loads (50%)
     Curve,
-    /// What it costs jobs that their tasks yield, and what it spares the load, beside the first
-    /// of the loads (50%)
+    /// The cost for jobs of yielding tasks, and the benefit for the load, beside the first of the
+    /// loads (50%)
     Yields,
 }
 
 impl ColocationArgs {
     pub fn parts(&self) -> Vec<Part> {
-        match self.parts.is_empty() {
-            true => Part::value_variants().to_vec(),
-            false => self.parts.clone(),
+        if self.parts.is_empty() {
+            Part::value_variants().to_vec()
+        } else {
+            self.parts.clone()
         }
     }
 
-    /// How long and how often, where a part wants `full` and `quick`.
+    /// Returns length and number of windows. `full` and `quick` are a part's defaults: seconds, and
+    /// rounds.
     pub fn extent(&self, full: (u64, u32), quick: (u64, u32)) -> Extent {
         let (window_s, rounds) = if self.quick { quick } else { full };
         let rounds = self.rounds.unwrap_or(rounds);
@@ -102,8 +105,8 @@ impl ColocationArgs {
         }
     }
 
-    /// The same, where a part plays as many rounds more as it finds that it needs, up to
-    /// so many, unless their number was given.
+    /// Returns the extent of a part that adds rounds until its intervals are narrow, up to
+    /// `rounds_max`. With `--rounds` or `--quick` the number of rounds is fixed.
     pub fn extent_up_to(&self, rounds_max: u32, full: (u64, u32), quick: (u64, u32)) -> Extent {
         let extent = self.extent(full, quick);
         Extent {
@@ -117,13 +120,13 @@ impl ColocationArgs {
     }
 }
 
-/// The length of each window, and how often windows take turns.
+/// The length of each window, and the number of rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extent {
     pub window: Duration,
-    /// At least 1.
+    /// The first number of rounds; at least 1.
     pub rounds: u32,
-    /// Rounds that may be played where so many are not enough.
+    /// The most rounds, if the first ones give intervals that are too wide.
     pub rounds_max: u32,
 }
 
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_run_unless_some_are_named_and_what_is_given_wins() {
+    fn all_parts_run_by_default_and_options_override_defaults() {
         let parse = |words: &str| Cli::parse_from(words.split(' ')).args;
         let all = parse("x");
         assert_eq!(all.parts().len(), 12);

@@ -1,10 +1,10 @@
-//! How sure a ratio of two tails is: the bootstrap, over windows.
+//! Intervals for ratios of tail latencies: the bootstrap, over windows.
 //!
-//! Operations of one window depend on each other (a stall hits many), windows hardly do.
-//! So windows are drawn again, with replacement, and the quantiles of what they hold
-//! together are compared. The interval holds 95% of these ratios, with their distances
-//! from the measured one widened by what drawing from few windows makes too small. The
-//! draws have a fixed seed: the same windows give the same interval.
+//! Operations of one window depend on each other (a stall hits many), windows hardly do. So whole
+//! windows are drawn again, with replacement, and the quantiles of all operations in the drawn
+//! windows are compared. The interval holds 95% of these ratios. Draws from few windows vary too
+//! little, so the distances of the ends from the measured ratio are widened to compensate. The seed
+//! is fixed: the same windows give the same interval.
 
 use std::fmt;
 
@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use super::counts::Pool;
 
-/// Draws for each interval: its ends are then off by about a fortieth of its width.
+/// The number of draws for each interval: its ends are then off by about a fortieth of its width.
 const DRAWS: usize = 1000;
 const SEED: u64 = 0xebb;
-/// The standard normal's 97.5th percentile.
+/// The 97.5th percentile of the standard normal distribution.
 const Z95: f64 = 1.96;
 
-/// What was measured, and the interval that holds the truth in 95 of 100 cases.
+/// A measured ratio, with its 95% confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     pub value: f64,
@@ -29,13 +29,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// How far the ends are from 1, as a factor, whichever is further.
+    /// Returns how far the farther end of the interval is from 1, as a factor.
     pub fn farthest_from_one(&self) -> f64 {
         self.high.max(1.0 / self.low)
     }
 }
 
-/// The value and its interval, with two decimal places unless a precision is given.
+/// Formats the value and its interval, with two decimals unless a precision is given.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, low, high } = self;
@@ -44,8 +44,8 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// For each of the `quantiles`: what `beside` has over what `alone` has. Both hold at
-/// least a window.
+/// Returns for each of the `quantiles` its value in `beside` over its value in `alone`. Both pools
+/// must have a window.
 pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) -> [Estimate; N] {
     let measured = divide(beside.all_us(quantiles), alone.all_us(quantiles));
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
@@ -76,15 +76,15 @@ pub fn ratios<const N: usize>(beside: &Pool, alone: &Pool, quantiles: [f64; N]) 
     })
 }
 
-/// Returns the p99 of `beside` over that of `alone`, which hold at least one window each.
+/// Returns the p99 of `beside` over that of `alone`. Both pools must have a window.
 pub fn p99_ratio(beside: &Pool, alone: &Pool) -> Estimate {
     let [p99] = ratios(beside, alone, [0.99]);
     p99
 }
 
-/// The windows that each of two conditions needs until the ratio of their p99 has an
-/// interval of at most `half_width` (as 0.05) to either side, judged by equal windows so
-/// far, at least two.
+/// Returns the number of windows that each of two conditions needs for an interval of at most
+/// `half_width` (such as 0.05) to either side of the ratio of their p99. The estimate is based on
+/// `so_far`, at least two windows of one condition.
 pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
     let quantiles = [0.99];
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
@@ -95,14 +95,15 @@ pub fn windows_needed(so_far: &Pool, half_width: f64) -> u32 {
     }
     let mean = logs.iter().sum::<f64>() / DRAWS as f64;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / DRAWS as f64;
-    // Of one window, were a p99 a mean; and two conditions differ by twice as much.
+    // The variance for one window, as if a p99 were a mean. The ratio of two conditions has twice
+    // that.
     let windows = so_far.len() as f64;
     let of_one = variance * widening(windows).powi(2) * windows;
     let needed = 2.0 * of_one * (Z95 / (1.0 + half_width).ln()).powi(2);
     needed.ceil().max(2.0) as u32
 }
 
-/// By how much the spread of draws from so many windows is too small.
+/// Returns the factor by which the spread of draws from this number of windows is too small.
 fn widening(windows: f64) -> f64 {
     (windows / (windows - 1.0).max(0.5)).sqrt()
 }

@@ -1,11 +1,11 @@
-//! The latencies of one window, as what is put together and drawn again needs them.
+//! The latencies of a window, in a form that can be pooled and drawn again.
 
 use hdrhistogram::Histogram;
 
-/// How often each latency occurred: what a histogram of mostly empty buckets holds.
+/// The latencies that occurred and their counts: a histogram without its empty buckets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Counts {
-    /// Nanoseconds and how often, ascending; no latency twice, none of them never.
+    /// Pairs of nanoseconds and count, ascending by nanoseconds, without duplicates; no count is 0.
     ascending: Vec<(u64, u64)>,
 }
 
@@ -31,12 +31,12 @@ impl FromIterator<u64> for Counts {
     }
 }
 
-/// The windows of one condition over the latencies that occur in any of them, so that
-/// drawing some of them again is adding numbers up.
+/// The windows of one condition. They share one list of latencies, so that the histogram of a draw
+/// is a sum of counts.
 pub struct Pool {
-    /// Ascending, in nanoseconds.
+    /// All latencies that occur in a window, ascending, in nanoseconds.
     latencies: Vec<u64>,
-    /// Of each window: the positions of its latencies, and how often.
+    /// For each window, pairs of a position in `latencies` and a count.
     windows: Vec<Vec<(u32, u64)>>,
 }
 
@@ -69,8 +69,8 @@ impl Pool {
         self.quantiles_us(0..self.len(), quantiles)
     }
 
-    /// The `quantiles` (each 0 to 1) of all windows that `drawn` names, each as often as
-    /// it does, in microseconds; NaN where they hold nothing.
+    /// Returns the `quantiles` (each 0 to 1) of the windows in `drawn`, in microseconds. A window
+    /// that is drawn twice counts twice. NaN without operations.
     pub fn quantiles_us<const N: usize>(
         &self,
         drawn: impl Iterator<Item = usize>,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_put_together_before_a_quantile_is_taken() {
+    fn quantiles_are_those_of_all_windows_together() {
         let quiet: Counts = (1..=99).map(|us| us * 1000).collect();
         let stalled: Counts = [5_000_000].into_iter().collect();
         let pool = Pool::new([&quiet, &stalled]);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_s_latencies_are_its_buckets() {
+    fn counts_of_a_histogram_are_its_buckets() {
         let mut nanos = Histogram::new_with_bounds(1, 1_000_000, 3).unwrap();
         for value in [7, 7, 900] {
             nanos.record(value).unwrap();

@@ -1,5 +1,5 @@
-//! The price of analytics as the guard finds it out: the tail of the load against what
-//! jobs are allowed, under an objective over alone.
+//! The price of analytics as the guard measures it: the tail latency of the load against the
+//! capacity that jobs are allowed. The objective is relative to the load alone.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,30 +8,31 @@ use anyhow::{Context, Result, ensure};
 use ebb_colocate::{Objective, PricePoint};
 use serde::Serialize;
 
-use super::analytics::{Analytics, Beside, Held};
+use super::analytics::{Analytics, Beside, JobSettings};
 use super::setup::{Load, Setup};
 
-/// What the guard found, and what it gave up.
+/// The guard's measurements, and the capacity that it allowed.
 #[derive(Debug, Serialize)]
 pub struct Curve {
     pub objective: Objective,
     pub seconds: f64,
-    /// The p99 alone as it found it, in microseconds; none if it did not.
+    /// The p99 of the load alone, as the guard measured it, in microseconds; `None` if it could
+    /// not.
     pub alone_us: Option<f64>,
-    /// The part of what is left that it allowed on average, pauses included, in the second
-    /// half of the time.
+    /// The mean part of the capacity left that the guard allowed in the second half of the time,
+    /// pauses included.
     pub allowed: f64,
     pub points: Vec<PricePoint>,
 }
 
-/// Lets the guard learn beside a load for so long.
+/// Runs jobs under a guard beside a load for `length`, and returns the guard's measurements.
 pub fn run(setup: &Setup, load: &Load, length: Duration) -> Result<Curve> {
     let objective = Objective::DEFAULT;
-    let held = Held {
+    let settings = JobSettings {
         objective: Some(objective),
-        ..Held::default()
+        ..JobSettings::default()
     };
-    let analytics = Analytics::start(setup, &Beside::Managed(held))?;
+    let analytics = Analytics::start(setup, &Beside::Managed(settings))?;
     let analytics = analytics.context("jobs were to run")?;
     let driver = setup.start_load(load, length, analytics.latencies())?;
     driver.wait_for_end(load.lead + length);

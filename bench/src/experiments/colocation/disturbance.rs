@@ -1,14 +1,13 @@
-//! What others did to a window: the host of a virtual machine, and other processes.
+//! Disturbance of a window by the host of a virtual machine, or by other processes.
 //!
-//! A window that others spoiled says nothing about the jobs and is left out, by a rule
-//! that is fixed before and sees neither the latencies nor who runs beside the load. It
-//! goes by what the kernel counts for *others*: the time that the host took, and the CPU
-//! time of processes that are not ours. The gaps in the wake-ups of a sentinel thread
-//! would not do: beside jobs they depend on the jobs (a thread in the kernel is not
-//! displaced at once), and alone on how deeply an idle core sleeps, so that rule would
-//! leave out windows for what the jobs did. The time that the host took is not quite
-//! blind either, for it takes more of a machine that is busy; so each condition says how
-//! many of its windows counted.
+//! A disturbed window is no evidence about the jobs, so it is excluded. The rule is fixed
+//! beforehand, and does not depend on latencies or on the condition. It uses the kernel's counters
+//! for *others*: time that the host took, and CPU time of processes that are not ours. A sentinel
+//! thread that measures gaps in its wake-ups would not do. With jobs, the gaps depend on the jobs,
+//! because a thread in the kernel is not preempted at once. Without jobs, the gaps depend on how
+//! deeply idle cores sleep. Such a rule would exclude windows because of the jobs. The host's time
+//! is not quite independent either: a host takes more from a busy machine. So results have the
+//! number of windows that counted, by condition.
 
 use std::time::Instant;
 
@@ -19,19 +18,19 @@ use serde::Serialize;
 
 use crate::ycsb::PF_KTHREAD;
 
-/// The part of the machine's time that the host may take of a window that counts.
+/// The largest part of the machine's time that the host may take during a window that counts.
 const STEAL_MAX: f64 = 0.001;
-/// The part of the machine that other processes may use meanwhile. What a system does for
-/// itself is about 0.005 to 0.01.
+/// The largest part of the machine that other processes may use during such a window. The system's
+/// own processes use about 0.005 to 0.01.
 const OTHERS_MAX: f64 = 0.02;
 
-/// What others took of the machine, as parts of it, 0 to 1.
+/// The parts of the machine (0 to 1) that were not available to load and jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Disturbance {
-    /// Taken by the host, to ticks of 10 ms.
+    /// Time that the host took, to ticks of 10 ms.
     pub steal: f64,
-    /// Used by other processes, to ticks of 10 ms. What the kernel does in threads of
-    /// its own may be for us, and does not count.
+    /// CPU time of other processes, to ticks of 10 ms. Kernel threads do not count, because they
+    /// may work for this process.
     pub others: f64,
 }
 
@@ -47,7 +46,7 @@ pub struct Observer {
     ticks: Ticks,
 }
 
-/// Since boot.
+/// Ticks since boot.
 #[derive(Debug, Clone, Copy)]
 struct Ticks {
     steal: u64,
@@ -81,7 +80,7 @@ impl Ticks {
         let own = std::process::id() as i32;
         let mut others = 0;
         for process in all_processes().context("cannot list /proc")? {
-            // One may end between the listing and the reading.
+            // A process may end between the listing and the reading.
             let Ok(stat) = process.and_then(|process| process.stat()) else {
                 continue;
             };
@@ -97,14 +96,14 @@ impl Ticks {
     }
 }
 
-/// Whether a process, by its id, its parent's and its flags, is neither `own`, nor one
-/// that runs tasks for it, nor the kernel's.
+/// Returns whether a process (its id, its parent's id, its flags) is neither `own`, nor a child of
+/// `own` that runs tasks, nor a kernel thread.
 fn is_other(own: i32, (pid, ppid, flags): (i32, i32, u32)) -> bool {
     pid != own && ppid != own && flags & PF_KTHREAD == 0
 }
 
-/// Also of children that have ended: their time goes over to who waited for them, so the
-/// sum over all processes does not fall.
+/// Returns the ticks of a process and of its children that have ended. Children are included
+/// because their time moves to their parent, so that the sum over all processes never falls.
 fn used(stat: &Stat) -> u64 {
     let children = stat.cutime.max(0) as u64 + stat.cstime.max(0) as u64;
     stat.utime + stat.stime + children
@@ -115,14 +114,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_are_left_out_by_what_others_took_alone() {
+    fn only_the_time_of_others_spoils_a_window() {
         let spoils = |steal, others| Disturbance { steal, others }.spoils();
         assert!(!spoils(0.0, 0.0) && !spoils(0.001, 0.02));
         assert!(spoils(0.0011, 0.0) && spoils(0.0, 0.021));
     }
 
     #[test]
-    fn neither_our_processes_nor_the_kernel_s_threads_are_others() {
+    fn own_processes_and_kernel_threads_are_not_others() {
         let is_other = |pid, ppid, flags| is_other(7, (pid, ppid, flags));
         assert!(is_other(9, 1, 0) && is_other(1, 0, 0));
         assert!(!is_other(7, 1, 0), "this one");
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_tells_is_read() {
+    fn the_kernel_s_counters_are_read() {
         assert!(Ticks::now().unwrap().cores >= 1);
         let disturbance = Observer::start().unwrap().end().unwrap();
         assert!(disturbance.steal >= 0.0 && disturbance.others >= 0.0);

@@ -1,4 +1,4 @@
-//! What the jobs read: the snapshot's text, without end.
+//! The input of the jobs: the text of a snapshot, repeated without end.
 
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,21 +9,22 @@ use ebb_jobs::SnapshotInput;
 use ebb_scheduler::runtime::{Input, JobHandle, RecordSink, Split, TaskError};
 use ebb_storage::SnapshotTable;
 
-/// Pieces of the text: a task reads one, for some tens of milliseconds.
+/// Pieces of the text. A task reads one, in some tens of milliseconds.
 const PIECES: usize = 16;
-/// Far more than the machine does in a window.
+/// The number of tasks: far more than the machine completes in a window.
 const TASKS: u32 = 4000;
-/// Rows of a range that goes by the block cache: fewer than make a range a long one,
-/// which would leave it alone.
+/// Rows of a range that is read through the block cache. A range with more rows counts as long, and
+/// long ranges bypass the cache.
 const ROWS_A_RANGE: usize = 1000;
-/// A task tells what it read once it is so much: a counter for all tasks, written for each
-/// row, would be the work that is measured.
-const BYTES_TOLD: u64 = 64 << 10;
+/// A task adds to the shared counter once it has read this many bytes. Threads that updated a
+/// shared counter for each row would contend for it, and the measurement would be one of
+/// contention.
+const BYTES_PER_COUNT: u64 = 64 << 10;
 
-/// Tasks that have not started by then never will.
+/// The timeout for the start of the tasks.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Waits until a task of one of the jobs has ended: then they run.
+/// Waits until a task of one of the jobs has ended, which shows that jobs run.
 pub fn wait_for_tasks(jobs: &[JobHandle]) -> Result<()> {
     let started = Instant::now();
     while jobs.iter().all(|job| job.status().maps_done == 0) {
@@ -37,13 +38,13 @@ pub fn wait_for_tasks(jobs: &[JobHandle]) -> Result<()> {
     Ok(())
 }
 
-/// The snapshot, again and again.
+/// An input that repeats the rows of a snapshot.
 pub struct Endless {
     input: SnapshotInput,
     pieces: Vec<Split>,
-    /// Where it is read through the block cache.
-    cached: Option<Cached>,
-    /// By tasks of this process, of keys and values.
+    /// The reader through the block cache; `None` for scans that bypass it.
+    cached: Option<CachedRanges>,
+    /// Bytes of keys and values that tasks of this process have read.
     read_bytes: AtomicU64,
 }
 
@@ -56,12 +57,12 @@ impl Endless {
         Ok(Self {
             input,
             pieces,
-            cached: through_cache.then(|| Cached::new(text)),
+            cached: through_cache.then(|| CachedRanges::new(text)),
             read_bytes: AtomicU64::new(0),
         })
     }
 
-    /// Bytes of rows that tasks of this process took so far.
+    /// Returns the bytes of rows that tasks of this process have read so far.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
     }
@@ -81,12 +82,12 @@ impl Input for Endless {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        let mut untold = 0;
+        let mut uncounted = 0;
         let counted: RecordSink<'_> = &mut |key, value| {
-            untold += (key.len() + value.len()) as u64;
-            if untold >= BYTES_TOLD {
-                self.read_bytes.fetch_add(untold, Ordering::Relaxed);
-                untold = 0;
+            uncounted += (key.len() + value.len()) as u64;
+            if uncounted >= BYTES_PER_COUNT {
+                self.read_bytes.fetch_add(uncounted, Ordering::Relaxed);
+                uncounted = 0;
             }
             record(key, value)
         };
@@ -97,14 +98,14 @@ impl Input for Endless {
     }
 }
 
-/// The snapshot in short ranges, each of which goes by the block cache.
-struct Cached {
+/// The snapshot in short ranges, which are read through the block cache.
+struct CachedRanges {
     table: SnapshotTable,
-    /// Ascending keys that begin all pieces but the first.
+    /// The first keys of all pieces but the first, ascending.
     cuts: Vec<Vec<u8>>,
 }
 
-impl Cached {
+impl CachedRanges {
     fn new(table: &SnapshotTable) -> Self {
         let cuts = table.split_keys::<&[u8], _>(.., PIECES);
         Self {

@@ -1,4 +1,4 @@
-//! Demo days in turn: which goals are met, under which policy and by which forecast.
+//! Days of the demo in turn: the goals that each policy meets with each forecast.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +10,18 @@ use super::args::Extent;
 use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome};
 use crate::experiments::statistics::{median, median_if_any};
 
-/// Contenders' days on the same input, in turn.
+/// Days of several contenders on the same input.
 #[derive(Debug, Clone, Serialize)]
 pub struct GoalsTrial {
     pub name: String,
     pub day_s: f64,
     pub rounds: u32,
     pub goals_are: Goals,
-    /// The jobs' goals, as hours of the day; none without.
+    /// The jobs' goals, as hours of the day; `None` for a job without a goal.
     pub goal_hours: Vec<Option<f64>>,
-    /// The 99th percentile of the load alone, in microseconds: of the same day, faster.
+    /// The 99th percentile of the load alone, in microseconds, from a faster run of the same day.
     pub alone_p99_us: f64,
-    /// In the order in which they were given.
+    /// The contenders, in the given order.
     pub contenders: Vec<GoalsRow>,
 }
 
@@ -29,23 +29,23 @@ pub struct GoalsTrial {
 pub struct GoalsRow {
     pub policy: String,
     pub forecast: ForecastFrom,
-    /// Goals, over all days.
+    /// The number of goals over all days.
     pub goals: usize,
     pub met: usize,
-    /// When the jobs were done, as hours of the day: the median of the days on which
-    /// they were, in the order of submission.
+    /// The hours of the day at which jobs ended, in the order of submission: for each job the
+    /// median over the days on which it did.
     pub finished_hours: Vec<Option<f64>>,
-    /// The 99th percentile of the load, in microseconds: the median of the days.
+    /// The 99th percentile of the load, in microseconds: the median over the days.
     pub p99_us: f64,
-    /// Of what was granted over the day, the part by which f(t) was off: the mean
-    /// over time, either way; the median of the days.
+    /// The error of f(t): the mean absolute difference from the granted capacity, over the mean
+    /// granted capacity. The median over the days.
     pub forecast_off: f64,
-    /// The same with its sign: above 0 it promised more than there was.
+    /// The signed error of f(t): above 0 it promised more capacity than there was.
     pub forecast_bias: f64,
 }
 
-/// Plays the days; the jobs are sized to the forecast of the first contender. Every
-/// other round goes backwards.
+/// Runs the days. The jobs are sized to the forecast of the first contender. Every second round has
+/// the reverse order, so that a drift of the machine affects all contenders alike.
 pub fn run(
     name: &str,
     goals: Goals,
@@ -126,7 +126,7 @@ impl GoalsRow {
     }
 }
 
-/// How far f(t) was from what was granted on a day, as parts of that.
+/// The difference between f(t) and the granted capacity of a day, relative to the latter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ForecastError {
     off: f64,
@@ -142,7 +142,7 @@ impl ForecastError {
             let within: Vec<f64> = within.collect();
             (!within.is_empty()).then(|| within.iter().sum::<f64>() / within.len() as f64)
         };
-        // f(t) is told in the middle of steps of equal length.
+        // The series has f(t) at the middle of steps of equal length.
         let steps = &day.series.forecast;
         let half_s = day.seconds / steps.len().max(1) as f64 / 2.0;
         let pairs = steps.iter().filter_map(|(t_s, forecast)| {
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_a_forecast_are_parts_of_what_was_granted() {
+    fn forecast_errors_are_relative_to_the_granted_capacity() {
         let error = ForecastError::new(&[(100.0, 50.0), (50.0, 100.0), (100.0, 50.0)]);
         assert!((error.off - 0.75).abs() < 1e-9 && (error.bias - 0.25).abs() < 1e-9);
         let exact = ForecastError::new(&[(80.0, 80.0)]);

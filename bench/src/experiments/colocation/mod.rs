@@ -1,5 +1,5 @@
-//! Whether the load notices that analytics run beside it, and how much of what it
-//! leaves they use.
+//! The effect of analytics on the tail latency of the load, and the part of the idle CPU that
+//! analytics use.
 //!
 //! ```text
 //!   args ─► run ─► trial ─► window          parts; rounds of windows in random order
@@ -11,13 +11,13 @@
 //!            goals                            the demo's days in turn
 //! ```
 //!
-//! A *window* is two seconds of the load, with nobody or somebody beside it, after half a
-//! second that does not count. The windows of a *trial* have an order that is drawn for
-//! each round. All latencies of a condition's windows go into one histogram; its quantile
-//! is compared with that of the load alone, and the interval comes from drawing windows
-//! again (`bootstrap`). Each round has the load alone twice: what the two differ in is
-//! noise, and a run whose noise is wider than a claim proves nothing. The load is an open
-//! loop, whose latencies count from the moment at which an operation was due.
+//! A *window* is two seconds of the load, alone or with jobs beside it, after half a second that
+//! does not count. The order of the windows in a *trial* is drawn for each round. All latencies of
+//! a condition's windows go into one histogram. Its quantiles are compared with those of the load
+//! alone, and the intervals come from drawing windows again (`bootstrap`). Each round has the load
+//! alone twice: the difference between the two is noise, and a run with more noise than a claim
+//! allows proves nothing. The load is an open loop, whose latencies count from the moment at which
+//! an operation was due.
 
 mod analytics;
 mod args;

@@ -1,4 +1,4 @@
-//! What windows of one condition have over those of another.
+//! Ratios of the measurements of one condition to those of the load alone.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -8,37 +8,36 @@ use super::counts::{Counts, Pool};
 use super::window::Window;
 use crate::experiments::statistics::mean;
 
-/// Windows beside somebody against windows of the load alone: all that counted of each,
-/// put together.
+/// Windows with jobs compared with windows of the load alone. All windows of a condition that count
+/// are pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratios {
     pub windows: usize,
     pub p50: Estimate,
     pub p99: Estimate,
     pub p999: Estimate,
-    /// Of the 99th percentiles of the time until a whole batch was done.
+    /// The ratio of the 99th percentiles of the time until a whole batch was done.
     pub batch_p99: Estimate,
-    /// Of the 99th percentiles of the time until a thread took an operation that was due.
+    /// The ratio of the 99th percentiles of the time until a thread took an operation that was due.
     pub dispatch_p99: Estimate,
-    /// Of the 99th percentiles before a window counts: what the first moments of a load
-    /// cost that nobody has measured yet; none without such.
+    /// The ratio of the 99th percentiles before a window counts, when the guard has not measured
+    /// the new load yet; `None` without such a time.
     pub lead_p99: Option<Estimate>,
     /// CPU used by jobs over the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
-    /// Bytes of rows that jobs read, per second; none of the load alone, and
-    /// where jobs run in processes.
+    /// Bytes of rows that jobs read per second; `None` without jobs, and if jobs run in processes.
     pub jobs_bytes_per_s: Option<f64>,
-    /// The same per second of their CPU.
+    /// Bytes of rows that jobs read, per second of their CPU time.
     pub jobs_bytes_per_cpu_s: Option<f64>,
-    /// The part of the windows that was left out, for the machine paused; none where
-    /// nobody could look.
+    /// The part of the windows that was left out because the machine paused; `None` if pauses could
+    /// not be observed.
     pub paused: Option<f64>,
-    /// Of the block cache's hit rates; none where no block was asked for.
+    /// The ratio of the block cache's hit rates; `None` if no block was read.
     pub cache_hits: Option<f64>,
 }
 
 impl Ratios {
-    /// `beside` against `alone`, at least one window of each.
+    /// Compares `beside` with `alone`, at least one window of each.
     pub fn new(beside: &[&Window], alone: &[&Window]) -> Self {
         let of = |of: fn(&Window) -> &Counts| {
             let pool = |windows: &[&Window]| Pool::new(windows.iter().map(|window| of(window)));
@@ -78,7 +77,7 @@ impl Ratios {
 }
 
 impl Serialize for Ratios {
-    /// Each estimate as three figures: `p99_over_alone`, `p99_over_alone_low` and
+    /// Serializes each estimate as three numbers: `p99_over_alone`, `p99_over_alone_low` and
     /// `p99_over_alone_high`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let estimates = [
@@ -111,7 +110,7 @@ pub mod tests {
     use super::*;
     use crate::experiments::colocation::disturbance::Disturbance;
 
-    /// A window of a hundred operations, two of which took as long as it says.
+    /// Returns a window of 100 operations, the two slowest of which took `slowest_us`.
     pub fn window(slowest_us: u64, analytics_cores: f64) -> Window {
         let operations = |slowest_us: u64| -> Counts {
             let quick = std::iter::repeat_n(100_000, 98);
@@ -143,7 +142,7 @@ pub mod tests {
     }
 
     #[test]
-    fn windows_are_put_together_before_they_are_compared() {
+    fn windows_are_pooled_before_they_are_compared() {
         let alone = [window(1000, 0.0), window(1000, 0.0)];
         let beside = [window(1100, 1.4), window(1100, 0.7)];
         let ratios = Ratios::new(&beside.each_ref(), &alone.each_ref());

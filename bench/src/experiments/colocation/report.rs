@@ -1,4 +1,4 @@
-//! What the experiment found: the JSON, the tables, the pictures.
+//! The results of the experiment: the JSON, the tables, the charts.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,15 +18,15 @@ use super::trial::{Against, Trial};
 use crate::chart::{Bar, BarChart, Group};
 use crate::number::{fixed, percent};
 
-/// All of it; parts that did not run are empty.
+/// The results of all parts; parts that did not run are empty.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub cores: u32,
     pub workload: String,
     pub quick: bool,
     pub kernel: Option<String>,
-    /// Whether the kernel schedules by session (`sched_autogroup_enabled`): the idle
-    /// class then yields only to threads of its own session. None where it does not say.
+    /// Whether the kernel schedules by session (`sched_autogroup_enabled`): the idle class then
+    /// yields only to threads of its own session. `None` if the kernel does not have the setting.
     pub autogroup: Option<bool>,
     pub loads: Vec<LoadRow>,
     pub days: Vec<Trial>,
@@ -44,12 +44,12 @@ pub struct Report {
     pub curve: Option<Curve>,
 }
 
-/// A steady load: the figures that matter by name, and the trial.
+/// A steady load: its key figures by name, and its trial.
 #[derive(Debug, Serialize)]
 pub struct LoadRow {
-    /// The part of the machine that the load was to use, 0 to 1.
+    /// The part of the machine that the load should use, 0 to 1.
     pub load: f64,
-    /// The part that it used alone.
+    /// The part of the machine that the load used alone.
     pub load_achieved: f64,
     /// Operations that were due together.
     pub batch: u32,
@@ -58,8 +58,8 @@ pub struct LoadRow {
     pub managed_p99_over_alone_high: f64,
     pub unmanaged_p99_over_alone: f64,
     pub alone_again_p99_over_alone: f64,
-    /// How far alone against alone may be from 1, as a factor: the end of its interval
-    /// that is further.
+    /// The noise: how far the ratio of alone to alone may be from 1, as a factor (the farther end
+    /// of its interval).
     pub noise_p99: f64,
     pub managed_p999_over_alone: f64,
     pub managed_p999_over_alone_low: f64,
@@ -67,15 +67,16 @@ pub struct LoadRow {
     pub unmanaged_p999_over_alone: f64,
     pub alone_again_p999_over_alone: f64,
     pub noise_p999: f64,
-    /// CPU that managed jobs used over what the load alone leaves idle.
+    /// CPU time of managed jobs over the CPU time that the load alone leaves idle.
     pub idle_cpu_used: f64,
-    /// The same of unmanaged jobs; above 1 where they take it from the load.
+    /// CPU time of unmanaged jobs over the CPU time that the load alone leaves idle; above 1 if
+    /// they take some from the load.
     pub unmanaged_idle_cpu_used: f64,
     pub trial: Trial,
 }
 
 impl LoadRow {
-    /// Of a trial with `unmanaged` and `managed`.
+    /// Makes the row of a trial that has the contenders `unmanaged` and `managed`.
     pub fn new(load: f64, batch: u32, cores: u32, trial: Trial) -> Self {
         let managed = trial.contender("managed").ratios;
         let unmanaged = trial.contender("unmanaged").ratios;
@@ -332,7 +333,7 @@ fn cpu_chart(trials: &[&Trial]) -> BarChart {
     }
 }
 
-/// Of contenders, which all trials have in the same order.
+/// Returns the names of the contenders, which are the same in all trials.
 fn names(trials: &[&Trial]) -> Vec<String> {
     let contenders = trials[0].contenders.iter();
     contenders.map(|against| against.name.clone()).collect()

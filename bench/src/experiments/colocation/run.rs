@@ -1,4 +1,4 @@
-//! The parts, one after the other.
+//! Runs the parts, one after the other.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use ebb_colocate::{Limit, Objective, Quantile};
 use ebb_scheduler::policy;
 use ebb_scheduler::runtime::Throttles;
 
-use super::analytics::{Beside, GuardSees, Held};
+use super::analytics::{Beside, GuardSees, JobSettings};
 use super::args::{ColocationArgs, Extent, Part};
 use super::curve;
 use super::goals::{self, GoalsTrial};
@@ -22,18 +22,18 @@ use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
 
 /// The steady loads, in hundredths of the machine.
 const LOADS: [u32; 3] = [30, 50, 70];
-/// Rounds of a steady load at most, where its windows ask for more.
+/// The most rounds of a steady load, if its windows need more than the default.
 const ROUNDS_MAX: u32 = 60;
-/// Jobs that nobody manages play in every so manyth round: they are far off.
+/// Unmanaged jobs run in one round of this many: their effect is so large that few windows show it.
 const UNMANAGED_EVERY: u32 = 5;
-/// After so many microseconds tasks yield, or never.
+/// The intervals after which tasks yield, in microseconds; `None` for never.
 const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];
-/// The load of the parts that have one.
+/// The load of the parts that use only one.
 const MIDDLE: f64 = 0.5;
-/// A block cache for about a third of the records.
+/// A block cache that holds about a third of the records.
 const SMALL_CACHE_BYTES: u64 = 8 << 20;
-/// What the disk is taken to do with read tokens, in bytes per second: about half of
-/// what jobs read without.
+/// The disk's assumed bandwidth for read tokens, in bytes per second: about half of what jobs read
+/// without a limit.
 const DISK_BYTES_PER_S: u64 = 20 << 20;
 /// The guard's objective, over the p99 of the load alone.
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
@@ -72,7 +72,7 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
             }
             Part::Yields => report.yields = Some(parts.yields()?),
         }
-        // A long run that is interrupted leaves the parts that are done.
+        // After each part, so that an interrupted run keeps the parts that are done.
         write_json(args.json.as_deref(), &report)?;
     }
     print!("{}", report.text());
@@ -82,7 +82,7 @@ pub fn run(args: &ColocationArgs) -> Result<()> {
     Ok(())
 }
 
-/// The parts that are trials, and what all of them need.
+/// The parts that are trials, and their common parameters.
 struct Parts<'a> {
     args: &'a ColocationArgs,
     setup: &'a Setup,
@@ -115,11 +115,11 @@ impl Parts<'_> {
             0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.475,
         ];
         let reserves = reserves.map(|reserve| {
-            let held = Held {
+            let settings = JobSettings {
                 reserve,
-                ..Held::default()
+                ..JobSettings::default()
             };
-            managed(format!("a reserve of {reserve}"), held)
+            managed(format!("a reserve of {reserve}"), settings)
         });
         let extent = self.args.extent((2, 12), (2, 2));
         self.trial("reserves", &self.first_load()?, extent, &reserves)
@@ -135,11 +135,11 @@ impl Parts<'_> {
                 yield_every: every_us.map(Duration::from_micros),
                 ..Throttles::default()
             };
-            let held = Held {
+            let settings = JobSettings {
                 throttles,
-                ..Held::default()
+                ..JobSettings::default()
             };
-            managed(name, held)
+            managed(name, settings)
         });
         let extent = self.args.extent((2, 20), (2, 4));
         self.trial("yields", &self.first_load()?, extent, &contenders)
@@ -153,7 +153,7 @@ impl Parts<'_> {
             let load = Load {
                 pace: self.setup.pace(Shape::Day { level, seconds })?,
                 batch: BATCH,
-                // All of the day counts.
+                // The whole day counts.
                 lead: Duration::ZERO,
                 cuts: Vec::new(),
             };
@@ -166,11 +166,11 @@ impl Parts<'_> {
         let contenders: Vec<_> = policy::descriptors()
             .into_iter()
             .map(|policy| {
-                let held = Held {
+                let settings = JobSettings {
                     policy: policy.name,
-                    ..Held::default()
+                    ..JobSettings::default()
                 };
-                managed(policy.name, held)
+                managed(policy.name, settings)
             })
             .collect();
         let extent = self.args.extent((2, 12), (2, 2));
@@ -180,36 +180,39 @@ impl Parts<'_> {
     /// Measures what keeps the p99 low. Returns the objective of the guard, too.
     fn guard(&self) -> Result<(Objective, Trial)> {
         let (load, extent) = (middle(self.setup)?, self.args.extent((2, 12), (2, 2)));
-        // What the objective is relative to.
+        // The latencies alone, which the objective is relative to.
         let alone = self.trial("alone", &load, extent, &[])?;
         let objective = Objective {
             quantile: Quantile::P99,
             limit: Limit::LatencyUs(alone.alone_p99_us * OBJECTIVE_OVER_ALONE),
         };
-        let without = |idle_class, cpu_pacing| Held {
+        let without = |idle_class, cpu_pacing| JobSettings {
             throttles: Throttles {
                 idle_class,
                 cpu_pacing,
                 ..Throttles::default()
             },
-            ..Held::default()
+            ..JobSettings::default()
         };
-        let guarded = |held| Held {
+        let guarded = |settings| JobSettings {
             objective: Some(objective),
-            ..held
+            ..settings
         };
-        let in_store = |held| Held {
+        let in_store = |settings| JobSettings {
             guard_sees: GuardSees::Store,
-            ..guarded(held)
+            ..guarded(settings)
         };
-        let with_tokens = Held {
+        let with_tokens = JobSettings {
             disk_bytes_per_s: Some(DISK_BYTES_PER_S),
-            ..Held::default()
+            ..JobSettings::default()
         };
         let contenders = [
-            managed("idle class and pacing", Held::default()),
-            managed("and objective", guarded(Held::default())),
-            managed("and objective in the store", in_store(Held::default())),
+            managed("idle class and pacing", JobSettings::default()),
+            managed("and objective", guarded(JobSettings::default())),
+            managed(
+                "and objective in the store",
+                in_store(JobSettings::default()),
+            ),
             managed("and read tokens", with_tokens),
             managed("no pacing", without(true, false)),
             managed("no idle class", without(false, true)),
@@ -222,12 +225,12 @@ impl Parts<'_> {
     }
 
     fn isolate(&self) -> Result<Vec<Trial>> {
-        let in_processes = Held {
+        let in_processes = JobSettings {
             in_processes: true,
-            ..Held::default()
+            ..JobSettings::default()
         };
         let contenders = [
-            managed("threads", Held::default()),
+            managed("threads", JobSettings::default()),
             managed("processes", in_processes),
         ];
         let extent = self.args.extent((2, 20), (2, 4));
@@ -247,9 +250,9 @@ impl Parts<'_> {
             setup: &setup,
             interrupted: self.interrupted,
         };
-        let through_cache = Held {
+        let through_cache = JobSettings {
             through_cache: true,
-            ..Held::default()
+            ..JobSettings::default()
         };
         let mut contenders = both(1).to_vec();
         contenders.push(managed("managed, through the cache", through_cache));
@@ -279,7 +282,7 @@ impl Parts<'_> {
     }
 }
 
-/// Days by the same forecast.
+/// Returns days of all compared policies with the same forecast.
 fn policies_of_days() -> Vec<DemoDay> {
     let day = |policy: Policy| DemoDay {
         policy,
@@ -288,7 +291,7 @@ fn policies_of_days() -> Vec<DemoDay> {
     Policy::compared().into_iter().map(day).collect()
 }
 
-/// Days under the policies that plan by a forecast.
+/// Returns days with each forecast, under the policies that plan by one.
 fn forecasts() -> Vec<DemoDay> {
     let from = [
         ForecastFrom::Oracle,

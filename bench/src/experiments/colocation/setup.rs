@@ -1,5 +1,5 @@
-//! What the windows run on: a store with records for the load and a snapshot of
-//! text for the jobs, and what the load costs on this machine.
+//! The store of the windows: records for the load, a snapshot of text for the jobs, and the
+//! measured cost of the load on this machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,35 +16,35 @@ use crate::console::temporary_directory;
 use crate::ycsb::{self, Driver, Pace, ReadFrom, RunOptions, Workload};
 
 const RECORDS: u64 = 100_000;
-/// Of a record: small enough that what a request costs is the store's work, not
-/// copying.
+/// Length of a record's value, in bytes: small, so that the cost of a request is the store's work
+/// and not copying.
 const VALUE_BYTES: usize = 256;
-/// Operations that are due together where nothing else is asked for: those of a page
-/// that a front end builds.
+/// The default number of operations that are due together: those of one page that a front end
+/// builds.
 pub const BATCH: u32 = 50;
-/// What a load does before it counts: its threads get warm, and the governor sees it.
+/// The run of a load before it counts: threads get warm, and the governor measures the load.
 pub const LEAD: Duration = Duration::from_millis(500);
-/// The longest measurement of what the load costs; a window, where that is less.
+/// The longest measurement of the load's cost; shorter windows shorten it.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
-/// Where what counts is no longer, what was due while the machine paused is left out.
+/// In windows up to this length, operations that were due while the machine paused are left out.
 const PAUSES_WITHIN: Duration = Duration::from_secs(10);
-/// How far what a load uses may be from what it is to use, as a part of it.
+/// The largest error of a load's use of the machine, as a part of the intended use.
 const SHARE_OFF_MAX: f64 = 0.02;
-/// How often a rate is corrected at most until it is that near.
+/// The most corrections of a rate until its error is within [`SHARE_OFF_MAX`].
 const CORRECTIONS_MAX: usize = 8;
 
-/// A load, and how it is looked at.
+/// The parameters of a load.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// When operations are due.
+    /// The moments at which operations are due.
     pub pace: Pace,
-    /// Operations that are due together. One by one they wake a thread tens of
-    /// thousands of times a second, and much of what is measured is the wake-ups.
+    /// Operations that are due together. One by one they would wake a thread tens of thousands of
+    /// times a second, and much of the measurement would be of wake-ups.
     pub batch: u32,
-    /// How long it runs before it counts.
+    /// The time before the load counts.
     pub lead: Duration,
-    /// Ends of the pieces in which what counts is cut, but for the last; from the end of
-    /// the lead on.
+    /// The ends of the sections of the time that counts, without the last, from the end of the lead
+    /// on.
     pub cuts: Vec<Duration>,
 }
 
@@ -55,15 +55,14 @@ pub struct Setup {
     pub folder: TempDir,
     pub cores: u32,
     workload: Workload,
-    /// How long it is measured what the load costs.
+    /// The length of measurements of the load's cost.
     measured: Duration,
-    /// Operations per second that use one core, flat out; a first guess.
+    /// Operations per second for one core, from a closed loop: the first guess for rates.
     ops_per_core_s: f64,
 }
 
 impl Setup {
-    /// Loads a fresh store, whose block cache holds `cache_bytes`, or as much as
-    /// a store's does.
+    /// Creates a store and loads it. Its block cache has `cache_bytes`, or the default size.
     pub fn new(args: &ColocationArgs, cache_bytes: Option<u64>) -> Result<Self> {
         let folder = temporary_directory("colocation")?;
         let mut options = Options::default();
@@ -100,25 +99,26 @@ impl Setup {
         Ok(setup)
     }
 
-    /// The operations per second with which the load, in batches of so many and with all
-    /// that the store does for it, uses `share` of the machine, give or take a fiftieth of
-    /// it where the machine is steady enough to tell.
+    /// Returns the rate in operations per second, in batches of `batch`, at which the load uses
+    /// `share` of the machine, background work included. The error is at most a fiftieth, if the
+    /// machine is steady enough to measure that.
     pub fn ops_per_s(&self, share: f64, batch: u32) -> Result<f64> {
-        let wanted = share * f64::from(self.cores);
-        let mut ops_per_s = self.ops_per_core_s * wanted;
-        // The one that came nearest, and how near.
+        let target = share * f64::from(self.cores);
+        let mut ops_per_s = self.ops_per_core_s * target;
+        // The nearest rate so far, and its error.
         let mut nearest = (f64::INFINITY, ops_per_s);
         for _ in 0..CORRECTIONS_MAX {
             let (done, used) = self.used_by(Pace::steady(ops_per_s), batch)?;
-            let off = (used / wanted - 1.0).abs();
+            let off = (used / target - 1.0).abs();
             if off < nearest.0 {
                 nearest = (off, done);
             }
             if off <= SHARE_OFF_MAX {
                 break;
             }
-            // An operation among few costs more than one among many.
-            ops_per_s = done * (wanted / used.max(0.01)).clamp(0.5, 2.0);
+            // An operation costs more at a low rate than at full speed, so one correction may not
+            // be enough.
+            ops_per_s = done * (target / used.max(0.01)).clamp(0.5, 2.0);
         }
         Ok(nearest.1)
     }
@@ -132,7 +132,7 @@ impl Setup {
         })
     }
 
-    /// Rates for a shape, from what two steady loads cost.
+    /// Returns rates for a shape, interpolated between two steady loads.
     pub fn pace(&self, shape: Shape) -> Result<Pace> {
         let (low, high) = shape.bounds();
         let low_ops_per_s = self.ops_per_s(low, BATCH)?;
@@ -142,9 +142,9 @@ impl Setup {
         })))
     }
 
-    /// Starts the load, which counts for `length` after its lead, and enters its latencies
-    /// for a guard where one wants them. The sections of its
-    /// report are the lead, and the pieces.
+    /// Starts the load, which counts for `length` after its lead. Records its latencies in
+    /// `latencies`, for a guard. The sections of its report are the lead, and then the pieces
+    /// between the load's cuts.
     pub fn start_load(
         &self,
         load: &Load,
@@ -162,8 +162,8 @@ impl Setup {
             leave_out_pauses: length <= PAUSES_WITHIN,
             latencies,
             value_bytes: VALUE_BYTES,
-            // A thread that spins for its next operation would use what the
-            // analytics could.
+            // Threads sleep until the next operation: spinning would use CPU time that is left for
+            // jobs.
             spin: Duration::ZERO,
             burst: load.batch,
             ..RunOptions::new(self.workload)
@@ -176,7 +176,7 @@ impl Setup {
         )?)
     }
 
-    /// Operations per second, and cores used.
+    /// Returns the operations per second that were done, and the cores that the load used.
     fn used_by(&self, pace: Pace, batch: u32) -> Result<(f64, f64)> {
         let length = self.measured;
         let load = Load {
@@ -188,7 +188,7 @@ impl Setup {
         let driver = self.start_load(&load, length, None)?;
         driver.wait_for_end(load.lead);
         let mut monitor = LoadMonitor::start()?;
-        // Measured while it runs: a thread that has ended is not counted.
+        // Samples before the end of the run: a thread that has ended is no longer counted.
         driver.wait_for_end(length.mul_f64(0.95));
         let used = monitor.sample()?.transactional_cores;
         Ok((driver.join()?.throughput_ops_per_s, used))

@@ -1,23 +1,23 @@
-//! How a load goes over time, as a part of the machine.
+//! The course of a load over time, as a part of the machine.
 
 use std::f64::consts::TAU;
 
-/// The thesis's levels of burstiness (Figure 5.22): of a hundred nodes the load
-/// leaves so many on average, and so many more or less; it peaks at 18 h.
+/// The thesis's levels of burstiness (Figure 5.22), as the part of 100 nodes that the load leaves:
+/// its mean and its amplitude. The load peaks at 18 h.
 const LEVELS: [(f64, f64); 3] = [(0.575, 0.125), (0.575, 0.25), (0.575, 0.375)];
 const PEAK_OF_DAY: f64 = 18.0 / 24.0;
 
-/// A load's part of the machine.
+/// The course of a load, as a part of the machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
-    /// A day of so many seconds, of burstiness level 1, 2 or 3.
+    /// A day compressed to this many seconds, of burstiness level 1, 2 or 3.
     Day { level: usize, seconds: f64 },
-    /// One part until a moment, another from it on.
+    /// The part `from` until the time `at_s`, and the part `to` afterwards.
     Step { from: f64, to: f64, at_s: f64 },
 }
 
 impl Shape {
-    /// The part of the machine that the load is to use at a time.
+    /// Returns the part of the machine that the load should use at a time.
     pub fn at(self, t_s: f64) -> f64 {
         match self {
             Self::Day { level, seconds } => {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_burstiest_day_goes_from_5_to_80_in_a_hundred() {
+    fn the_burstiest_day_goes_from_5_to_80_percent() {
         let day = Shape::Day {
             level: 3,
             seconds: 24.0,
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_comes_at_its_moment() {
+    fn a_step_changes_the_load_at_its_time() {
         let step = Shape::Step {
             from: 0.1,
             to: 0.8,

@@ -1,4 +1,4 @@
-//! A step of the load, looked at in pieces of a tenth of a second.
+//! A step of the load, measured in pieces of a tenth of a second.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::window::Window;
 
 const FROM: f64 = 0.1;
 const TO: f64 = 0.6;
-/// How long the load is small before it grows, and is looked at after that.
+/// The time with the low load before the step; [`AFTER`] is measured after the step.
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(1);
 const PIECE: Duration = Duration::from_millis(100);
-/// Back means: at most this much more than alone.
+/// The latency has recovered when its ratio to that of the load alone is at most this.
 const BACK: f64 = 1.2;
 
 #[derive(Debug, Clone, Serialize)]
@@ -29,18 +29,18 @@ pub struct Step {
     pub to: f64,
     /// The pieces of 100 ms after the step.
     pub windows: Vec<StepWindow>,
-    /// The first piece, from 1, after which the managed p99 stays within 1.2 of
-    /// alone for as long as is shown; none if it does not.
+    /// The first of the last pieces (counted from 1) in which the p99 with managed jobs is within
+    /// 1.2 times that of the load alone; `None` if the last piece is not.
     pub managed_back_in_window: Option<usize>,
-    /// The same unmanaged.
+    /// The same piece with unmanaged jobs.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The same of the load alone again: noise.
+    /// The same piece of the second condition alone: noise.
     pub alone_again_back_in_window: Option<usize>,
-    /// The whole second after the step.
+    /// The trial of the whole second after the step.
     pub trial: Trial,
 }
 
-/// A piece after the step: all that was due in it, over the rounds.
+/// A piece after the step: the operations that were due in it, over all rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StepWindow {
     pub after_ms: u64,
@@ -52,7 +52,7 @@ pub struct StepWindow {
     pub alone_again_p99_over_alone: f64,
 }
 
-/// Plays the step with nobody and with jobs beside it, in turn.
+/// Runs the step alone and with jobs, in random order.
 pub fn run(setup: &Setup, rounds: u32, interrupted: &AtomicBool) -> Result<Step> {
     let pace = setup.pace(Shape::Step {
         from: FROM,
@@ -107,7 +107,7 @@ fn step_window(trial: &Trial, piece: usize) -> StepWindow {
     }
 }
 
-/// The first piece from which on all ratios are small, from 1.
+/// Returns the first piece, counted from 1, after which no ratio is above [`BACK`].
 fn back_in_window(
     ratios: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator,
 ) -> Option<usize> {

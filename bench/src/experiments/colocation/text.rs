@@ -1,4 +1,4 @@
-//! The text that jobs read again and again.
+//! The text that jobs read repeatedly.
 
 use anyhow::Result;
 use ebb_storage::{Db, Table, WriteBatch};
@@ -9,7 +9,7 @@ const TEXT_BYTES: usize = 32 << 20;
 const WORDS: u32 = 30_000;
 const ROWS_IN_BATCH: usize = 500;
 
-/// Writes lines of words, frequent ones and rare ones, the same each time.
+/// Writes lines of frequent and rare words, the same ones in each run.
 pub fn write_text(db: &Db, table: &Table) -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let mut written = 0;
@@ -19,7 +19,7 @@ pub fn write_text(db: &Db, table: &Table) -> Result<()> {
         for _ in 0..ROWS_IN_BATCH {
             let mut line = String::new();
             for _ in 0..rng.random_range(4..16) {
-                // Rank r is drawn about as often as 1/r, as words are.
+                // Rank r is drawn with a frequency of about 1/r, as in natural text.
                 let rank = f64::from(WORDS).powf(rng.random::<f64>()) as u32;
                 line += &format!("w{rank} ");
             }

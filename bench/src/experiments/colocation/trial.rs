@@ -1,4 +1,4 @@
-//! A trial: windows in random order, and what they came to.
+//! A trial: windows in random order, and the comparison of their results.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use super::analytics::{Beside, Held};
+use super::analytics::{Beside, JobSettings};
 use super::args::Extent;
 use super::bootstrap::windows_needed;
 use super::counts::Pool;
@@ -18,20 +18,20 @@ use super::window::{Window, play};
 use crate::console::progress_bar;
 use crate::experiments::statistics::mean;
 
-/// Orders the windows of a round: each run has the same order.
+/// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// How narrow the interval of alone against alone is to be, to either side, where the
-/// number of rounds was not given.
+/// The target for the interval of alone against alone, to either side, if the number of rounds was
+/// not given.
 const HALF_WIDTH: f64 = 0.05;
-/// The conditions that are the load alone come first.
+/// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
 
-/// Somebody beside the load, and what the trial calls it.
+/// A condition with jobs beside the load, and its name in the trial.
 #[derive(Debug, Clone)]
 pub struct Contender {
     pub name: String,
     pub beside: Beside,
-    /// Plays in each round of so many, from the first on; at least 1.
+    /// Runs in one round of this many, starting with the first; at least 1.
     pub every: u32,
 }
 
@@ -45,10 +45,10 @@ impl Contender {
     }
 }
 
-/// Managed jobs, and unmanaged ones in one round of `unmanaged_every`.
+/// Returns managed jobs, and unmanaged jobs in one round of `unmanaged_every`.
 pub fn both(unmanaged_every: u32) -> [Contender; 2] {
     [
-        managed("managed", Held::default()),
+        managed("managed", JobSettings::default()),
         Contender {
             every: unmanaged_every,
             ..Contender::new("unmanaged", Beside::Unmanaged)
@@ -56,56 +56,57 @@ pub fn both(unmanaged_every: u32) -> [Contender; 2] {
     ]
 }
 
-/// Managed jobs, throttled by the settings in `held`.
-pub fn managed(name: impl Into<String>, held: Held) -> Contender {
-    Contender::new(name, Beside::Managed(held))
+/// Returns a contender of managed jobs with these settings.
+pub fn managed(name: impl Into<String>, settings: JobSettings) -> Contender {
+    Contender::new(name, Beside::Managed(settings))
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Trial {
     pub name: String,
-    /// Length of each window, in seconds, and of what came before it.
+    /// Length of each window, without its lead, in seconds.
     pub window_s: f64,
-    /// The part of each before that, which does not count.
+    /// Length of the lead before each window, which does not count, in seconds.
     pub lead_s: f64,
     pub rounds: u32,
-    /// The rounds after which alone against alone would have an interval of 5% to either
-    /// side, judged by all windows of the load alone.
+    /// The rounds that give alone against alone an interval of 5% to either side, estimated from
+    /// all windows of the load alone.
     pub rounds_needed: u32,
-    /// Windows of all conditions that others spoiled.
+    /// Windows of all conditions that other processes or the host spoiled.
     pub windows_spoiled: usize,
-    /// Whether spoiled windows count all the same: some condition had no others.
+    /// Whether spoiled windows count, because a condition had no others.
     pub spoiled_count: bool,
-    /// Median of the load alone, in microseconds, over all windows that count.
+    /// Median latency of the load alone, in microseconds, over all windows that count.
     pub alone_p50_us: f64,
     pub alone_p99_us: f64,
     pub alone_p999_us: f64,
     /// Operations per second of the load alone.
     pub ops_per_s: f64,
-    /// Cores that the load alone used, with all that the store did for it.
+    /// Cores that the load alone used, the store's background work included.
     pub transactional_cores: f64,
     /// Cores that the load alone left idle.
     pub idle_cores: f64,
-    /// Every second window of the load alone against the others: what is not 1 is noise.
+    /// The windows of the second condition alone, compared with those of the first: differences
+    /// from 1 are noise.
     pub alone_again: Ratios,
-    /// The others, against all windows of the load alone.
+    /// The contenders, each compared with all windows of the load alone.
     pub contenders: Vec<Against>,
-    /// The windows of the load alone, of both times.
+    /// The windows of the load alone, for each of its two conditions.
     pub alone: [Vec<Window>; 2],
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Against {
     pub name: String,
-    /// What its windows have over those alone.
+    /// The contender's measurements over those of the load alone.
     #[serde(flatten)]
     pub ratios: Ratios,
     pub windows: Vec<Window>,
 }
 
 impl Trial {
-    /// Lets the load run alone twice and with each of the contenders beside it, in an
-    /// order of each round's own, and so on.
+    /// Runs rounds of windows. A round has the load alone twice and the load with each of the
+    /// contenders, in an order that is drawn for the round.
     pub fn run(
         setup: &Setup,
         name: impl Into<String>,
@@ -115,7 +116,7 @@ impl Trial {
         interrupted: &AtomicBool,
     ) -> Result<Self> {
         let name = name.into();
-        let alone = ALONE.map(|name| Contender::new(name, Beside::Nobody));
+        let alone = ALONE.map(|name| Contender::new(name, Beside::NoJobs));
         let conditions: Vec<&Contender> = alone.iter().chain(contenders).collect();
         let mut windows: Vec<Vec<Window>> = vec![Vec::new(); conditions.len()];
         let mut rng = ChaCha8Rng::seed_from_u64(SEED);
@@ -129,7 +130,8 @@ impl Trial {
             }
             round += 1;
             if round == rounds && rounds < extent.rounds_max {
-                // By the load alone: how the others do cannot decide how often they play.
+                // Judged by the load alone, so that a contender's results cannot influence how
+                // often it runs.
                 let needed = needed(&windows[..2]);
                 rounds = needed.clamp(rounds, extent.rounds_max);
                 bar.set_length(u64::from(rounds));
@@ -140,7 +142,7 @@ impl Trial {
         Ok(Self::of(name, load, extent, contenders, windows))
     }
 
-    /// Of the windows of all conditions, in the order alone, again, contenders; at least
+    /// Summarizes windows of all conditions, in the order alone, alone again, contenders; at least
     /// one of each.
     fn of(
         name: String,
@@ -190,19 +192,19 @@ impl Trial {
 }
 
 impl Trial {
-    /// Those of its windows that count.
+    /// Returns the windows that count.
     pub fn counted<'a>(&self, windows: &'a [Window]) -> Vec<&'a Window> {
         counted(windows, self.spoiled_count)
     }
 
-    /// The contender of this name, which the trial has.
+    /// Returns the contender of this name.
     pub fn contender(&self, name: &str) -> &Against {
         let found = self.contenders.iter().find(|against| against.name == name);
-        found.unwrap_or_else(|| panic!("nobody is called {name} in {}", self.name))
+        found.unwrap_or_else(|| panic!("no contender is called {name} in {}", self.name))
     }
 }
 
-/// Which conditions play in a round, in its order.
+/// Returns the conditions that run in a round, in random order.
 fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let plays = |turn: &usize| round.is_multiple_of(conditions[*turn].every);
     let mut turns: Vec<usize> = (0..conditions.len()).filter(plays).collect();
@@ -210,21 +212,23 @@ fn turns(conditions: &[&Contender], round: u32, rng: &mut ChaCha8Rng) -> Vec<usi
     turns
 }
 
-/// Those that others did not spoil.
+/// Returns the windows that are not spoiled.
 fn kept(windows: &[Window]) -> Vec<&Window> {
     let quiet = |window: &&Window| !window.is_spoiled();
     windows.iter().filter(quiet).collect()
 }
 
 fn counted(windows: &[Window], spoiled_count: bool) -> Vec<&Window> {
-    match spoiled_count {
-        true => windows.iter().collect(),
-        false => kept(windows),
+    if spoiled_count {
+        windows.iter().collect()
+    } else {
+        kept(windows)
     }
 }
 
-/// The rounds that windows of the load alone ask for; those that were spoiled are played
-/// again as often as so far. As many as were played where too few count to tell.
+/// Returns the rounds that are needed, judged by windows of the load alone. Assumes that as many
+/// windows will be spoiled as before. If fewer than two windows count, returns the number of
+/// windows so far.
 fn needed(alone: &[Vec<Window>]) -> u32 {
     let played = alone.iter().map(Vec::len).sum::<usize>();
     let kept: Vec<_> = alone.iter().flat_map(|windows| kept(windows)).collect();
@@ -255,7 +259,7 @@ pub mod tests {
         }
     }
 
-    /// A trial over windows in the order alone, alone again, contenders.
+    /// Returns a trial of windows in the order alone, alone again, contenders.
     pub fn trial(contenders: &[&str], windows: Vec<Vec<Window>>) -> Trial {
         let load = Load {
             pace: Pace::steady(1.0),
@@ -274,7 +278,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_spoiled_window_is_left_out_whoever_it_belongs_to() {
+    fn spoiled_windows_of_any_condition_are_left_out() {
         let windows = vec![
             vec![window(1000, 0.0), spoiled(50_000)],
             vec![window(1000, 0.0), window(1000, 0.0)],
@@ -290,7 +294,7 @@ pub mod tests {
     }
 
     #[test]
-    fn where_a_condition_has_only_spoiled_windows_all_count_and_the_trial_says_so() {
+    fn spoiled_windows_count_if_a_condition_has_no_others() {
         let windows = vec![
             vec![window(1000, 0.0)],
             vec![window(1000, 0.0)],
@@ -302,12 +306,12 @@ pub mod tests {
     }
 
     #[test]
-    fn each_round_has_an_order_of_its_own_and_all_who_play_in_it() {
+    fn each_round_has_all_its_conditions_in_an_order_of_its_own() {
         let rare = Contender {
             every: 4,
             ..Contender::new("rare", Beside::Unmanaged)
         };
-        let often = Contender::new("often", Beside::Nobody);
+        let often = Contender::new("often", Beside::NoJobs);
         let conditions = [&often, &often, &often, &rare];
         let mut rng = ChaCha8Rng::seed_from_u64(SEED);
         let orders: Vec<_> = (0..8).map(|n| turns(&conditions, n, &mut rng)).collect();

@@ -1,4 +1,4 @@
-//! One window: some seconds of the load, with nobody or somebody beside it.
+//! One window: some seconds of the load, alone or with jobs beside it.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::disturbance::{Disturbance, Observer};
 use super::setup::{Load, Setup};
 use crate::ycsb::{HIDDEN_MAX, Section};
 
-/// CPU is measured up to here, as a part of what counts: a thread that has ended is not
-/// counted.
+/// CPU time is sampled at this part of the window, before its end: a thread that has ended is no
+/// longer counted.
 const MEASURED: f64 = 0.98;
 
 #[derive(Debug, Clone, Serialize)]
@@ -22,63 +22,64 @@ pub struct Window {
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
-    /// Operations per second that were done, where the machine did not pause.
+    /// Operations per second, over the time in which the machine did not pause.
     pub ops_per_s: f64,
-    /// The part of the window that was left out, for the machine paused; none where
-    /// nobody could look.
+    /// The part of the window that was left out because the machine paused; `None` if pauses could
+    /// not be observed.
     pub paused: Option<f64>,
-    /// Operations that were due and that no thread came to.
+    /// Operations that were due and that no thread took.
     pub operations_unserved: u64,
-    /// Cores used by the load and the store, flushes and merges included.
+    /// Cores that the load used, with flushes and merges of the store.
     pub transactional_cores: f64,
     pub analytics_cores: f64,
-    /// Bytes of rows per second that jobs read: the work that they did. None without jobs,
-    /// and where these run in processes.
+    /// Bytes of rows per second that jobs read, as a measure of their work. `None` without jobs,
+    /// and if jobs run in processes.
     pub jobs_bytes_per_s: Option<f64>,
     /// Cores used by other processes, to the kernel's ticks.
     pub others_cores: f64,
     pub idle_cores: f64,
-    /// The part of the blocks of point reads that the cache had; none without
-    /// point reads of blocks.
+    /// The hit rate of the block cache for point reads; `None` if no point read needed a block.
     pub cache_hits: Option<f64>,
-    /// The least that the guard allowed of what was left; none without a guard.
+    /// The lowest level that the guard allowed, as a part of the capacity left; `None` without a
+    /// guard.
     pub allowed_min: Option<f64>,
-    /// What the kernel granted to task threads; none without jobs.
+    /// The scheduling class that the kernel granted to task threads; `None` without jobs.
     pub scheduling_class: Option<String>,
-    /// What others took of the machine, from the start of the load to its end.
+    /// The disturbance by others, from the start of the load to its end.
     pub disturbance: Disturbance,
-    /// From when operations were due to their end, of those that count.
+    /// Latencies that count: from the time at which an operation was due to its end.
     #[serde(skip)]
     pub latencies: Counts,
-    /// The same of whole batches.
+    /// Latencies of whole batches: from the time at which a batch was due to the end of its last
+    /// operation.
     #[serde(skip)]
     pub batches: Counts,
-    /// From when operations were due until a thread took them.
+    /// Delays of dispatch: from the time at which an operation was due until a thread took it.
     #[serde(skip)]
     pub dispatch: Counts,
-    /// The latencies before those that count ...
+    /// Latencies during the lead, which do not count; empty without a lead.
     #[serde(skip)]
     pub lead: Counts,
-    /// ... if there are such.
+    /// Whether there are latencies of a lead.
     #[serde(skip)]
     pub has_lead: bool,
-    /// The latencies that count, piece by piece, where the load is cut in pieces.
+    /// Latencies that count, for each piece between the load's cuts.
     #[serde(skip)]
     pub pieces: Vec<Counts>,
 }
 
 impl Window {
-    /// Whether it is left out: others took too much of it, or the machine paused for most
-    /// of it.
+    /// Returns whether the window is left out: because others used too much of the machine, or
+    /// because the machine paused for most of the window.
     pub fn is_spoiled(&self) -> bool {
         self.disturbance.spoils() || self.paused.is_some_and(|paused| paused > HIDDEN_MAX)
     }
 }
 
-/// Plays one window of `length`, after the load's lead.
+/// Runs one window of `length`, after the load's lead.
 ///
 /// # Errors
-/// What the store says; jobs that do not run; values that are wrong.
+/// If the store fails, jobs do not run, or a read returned a wrong value or none.
 pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Result<Window> {
     let analytics = Analytics::start(setup, beside)?;
     let observer = Observer::start()?;

@@ -1,9 +1,9 @@
-//! Wang, theorems 2 to 4: near the boundary the backlog times the distance from it comes
-//! to (sigma^2 + nu^2) / 2, and no policy has less.
+//! Wang, theorems 2 to 4: near the boundary, the backlog times the distance from the boundary tends
+//! to (sigma^2 + nu^2) / 2, and no policy has a smaller limit.
 //!
-//! Ten nodes, data on eight of them: the boundary is 8 alpha + 2 gamma = 6.8 tasks a slot.
-//! Jobs have one task, so arrivals are Poisson and sigma^2 is the load; nu^2 is 8 alpha
-//! (1 - alpha) + 2 gamma (1 - gamma) = 1.6.
+//! Ten nodes, with data on eight of them: the boundary is 8 alpha + 2 gamma = 6.8 tasks per slot.
+//! Jobs have one task, so arrivals are Poisson and sigma^2 is the load; nu^2 is 8 alpha (1 - alpha)
+//! + 2 gamma (1 - gamma) = 1.6.
 
 use anyhow::Result;
 use ebb_scheduler::queueing::{Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
@@ -17,8 +17,9 @@ use crate::sim::{Curves, Line};
 
 const BOUNDARY: f64 = 6.8;
 const SERVICE_VARIANCE: f64 = 1.6;
-/// Each with the quarters of the slots that are measured there: a backlog forgets within
-/// (sigma^2 + nu^2) / eps^2 slots or so, 3,400 of them at the nearest.
+/// Distances from the boundary, each with the length of its measurement in quarters of the slots. A
+/// backlog is independent of its past after about (sigma^2 + nu^2) / eps^2 slots, 3,400 at the
+/// smallest distance.
 const DISTANCES: [(f64, u64); 6] = [(1.6, 1), (0.8, 1), (0.4, 1), (0.2, 2), (0.1, 4), (0.05, 16)];
 
 pub fn run(setting: &Setting) -> Result<Part> {
@@ -53,7 +54,7 @@ pub fn run(setting: &Setting) -> Result<Part> {
     })
 }
 
-/// Distance from the boundary times backlog; the theorem has its limit.
+/// Returns the backlog times the distance from the boundary: the quantity whose limit is known.
 fn scaled(row: &QueueingRow) -> Option<f64> {
     let distance = BOUNDARY - row.tasks_per_slot;
     row.measured.backlog.map(|backlog| distance * backlog)
@@ -67,9 +68,12 @@ fn table(policies: &[&str], rows: &[QueueingRow]) -> Table {
     let distances = DISTANCES.map(|(distance, _)| format!("eps {distance}"));
     let of = |name: &str| {
         let of = rows.iter().filter(|row| row.policy == name);
-        let cell = |row: &QueueingRow| match row.stable {
-            true => fixed(scaled(row), 2),
-            false => "grows".into(),
+        let cell = |row: &QueueingRow| {
+            if row.stable {
+                fixed(scaled(row), 2)
+            } else {
+                "grows".into()
+            }
         };
         row(name, of.map(cell))
     };

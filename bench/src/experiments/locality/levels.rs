@@ -1,7 +1,7 @@
-//! The survey's claims: which policy is stable where, and how soon tasks end.
+//! The survey's claims: the loads at which each policy is stable, and its task delays.
 //!
-//! Eight nodes in two racks, one task a job, every load a part of the capacity that the
-//! linear programme gives.
+//! Eight nodes in two racks, with one task per job. Loads are parts of the capacity from the linear
+//! programme.
 
 use anyhow::Result;
 use ebb_scheduler::queueing::{Capacity, Cluster, JobSizes, Model, QUEUEING_POLICIES, Stream};
@@ -13,7 +13,8 @@ use crate::number::{NONE, fixed, percent};
 use crate::queueing::{Case, QueueingRow, run_cases};
 use crate::sim::{Curves, Line};
 
-/// Parts of the capacity, each with the quarters of the slots that are measured there.
+/// Loads as parts of the capacity, each with the length of its measurement in quarters of the
+/// slots.
 const LOADS: [(f64, u64); 8] = [
     (0.3, 1),
     (0.5, 1),
@@ -25,7 +26,7 @@ const LOADS: [(f64, u64); 8] = [
     (0.995, 8),
 ];
 
-/// Alpha, beta, gamma: beta^2 above alpha gamma, and below it.
+/// Alpha, beta, gamma. Here beta^2 is above alpha gamma, and in `SLOW_RACK` below it.
 const FAST_RACK: [f64; 3] = [0.8, 0.5, 0.2];
 const SLOW_RACK: [f64; 3] = [0.8, 0.3, 0.25];
 
@@ -38,17 +39,17 @@ fn stream(tasks_per_slot: f64, from: u32, until: u32) -> Stream {
     }
 }
 
-/// Names of settings, the cluster and its traffic.
+/// Returns the settings: name, cluster and traffic.
 fn settings() -> Vec<(String, Model)> {
     let flat = Cluster::flat(8, 0.8, 0.2);
     let racks = |rates| Cluster::racks(8, 4, rates);
     let even = vec![stream(1.0, 0, 8)];
     let two_racks = vec![stream(1.0, 0, 2), stream(1.0, 4, 6)];
-    // Three nodes of the first rack are near what they can serve alone, one of the other
-    // is far above it.
+    // Three nodes of the first rack are near the limit that they can serve alone; one node of the
+    // other rack is far above it.
     let one_rack = vec![stream(2.1, 0, 3), stream(2.4, 4, 5)];
-    // Data in both racks, of which only one is overloaded: the node there has to leave it to
-    // the other.
+    // Data in both racks, and only one rack is overloaded: its node has to leave the shared data to
+    // the other rack.
     let across = vec![stream(1.0, 3, 5), stream(2.2, 0, 1)];
     let two_levels = [
         ("two levels, data everywhere", &even),
@@ -108,19 +109,19 @@ pub fn run(setting: &Setting) -> Result<Part> {
     Ok(part)
 }
 
-/// The policy that is compared with the others.
+/// The policy that the others are compared with.
 const OURS: &str = "late-binding";
-/// What its mean delay over the least of the others is to stay below.
+/// The bar for its mean task delay, over the least of the published policies.
 const BAR: f64 = 1.03;
 
-/// Of one policy, by load; `None` where the backlog grows.
+/// Returns the delays of one policy by load; `None` where the backlog grows.
 fn delays_of(rows: &[QueueingRow], policy: &str) -> Vec<Option<f64>> {
     let of = rows.iter().filter(|row| row.policy == policy);
     of.map(|row| row.measured.task_delay.filter(|_| row.stable))
         .collect()
 }
 
-/// Per load, the least delay of the published policies that are not told the rates.
+/// Returns for each load the least delay of the published policies that do not know the rates.
 fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     let published = (QUEUEING_POLICIES.iter()).filter(|p| p.name != OURS && !p.knows_rates);
     let delays: Vec<_> = published.map(|p| delays_of(rows, p.name)).collect();
@@ -128,7 +129,7 @@ fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     (0..LOADS.len()).map(of).collect()
 }
 
-/// Per load: our delay over the least of the published.
+/// Returns for each load the delay of [`OURS`] over the least of the published policies.
 fn ratios(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     let both = delays_of(rows, OURS).into_iter().zip(best(rows));
     both.map(|(ours, best)| Some(ours? / best?)).collect()
@@ -140,12 +141,15 @@ fn head(first: &str) -> Vec<String> {
 }
 
 fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
-    let cell = |row: &QueueingRow| match row.stable {
-        true => fixed(row.measured.task_delay, 2),
-        false => match row.measured.growth {
-            Some(growth) => format!("+{}", percent(growth, 1)),
-            None => NONE.into(),
-        },
+    let cell = |row: &QueueingRow| {
+        if row.stable {
+            fixed(row.measured.task_delay, 2)
+        } else {
+            match row.measured.growth {
+                Some(growth) => format!("+{}", percent(growth, 1)),
+                None => NONE.into(),
+            }
+        }
     };
     let of = |policy: &str| {
         let of = rows.iter().filter(|row| row.policy == policy);
@@ -164,7 +168,7 @@ fn delays(name: &str, capacity: f64, rows: &[QueueingRow]) -> Table {
     }
 }
 
-/// A table with a row per setting and a column per policy.
+/// Returns a table with a row for each setting and a column for each policy.
 fn by_policy(
     title: &str,
     settings: &[(String, Vec<QueueingRow>)],
@@ -194,7 +198,7 @@ fn stable_up_to(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     })
 }
 
-/// What heavy-traffic optimality is about.
+/// Returns the delays near the capacity: the subject of heavy-traffic optimality.
 fn near(settings: &[(String, Vec<QueueingRow>)]) -> Table {
     let title = "Mean task delay at the highest load over the least of the published policies";
     by_policy(title, settings, |rows, policy| {

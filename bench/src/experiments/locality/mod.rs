@@ -1,4 +1,5 @@
-//! The papers on data locality, again: how much each policy can serve, and how soon.
+//! Repeats the results of papers on data locality: the load that each policy can serve, and its
+//! delays.
 //!
 //! ```text
 //!   throughput     Wang, figures 3 and 4: where naive fair sharing and JSQ-MaxWeight end
@@ -21,28 +22,28 @@ use super::part;
 use crate::console::progress_bar;
 use crate::queueing::QueueingRow;
 
-/// With rows by setting.
+/// The results of a part: rows for each setting.
 type Part = part::Part<(String, Vec<QueueingRow>)>;
 
-/// Which parts, and for how long.
+/// The options of the experiment.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LocalityArgs {
-    /// What to run
+    /// Parts to run
     #[arg(value_enum, default_values_t = [Which::Throughput, Which::HeavyTraffic, Which::Levels])]
     pub parts: Vec<Which>,
 
-    /// Slots that are measured in each run of throughput, after a fifth as many; the others
-    /// measure a quarter as many, and up to four times as many near the capacity
+    /// Slots of each measurement in part throughput, after a fifth as many for warming up; the
+    /// other parts measure a quarter as many, and up to four times as many near the capacity
     #[arg(long, value_name = "N", default_value_t = 250_000,
           value_parser = clap::value_parser!(u64).range(1000..))]
     pub slots: u64,
 
-    /// Of throughput: only this policy, and no figures
+    /// Part throughput: only this policy, and no pictures
     #[arg(long, value_name = "NAME", value_parser = [throughput::FAIR, throughput::JSQ])]
     pub policy: Option<String>,
 
-    /// Of throughput: only loads from N tasks per slot on
+    /// Part throughput: only loads of at least N tasks per slot
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     pub from: f64,
 
@@ -66,7 +67,7 @@ pub enum Which {
     Throughput,
     /// Wang, theorem 4: ten nodes near the boundary of the capacity region
     HeavyTraffic,
-    /// The survey: eight nodes in two racks, where policies are stable and where not
+    /// The survey: eight nodes in two racks, and the loads at which policies are stable
     Levels,
 }
 
@@ -84,7 +85,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// A run of so many quarters of the slots.
+    /// Returns a run of this many quarters of the slots.
     fn run(&self, quarters: u64) -> Run {
         Run::new(self.slots * quarters / 4, self.seed)
     }

@@ -1,4 +1,4 @@
-//! Wang, figures 3 and 4: 1,000 nodes, data on 800 of them.
+//! Wang, figures 3 and 4: 1,000 nodes, with data on 800 of them.
 
 use anyhow::{Result, anyhow};
 use ebb_scheduler::queueing::{Measured, Model, Run, queueing_policy, simulate_observed};
@@ -11,21 +11,21 @@ use crate::sim::{Curves, Line, Progress, in_parallel};
 
 pub const FAIR: &str = "naive-fair";
 pub const JSQ: &str = "jsq-maxweight-common";
-/// Slots of figure 3a, of 250,000 of the others.
+/// The length of the run of figure 3a, as a part of the other runs' 250,000 slots.
 const FIGURE_3A_PART: f64 = 0.4;
-/// Waiting tasks at which a run of the grid ends early, as unstable: three thousand slots of
-/// arrivals at naive fair sharing's boundary, and ten times what the backlog of a stable
-/// run may grow by there.
+/// Number of waiting tasks at which a run ends early, as unstable. At naive fair sharing's boundary
+/// it is the arrivals of three thousand slots, and ten times as much as the backlog of a stable run
+/// may grow.
 const BACKLOG_MAX: u64 = 1_000_000;
-/// Load of figure 3a.
+/// The load of figure 3a, in tasks per slot.
 const FIGURE_3A_LOAD: f64 = 390.0;
 
-/// From `from` to `to` in steps, both included.
+/// Returns the loads from `from` to `to` in steps, both included.
 fn grid(from: u32, to: u32, step: usize) -> impl Iterator<Item = f64> {
     (from..=to).step_by(step).map(f64::from)
 }
 
-/// Of both policies, with figures, or of one.
+/// Runs both policies, with pictures, or only the policy `only`; leaves out loads below `from`.
 pub fn run(setting: &Setting, only: Option<&str>, from: f64) -> Result<Part> {
     let model = Model::wang();
     let case = |policy: &str, tasks_per_slot| Case {
@@ -113,9 +113,10 @@ fn loads(rows: &[QueueingRow]) -> Table {
 }
 
 fn growth(measured: &Measured) -> String {
-    match measured.overflowed {
-        true => "overflow".into(),
-        false => percent(measured.growth, 3),
+    if measured.overflowed {
+        "overflow".into()
+    } else {
+        percent(measured.growth, 3)
     }
 }
 
@@ -135,7 +136,7 @@ fn limit_table(limits: [Option<f64>; 2]) -> Table {
     }
 }
 
-/// Unfinished jobs over time, per policy.
+/// Unfinished jobs over time, for each policy.
 type Series = Vec<(&'static str, Vec<(f64, f64)>)>;
 
 fn concurrent_jobs(model: &Model, setting: &Setting, progress: &dyn Progress) -> Result<Series> {
@@ -178,8 +179,8 @@ fn figure_3a(series: &Series) -> String {
     curves.to_svg()
 }
 
-/// One number over the load; what is above `y_max`, which the paper draws, is cut off, and
-/// so are runs that ended early.
+/// Draws one quantity over the load. Values above `y_max`, the end of the paper's axis, are cut
+/// off, and so are runs that ended early.
 fn figure(
     rows: &[QueueingRow],
     title: &str,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::console::seconds;
 use crate::ycsb::{Distribution, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN};
 
-/// What to measure, and for how long.
+/// The options of the experiment.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServingArgs {
@@ -21,19 +21,18 @@ pub struct ServingArgs {
     #[arg(long = "part", value_name = "NAME", value_enum, value_delimiter = ',')]
     pub parts: Vec<Part>,
 
-    /// Rounds in which what is compared takes turns
+    /// Rounds, in each of which all compared variants take turns
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Rounds of windows of the load alone, beside jobs and beside a pager; alone and beside
-    /// hostile clients; alone and watched; alone and beside statements that never end; and of parts
-    /// neighbours, backup and descriptors
+    /// Rounds of windows, each with the load alone and with its disturbance, in parts beside,
+    /// hostile, watched, endless, neighbours, backup and descriptors
     #[arg(long, value_name = "N", default_value_t = 15,
           value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub windows: u32,
 
-    /// Length of a run, and of a window
+    /// Length of a run and of a window
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "2")]
     pub window: Duration,
 
@@ -57,15 +56,15 @@ pub struct ServingArgs {
     #[arg(long, value_name = "OPS", value_parser = clap::value_parser!(u32).range(1..))]
     pub rate: Option<u32>,
 
-    /// How part beside chooses records
+    /// The distribution of records in part beside
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     pub distribution: Distribution,
 
-    /// Part hostile: windows beside each kind of attack alone, too
+    /// Part hostile: windows with each kind of attack alone, too
     #[arg(long)]
     pub each_attack: bool,
 
-    /// Draws of part hostile [default: random]
+    /// Part hostile: seed of the attacks [default: random]
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
 
@@ -92,42 +91,43 @@ pub struct ServingArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// Reads and writes of one record against Redis, and the CPU of each against the
+    /// Reads and writes of one record compared with Redis, and the CPU of each compared with the
     /// store in process
     Throughput,
-    /// The tail at half of peak: alone, beside three jobs, beside a client that pages
+    /// The tail at half of peak: alone, beside three jobs, and beside a client that pages
     Beside,
-    /// The memory of connections that do nothing
+    /// The memory of idle connections
     Connections,
-    /// From the start to the first answer
+    /// The time from the start to the first answer
     Startup,
     /// Writes of one row: plain, with IF, of a counter
     #[value(name = "hot-row")]
     #[serde(rename = "hot-row")]
     HotRow,
-    /// The server's CPU for writes with an index, and for rows that are found by it
+    /// The server's CPU for writes with an index, and for rows that are found by the index
     Indexed,
-    /// The tail of what is served at three times of what can be served, against that at half
+    /// The tail of served requests at three times the peak, compared with that at half of peak
     Overload,
-    /// The server's CPU with TLS and roles, against that without
+    /// The server's CPU with TLS and roles, compared with that without
     Secured,
     /// The tail of reads at half of peak while 200 event streams are open, and clients fetch a list
     /// of 1,000 jobs and the metrics each second
     Watched,
-    /// The tail at half of peak beside hostile and half-broken clients, and what these make
-    /// the server take of memory
+    /// The tail at half of peak beside hostile and half-broken clients, and the memory that these
+    /// make the server use
     Hostile,
-    /// The tail of reads at half of peak beside twenty statements of two users that never end, and
-    /// what these leave of the scans of a third user
+    /// The tail of reads at half of peak beside twenty endless statements of two users, and the
+    /// rate of scans that remains for a third user
     Endless,
-    /// An aggregate beside busy programs, and the tail of reads beside both, against that beside the
-    /// programs
+    /// An aggregate beside busy programs, and the tail of reads beside both, compared with that
+    /// beside the programs
     Neighbours,
-    /// The server's CPU and instructions for a request with the log, against those without
+    /// The server's CPU and instructions for a request with the log, compared with those without
     Logs,
-    /// The tail of reads at half of peak beside backups, and the rate of these against `cp`
+    /// The tail of reads at half of peak beside backups, and the rate of backups compared with `cp`
     Backup,
-    /// The bytes that snapshots pin, as the server shows them, against those that come back
+    /// The bytes that snapshots pin as the server reports them, compared with the bytes that are
+    /// freed
     Pinned,
     /// A limit of 1,024 open files with more SSTables: the tail of cached reads, a scan, a backup, a
     /// merge
@@ -139,9 +139,10 @@ pub enum Part {
 
 impl ServingArgs {
     pub fn parts(&self) -> Vec<Part> {
-        match self.parts.is_empty() {
-            true => Part::value_variants().to_vec(),
-            false => self.parts.clone(),
+        if self.parts.is_empty() {
+            Part::value_variants().to_vec()
+        } else {
+            self.parts.clone()
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The tail at half of peak: alone, beside three jobs in the server, beside a client that
-//! pages the whole table in the idle class.
+//! The tail at half of peak: alone, beside three jobs in the server, and beside a client that pages
+//! the whole table in the idle class.
 //!
-//! Windows of all four conditions (alone comes twice) take turns in an order that is drawn
-//! for each round, as in experiment colocation, and its statistics are used.
+//! Windows of all four conditions (alone comes twice) take turns in an order that is drawn for each
+//! round. The statistics are those of experiment colocation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -37,33 +37,33 @@ const CONDITIONS: usize = 4;
 pub struct BesideLoad {
     /// Operations per second of a closed loop.
     pub peak_ops_per_s: f64,
-    /// Those of the load: half of that, unless they were given.
+    /// Operations per second of the load: half of the peak, unless a rate was given.
     pub rate_ops_per_s: f64,
-    /// Of the load alone, in microseconds.
+    /// Median latency of the load alone, in microseconds.
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
-    /// p99 of the load alone over that of the load alone: noise.
+    /// The ratio of the p99 of one half of the windows alone to that of the other half: noise.
     pub alone_again: Estimate,
-    /// p99 beside three jobs over alone.
+    /// p99 beside three jobs over that alone.
     pub jobs: Estimate,
     /// Cores that the jobs used over those that the load alone left idle.
     pub idle_cpu_used: f64,
-    /// p99 beside the pager over alone.
+    /// p99 beside the pager over that alone.
     pub pager: Estimate,
-    /// The part of the time, of each condition, that is left out because the machine
-    /// paused; none where nobody could look.
+    /// The part of the time that is left out because the machine paused, for each condition; `None`
+    /// if pauses could not be observed.
     pub paused: Option<Vec<f64>>,
     /// Rows that the pager read per second.
     pub paged_rows_per_s: f64,
-    /// Windows of each condition that others did not spoil; all count where that leaves
-    /// fewer than two of one.
+    /// Windows of each condition that others did not spoil. Spoiled windows count too if any
+    /// condition has fewer than two others.
     pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,
 }
 
-/// What the host says of the machine.
+/// The host process's measurements of a window.
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Sample {
     transactional_cores: f64,
@@ -72,7 +72,7 @@ struct Sample {
 }
 
 /// The measurements of a window that other parts do not need.
-struct Measured {
+struct WindowSample {
     sample: Sample,
     paged_rows: u64,
     paused_s: Option<f64>,
@@ -105,23 +105,23 @@ fn play(
     client: &mut RawClient,
     plan: &Plan,
     condition: usize,
-) -> Result<Window<Measured>> {
+) -> Result<Window<WindowSample>> {
     if condition == JOBS {
-        server.ask("start")?;
+        server.request("start")?;
     }
-    server.ask("sample")?;
+    server.request("sample")?;
     let observer = Observer::start()?;
     let (tally, paged_rows) = match condition {
         PAGER => beside_pager(server, || client.run(plan, |_| ()))?,
         _ => (client.run(plan, |_| ())?, 0),
     };
     let disturbance = observer.end()?;
-    let sample = serde_json::from_str(&server.ask("sample")?);
-    let sample = sample.context("the host says what was used")?;
+    let sample = serde_json::from_str(&server.request("sample")?);
+    let sample = sample.context("the host returned no sample")?;
     if condition == JOBS {
-        server.ask("stop")?;
+        server.request("stop")?;
     }
-    let measured = Measured {
+    let measured = WindowSample {
         sample,
         paged_rows,
         paused_s: tally.paused.map(|paused| paused.as_secs_f64()),
@@ -129,8 +129,8 @@ fn play(
     Window::new(plan, &tally, &tally.all(), disturbance, measured)
 }
 
-/// Runs something beside a thread of the idle class that pages the table, again and again;
-/// gives the rows that it read.
+/// Runs `run` while a thread of the idle class pages the table repeatedly. Returns also the number
+/// of rows that the thread read.
 fn beside_pager<T>(server: &Server, run: impl FnOnce() -> Result<T>) -> Result<(T, u64)> {
     let is_over = AtomicBool::new(false);
     let goes_on = || !is_over.load(Ordering::Relaxed);
@@ -151,7 +151,7 @@ fn beside_pager<T>(server: &Server, run: impl FnOnce() -> Result<T>) -> Result<(
     })
 }
 
-fn summary(windows: &Windows<Measured>, cores: f64, length: Duration) -> BesideLoad {
+fn summary(windows: &Windows<WindowSample>, cores: f64, length: Duration) -> BesideLoad {
     let [p50_us, p99_us, p999_us] = windows.alone_us([0.5, 0.99, 0.999]);
     let idle = mean(windows.counting(&ALONE).map(|window| {
         let sample = &window.more.sample;
@@ -190,8 +190,8 @@ mod tests {
     use super::super::window::tests::window;
     use super::*;
 
-    fn measured(analytics_cores: f64) -> Measured {
-        Measured {
+    fn measured(analytics_cores: f64) -> WindowSample {
+        WindowSample {
             sample: Sample {
                 transactional_cores: 0.5,
                 analytics_cores,

@@ -1,4 +1,4 @@
-//! A certificate of a server on loopback.
+//! A self-signed certificate for a server on loopback.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Other programs.
+//! Runs other programs.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! What connections that do nothing take of the server's memory.
+//! The memory that idle connections need in the server.
 
 use anyhow::{Context, Result};
 use ebb_cql::client::Client;
@@ -9,16 +9,16 @@ use serde::Serialize;
 use super::setting::Setting;
 use crate::console::progress_bar;
 
-/// Connections that do nothing.
+/// The number of idle connections.
 const CONNECTIONS: u64 = 10_000;
 
 #[derive(Debug, Clone, Serialize)]
 pub struct Connections {
-    /// How many there were; each had said STARTUP, and had asked once.
+    /// The number of connections; each had sent OPTIONS once after its handshake.
     pub connections: u64,
-    /// The server's resident memory before, in bytes.
+    /// The server's resident memory before them, in bytes.
     pub before_bytes: u64,
-    /// The same with them.
+    /// The server's resident memory with them, in bytes.
     pub with_bytes: u64,
 }
 

@@ -155,7 +155,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     let mut open_client = loaded(&open, None, CONNECTIONS - 1, args)?;
     let mut limited_client = loaded(&limited, None, CONNECTIONS - 1, args)?;
     let load = SteadyLoad::find_of(READS, args, &mut open_client)?;
-    // Its caches are as warm then.
+    // Runs the same closed loops, so that its caches are as warm as the other server's.
     SteadyLoad::find_of(READS, args, &mut limited_client)?;
     let misses_before = jobs.stats()?.stats.cache_misses;
     let windows = setting.in_turns("descriptors", ALONE.len() + 1, |turn| {

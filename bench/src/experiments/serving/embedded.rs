@@ -1,4 +1,4 @@
-//! The same operations on a store in this process.
+//! The operations of the other parts, on a store in this process.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Loads it, and waits for what that leaves to do.
+    /// Loads a store, and waits until its background work is done.
     pub fn load(folder: &Path, records: u64, value_bytes: usize) -> Result<Self> {
         let db = Db::open(folder, Options::default())?;
         let table = db
@@ -36,8 +36,8 @@ impl Embedded {
         })
     }
 
-    /// Processor time of this process for an operation, in microseconds, with background
-    /// work that falls into the run, and the driver's own.
+    /// Returns the CPU time of this process for an operation, in microseconds. It has the driver's
+    /// own work, and background work that falls into the run.
     pub fn cpu_us(&self, workload: Workload, length: Duration) -> Result<f64> {
         let options = RunOptions {
             duration: Some(length),

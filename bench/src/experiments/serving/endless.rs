@@ -42,7 +42,7 @@ const ENDLESS_USERS: [&str; 2] = ["endless1", "endless2"];
 const STATEMENTS_EACH: usize = 10;
 /// The user whose scans must complete.
 const READER: &str = "reader";
-/// The scan that it repeats: one that names no partition.
+/// The scan that this user repeats. It names no partition, so it may read the whole table.
 const SCAN: &str = "SELECT y_id FROM ycsb.usertable LIMIT 100";
 const SCAN_ROWS: usize = 100;
 /// The time that the server gives a request.
@@ -198,13 +198,13 @@ impl EndlessStatements {
 
 /// The requests of a user that ended in a window.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ended {
+struct EndedRequests {
     completed: u64,
     timed_out: u64,
     slowest: Duration,
 }
 
-impl Ended {
+impl EndedRequests {
     fn add(&mut self, other: Self) {
         self.completed += other.completed;
         self.timed_out += other.timed_out;
@@ -234,7 +234,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     server.settle()?;
     let load = SteadyLoad::find(setting.args, &mut client)?;
     let before_bytes = server.process.memory_bytes()?;
-    let (mut endless, mut scans) = (Ended::default(), Ended::default());
+    let (mut endless, mut scans) = (EndedRequests::default(), EndedRequests::default());
     let mut beside = Duration::ZERO;
     let mut stages: [Stages; CONDITIONS] = Default::default();
     let windows = setting.in_turns("endless", CONDITIONS, |turn| {
@@ -357,11 +357,12 @@ fn play(
     Window::new(plan, &tally, reads, disturbance, server_use)
 }
 
-/// Calls `run` beside the statements that never end and the scans. Returns also what became of both.
+/// Calls `run` beside the statements that never end and the scans. Returns also counts of the
+/// requests of both.
 fn beside_others<T>(
     address: SocketAddr,
     run: impl FnOnce() -> Result<T>,
-) -> Result<(T, [Ended; 2])> {
+) -> Result<(T, [EndedRequests; 2])> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let is_over = &is_over;
@@ -370,7 +371,7 @@ fn beside_others<T>(
         let scans = scope.spawn(move || run_scans(address, is_over));
         let ran = run();
         is_over.store(true, Ordering::Relaxed);
-        let mut ended = [Ended::default(); 2];
+        let mut ended = [EndedRequests::default(); 2];
         for user in endless {
             ended[0].add(value_of(user.join())?);
         }
@@ -380,7 +381,7 @@ fn beside_others<T>(
 }
 
 /// Keeps statements that never end under way until `is_over`. Each must end with its time-out.
-fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Result<Ended> {
+fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Result<EndedRequests> {
     enter_idle_class()?;
     let mut client = connect(address, user, user)?;
     let mut frames = Vec::new();
@@ -400,7 +401,7 @@ fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Resu
     for stream in 0..STATEMENTS_EACH {
         began.push(send(&mut client, stream)?);
     }
-    let mut ended = Ended::default();
+    let mut ended = EndedRequests::default();
     while !is_over.load(Ordering::Relaxed) {
         let frame = client.receive()?;
         match Answer::decode(&frame)?.response {
@@ -409,10 +410,10 @@ fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Resu
         }
         let stream = usize::try_from(frame.stream)?;
         let began = began.get_mut(stream).context("no statement has it")?;
-        ended.add(Ended {
+        ended.add(EndedRequests {
             timed_out: 1,
             slowest: began.elapsed(),
-            ..Ended::default()
+            ..EndedRequests::default()
         });
         *began = send(&mut client, stream)?;
     }
@@ -421,19 +422,19 @@ fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Resu
 }
 
 /// Scans one time after the other until `is_over`.
-fn run_scans(address: SocketAddr, is_over: &AtomicBool) -> Result<Ended> {
+fn run_scans(address: SocketAddr, is_over: &AtomicBool) -> Result<EndedRequests> {
     enter_idle_class()?;
     let mut client = connect(address, READER, READER)?;
-    let mut ended = Ended::default();
+    let mut ended = EndedRequests::default();
     while !is_over.load(Ordering::Relaxed) {
         let began = Instant::now();
         let parameters = QueryParameters::default();
         let text = SCAN;
         match client.request(&Request::Query { text, parameters }) {
-            Ok(Response::Rows(rows)) if rows.len() == SCAN_ROWS => ended.add(Ended {
+            Ok(Response::Rows(rows)) if rows.len() == SCAN_ROWS => ended.add(EndedRequests {
                 completed: 1,
                 slowest: began.elapsed(),
-                ..Ended::default()
+                ..EndedRequests::default()
             }),
             Err(ClientError::Refused(error))
                 if matches!(error.kind, ErrorKind::ReadTimeout { .. }) =>
@@ -452,7 +453,7 @@ mod tests {
     use crate::ycsb::cql::ServerProcess;
 
     #[test]
-    fn the_statements_are_cql_that_the_parser_takes() {
+    fn the_parser_accepts_the_statements() {
         for text in SCHEMA.map(str::to_owned).iter().chain(&statements()) {
             ebb_cql::syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         }
@@ -514,13 +515,13 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_is_added_up_and_the_slowest_counts() {
-        let ended = |seconds| Ended {
+    fn ended_requests_add_up_and_the_slowest_counts() {
+        let ended = |seconds| EndedRequests {
             completed: 1,
             timed_out: 2,
             slowest: Duration::from_secs(seconds),
         };
-        let mut all = Ended::default();
+        let mut all = EndedRequests::default();
         [3, 5, 4]
             .map(ended)
             .into_iter()

@@ -1,13 +1,13 @@
 //! A server with three jobs that never end, started and stopped by lines on its input.
 //!
-//! It is put together as `ebb serve` is: a node with its governor, and sockets whose
-//! latencies the governor sees. The jobs count the words of a snapshot.
+//! It is assembled as `ebb serve` is: a node with its governor, and sockets whose latencies the
+//! governor gets. The jobs count the words of a snapshot.
 //!
-//! | line | answer |
+//! | line | response |
 //! | --- | --- |
 //! | `start` | `ok` once tasks of a job have ended |
 //! | `stop` | `ok` once no task runs |
-//! | `sample` | JSON of what load and jobs used since the last one |
+//! | `sample` | JSON with the cores that load and jobs used since the last sample |
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::experiments::colocation::text::write_text;
 const JOBS: usize = 3;
 const REDUCES: u32 = 1;
 
-/// Serves until its input ends.
+/// Serves until the standard input ends.
 pub fn run_host(args: &HostArgs) -> Result<()> {
     let node = Node::open(&args.data, Options::default(), NodeOptions::default())?;
     let db = node.db().context("the node has a database")?;
@@ -41,24 +41,24 @@ pub fn run_host(args: &HostArgs) -> Result<()> {
     let input: Arc<dyn Input> = Arc::new(Endless::new(&text, false)?);
     let server = start_cql(&node)?;
     let mut out = std::io::stdout();
-    let mut say = |line: String| -> Result<()> {
+    let mut respond = |line: String| -> Result<()> {
         writeln!(out, "{line}")?;
         Ok(out.flush()?)
     };
-    say(format!("listening for CQL on {}", server.address()))?;
+    respond(format!("listening for CQL on {}", server.address()))?;
     let mut monitor = LoadMonitor::start()?;
     let mut jobs = Vec::new();
     for line in std::io::stdin().lock().lines() {
         match line?.as_str() {
             "start" => {
                 jobs = start(&node, &input)?;
-                say("ok".to_string())?;
+                respond("ok".to_string())?;
             }
             "stop" => {
                 stop(&std::mem::take(&mut jobs));
-                say("ok".to_string())?;
+                respond("ok".to_string())?;
             }
-            "sample" => say(serde_json::to_string(&monitor.sample()?)?)?,
+            "sample" => respond(serde_json::to_string(&monitor.sample()?)?)?,
             other => bail!("{other:?} is none of start, stop and sample"),
         }
     }
@@ -83,7 +83,7 @@ fn stop(jobs: &[JobHandle]) {
         job.cancel();
     }
     for job in jobs {
-        // That it was cancelled is known.
+        // The job ends as cancelled, which is no error here.
         drop(job.wait());
     }
 }

@@ -1,7 +1,8 @@
 //! Writes of one row by all connections at once: plain ones, with IF, and of a counter.
 //!
-//! All connections send a request, then all answers are read, and again. So there are always
-//! as many at the row as there are connections, and the client costs each kind the same.
+//! All connections send a request, then all responses are read, and so on. So the row always has as
+//! many concurrent requests as there are connections, and every kind of write costs the client the
+//! same.
 
 use std::time::Instant;
 
@@ -19,24 +20,23 @@ use crate::experiments::statistics::median;
 use crate::number::fixed;
 use crate::ycsb::cql::{prepare, query};
 
-/// What the part came to, a number for each round: writes per second that were done.
+/// The results of the part, round by round: writes per second.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct HotRow {
     /// `UPDATE`.
     pub plain_per_s: Vec<f64>,
     /// `UPDATE ... IF EXISTS`, which always holds.
     pub conditional_per_s: Vec<f64>,
-    /// `UPDATE ... IF v = x`, each with the value that its connection saw last: those that
-    /// were applied.
+    /// Applied `UPDATE ... IF v = x`, where x is the value that the connection read last.
     pub swapped_per_s: Vec<f64>,
-    /// The same, those that were answered.
+    /// Answered `UPDATE ... IF v = x`, applied or not.
     pub compared_per_s: Vec<f64>,
     /// `UPDATE ... SET c = c + 1`.
     pub counted_per_s: Vec<f64>,
 }
 
 impl HotRow {
-    /// Medians, and what they are of that of plain writes.
+    /// Returns lines with the median rates, and their ratios to the rate of plain writes.
     pub fn lines(&self) -> Vec<String> {
         let plain = median(&self.plain_per_s);
         let line = |name: &str, values: &[f64]| {
@@ -69,7 +69,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<HotRow> {
     for _ in 0..args.connections {
         clients.push(Connection {
             client: connect()?,
-            seen: 0,
+            last_value: 0,
         });
     }
     let mut first = connect()?;
@@ -107,10 +107,10 @@ pub fn measure(setting: &Setting<'_>) -> Result<HotRow> {
     Ok(found)
 }
 
-/// A connection, and the value of the row that it saw last.
+/// A connection, and the last value of the row that it received.
 struct Connection {
     client: Client,
-    seen: i64,
+    last_value: i64,
 }
 
 struct Rates {
@@ -118,7 +118,7 @@ struct Rates {
     answered_per_s: f64,
 }
 
-/// Runs one kind of write for a while.
+/// Runs one kind of write for `window`. Statements that compare get the connection's last value.
 fn run(
     connections: &mut [Connection],
     id: &[u8],
@@ -131,11 +131,11 @@ fn run(
     while begun.elapsed() < window {
         for connection in &mut *connections {
             next += 1;
-            let (new, seen) = (next.to_be_bytes(), connection.seen.to_be_bytes());
+            let (new, last_value) = (next.to_be_bytes(), connection.last_value.to_be_bytes());
             let mut values = ValuesBuf::new();
             values.push(Value::Bytes(&new));
             if compares {
-                values.push(Value::Bytes(&seen));
+                values.push(Value::Bytes(&last_value));
             }
             let parameters = QueryParameters {
                 values: values.as_values(),
@@ -156,7 +156,7 @@ fn run(
                         Some([1]) => applied += 1,
                         _ => {
                             let value = cells.next().flatten().context("the value of the row")?;
-                            connection.seen = i64::from_be_bytes(value.try_into()?);
+                            connection.last_value = i64::from_be_bytes(value.try_into()?);
                         }
                     }
                 }

@@ -187,7 +187,7 @@ impl Callers {
             if drawn.is_empty() {
                 return Ok(());
             }
-            self.ask(statement, &drawn)?;
+            self.send_all(statement, &drawn)?;
         }
     }
 
@@ -203,14 +203,14 @@ impl Callers {
                     (key, self.rng.random_range(0..values))
                 })
                 .collect();
-            rows += self.ask(statement, &drawn)?;
+            rows += self.send_all(statement, &drawn)?;
         }
         Ok(rows)
     }
 
     /// Sends one request for each of `drawn`, which are keys with values of the indexed column, and
     /// reads the responses. Returns the number of rows read or written.
-    fn ask(&mut self, statement: &Statement, drawn: &[(u64, u64)]) -> Result<u64> {
+    fn send_all(&mut self, statement: &Statement, drawn: &[(u64, u64)]) -> Result<u64> {
         let mut frame = BytesMut::new();
         for (client, (key, value)) in self.clients.iter_mut().zip(drawn) {
             let (key, value) = ((*key as i32).to_be_bytes(), (*value as i32).to_be_bytes());

@@ -93,9 +93,9 @@ impl Logs {
 pub fn measure(setting: &Setting<'_>) -> Result<Logs> {
     let args = setting.args;
     let off = ["--log", "off"].map(str::to_owned);
-    let mut silent = Served::start(setting, "silent", &off)?;
-    let mut logged = Served::start(setting, "logged", &[])?;
-    let mut silent_again = Served::start(setting, "silent-again", &off)?;
+    let mut silent = ServerAndClient::start(setting, "silent", &off)?;
+    let mut logged = ServerAndClient::start(setting, "logged", &[])?;
+    let mut silent_again = ServerAndClient::start(setting, "silent-again", &off)?;
     for served in [&silent, &logged, &silent_again] {
         served.server.settle()?;
     }
@@ -116,7 +116,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Logs> {
         bar.inc(u64::from(round > 0));
     }
     bar.finish_and_clear();
-    for Served { server, client } in [silent, logged, silent_again] {
+    for ServerAndClient { server, client } in [silent, logged, silent_again] {
         drop(client);
         server.stop()?;
     }
@@ -135,12 +135,12 @@ fn plan(args: &ServingArgs) -> Result<Plan> {
 
 /// A server, and its client.
 #[derive(Debug)]
-struct Served {
+struct ServerAndClient {
     server: Server,
     client: RawClient,
 }
 
-impl Served {
+impl ServerAndClient {
     /// Starts a server, and loads the records.
     fn start(setting: &Setting<'_>, name: &str, more: &[String]) -> Result<Self> {
         let server = setting.start(name, more)?;
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_compared_with_the_runs_around_it_and_these_with_each_other() {
+    fn the_log_is_compared_with_the_runs_before_and_after() {
         let cost = |cpu_us: [f64; 2]| Cost {
             cpu_us: cpu_us.to_vec(),
             instructions: Vec::new(),

@@ -1,36 +1,36 @@
-//! What serving CQL costs, against the bars that were set for it.
+//! The cost of serving CQL, compared with bars for throughput, tail latency, memory and CPU.
 //!
 //! ```text
 //!   args ─► run ─► throughput   reads and writes in turns with Redis's; CPU in process
 //!            │     beside       p99 at half of peak: alone, beside jobs, beside a pager
-//!            │     connections  what 10,000 that do nothing take
-//!            │     startup      from the start to the first answer
+//!            │     connections  memory of 10,000 idle connections
+//!            │     startup      time from the start to the first response
 //!            │     hot_row      writes of one row: plain, with IF, of a counter
 //!            │     indexed      writes with an index, and reads by it
-//!            │     overload     p99 at three times of what can be served, and at half
-//!            │     secured      what TLS and roles cost of the server
+//!            │     overload     p99 at three times the peak, and at half of it
+//!            │     secured      the server's CPU with TLS and roles
 //!            │     watched      p99 of reads with 200 event streams, lists and scrapes
 //!            │     hostile      p99 beside hostile and half-broken clients
 //!            │     endless      p99 beside statements that never end, and the scans of another user
 //!            │     neighbours   an aggregate beside busy programs, and p99 beside both
-//!            │     logs         what the log costs of the server
+//!            │     logs         the server's CPU with the log
 //!            │     backup       p99 beside backups, and their rate against cp
-//!            │     pinned       bytes shown as pinned against those that come back
+//!            │     pinned       bytes reported as pinned, compared with the bytes that are freed
 //!            │     descriptors  p99 with more SSTables than may be open
 //!            │     snapshots    CREATE SNAPSHOT of many tables beside many snapshots
 //!            └───► report       the table of bars, and the JSON
 //!
-//!   server   `ebb serve` as a child          host    the same with endless jobs
+//!   server   `ebb serve` as a child          host    a server with endless jobs
 //!   redis    Redis as a child                embedded   the store in this process
 //!   certificate   of a server that speaks TLS     steady   the load of the parts about the tail
 //!   window   windows of one condition, compared with others     setting   what all parts share
 //!   bar      met or missed     command   other programs     instructions   counted by perf
-//!   stages   where the time of operations goes     idlers   other threads of the idle class
+//!   stages   where operations spend their time     idlers   other threads of the idle class
 //! ```
 //!
-//! Client and server share the machine. What is compared takes turns, medians over rounds
-//! count, and whatever is compared is also compared with itself: what that shows is noise.
-//! Children are in the session of this process, so the idle class means what it says.
+//! Client and server share the machine. Compared variants take turns, and medians over rounds
+//! count. Each is also compared with itself, which shows the noise. Child processes are in the
+//! session of this process, because the idle class yields only to threads of its own session.
 
 mod args;
 mod backup;

@@ -42,10 +42,10 @@ const GOAL_S: f64 = 5.0;
 const WALL_MAX: f64 = 12.0;
 /// The bar for the upper end of the interval of the p99 of reads with jobs, over that without.
 const P99_MAX: f64 = 1.2;
-/// How long the programs run, or are gone, before an aggregate begins: the server averages what other
-/// processes use over two seconds.
+/// The time that the programs run, or have ended, before an aggregate begins: the server averages
+/// the CPU time of other processes over two seconds.
 const NOTICED: Duration = Duration::from_secs(3);
-/// How long a request waits for the end of a job.
+/// The time that one request waits for the end of a job.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest wait for the end of a job.
 const JOB_MAX: Duration = Duration::from_secs(600);
@@ -58,9 +58,9 @@ pub struct Neighbours {
     pub programs: usize,
     /// Wall time of an aggregate alone, in seconds, round by round.
     pub alone_s: Vec<f64>,
-    /// The same beside the programs.
+    /// Wall time of an aggregate beside the programs, in seconds, round by round.
     pub beside_s: Vec<f64>,
-    /// The same beside the programs, with a goal.
+    /// Wall time of an aggregate with a goal beside the programs, in seconds, round by round.
     pub with_goal_s: Vec<f64>,
     /// Aggregates that met their goal.
     pub goals_met: usize,
@@ -137,7 +137,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     let mut client = setting.client(&server, None)?;
     server.settle()?;
     let mut aggregates = Aggregates::new(&server, setting)?;
-    // The first one meets cold caches.
+    // The first aggregate has cold caches, so it is not measured.
     aggregates.run(None)?;
     let (mut alone_s, mut beside_s, mut with_goal_s) = (Vec::new(), Vec::new(), Vec::new());
     let mut goals_met = 0;
@@ -188,8 +188,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     })
 }
 
-/// A program that counts, and now and then looks whether its parent lives: a parent that was killed
-/// leaves none behind.
+/// A program that counts, and checks at intervals that its parent is alive, so that none is left if
+/// the parent is killed.
 const COUNTS: &str =
     r#"while kill -0 "$PPID"; do n=0; while [ $n -lt 100000 ]; do n=$((n + 1)); done; done"#;
 
@@ -232,7 +232,7 @@ struct Aggregates {
 /// An aggregate that has succeeded.
 #[derive(Debug, Clone, Copy)]
 struct Aggregate {
-    /// From its submission until the server answered that it had ended.
+    /// The time from the submission to the server's response that the job has ended.
     wall_s: f64,
     /// Whether it had a goal, and met it.
     is_in_time: bool,

@@ -1,9 +1,10 @@
-//! The tail of what is served when clients ask for three times of what can be served, against
-//! that at half of it.
+//! The tail latency of served requests when clients send three times the peak rate, compared with
+//! that at half of the peak.
 //!
-//! The server has a fifth of one core and the client another: one that shares them, or has to
-//! send three times of what a core can serve, waits for itself. Windows of both loads take turns. Beside
-//! each, one connection with a small load shows what a flood costs the other clients.
+//! The server has a fifth of one core, and the client has another core. If they shared a core, or
+//! if the client had to send three times the rate of a full core, requests would wait in the
+//! client. Windows of both loads take turns. Beside each load, one more connection with a small
+//! load shows the effect of a flood on other clients.
 
 use std::thread;
 use std::time::Duration;
@@ -24,25 +25,26 @@ use crate::ycsb::{Pace, Workload};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
-/// What a window does before it counts: the server needs an interval to see an overload.
+/// The time at the start of a window that does not count: the server detects an overload only after
+/// an interval.
 const LEAD: Duration = Duration::from_millis(500);
-/// As in part beside.
+/// The same tick as in part beside.
 const TICK: Duration = Duration::from_micros(100);
-/// Requests under way on a connection: more than wait before the server sees an overload.
+/// Requests under way on a connection: more than the server queues before it detects an overload.
 const IN_FLIGHT: usize = 1024;
-/// Requests under way on each connection of the closed loop that finds the peak: with more of them
-/// they wait so long that some are refused.
+/// Requests under way on each connection of the closed loop that measures the peak. With more,
+/// requests queue so long that the server rejects some.
 const PEAK_IN_FLIGHT: usize = 1;
 /// Cores of the server and of the client.
 const CORES: [usize; 2] = [0, 1];
-/// The part of its core that the server has.
+/// The part of its core that the server gets.
 const PART_OF_CORE: f64 = 0.2;
 /// The loads, over the peak.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
-/// The connections that flood beside one that does not.
+/// The number of connections that flood, beside a polite one.
 const FLOODS: u64 = 3;
-/// The load of the one that does not, over the peak.
+/// The load of the polite connection, over the peak.
 const POLITE_LOAD: f64 = 0.1;
 
 struct Clients {
@@ -55,9 +57,9 @@ struct Clients {
 pub struct OverloadedLoad {
     /// Operations per second of a closed loop.
     pub peak_ops_per_s: f64,
-    /// At half of that.
+    /// Windows at half of the peak.
     pub half: Vec<Window>,
-    /// At three times.
+    /// Windows at three times the peak.
     pub three_times: Vec<Window>,
     /// One connection at a tenth of the peak, beside three others at half of it.
     pub polite_beside_half: Vec<Window>,
@@ -67,21 +69,21 @@ pub struct OverloadedLoad {
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Window {
-    /// Of what was served, in microseconds.
+    /// Latencies of served requests, in microseconds.
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
     pub served_per_s: f64,
     pub refused_per_s: f64,
-    /// Due and never begun, over the window.
+    /// Operations that were due and never began.
     pub unserved: u64,
 }
 
 impl Window {
-    /// The figures of one window of this length.
+    /// Summarizes one window of this length.
     ///
     /// # Errors
-    /// When the server returned wrong values.
+    /// If the server returned wrong values.
     fn new(tally: &Tally, length: Duration) -> Result<Self> {
         tally.check_values()?;
         let all: Histogram<u64> = tally.all();
@@ -98,7 +100,7 @@ impl Window {
 }
 
 impl OverloadedLoad {
-    /// Medians over windows, and their ratio.
+    /// Returns lines with the medians over windows, and the ratio of the two loads.
     pub fn lines(&self) -> Vec<String> {
         let of = |windows: &[Window], what: fn(&Window) -> f64| median(windows.iter().map(what));
         let line = |name: &str, windows: &[Window]| {
@@ -140,13 +142,13 @@ pub fn measure(setting: &Setting<'_>) -> Result<OverloadedLoad> {
     ensure!(cores > CORES[1], "part overload needs two cores");
     let data = setting.folder.join("overload");
     let server = Server::start_on_core(CORES[0], &setting.binary, &data)?;
-    // On a thread of its own, which alone is bound to its core.
+    // The client has a thread of its own, so that only this thread is bound to a core.
     let found = thread::scope(|scope| {
         let run = scope.spawn(|| {
             let mut own = CpuSet::new();
             own.set(CORES[1]);
             sched_setaffinity(None, &own).context("cannot bind the client to a core")?;
-            // By one connection: many of them with large values would be an overload, too.
+            // One connection loads: many of them with large values would be an overload, too.
             drop(loaded(&server, None, 1, setting.args)?);
             let connect = |connections| loaded(&server, None, connections, setting.args);
             let mut clients = Clients {
@@ -174,7 +176,7 @@ fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> 
         takes_refusals: true,
         ..Plan::new(Operations::Run(workload, Some(args.distribution)))
     };
-    // The first one meets cold caches.
+    // The median of three, because the first loop has cold caches.
     let peaks = (0..3).map(|_| Ok(clients.all.run(&closed, |_| ())?.throughput_ops_per_s()));
     let peak_ops_per_s = median(peaks.collect::<Result<Vec<_>>>()?);
     let paced = |load: f64| Plan {

@@ -1,8 +1,8 @@
-//! The bytes that the server shows as pinned by five snapshots, compared with those that come back
-//! once the snapshots are deleted.
+//! The bytes that the server reports as pinned by five snapshots, compared with the bytes that are
+//! freed when the snapshots are deleted.
 //!
-//! A fifth of the records is overwritten after each snapshot. What is not pinned is merged away before
-//! anything is measured: the server does that while it is idle.
+//! A fifth of the records is overwritten after each snapshot. Versions that are not pinned are
+//! merged away before the measurement: an idle server does that.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::ycsb::cql::{KEYSPACE, Operations, Plan, TABLE};
 
 /// Snapshots of a round.
 const SNAPSHOTS: u64 = 5;
-/// The bars for shown bytes over those that come back.
+/// The bars for reported bytes over freed bytes.
 const RATIO_MIN: f64 = 0.9;
 const RATIO_MAX: f64 = 1.1;
 /// The time after the last request in which the server becomes idle, and begins to merge.
@@ -37,7 +37,7 @@ pub struct Pinned {
     pub estimated_bytes: Vec<f64>,
     /// The server's count, by a pass over the table, in bytes.
     pub counted_bytes: Vec<f64>,
-    /// The bytes of files that come back.
+    /// The bytes of files that were freed.
     pub freed_bytes: Vec<f64>,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn table(jobs: &JobsClient) -> Result<TableSummary> {
     table.context("the table of records is there")
 }
 
-/// Waits until the server is idle, has flushed its memtables, and has merged what is worth it.
+/// Waits until the server is idle, has flushed its memtables, and has completed its merges.
 fn until_merged(server: &Server) -> Result<()> {
     pause(IDLE);
     let is_quiet = server.process.settle(MERGES_MAX)?;
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_within_its_bars_or_not() {
+    fn reported_bytes_are_within_their_bars_or_not() {
         let found = Pinned {
             estimated_bytes: vec![120e6],
             counted_bytes: vec![98e6],
@@ -151,7 +151,7 @@ mod tests {
         let lines = found.lines();
         assert!(lines[1].ends_with("0.980, 0.9 to 1.1: meets"), "{lines:?}");
         assert!(lines[2].ends_with("1.200, 0.9 to 1.1: misses"), "{lines:?}");
-        // Nothing came back.
+        // A ratio to 0 freed bytes is not within the bars.
         let found = Pinned {
             freed_bytes: vec![0.0],
             ..found

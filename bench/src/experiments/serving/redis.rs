@@ -1,4 +1,4 @@
-//! Redis as a child process, and its own benchmark.
+//! Redis as a child process, and `redis-benchmark` as its client.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use procfs::process::Process;
 
 use crate::ycsb::cql::ServerProcess;
 
-/// How long it may take to answer the first time.
+/// The timeout for its first response.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// A Redis that is killed when this is dropped.
+/// A Redis server. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Redis {
     child: Child,
@@ -22,13 +22,13 @@ pub struct Redis {
     pub process: ServerProcess,
 }
 
-/// What its benchmark found.
+/// The results of a run of `redis-benchmark`.
 #[derive(Debug, Clone, Copy)]
 pub struct RedisRun {
     pub ops_per_s: f64,
-    /// The benchmark's processor time for a request, in microseconds.
+    /// CPU time of `redis-benchmark` for a request, in microseconds.
     pub client_cpu_us: f64,
-    /// Redis's.
+    /// CPU time of Redis for a request, in microseconds.
     pub server_cpu_us: f64,
 }
 
@@ -41,11 +41,11 @@ impl Drop for Redis {
 }
 
 impl Redis {
-    /// Starts it with an append-only file that is synced each second; none where it is
+    /// Starts Redis with an append-only file that is synced each second. Returns `None` if Redis is
     /// not installed.
     pub fn start(folder: &Path) -> Result<Option<Self>> {
         std::fs::create_dir_all(folder)?;
-        // Redis does not say which port it was given, so a free one is looked for.
+        // Redis does not report a port that the system chose, so a free one is found first.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
             .local_addr()?
             .port();
@@ -90,7 +90,7 @@ impl Redis {
         Ok(())
     }
 
-    /// Sets the keys that its benchmark asks for, all of them.
+    /// Sets all keys that `redis-benchmark` will read.
     pub fn load(&self, records: u64, value_bytes: usize) -> Result<()> {
         const TOGETHER: u64 = 100;
         let mut stream = self.connect()?;
@@ -115,8 +115,8 @@ impl Redis {
         Ok(())
     }
 
-    /// Runs its benchmark: so many requests of `test` (`get` or `set`), one under way on
-    /// each connection, over random keys.
+    /// Runs `redis-benchmark`: `requests` of `test` (`get` or `set`) over random keys, with one
+    /// request under way on each connection.
     pub fn run(
         &self,
         test: &str,
@@ -150,7 +150,7 @@ impl Redis {
     }
 }
 
-/// The second column of the last line: `"GET","90909.09",...`.
+/// Returns the second column of the last line: `"GET","90909.09",...`.
 fn requests_per_s(csv: &str) -> Option<f64> {
     let line = csv.lines().last()?;
     let column = line.split(',').nth(1)?;

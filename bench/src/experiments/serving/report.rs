@@ -27,7 +27,7 @@ use crate::experiments::statistics::median;
 use crate::number::{fixed, percent};
 use crate::ycsb::Distribution;
 
-/// Everything that was measured; what `--json-file` writes.
+/// All measurements: the content of `--json-file`.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Processors of the machine, shared by client and server.
@@ -36,7 +36,7 @@ pub struct Report {
     pub value_bytes: u64,
     /// Connections of the client.
     pub connections_of_client: u64,
-    /// How part beside chose records.
+    /// The distribution of records in part beside.
     pub distribution: Distribution,
     pub throughput: Option<Throughput>,
     pub beside: Option<BesideLoad>,
@@ -85,7 +85,7 @@ impl Report {
         }
     }
 
-    /// The table that is printed, with a newline at the end.
+    /// Returns the table for the terminal, with a newline at the end.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -222,7 +222,7 @@ fn write_beside(text: &mut String, beside: &BesideLoad) -> std::fmt::Result {
         }
         None => writeln!(
             text,
-            "  pauses of the machine count: nobody could look for them"
+            "  pauses of the machine count, because they could not be observed"
         )?,
     }
     if beside.unserved > 0 {

@@ -1,4 +1,4 @@
-//! The parts, one after the other.
+//! Runs the parts, one after the other.
 
 use anyhow::Result;
 
@@ -41,7 +41,7 @@ pub fn run(args: &ServingArgs) -> Result<()> {
             Part::Indexed => report.indexed = Some(indexed::measure(&setting)?),
             Part::HotRow => report.hot_row = Some(hot_row::measure(&setting)?),
         }
-        // A long run that is interrupted leaves the parts that are done.
+        // After each part, so that an interrupted run keeps the parts that are done.
         write_json(args.json.as_deref(), &report)?;
     }
     print!("{}", report.text());

@@ -111,9 +111,7 @@ impl Server {
             bail!("the server did not start: {line}{log}");
         };
         Ok(Self {
-            address: address
-                .parse()
-                .context("the server says where it listens")?,
+            address: address.parse().context("the server printed no address")?,
             process: ServerProcess::new(child.id())?,
             child,
             data: data.to_path_buf(),
@@ -144,11 +142,11 @@ impl Server {
         fs::read_to_string(log_path(&self.data)).context("cannot read the server's log")
     }
 
-    /// Sends a command to the host, and returns the line with which it answers.
-    pub fn ask(&mut self, question: &str) -> Result<String> {
+    /// Sends a command to the host, and returns the line of the response.
+    pub fn request(&mut self, command: &str) -> Result<String> {
         use std::io::Write;
         let input = self.input.as_mut().context("its input is piped")?;
-        writeln!(input, "{question}").context("the host has ended")?;
+        writeln!(input, "{command}").context("the host has ended")?;
         self.line()
     }
 

@@ -48,13 +48,13 @@ pub struct Snapshots {
     pub drivers: usize,
     /// Snapshots in the end.
     pub snapshots: u64,
-    /// CREATE SNAPSHOT, a hundred after the other.
+    /// Latencies of CREATE SNAPSHOT, in groups of a hundred.
     pub creates: Vec<Latencies>,
-    /// DROP SNAPSHOT of the oldest first, a hundred after the other.
+    /// Latencies of DROP SNAPSHOT, the oldest snapshot first, in groups of a hundred.
     pub drops: Vec<Latencies>,
     /// Cores that the server uses at rest before the first snapshot.
     pub rest_cores_before: f64,
-    /// The same with all snapshots.
+    /// Cores that the server uses at rest with all snapshots.
     pub rest_cores: f64,
 }
 
@@ -195,7 +195,7 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
 
 /// Returns the cores that the server uses once its background work is done.
 fn cores_at_rest(server: &Server) -> Result<f64> {
-    // It becomes idle first, which flushes and merges.
+    // The server first becomes idle, which starts flushes and merges.
     const IDLE: Duration = Duration::from_secs(3);
     pause(IDLE);
     server.settle()?;

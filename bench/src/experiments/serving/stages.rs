@@ -51,11 +51,12 @@ impl BegunWindow {
     }
 }
 
-/// Numbers of requests in each of the server's stages.
+/// Counts of requests in each of the server's stages, by duration.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct ServerStages([Buckets; STAGES.len()]);
 
-/// A histogram: upper bounds in seconds, ascending, and the requests that took at most as long.
+/// A histogram: upper bounds in seconds, ascending, each with the count of requests that took at
+/// most as long.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Buckets(Vec<(f64, u64)>);
 
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stages_of_a_window_are_what_the_metrics_grew_by() -> Result<()> {
+    fn the_stages_of_a_window_are_the_growth_of_the_metrics() -> Result<()> {
         let before = ServerStages::parse(&metrics([[5, 5, 5]; 3]))?;
         let after = ServerStages::parse(&metrics([[105, 105, 105], [5, 105, 105], [5, 5, 7]]))?;
         let mut stages = Stages::default();

@@ -1,4 +1,4 @@
-//! From the start of the server to its first answer, with data.
+//! The time from the start of the server to its first response, with data.
 
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,10 @@ const RECORDS: u64 = 1_000_000;
 pub struct Startup {
     /// Bytes of keys and values.
     pub data_bytes: u64,
-    /// From the start of the process to the answer to a read, in seconds, after a stop.
+    /// Times from the start of the process to the response to a read, in seconds, after a clean
+    /// stop.
     pub after_stop_s: Vec<f64>,
-    /// The same after SIGKILL under writes.
+    /// The same times after SIGKILL during writes.
     pub after_kill_s: Vec<f64>,
 }
 
@@ -48,7 +49,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
         server.stop()?;
         let (started, took_s) = first_answer(setting)?;
         measured.after_stop_s.push(took_s);
-        // So that there is a log to be read again.
+        // Writes fill the log, which the server has to replay after the kill.
         let mut client = loaded(&started, None, args.connections, args)?;
         let plan = Plan {
             duration: Some(args.window),
@@ -67,7 +68,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Startup> {
     Ok(measured)
 }
 
-/// Starts a server and asks for a record.
+/// Starts a server, reads a record, and returns the time until the response.
 fn first_answer(setting: &Setting<'_>) -> Result<(Server, f64)> {
     let begun = Instant::now();
     let server = setting.start(DATABASE, &[])?;

@@ -13,7 +13,7 @@ use crate::threads::value_of;
 use crate::ycsb::cql::{Operations, Plan, RawClient};
 use crate::ycsb::{Pace, Workload};
 
-/// 95% reads.
+/// The workload: 95% reads.
 const WORKLOAD: &str = "b";
 /// The time at the beginning of a window that does not count.
 pub(super) const LEAD: Duration = Duration::from_millis(500);

@@ -1,5 +1,5 @@
-//! Reads and writes of one record, in turns: the server, Redis, the server again; and
-//! the CPU of each against the store in process.
+//! Reads and writes of one record, in turns: the server, Redis, the server again; and the CPU time
+//! of each compared with the store in process.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -24,26 +24,26 @@ pub(super) const WRITES: Workload = Workload {
     distribution: Distribution::Uniform,
 };
 
-/// What operations of one kind came to, round by round.
+/// The results of one kind of operation, round by round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Kind {
     /// Operations per second of the server.
     pub ops_per_s: Vec<f64>,
-    /// The same once more in each round.
+    /// Operations per second of the server in a second run of each round: noise.
     pub again_ops_per_s: Vec<f64>,
-    /// Redis's; empty where it is not installed.
+    /// Operations per second of Redis; empty if it is not installed.
     pub redis_ops_per_s: Vec<f64>,
-    /// The server's processor time for an operation, in microseconds.
+    /// CPU time of the server for an operation, in microseconds.
     pub server_cpu_us: Vec<f64>,
-    /// The same once more in each round.
+    /// CPU time of the server for an operation in the second run.
     pub again_server_cpu_us: Vec<f64>,
-    /// The client's.
+    /// CPU time of the client for an operation.
     pub client_cpu_us: Vec<f64>,
-    /// Redis's.
+    /// CPU time of Redis for an operation.
     pub redis_cpu_us: Vec<f64>,
-    /// The client's of Redis.
+    /// CPU time of Redis's client for an operation.
     pub redis_client_cpu_us: Vec<f64>,
-    /// The process's, with the store in it.
+    /// CPU time of a process with the store in it, for an operation.
     pub embedded_cpu_us: Vec<f64>,
 }
 
@@ -54,22 +54,22 @@ pub struct Throughput {
 }
 
 impl Kind {
-    /// Operations per second over Redis's.
+    /// Returns the operations per second over those of Redis.
     pub fn over_redis(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
 
-    /// Operations per second over those of the same again.
+    /// Returns the operations per second over those of the second runs: noise.
     pub fn over_itself(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
 
-    /// The server's processor time over the store's in process.
+    /// Returns the server's CPU time over that of the store in process.
     pub fn cpu_over_embedded(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }
 
-    /// The server's processor time over that of the same again.
+    /// Returns the server's CPU time over that of the second runs: noise.
     pub fn cpu_over_itself(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.again_server_cpu_us)
     }
@@ -106,7 +106,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
             kind.server_cpu_us.push(server_cpu_us);
             kind.client_cpu_us.push(client_cpu_us);
             if let Some(redis) = &redis {
-                // As many requests as the server did: about as long.
+                // Redis serves as many requests as the server did, which takes about as long.
                 let requests = (ops_per_s * args.window.as_secs_f64()).max(1000.0) as u64;
                 let run = redis.run(test, requests, records, value_bytes, connections)?;
                 kind.redis_ops_per_s.push(run.ops_per_s);
@@ -127,7 +127,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     Ok(measured)
 }
 
-/// Operations per second, and the processor time of server and client for each.
+/// Returns the operations per second, and the CPU time of server and client for each operation.
 pub(super) fn run(server: &Server, client: &mut RawClient, plan: &Plan) -> Result<(f64, f64, f64)> {
     let before = server.process.usage()?;
     let tally = client.run(plan, |_| ())?;

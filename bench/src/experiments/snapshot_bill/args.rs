@@ -13,7 +13,7 @@ use crate::ycsb::KEY_BYTES;
 /// Length of a value, in bytes: an entry has 116, key included.
 pub const VALUE_BYTES: usize = 116 - KEY_BYTES;
 
-/// How much to write, and what to write of it.
+/// The options of the experiment.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct BillArgs {
@@ -30,10 +30,10 @@ pub struct BillArgs {
     pub json: Option<PathBuf>,
 }
 
-/// One process of it.
+/// The options of one process of the experiment.
 #[derive(Debug, Args)]
 pub struct CaseArgs {
-    /// What is different
+    /// The case to run
     #[arg(value_enum)]
     pub case: Case,
 
@@ -44,14 +44,14 @@ pub struct CaseArgs {
     pub scale: Scale,
 }
 
-/// What a process does of it.
+/// The work of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Case {
-    /// Overwrites under a snapshot, and deletes that
+    /// Overwrites entries while a snapshot exists, and deletes the snapshot
     With,
-    /// Overwrites without one
+    /// Overwrites entries without a snapshot
     Without,
-    /// Loads what the overwrites leave, and settles
+    /// Loads the entries as the overwrites leave them, and waits for background work
     Fresh,
 }
 
@@ -82,13 +82,13 @@ pub struct Scale {
     #[serde(rename = "idle_s", serialize_with = "as_seconds")]
     pub idle: Duration,
 
-    /// The same seed overwrites the same entries
+    /// Seed of the choice of overwritten entries
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
 impl Scale {
-    /// As arguments of another process.
+    /// Returns the arguments that give another process the same sizes.
     pub fn to_args(&self) -> Vec<OsString> {
         let flags = [
             ("entries", self.entries.to_string()),
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_told_the_same_scale() {
+    fn another_process_gets_the_same_scale() {
         let words = "x --entries 7 --overwrites 8 --memtable-mb 9 --wait 0.25 --idle 11 --seed 12";
         let given = Cli::parse_from(words.split(' ')).scale;
-        let told = [OsString::from("x")].into_iter().chain(given.to_args());
-        let told = Cli::parse_from(told).scale;
+        let received = [OsString::from("x")].into_iter().chain(given.to_args());
+        let received = Cli::parse_from(received).scale;
         let json = |scale: &Scale| serde_json::to_value(scale).unwrap();
-        assert_eq!(json(&told), json(&given));
-        assert_eq!(json(&told)["wait_s"], 0.25);
+        assert_eq!(json(&received), json(&given));
+        assert_eq!(json(&received)["wait_s"], 0.25);
     }
 }

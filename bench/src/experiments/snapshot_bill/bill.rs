@@ -1,4 +1,4 @@
-//! The bill: processes in turn, and what their figures come to.
+//! Runs the processes in turn, and computes the bill from their measurements.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::args::{BillArgs, Case, Scale};
-use super::case::Measured;
+use super::case::Measurement;
 use super::report::{Bill, Round};
 use crate::console::{stop_on_interrupt, temporary_directory, write_json};
 use crate::experiments::process;
@@ -37,24 +37,21 @@ struct Processes<'a> {
 }
 
 impl Processes<'_> {
-    /// Both cases; which is first alternates.
+    /// Runs both cases; which one is first alternates.
     fn round(&self, round: u64) -> Result<Round> {
-        Ok(match round.is_multiple_of(2) {
-            true => {
-                let with = self.run(Case::With)?;
-                let without = self.run(Case::Without)?;
-                Round { with, without }
-            }
-            false => {
-                let without = self.run(Case::Without)?;
-                let with = self.run(Case::With)?;
-                Round { with, without }
-            }
+        Ok(if round.is_multiple_of(2) {
+            let with = self.run(Case::With)?;
+            let without = self.run(Case::Without)?;
+            Round { with, without }
+        } else {
+            let without = self.run(Case::Without)?;
+            let with = self.run(Case::With)?;
+            Round { with, without }
         })
     }
 
     /// Runs a case in a process and on a directory of its own.
-    fn run(&self, case: Case) -> Result<Measured> {
+    fn run(&self, case: Case) -> Result<Measurement> {
         let name = case.to_possible_value().expect("no case is skipped");
         let name = name.get_name();
         let dir = self.work.join(name);

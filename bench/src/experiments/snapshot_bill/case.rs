@@ -1,4 +1,4 @@
-//! One process: a database that is loaded, overwritten and measured.
+//! One process: loads a database, overwrites its entries, and measures it.
 
 use std::time::{Duration, Instant};
 
@@ -15,23 +15,22 @@ use crate::console::progress_bar;
 use crate::ycsb::{LoadOptions, Stamp, key, load, read_stamp, write_value};
 
 const SNAPSHOT: &str = "idle";
-/// Overwrites between two looks at the clock.
+/// The number of overwrites between two reads of the clock.
 const POLL_EVERY: u64 = 1024;
 
-/// What a process measured; its stdout, as JSON.
+/// The measurements of a process, which it prints as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Measured {
-    /// After the overwrites and the wait behind them; of a fresh database, when
-    /// it had settled.
+pub struct Measurement {
+    /// Disk and memory after the overwrites and the wait; of a fresh database, after its background
+    /// work.
     pub space: Space,
-    /// The most until then.
+    /// The highest disk and memory usage until then.
     pub peak: Peak,
-    /// After the snapshot was deleted and the database was idle for a while.
+    /// Disk and memory after the snapshot was deleted and the database was idle for a while.
     pub space_after_drop: Option<Space>,
-    /// Overwrites per second; none without any.
+    /// Overwrites per second; `None` without overwrites.
     pub overwrites_per_s: Option<f64>,
-    /// The longest that a write was held up for background work, in
-    /// microseconds.
+    /// The longest wait of a write for background work, in microseconds.
     pub write_wait_us_max: u64,
 }
 
@@ -69,7 +68,7 @@ impl<'a> Database<'a> {
         })
     }
 
-    fn run(mut self, case: Case) -> Result<Measured> {
+    fn run(mut self, case: Case) -> Result<Measurement> {
         match case {
             Case::With => self.run_with(),
             Case::Without => self.run_without(),
@@ -77,7 +76,7 @@ impl<'a> Database<'a> {
         }
     }
 
-    fn run_with(&mut self) -> Result<Measured> {
+    fn run_with(&mut self) -> Result<Measurement> {
         self.load()?;
         self.keyspace.create_snapshot(SNAPSHOT)?;
         let mut measured = self.overwrite_and_measure()?;
@@ -89,15 +88,15 @@ impl<'a> Database<'a> {
         Ok(measured)
     }
 
-    fn run_without(&mut self) -> Result<Measured> {
+    fn run_without(&mut self) -> Result<Measurement> {
         self.load()?;
         let measured = self.overwrite_and_measure()?;
         self.check_live()?;
         Ok(measured)
     }
 
-    /// Writes each entry once, as the overwrites leave it.
-    fn run_fresh(&mut self) -> Result<Measured> {
+    /// Writes each entry once, with its version after the overwrites.
+    fn run_fresh(&mut self) -> Result<Measurement> {
         let bar = self.bar("load", self.scale.entries);
         let mut value = Vec::new();
         for (number, version) in (0..).zip(last_versions(self.scale)) {
@@ -108,7 +107,7 @@ impl<'a> Database<'a> {
         self.db.flush()?;
         self.db.compact()?;
         let mut measured = self.measured(None)?;
-        // Files that the last merge replaced may be there for a moment.
+        // Counts only live files: the directory may still have files that the last merge replaced.
         let tables = self.db.stats().tables;
         measured.space.sstable_bytes = tables.iter().map(|table| table.file_bytes).sum();
         self.check_live()?;
@@ -133,7 +132,7 @@ impl<'a> Database<'a> {
         Ok(())
     }
 
-    fn overwrite_and_measure(&mut self) -> Result<Measured> {
+    fn overwrite_and_measure(&mut self) -> Result<Measurement> {
         let bar = self.bar("overwrite", self.scale.overwrites);
         let mut value = Vec::new();
         let started = Instant::now();
@@ -150,8 +149,8 @@ impl<'a> Database<'a> {
         self.measured((self.scale.overwrites > 0).then_some(rate))
     }
 
-    fn measured(&mut self, overwrites_per_s: Option<f64>) -> Result<Measured> {
-        Ok(Measured {
+    fn measured(&mut self, overwrites_per_s: Option<f64>) -> Result<Measurement> {
+        Ok(Measurement {
             space: self.watch.sample()?,
             peak: self.watch.peak()?,
             space_after_drop: None,
@@ -173,7 +172,7 @@ impl<'a> Database<'a> {
         Ok(())
     }
 
-    /// That the snapshot has every entry as it was loaded.
+    /// Checks that the snapshot has every entry as it was loaded.
     fn check_snapshot(&self) -> Result<()> {
         let snapshot = self.keyspace.snapshot(SNAPSHOT)?.table("entries")?;
         let loaded = vec![0; self.scale.entries as usize];
@@ -181,7 +180,7 @@ impl<'a> Database<'a> {
             .with_context(|| format!("snapshot {SNAPSHOT} changed"))
     }
 
-    /// That the table has every entry as the last write left it.
+    /// Checks that the table has the last version of every entry.
     fn check_live(&self) -> Result<()> {
         check(&last_versions(self.scale), |key| self.table.get(key))
             .context("the table is not what was written")
@@ -197,7 +196,7 @@ impl<'a> Database<'a> {
     }
 }
 
-/// The overwrites in order; each version is the number of its overwrite, from 1.
+/// Returns the overwrites in order; the version is the number of the overwrite, from 1.
 fn overwrites(scale: &Scale) -> impl Iterator<Item = Stamp> {
     let mut rng = ChaCha8Rng::seed_from_u64(scale.seed);
     let entries = scale.entries;
@@ -207,7 +206,7 @@ fn overwrites(scale: &Scale) -> impl Iterator<Item = Stamp> {
     })
 }
 
-/// The version of each entry after all overwrites.
+/// Returns the version of each entry after all overwrites.
 fn last_versions(scale: &Scale) -> Vec<u64> {
     let mut versions = vec![0; scale.entries as usize];
     for stamp in overwrites(scale) {
@@ -216,7 +215,7 @@ fn last_versions(scale: &Scale) -> Vec<u64> {
     versions
 }
 
-/// That every entry reads as this version of it.
+/// Checks that every entry reads as its version in `versions`.
 fn check(
     versions: &[u64],
     get: impl Fn(&[u8]) -> ebb_storage::Result<Option<Value>>,

@@ -1,4 +1,4 @@
-//! What a snapshot costs that nobody reads.
+//! The cost of a snapshot that is not read.
 //!
 //! ```text
 //!   args ─► bill ─► report        the command; rounds of processes; the figures
@@ -6,10 +6,10 @@
 //!           case ─► space         one process: load, overwrite, wait, measure
 //! ```
 //!
-//! Each case has a process of its own, so that memory is that of the case and of
-//! nothing before it. *With* and *without* a snapshot alternate, so that both
-//! meet the same machine. *Fresh* loads what the overwrites leave, once: its
-//! SSTables are what the live data takes.
+//! Each case has a process of its own, so that its memory includes no other case. *With* and
+//! *without* a snapshot alternate, so that a drift of the machine affects both. *Fresh* runs once,
+//! and loads the entries as the overwrites leave them: the size of its SSTables is that of the live
+//! data.
 
 mod args;
 mod bill;

@@ -1,15 +1,15 @@
-//! What a snapshot cost: the JSON and the table.
+//! The results: the JSON and the table.
 
 use std::fmt;
 
 use serde::Serialize;
 
 use super::args::Scale;
-use super::case::Measured;
+use super::case::Measurement;
 use crate::console::mb;
 use crate::experiments::statistics::median;
 
-/// The figures, each of medians over the rounds.
+/// The figures, computed from medians over the rounds.
 #[derive(Debug, Serialize)]
 pub struct Bill {
     pub settings: Scale,
@@ -17,18 +17,18 @@ pub struct Bill {
     pub live_bytes: u64,
     /// SSTables and log with the snapshot, over `live_bytes`.
     pub disk_over_live: f64,
-    /// The most that these were until then, over `live_bytes`.
+    /// The highest of SSTables and log with the snapshot, over `live_bytes`.
     pub disk_over_live_peak: f64,
     /// SSTables and log without a snapshot, over `live_bytes`.
     pub disk_over_live_without: f64,
-    /// The most that these were until then, over `live_bytes`.
+    /// The highest of SSTables and log without a snapshot, over `live_bytes`.
     pub disk_over_live_without_peak: f64,
     /// SSTables and log some time after the snapshot was deleted, over
     /// `live_bytes`.
     pub disk_over_live_after_drop: f64,
     /// Resident memory with the snapshot over that without.
     pub memory_over_none: f64,
-    /// The most resident memory with the snapshot over that without.
+    /// The peak of resident memory with the snapshot over that without.
     pub memory_over_none_peak: f64,
     pub rounds: Vec<Round>,
 }
@@ -36,19 +36,20 @@ pub struct Bill {
 /// A pair of runs.
 #[derive(Debug, Serialize)]
 pub struct Round {
-    pub with: Measured,
-    pub without: Measured,
+    pub with: Measurement,
+    pub without: Measurement,
 }
 
 impl Bill {
-    pub fn new(settings: Scale, fresh: &Measured, rounds: Vec<Round>) -> Self {
+    pub fn new(settings: Scale, fresh: &Measurement, rounds: Vec<Round>) -> Self {
         let live_bytes = fresh.space.sstable_bytes;
         let with =
-            |of: fn(&Measured) -> u64| median(rounds.iter().map(|round| of(&round.with) as f64));
-        let without =
-            |of: fn(&Measured) -> u64| median(rounds.iter().map(|round| of(&round.without) as f64));
+            |of: fn(&Measurement) -> u64| median(rounds.iter().map(|round| of(&round.with) as f64));
+        let without = |of: fn(&Measurement) -> u64| {
+            median(rounds.iter().map(|round| of(&round.without) as f64))
+        };
         let over_live = |bytes: f64| bytes / live_bytes as f64;
-        let memory_over_none = |of: fn(&Measured) -> u64| with(of) / without(of);
+        let memory_over_none = |of: fn(&Measurement) -> u64| with(of) / without(of);
         Self {
             live_bytes,
             disk_over_live: over_live(with(|m| m.space.disk_bytes())),
@@ -92,7 +93,7 @@ impl fmt::Display for Bill {
         )?;
         for (number, round) in (1..).zip(&self.rounds) {
             for (name, measured) in [("with", &round.with), ("without", &round.without)] {
-                let Measured { space, peak, .. } = measured;
+                let Measurement { space, peak, .. } = measured;
                 write!(f, "{:<10}", format!("{number} {name}"))?;
                 let columns = [
                     space.sstable_bytes,
@@ -152,13 +153,13 @@ mod tests {
         scale: Scale,
     }
 
-    fn measured(sstable_bytes: u64, memory_bytes: u64, dropped_bytes: Option<u64>) -> Measured {
+    fn measured(sstable_bytes: u64, memory_bytes: u64, dropped_bytes: Option<u64>) -> Measurement {
         let space = |sstable_bytes| Space {
             sstable_bytes,
             wal_bytes: 10,
             memory_bytes,
         };
-        Measured {
+        Measurement {
             space: space(sstable_bytes),
             peak: Peak {
                 disk_bytes: 2 * sstable_bytes,
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_medians_over_the_rounds() {
+    fn ratios_use_medians_over_the_rounds() {
         let round = |with, memory, dropped| Round {
             with: measured(with, memory, Some(dropped)),
             without: measured(140, 50, None),

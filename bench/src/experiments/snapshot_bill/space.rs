@@ -1,4 +1,4 @@
-//! Disk and memory of one case, now and at most.
+//! Disk and memory usage of one case, current and highest.
 
 use std::path::PathBuf;
 use std::thread;
@@ -9,40 +9,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::resources::{bytes_of_files, memory_bytes, memory_peak_bytes};
 
-/// What a database takes at one moment.
+/// The usage of a database at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Space {
-    /// SSTables on disk, in bytes, those included that are about to be deleted.
+    /// Size of the SSTables on disk, in bytes, including files that are about to be deleted.
     pub sstable_bytes: u64,
-    /// The log on disk, in bytes.
+    /// Size of the log on disk, in bytes.
     pub wal_bytes: u64,
     /// Resident memory of the process, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Space {
-    /// SSTables and log, in bytes.
+    /// Returns the size of SSTables and log, in bytes.
     pub fn disk_bytes(&self) -> u64 {
         self.sstable_bytes + self.wal_bytes
     }
 }
 
-/// The most that a database took.
+/// The highest usage of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Peak {
-    /// SSTables and log, in bytes, at the same moment.
+    /// The highest sum of SSTables and log at one moment, in bytes.
     pub disk_bytes: u64,
     pub memory_bytes: u64,
 }
 
-/// Samples a database's files from outside.
+/// Samples the size of a database's files by listing its directory.
 pub struct SpaceWatch {
     dir: PathBuf,
     disk_bytes_max: u64,
     sampled: Instant,
 }
 
-/// Between two samples.
+/// The time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 
 impl SpaceWatch {
@@ -71,15 +71,16 @@ impl SpaceWatch {
         Ok(space)
     }
 
-    /// Samples for the peak if the last sample was a while ago.
+    /// Samples if the last sample was at least [`SAMPLE_EVERY`] ago.
     pub fn poll(&mut self) -> Result<()> {
-        match self.sampled.elapsed() < SAMPLE_EVERY {
-            true => Ok(()),
-            false => self.sample().map(drop),
+        if self.sampled.elapsed() < SAMPLE_EVERY {
+            Ok(())
+        } else {
+            self.sample().map(drop)
         }
     }
 
-    /// Samples for the peak for so long; `progress` is given how long so far.
+    /// Samples for `length`, and calls `progress` with the time so far.
     pub fn wait(&mut self, length: Duration, progress: impl Fn(Duration)) -> Result<()> {
         let from = Instant::now();
         while let Some(left) = length.checked_sub(from.elapsed()) {

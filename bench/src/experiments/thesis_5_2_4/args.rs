@@ -10,18 +10,18 @@ use super::plan::Part;
 use crate::console::seconds;
 use crate::ycsb::{KEY_BYTES, VALUE_BYTES_DEFAULT};
 
-/// How much to run, and what to write of it.
+/// The options of the experiment.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ThesisArgs {
     #[command(flatten)]
     pub sizes: Sizes,
 
-    /// Only this part of the section, and those of other --only [default: all]
+    /// Only this part of the section; may be given repeatedly [default: all]
     #[arg(long, value_enum, value_name = "PART")]
     pub only: Vec<Part>,
 
-    /// A tenth of the time, with other defaults; the figures say less
+    /// A tenth of the time, by smaller defaults; less precise
     #[arg(long)]
     pub quick: bool,
 
@@ -33,19 +33,19 @@ pub struct ThesisArgs {
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
 
-    /// Draws the figures into DIR, as SVG; it is created when missing
+    /// Draws the figures into DIR, as SVG; DIR is created if it does not exist
     #[arg(long, value_name = "DIR")]
     pub figures: Option<PathBuf>,
 }
 
-/// One process of it.
+/// The options of one process of the experiment.
 #[derive(Debug, Args)]
 pub struct CaseArgs {
-    /// What to do, as JSON
+    /// The case to run, as JSON
     pub case: String,
 }
 
-/// Sizes that were given.
+/// The sizes from the command line; each has a default.
 #[derive(Debug, Clone, Args)]
 pub struct Sizes {
     /// Records of 1 KiB that each execution begins with [default: 400000;
@@ -57,7 +57,8 @@ pub struct Sizes {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: Option<u64>,
 
-    /// Seconds that an execution at a target rate takes if it keeps up [default: 1.5; quick: 0.5]
+    /// Duration in seconds of an execution that keeps up with its target rate [default: 1.5; quick:
+    /// 0.5]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     seconds: Option<Duration>,
 
@@ -78,12 +79,12 @@ pub struct Sizes {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(64..=1 << 30))]
     memtable_kb: Option<u64>,
 
-    /// The part of the data that memory holds, in percent: a block cache of that
-    /// size, and nothing in the page cache [default: 40]
+    /// Percentage of the data that memory can hold: the size of the block cache; the page cache is
+    /// kept empty [default: 40]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     memory_percent: Option<u64>,
 
-    /// The same seed chooses the same operations [default: 0]
+    /// Seed of the random choice of operations [default: 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -112,11 +113,11 @@ pub struct Scale {
 
 impl ThesisArgs {
     pub fn parts(&self) -> Vec<Part> {
-        let is_wanted = |part: &Part| self.only.is_empty() || self.only.contains(part);
-        Part::ALL.into_iter().filter(is_wanted).collect()
+        let is_chosen = |part: &Part| self.only.is_empty() || self.only.contains(part);
+        Part::ALL.into_iter().filter(is_chosen).collect()
     }
 
-    /// What was given, and the defaults for the rest.
+    /// Returns the sizes from the command line, with defaults for the others.
     pub fn scale(&self) -> Scale {
         let default = |full, quick| if self.quick { quick } else { full };
         let sizes = &self.sizes;
@@ -137,8 +138,7 @@ impl ThesisArgs {
 }
 
 impl Scale {
-    /// Keys and values of the records that each execution begins with, in bytes,
-    /// uncompressed.
+    /// Returns the bytes of keys and values that each execution starts with, uncompressed.
     pub fn data_bytes(&self) -> u64 {
         self.records * (KEY_BYTES as u64 + self.value_bytes)
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_counts_and_quick_changes_the_rest() {
+    fn options_override_defaults_and_quick_changes_the_others() {
         let full = scale("x --records 7");
         assert_eq!((full.records, full.rounds, full.target_s), (7, 3, 1.5));
         let quick = scale("x --quick --seconds 0.25 --memtable-kb 64");
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_told_the_same_scale() {
+    fn another_process_gets_the_same_scale() {
         let given = scale("x --quick --seed 12");
-        let told = serde_json::to_string(&given).unwrap();
-        assert_eq!(serde_json::from_str::<Scale>(&told).unwrap(), given);
+        let text = serde_json::to_string(&given).unwrap();
+        assert_eq!(serde_json::from_str::<Scale>(&text).unwrap(), given);
         assert_eq!(given.data_bytes(), 100_000 * 1048);
     }
 }

@@ -1,4 +1,4 @@
-//! One process: a copy of the data, and a workload that runs on it.
+//! One process: copies the data, and runs a workload on the copy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,71 +20,69 @@ use crate::ycsb::{
     Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
 };
 
-/// A process warms its cache with one read for so many records: enough to fill it
-/// at the usual sizes, and the same for all that are compared.
+/// A process warms its cache with one read for this many records. At the usual sizes that fills the
+/// cache, and all compared processes do the same.
 const RECORDS_PER_WARM_UP: u64 = 4;
 
-/// An execution at a target has this many operations at least: a mean of fewer
-/// says nothing.
+/// The fewest operations of an execution at a target rate: the mean of fewer is not meaningful.
 const TARGET_OPERATIONS_MIN: u64 = 100;
 
-/// What a process does.
+/// The work of a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Case {
-    /// Makes the data that executions begin with, flushed and merged.
+    /// Creates the data that executions start with, flushed and merged.
     Load {
-        /// Where to: missing or empty.
+        /// The directory for the data: missing or empty.
         dir: PathBuf,
         scale: Scale,
     },
-    /// Runs a workload on a copy of it.
+    /// Runs a workload on a copy of the data.
     Execute {
-        /// Where the data is.
+        /// The directory of the data.
         base: PathBuf,
-        /// Where the copy is to be: missing or empty.
+        /// The directory for the copy: missing or empty.
         dir: PathBuf,
         scale: Scale,
         run: Run,
-        /// The target, in operations per second; full speed without.
+        /// The target rate, in operations per second; `None` for full speed.
         target_ops_per_s: Option<f64>,
-        /// Draws the operations.
+        /// The seed of the random choice of operations.
         seed: u64,
     },
 }
 
-/// What one execution of a workload measured.
+/// The measurements of one execution of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     pub operations: u64,
     pub throughput_ops_per_s: f64,
-    /// Operations per second of the process's CPU time, background work until the
-    /// end of the execution included.
+    /// Operations per second of the process's CPU time, with the background work until the end of
+    /// the execution.
     pub ops_per_cpu_s: f64,
     pub target_ops_per_s: Option<f64>,
-    /// Reads, without those of read-modify-writes, each from its start.
+    /// Latencies of reads from their start, without the reads of read-modify-writes.
     pub reads: Latencies,
-    /// Updates, inserts and read-modify-writes.
+    /// Latencies of updates, inserts and read-modify-writes.
     pub writes: Latencies,
-    /// Point reads by the number of SSTables that each searched: element i
-    /// counts those that searched i runs of the table, the last those that
-    /// searched as many or more. A run's SSTables have disjoint keys, so a read
-    /// searches one of them.
+    /// Point reads by the number of SSTables that they searched. Element i counts reads that
+    /// searched i runs of the table; the last element also counts reads that searched more. A run's
+    /// SSTables have disjoint keys, so a read searches one of them.
     pub reads_by_sstables: Vec<u64>,
     /// Blocks that a point read fetched from the disk, on average.
     pub blocks_read_per_read: f64,
-    /// SSTables at the end; in a series, once merges were done.
+    /// The number of SSTables at the end; in a series, after the merges.
     pub sstables: usize,
-    /// Runs then: the SSTables that a key may be in.
+    /// The number of runs at the end: a key may be in one SSTable of each.
     pub runs: usize,
-    /// Those of them that a reader of the snapshot looks at, if one is read.
+    /// The number of runs that a reader of the snapshot searches; `None` if no snapshot is read.
     pub runs_of_snapshot: Option<usize>,
 }
 
-/// Runs a case and prints what it measured: nothing, or a list with an
-/// [`Execution`] for each iteration.
+/// Runs a case, and prints its measurements as JSON: a list with an [`Execution`] for each
+/// iteration; empty for [`Case::Load`].
 ///
 /// # Errors
-/// What the store or the disk says; reads that returned wrong values or none.
+/// The errors of the store and of the disk; if a read returned a wrong value or none.
 pub fn run(args: &CaseArgs) -> Result<()> {
     let case = serde_json::from_str(&args.case).context("not a case of this experiment")?;
     let executions = match case {
@@ -134,7 +132,7 @@ impl<'a> Database<'a> {
                 Arc::new(UncachedDisk),
                 data_bytes / 100 * scale.memory_percent,
             ),
-            // New versions of everything, and what a block costs beside its bytes.
+            // Enough for a new version of each record, and for the overhead of blocks.
             Memory::All => (Arc::new(LocalDisk::default()), 3 * data_bytes),
         };
         let memtable_bytes = (scale.memtable_kb << 10) / u64::from(run.sstable_frequency);
@@ -181,7 +179,7 @@ impl<'a> Database<'a> {
             .collect()
     }
 
-    /// Brings into the cache what the workload will read first.
+    /// Reads the records that the workload will need first, so that they are in the cache.
     fn warm_up(&self) -> Result<()> {
         if self.run.memory == Memory::All {
             for entry in self.table.range::<&[u8], _>(..) {
@@ -192,7 +190,7 @@ impl<'a> Database<'a> {
         let options = RunOptions {
             distribution: Some(self.workload.distribution),
             operations_max: Some(self.scale.records.div_ceil(RECORDS_PER_WARM_UP)),
-            // Other draws than those of the executions.
+            // A seed that differs from those of the executions.
             seed: !self.seed,
             ..self.options("thesis-d".parse()?)
         };
@@ -207,7 +205,7 @@ impl<'a> Database<'a> {
         iteration: u32,
     ) -> Result<Execution> {
         let mut options = RunOptions {
-            // Other records in each execution.
+            // A seed that differs between executions.
             seed: self.seed.wrapping_add(u64::from(iteration) << 32),
             ..self.options(self.workload)
         };
@@ -223,8 +221,8 @@ impl<'a> Database<'a> {
         let report = self.drive(read_from, options)?;
         let usage = Usage::now()?.since(&usage_before);
         if self.run.iterations > 1 {
-            // The thesis's executions took half an hour each, and left merges the
-            // time for what these ask of them in seconds.
+            // An execution of the thesis took half an hour, which was enough for merges. Here
+            // executions take seconds, so the merges are completed explicitly.
             self.db.compact()?;
         }
         let snapshot_seq = match read_from.open(&self.db, &self.table)? {
@@ -243,8 +241,7 @@ impl<'a> Database<'a> {
             threads: self.scale.threads as usize,
             value_bytes: self.scale.value_bytes as usize,
             latency_from: LatencyFrom::Start,
-            // There are more threads than cores, and nothing to gain from those
-            // that spin.
+            // Threads do not spin: there are more of them than cores.
             spin: Duration::ZERO,
             ..RunOptions::new(workload)
         }

@@ -1,4 +1,4 @@
-//! The data that every execution begins with: made once, and linked for each.
+//! The data that every execution starts with: created once, and linked for each execution.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::ycsb::{LoadOptions, load};
 pub const KEYSPACE: &str = "thesis";
 pub const TABLE: &str = "records";
 
-/// Loads the records into `dir`, missing or empty, and merges them into one run:
-/// the thesis's data was fully compacted at first.
+/// Loads the records into `dir`, missing or empty, and merges them into one run: the thesis's data
+/// was fully compacted at the start, too.
 pub fn make(dir: &Path, scale: &Scale) -> Result<()> {
     let options = Options {
         maintenance: Maintenance::Manual,
@@ -45,7 +45,7 @@ pub fn make(dir: &Path, scale: &Scale) -> Result<()> {
     Ok(db.sync()?)
 }
 
-/// Makes `dir`, missing or empty, a database of the same SSTables.
+/// Creates a database in `dir`, missing or empty, with links to the SSTables of `base`.
 pub fn link(base: &Path, dir: &Path) -> Result<()> {
     let options = Options {
         create_if_missing: false,
@@ -57,7 +57,7 @@ pub fn link(base: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Merges whatever there is into one run.
+/// A picker that merges all runs into one.
 #[derive(Debug)]
 struct MergeAll;
 
@@ -78,7 +78,7 @@ mod tests {
     fn the_data_is_one_run_and_a_link_has_all_of_it() {
         let dir = tempfile::tempdir().unwrap();
         let [base, copy] = ["base", "copy"].map(|name| dir.path().join(name));
-        // More than one memtable.
+        // More data than one memtable holds.
         let scale = Scale {
             records: 70,
             value_bytes: 1 << 20,

@@ -1,4 +1,4 @@
-//! The experiment: processes in turn, each on a copy of the same data.
+//! The experiment: processes in turn, each with a copy of the same data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::case::{Case, Execution};
 use super::plan::{Load, Plan, Run};
 use super::published;
 use super::report::Report;
-use super::results::{Done, Results};
+use super::results::{Results, RunResult};
 use super::{figures, tables};
 use crate::console::{progress_bar, stop_on_interrupt, temporary_directory, write_json};
 use crate::experiments::process;
@@ -78,8 +78,8 @@ impl Processes<'_> {
         Ok(results)
     }
 
-    /// Runs each once. Neighbours are what is compared; who is first among them
-    /// alternates.
+    /// Runs each of `runs` once. Compared runs are neighbours; which of them is first alternates
+    /// between rounds.
     fn run_round(
         &self,
         runs: &[Run],
@@ -87,14 +87,15 @@ impl Processes<'_> {
         results: &mut Results,
         bar: &ProgressBar,
     ) -> Result<()> {
-        let order: Vec<_> = match round.is_multiple_of(2) {
-            true => runs.iter().collect(),
-            false => runs.iter().rev().collect(),
+        let order: Vec<_> = if round.is_multiple_of(2) {
+            runs.iter().collect()
+        } else {
+            runs.iter().rev().collect()
         };
         for run in order {
             bar.set_message(run.label());
             let executions = self.execute(*run, round, results)?;
-            results.add(Done {
+            results.add(RunResult {
                 run: *run,
                 round,
                 executions,
@@ -134,7 +135,7 @@ impl Processes<'_> {
     }
 }
 
-/// A target of the thesis as the same part of full speed here.
+/// Converts a target of the thesis: to the same part of full speed here as it was of the thesis's.
 fn target_ops_per_s(run: Run, results: &Results) -> Option<f64> {
     let Load::Target(target) = run.load else {
         return None;

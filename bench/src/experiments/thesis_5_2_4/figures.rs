@@ -10,7 +10,7 @@ use crate::chart::{Bar, BarChart, Group, Line};
 
 const READ_US: &str = "mean latency of reads, us; lines: standard deviation of the rounds";
 
-/// Those of some parts, each with the stem of its file's name.
+/// Returns the figures of some parts, each with the name of its file without the extension.
 pub fn all(results: &Results, parts: &[Part]) -> Vec<(String, BarChart)> {
     let full_speed = |workload| move |reads| Run::saturating(workload, reads);
     let in_memory = |workload| move |reads| Run::in_memory(workload, reads);

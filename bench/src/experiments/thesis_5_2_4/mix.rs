@@ -21,7 +21,7 @@ pub enum Mix {
 impl Mix {
     pub const ALL: [Self; 5] = [Self::A, Self::B, Self::C, Self::D, Self::E];
 
-    /// Its name as a workload of the driver.
+    /// Returns the name of the driver's workload.
     pub fn workload(self) -> &'static str {
         match self {
             Self::A => "thesis-a",

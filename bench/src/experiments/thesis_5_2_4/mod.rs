@@ -1,9 +1,9 @@
-//! Section 5.2.4 of the thesis again: snapshotted reads beside regular ones
-//! (Polo, *Multi-constraint scheduling of MapReduce workloads*, 2014; tables 5.3 to
-//! 5.5, figures 5.7 to 5.13).
+//! Repeats section 5.2.4 of the thesis: reads of snapshots compared with regular reads (Polo,
+//! *Multi-constraint scheduling of MapReduce workloads*, 2014; tables 5.3 to 5.5, figures 5.7 to
+//! 5.13).
 //!
 //! ```text
-//!   args ─► plan      which executions there are: pure
+//!   args ─► plan      the list of executions: pure
 //!            │
 //!       experiment    processes in turn, each on a copy of the same data
 //!            │
@@ -14,9 +14,9 @@
 //!   published ─► tables, figures ─► report      the thesis's figures beside ours
 //! ```
 //!
-//! *Original* is the same engine without a snapshot whose merges know no
-//! boundaries; S/R, S/RwS and S/SR are the engine as it is: reading without a
-//! snapshot, reading beside one, reading one.
+//! *Original* is the same engine without snapshots, and with merges that ignore the boundaries of
+//! snapshots. S/R, S/RwS and S/SR are the engine as it is: reading without a snapshot, reading
+//! beside one, and reading one.
 
 mod args;
 mod case;

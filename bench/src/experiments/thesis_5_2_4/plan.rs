@@ -1,8 +1,8 @@
-//! Which executions there are.
+//! The list of executions.
 //!
-//! An execution is a workload that runs to its end on data that is always the
-//! same at first. Tables and figures overlap (Table 5.5's row A is the last row
-//! of Table 5.4), so executions are listed once, and found by what they are.
+//! An execution runs a workload to its end, on data that is the same at the start of each. Tables
+//! and figures overlap (row A of Table 5.5 is the last row of Table 5.4), so each execution is
+//! planned once, and results are looked up by the parameters of their [`Run`].
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -11,17 +11,16 @@ use super::mix::Mix;
 use super::published::{TABLE_5_3, TABLE_5_4, TargetRow};
 use super::reads::Reads;
 
-/// How often workload A makes SSTables, relative to the default (Figure 5.10).
+/// Frequencies of new SSTables in workload A, relative to the default (Figure 5.10).
 pub const SSTABLE_FREQUENCIES: [u32; 4] = [1, 2, 4, 8];
 
-/// An execution, or several one after the other on the same data.
+/// The parameters of an execution, or of a series on the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub workload: Mix,
     pub reads: Reads,
     pub load: Load,
-    /// How often SSTables are made, relative to the default: memtables are
-    /// smaller by this factor.
+    /// Frequency of new SSTables, relative to the default: memtables are smaller by this factor.
     pub sstable_frequency: u32,
     pub memory: Memory,
     pub iterations: u32,
@@ -39,34 +38,34 @@ pub enum Part {
     Snapshots,
 }
 
-/// How many operations are asked for.
+/// The rate of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// As many as the store can do.
+    /// Full speed: each thread starts an operation when its last one has ended.
     Saturating,
-    /// So many a second as this target of the thesis, in operations per second,
-    /// was of the most that it measured.
+    /// A target of the thesis, in operations per second. Here it stands for the same part of full
+    /// speed.
     Target(u32),
 }
 
-/// How much of the data memory holds.
+/// The part of the data that memory holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
-    /// A part: the block cache, with nothing in the page cache.
+    /// A part of the data, in the block cache; the page cache is kept empty.
     Part,
-    /// All of it, in the block cache.
+    /// All of the data, in the block cache.
     All,
 }
 
 impl Part {
-    /// All of them, in the order of the thesis.
+    /// All parts, in the order of the thesis.
     pub const ALL: [Self; 3] = [Self::Throughput, Self::Workloads, Self::Snapshots];
 }
 
 impl Run {
-    /// The same in memory that holds all of the data.
+    /// Returns an execution at full speed, in memory that holds all of the data.
     pub fn in_memory(workload: Mix, reads: Reads) -> Self {
         Self {
             memory: Memory::All,
@@ -74,7 +73,7 @@ impl Run {
         }
     }
 
-    /// Workload A that makes SSTables so often.
+    /// Returns an execution of workload A with this frequency of new SSTables.
     pub fn at_frequency(sstable_frequency: u32, reads: Reads) -> Self {
         Self {
             sstable_frequency,
@@ -82,7 +81,7 @@ impl Run {
         }
     }
 
-    /// One execution as fast as the store can, in scarce memory.
+    /// Returns an execution at full speed, in memory that holds a part of the data.
     pub fn saturating(workload: Mix, reads: Reads) -> Self {
         Self {
             workload,
@@ -94,7 +93,7 @@ impl Run {
         }
     }
 
-    /// The same at a target of the thesis.
+    /// Returns an execution at a target of the thesis.
     fn at_target(workload: Mix, reads: Reads, target: u32) -> Self {
         Self {
             load: Load::Target(target),
@@ -102,15 +101,16 @@ impl Run {
         }
     }
 
-    /// That of a row of `table`. The last row is at full speed or beyond.
+    /// Returns the execution of a row of `table`. The last row is at full speed or beyond.
     pub fn in_row(workload: Mix, reads: Reads, table: &[TargetRow], row: usize) -> Self {
-        match row + 1 == table.len() {
-            true => Self::saturating(workload, reads),
-            false => Self::at_target(workload, reads, table[row].target_ops_per_s),
+        if row + 1 == table.len() {
+            Self::saturating(workload, reads)
+        } else {
+            Self::at_target(workload, reads, table[row].target_ops_per_s)
         }
     }
 
-    /// Executions of workload A one after the other.
+    /// Returns a series of executions of workload A on the same data.
     pub fn series(reads: Reads, iterations: u32) -> Self {
         Self {
             iterations,
@@ -118,7 +118,7 @@ impl Run {
         }
     }
 
-    /// What it is called while it runs.
+    /// Returns a label for progress and errors.
     pub fn label(&self) -> String {
         let mut label = format!("{} {}", self.workload.letter(), self.reads.label());
         if let Load::Target(target) = self.load {
@@ -137,8 +137,8 @@ impl Run {
     }
 }
 
-/// The executions of some parts of the section, each once. They run in this
-/// order: full speed first, of which targets are parts.
+/// The executions of some parts of the section, each once. They run in the order of the fields:
+/// full speed comes first, because targets are parts of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub saturating: Vec<Run>,
@@ -147,7 +147,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What `parts` need, with so many iterations of a series.
+    /// Plans the executions that `parts` need, with `iterations` in a series.
     pub fn new(parts: &[Part], iterations: u32) -> Self {
         let has = |part| parts.contains(&part);
         let mut saturating = Vec::new();
@@ -164,7 +164,7 @@ impl Plan {
                 let both = |workload| Reads::TWO.map(|reads| make(workload, reads));
                 Mix::ALL.map(both)
             });
-            // Table 5.5 shares some with tables 5.3 and 5.4.
+            // Some rows of Table 5.5 are also rows of tables 5.3 and 5.4.
             for run in everywhere.into_iter().flatten().flatten() {
                 if !saturating.contains(&run) {
                     saturating.push(run);
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(plan.saturating.len(), 4 + 4 + 6 + 6 + 10);
         assert_eq!(plan.targets.len(), 4 * 4 + 5 * 4);
         assert_eq!(plan.series.len(), 3);
-        // The last rows are there as executions at full speed.
+        // The last rows are planned as executions at full speed.
         let last = Run::in_row(Mix::D, Reads::Snapshot, &TABLE_5_3, TABLE_5_3.len() - 1);
         assert!(plan.saturating.contains(&last));
     }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_says_what_is_special() {
+    fn a_label_names_the_parameters_that_differ_from_the_default() {
         let run = Run {
             sstable_frequency: 8,
             memory: Memory::All,

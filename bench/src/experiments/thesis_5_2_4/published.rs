@@ -1,5 +1,4 @@
-//! What the thesis published: mean latencies of reads, in milliseconds, on 20
-//! machines.
+//! Published results of the thesis: mean latencies of reads, in milliseconds, on 20 machines.
 
 use super::mix::Mix;
 use super::reads::Reads;
@@ -7,10 +6,9 @@ use super::reads::Reads;
 /// A row of tables 5.3 and 5.4.
 #[derive(Debug, Clone, Copy)]
 pub struct TargetRow {
-    /// What the clients asked for, in operations per second.
+    /// The rate that the clients requested, in operations per second.
     pub target_ops_per_s: u32,
-    /// Mean latency of reads, in milliseconds, in the order of
-    /// [`Reads::COLUMNS`].
+    /// Mean latencies of reads, in milliseconds, in the order of [`Reads::COLUMNS`].
     pub read_ms: [f64; 4],
 }
 
@@ -40,7 +38,7 @@ pub const TABLE_5_4: [TargetRow; 6] = [
     row(9000, [18.59, 18.73, 18.97, 18.17]),
 ];
 
-/// Table 5.5: full speed; Original and Snapshot.
+/// Table 5.5: full speed, for Original and Snapshot.
 pub const TABLE_5_5: [(Mix, [f64; 2]); 5] = [
     (Mix::A, [18.59, 18.17]),
     (Mix::B, [18.66, 18.75]),
@@ -49,16 +47,15 @@ pub const TABLE_5_5: [(Mix, [f64; 2]); 5] = [
     (Mix::E, [12.07, 12.73]),
 ];
 
-/// S/N in the first and in the last of ten executions, in milliseconds (section
+/// Mean latency of S/N in the first and in the last of ten executions, in milliseconds (section
 /// 5.2.4.4).
 pub const SNAPSHOT_EACH_MS: [f64; 2] = [18.17, 22.87];
 
-/// SSTables in the cluster after ten executions: Original, S/N.
+/// SSTables in the cluster after ten executions, for Original and S/N.
 pub const SSTABLES_AFTER: [u32; 2] = [193, 532];
 
-/// The most operations per second, by which a target is a part of full speed:
-/// of workload D as the text gives it; of A it is not given, and its last target
-/// stands for it.
+/// Returns the thesis's full speed, in operations per second. For workload D it is from the text.
+/// The thesis does not give it for A, so its last target stands for it.
 pub fn maximum_ops_per_s(workload: Mix) -> f64 {
     match workload {
         Mix::D => 4400.0,
@@ -66,8 +63,7 @@ pub fn maximum_ops_per_s(workload: Mix) -> f64 {
     }
 }
 
-/// The mean latency of a column by that of Original, in a row of tables 5.3 and
-/// 5.4.
+/// Returns the mean latency of a column over that of Original, in a row of tables 5.3 and 5.4.
 pub fn over_original(row: &TargetRow, reads: Reads) -> Option<f64> {
     let column = Reads::COLUMNS.iter().position(|column| *column == reads)?;
     Some(row.read_ms[column] / row.read_ms[0])

@@ -1,20 +1,20 @@
-//! The ways to read that the section compares.
+//! The compared ways to read.
 
 use serde::{Deserialize, Serialize};
 
-/// The stores and ways to read that are compared.
+/// A way to read, and the variant of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reads {
-    /// Merges know no boundaries, and there is no snapshot.
+    /// Without snapshots, and with merges that ignore the boundaries of snapshots.
     Original,
-    /// Merges know boundaries, and there is no snapshot (S/R).
+    /// Without snapshots, and with regular merges (S/R).
     Regular,
-    /// Live reads beside a snapshot taken before the first execution (S/RwS).
+    /// Live reads beside a snapshot that was taken before the first execution (S/RwS).
     BesideSnapshot,
-    /// Reads of that snapshot (S/SR, S/1).
+    /// Reads of a snapshot that was taken before the first execution (S/SR, S/1).
     Snapshot,
-    /// Reads of a snapshot taken before each execution and kept (S/N).
+    /// Reads of a new snapshot for each execution; older ones are kept (S/N).
     NewestSnapshot,
 }
 
@@ -26,12 +26,12 @@ impl Reads {
         Self::BesideSnapshot,
         Self::Snapshot,
     ];
-    /// Those of Table 5.5 and figures 5.9 and 5.10.
+    /// The columns of Table 5.5 and of figures 5.9 and 5.10.
     pub const TWO: [Self; 2] = [Self::Original, Self::Snapshot];
-    /// Those of Figure 5.12.
+    /// The lines of Figure 5.12.
     pub const OVER_ITERATIONS: [Self; 3] = [Self::Original, Self::Snapshot, Self::NewestSnapshot];
 
-    /// The thesis's name for it.
+    /// Returns the thesis's name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Original => "Original",

@@ -1,4 +1,4 @@
-//! The JSON: everything measured, and the thesis's ratios beside ours.
+//! The JSON: all measurements, and the thesis's ratios beside ours.
 
 use serde::Serialize;
 
@@ -7,34 +7,34 @@ use super::mix::Mix;
 use super::plan::Run;
 use super::published::{self, TABLE_5_3, TABLE_5_4, TABLE_5_5};
 use super::reads::Reads;
-use super::results::{Done, Ratio, Results};
+use super::results::{Ratio, Results, RunResult};
 
-/// What `--json-file` writes.
+/// The content of `--json-file`.
 #[derive(Debug, Serialize)]
 pub struct Report<'a> {
     pub settings: &'a Scale,
-    /// Processors that each process may use.
+    /// The number of processors that each process may use.
     pub cpus: usize,
-    /// Operations per second of workloads D and A at full speed, of which
-    /// targets are parts.
+    /// Operations per second of workloads D and A at full speed; targets are converted to parts of
+    /// these.
     pub full_speed_ops_per_s: [Option<f64>; 2],
-    /// Executions that did less than 99 in a hundred of their target.
+    /// The number of executions that reached less than 99% of their target.
     pub executions_behind: usize,
-    /// A way to read by Original, in the thesis and here.
+    /// Ratios of other ways to read to Original, in the thesis and here.
     pub comparisons: Vec<Comparison>,
-    /// All processes, in the order in which they ran.
-    pub runs: &'a [Done],
+    /// The results of all processes, in the order in which they ran.
+    pub runs: &'a [RunResult],
 }
 
-/// The latency of one way to read by that of Original.
+/// The latency of one way to read over that of Original.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The table of the thesis: `5.3`, `5.4`, `5.5`.
     pub table: &'static str,
-    /// Its row: a target in operations per second, or a workload.
+    /// The row of that table: a target in operations per second, or a workload.
     pub row: String,
     pub column: &'static str,
-    /// By the thesis's mean latencies.
+    /// The ratio of the thesis's mean latencies.
     pub thesis: f64,
     pub here: Option<Ratio>,
 }
@@ -52,7 +52,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Every ratio that tables 5.3 to 5.5 have.
+/// Returns the ratios of all cells of tables 5.3 to 5.5.
 fn comparisons(results: &Results) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (table, workload, rows) in [

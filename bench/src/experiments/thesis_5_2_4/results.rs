@@ -1,4 +1,4 @@
-//! What came out: means, spreads and ratios over the rounds.
+//! The results: means, spreads and ratios over the rounds.
 
 use serde::Serialize;
 
@@ -9,60 +9,59 @@ use super::reads::Reads;
 use crate::experiments::statistics::median_if_any;
 
 #[derive(Debug, Clone, Serialize)]
-pub struct Done {
+pub struct RunResult {
     #[serde(flatten)]
     pub run: Run,
-    /// In which round, from 0.
+    /// The round, from 0.
     pub round: u32,
     pub executions: Vec<Execution>,
 }
 
 #[derive(Debug, Default)]
 pub struct Results {
-    done: Vec<Done>,
+    done: Vec<RunResult>,
 }
 
-/// One value over the rounds.
+/// The mean and the spread of one value over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     pub mean: f64,
-    /// The standard deviation of the rounds; 0 of one.
+    /// The standard deviation over the rounds; 0 with one round.
     pub deviation: f64,
 }
 
-/// How much one way to read takes of another's time.
+/// The cost of one way to read over that of another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
-    /// By the mean latency of reads: the median of the rounds.
+    /// The ratio of mean latencies of reads: the median over the rounds.
     pub mean: f64,
-    /// By their median latency. Where about half of the reads are answered from
-    /// memory it says little: the median is one or the other.
+    /// The ratio of median latencies. It is unreliable if about half of the reads are served from
+    /// memory: then the median may be a read from memory or one from the disk.
     pub p50: f64,
-    /// By the blocks that a point read fetched from the disk; none where Original
-    /// fetched none.
+    /// The ratio of blocks that a point read fetched from the disk; `None` if Original fetched
+    /// none.
     pub blocks: Option<f64>,
-    /// By the processor time of an operation, background work of the execution
-    /// included.
+    /// The ratio of CPU time for an operation, with the background work of the execution.
     pub cpu: f64,
 }
 
 impl Results {
-    pub fn add(&mut self, done: Done) {
+    pub fn add(&mut self, done: RunResult) {
         self.done.push(done);
     }
 
-    /// All of them, in the order in which they ran.
-    pub fn done(&self) -> &[Done] {
+    /// Returns all results, in the order in which they ran.
+    pub fn done(&self) -> &[RunResult] {
         &self.done
     }
 
-    /// One execution of `run` in each round: that number `iteration`, from 0.
+    /// Returns the execution number `iteration` (from 0) of `run` in each round.
     pub fn executions(&self, run: Run, iteration: usize) -> impl Iterator<Item = &Execution> {
         let of_run = self.done.iter().filter(move |done| done.run == run);
         of_run.filter_map(move |done| done.executions.get(iteration))
     }
 
-    /// A value over the rounds; `None` when the run is not there.
+    /// Returns the spread of a value over the rounds; `None` without results of `run`.
     pub fn spread(
         &self,
         run: Run,
@@ -73,17 +72,17 @@ impl Results {
         Spread::of(&values)
     }
 
-    /// The mean latency of reads, in microseconds.
+    /// Returns the mean latency of reads, in microseconds.
     pub fn read_us(&self, run: Run, iteration: usize) -> Option<Spread> {
         self.spread(run, iteration, |execution| execution.reads.mean_us)
     }
 
-    /// The latencies of `run` by those of `base`, of the same round.
+    /// Returns the costs of `run` over those of `base` in the same iteration, by round.
     pub fn ratio(&self, run: Run, base: Run, iteration: usize) -> Option<Ratio> {
         self.ratio_of((run, iteration), (base, iteration))
     }
 
-    /// The same of two iterations.
+    /// Returns the costs of one iteration of a run over those of another.
     pub fn ratio_of(&self, run: (Run, usize), base: (Run, usize)) -> Option<Ratio> {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);
@@ -99,8 +98,8 @@ impl Results {
         })
     }
 
-    /// The shares of the point reads that searched 0, 1, 2, ... SSTables, all
-    /// rounds together, as far as there are any.
+    /// Returns the parts of the point reads that searched 0, 1, 2, ... SSTables, over all rounds.
+    /// The list ends with the last number that occurred.
     pub fn shares_by_sstables(&self, run: Run, iteration: usize) -> Vec<f64> {
         let mut counts: Vec<u64> = Vec::new();
         for execution in self.executions(run, iteration) {
@@ -119,15 +118,15 @@ impl Results {
             .collect()
     }
 
-    /// The operations per second of a workload at full speed in Original, the
-    /// median of the rounds.
+    /// Returns the operations per second of a workload at full speed with Original: the median over
+    /// the rounds.
     pub fn full_speed_ops_per_s(&self, workload: Mix) -> Option<f64> {
         let run = Run::saturating(workload, Reads::Original);
         let executions = self.executions(run, 0);
         median_if_any(executions.map(|execution| execution.throughput_ops_per_s))
     }
 
-    /// The executions that did less than 99 in a hundred of their target.
+    /// Returns the number of executions that reached less than 99% of their target.
     pub fn behind(&self) -> usize {
         let executions = self.done.iter().flat_map(|done| &done.executions);
         let is_behind = |execution: &&Execution| {
@@ -139,7 +138,7 @@ impl Results {
 }
 
 impl Spread {
-    /// Of at least one value; `None` without any.
+    /// Computes the spread; `None` without values.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         let mean = (count > 0.0).then(|| values.iter().sum::<f64>() / count)?;
@@ -157,7 +156,7 @@ pub mod tests {
 
     use super::*;
 
-    /// An execution whose reads took `mean_us`, with a median of half of that.
+    /// Returns an execution whose reads have a mean of `mean_us` and a median of half of that.
     pub fn execution(mean_us: f64, reads_by_sstables: &[u64]) -> Execution {
         Execution {
             operations: 100,
@@ -179,12 +178,12 @@ pub mod tests {
         }
     }
 
-    /// Results of one round after the other, each with one execution.
+    /// Returns results with one execution in each round.
     pub fn results(rows: &[(Run, &[f64])]) -> Results {
         let mut results = Results::default();
         for (run, rounds) in rows {
             for (round, mean_us) in (0..).zip(*rounds) {
-                results.add(Done {
+                results.add(RunResult {
                     run: *run,
                     round,
                     executions: vec![execution(*mean_us, &[1, 3, 0, 0])],
@@ -204,7 +203,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_ratio_is_the_median_of_those_within_a_round() {
+    fn a_ratio_is_the_median_of_the_ratios_of_rounds() {
         let original = Run::saturating(Mix::D, Reads::Original);
         let snapshot = Run::saturating(Mix::D, Reads::Snapshot);
         let results = results(&[
@@ -214,7 +213,7 @@ pub mod tests {
         let ratio = results.ratio(snapshot, original, 0).unwrap();
         assert!((ratio.mean - 1.2).abs() < 1e-9 && (ratio.p50 - 1.2).abs() < 1e-9);
         assert!(ratio.blocks == Some(1.0) && (ratio.cpu - 1.2).abs() < 1e-9);
-        // 100k, 10k and 50k operations per second, then 91k, 8k and 42k, of 50k.
+        // 100k, 10k and 50k operations per second, then 91k, 8k and 42k; the target is 50k.
         assert_eq!(results.behind(), 3);
         let absent = Run::saturating(Mix::A, Reads::Snapshot);
         assert_eq!(results.ratio(absent, original, 0), None);
@@ -224,7 +223,7 @@ pub mod tests {
     }
 
     #[test]
-    fn shares_of_reads_add_up_and_end_with_the_last_that_there_is() {
+    fn shares_of_reads_add_up_and_end_with_the_last_number_that_occurred() {
         let run = Run::saturating(Mix::A, Reads::Original);
         let results = results(&[(run, &[1.0, 2.0])]);
         assert_eq!(results.shares_by_sstables(run, 0), [0.25, 0.75]);

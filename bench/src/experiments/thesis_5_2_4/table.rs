@@ -1,21 +1,21 @@
-//! A table of text, for a terminal and for a page.
+//! A table for a terminal, and for Markdown.
 
 use crate::columns::columns;
 
-/// Cells, with a line of names above and a line of text below.
+/// The cells, with a header above and a note below.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub title: String,
     pub header: Vec<String>,
-    /// As long as the header, each.
+    /// Rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
-    /// What there is to say about it; empty for nothing.
+    /// A note below the table; may be empty.
     pub note: String,
 }
 
 impl Table {
-    /// For a terminal: columns as wide as their widest cell, the first to the
-    /// left and the others to the right.
+    /// Formats the table for a terminal: columns as wide as their widest cell, the first flush left
+    /// and the others flush right.
     pub fn plain(&self) -> String {
         let mut text = format!("{}\n", self.title);
         for line in columns(&self.header, &self.rows, |column| column > 0) {

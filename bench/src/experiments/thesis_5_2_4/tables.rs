@@ -11,10 +11,10 @@ use super::table::Table;
 use crate::columns::row;
 use crate::number::{NONE, fixed};
 
-/// Snapshots of which Figure 5.13 shows the reads, and the last.
+/// Numbers of snapshots whose reads Figure 5.13 shows; the last number of a series is added.
 const SNAPSHOTS_SHOWN: [usize; 3] = [1, 3, 5];
 
-/// Those of some parts, in the order of the thesis.
+/// Returns the tables of some parts, in the order of the thesis.
 pub fn all(results: &Results, parts: &[Part]) -> Vec<Table> {
     let of_part = |part: &Part| match part {
         Part::Throughput => vec![
@@ -29,8 +29,7 @@ pub fn all(results: &Results, parts: &[Part]) -> Vec<Table> {
     parts.iter().flat_map(of_part).collect()
 }
 
-/// The numbers of snapshots of which the distribution of reads is shown, if so
-/// many executions ran.
+/// Returns the numbers of snapshots whose distribution of reads is shown, up to `iterations`.
 pub fn snapshots_shown(iterations: usize) -> Vec<usize> {
     let shown = SNAPSHOTS_SHOWN.into_iter();
     let mut shown: Vec<_> = shown.filter(|count| *count <= iterations).collect();
@@ -40,7 +39,7 @@ pub fn snapshots_shown(iterations: usize) -> Vec<usize> {
     shown
 }
 
-/// The iterations that the series have: those of the one that ran.
+/// Returns the number of iterations of the series that ran.
 pub fn iterations_of(results: &Results) -> u32 {
     let iterations = results.done().iter().map(|done| done.run.iterations);
     iterations.max().unwrap_or(1)
@@ -134,7 +133,7 @@ fn workloads(results: &Results) -> Table {
     }
 }
 
-/// Returns the columns of Figure 5.9: how many of the reads searched 0, 1, 2, ... SSTables.
+/// Returns the columns of Figure 5.9: the parts of the reads that searched 0, 1, 2, ... SSTables.
 pub fn shares_searched(results: &Results) -> [(String, Vec<f64>); 3] {
     [Reads::Original, Reads::BesideSnapshot, Reads::Snapshot].map(|reads| {
         let shares = results.shares_by_sstables(Run::saturating(Mix::A, reads), 0);
@@ -176,7 +175,7 @@ fn searched_in_snapshots(results: &Results) -> Table {
     }
 }
 
-/// A row for each number of SSTables, and one for their mean.
+/// Returns a table with a row for each number of SSTables, and a row for their mean.
 fn distribution(columns: &[(String, Vec<f64>)]) -> Table {
     let most = columns.iter().map(|(_, shares)| shares.len()).max();
     let names = columns.iter().map(|(name, _)| name.clone());
@@ -325,7 +324,7 @@ fn mean_and_blocks(of: Option<Ratio>) -> [String; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Done;
+    use super::super::results::RunResult;
     use super::super::results::tests::{execution, results};
     use super::*;
 
@@ -359,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn the_series_says_how_much_the_last_is_slower_than_the_first() {
+    fn the_series_has_the_ratio_of_the_last_to_the_first() {
         let mut results = Results::default();
         for reads in Reads::OVER_ITERATIONS {
-            results.add(Done {
+            results.add(RunResult {
                 run: Run::series(reads, 2),
                 round: 0,
                 executions: vec![execution(10.0, &[0, 1]), execution(15.0, &[0, 0, 1])],

@@ -1,10 +1,10 @@
-//! A disk whose SSTables the page cache forgets: memory is what the block cache
-//! has, as on a machine that has no more.
+//! A disk that keeps SSTables out of the page cache. The block cache is then the only memory for
+//! data, as on a machine that has no more memory.
 //!
-//! After each read the kernel is told to drop the pages that were read, and after
-//! each sync of a new SSTable those that were written. The kernel still reads
-//! ahead of whoever reads in sequence, so merges and scans are as fast as the
-//! disk; what it read ahead is dropped once it was used.
+//! After each read the kernel is advised to drop the pages that were read, and after each sync of a
+//! new SSTable the pages that were written. The kernel still reads ahead of sequential readers, so
+//! merges and scans are as fast as the disk; pages that were read ahead are dropped after their
+//! use.
 
 use std::fs::File;
 use std::io;
@@ -17,11 +17,11 @@ use ebb_storage::{
 };
 use rustix::fs::{Advice, fadvise};
 
-/// The real disk, except that SSTables leave nothing in the page cache.
+/// The local disk, with the page cache kept free of SSTables.
 #[derive(Debug, Clone, Default)]
 pub struct UncachedDisk;
 
-/// Pages are dropped whole.
+/// The kernel drops whole pages of this size.
 const PAGE_BYTES: u64 = 4096;
 
 impl FileSystem for UncachedDisk {
@@ -92,7 +92,7 @@ impl TableFiles for UncachedDisk {
 #[derive(Debug)]
 struct UncachedReads {
     inner: Arc<dyn ReadFile>,
-    /// The same file, to give advice about.
+    /// Another handle of the file, to give the kernel advice.
     file: File,
 }
 
@@ -120,7 +120,7 @@ impl WriteFile for UncachedWrites {
 
     fn sync(&mut self) -> io::Result<()> {
         self.inner.sync()?;
-        // Only what is on the disk can be dropped.
+        // The kernel drops only pages that have been written to the disk.
         forget(&self.file, 0, None)
     }
 
@@ -133,15 +133,14 @@ fn is_sstable(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sst")
 }
 
-/// Drops the pages that a range lies in, to the end of the file without a
-/// length.
+/// Drops the pages of a range from the page cache. Without a length, the range extends to the end
+/// of the file.
 fn forget(file: &File, offset: u64, len: Option<NonZeroU64>) -> io::Result<()> {
     let (offset, len) = whole_pages(offset, len);
     Ok(fadvise(file, offset, len, Advice::DontNeed)?)
 }
 
-/// The pages that a range lies in: the kernel leaves those alone of which only a
-/// part is named.
+/// Extends a range to whole pages: the kernel keeps pages that the range covers only in part.
 fn whole_pages(offset: u64, len: Option<NonZeroU64>) -> (u64, Option<NonZeroU64>) {
     let start = offset - offset % PAGE_BYTES;
     let end = len.map(|len| (offset + len.get()).next_multiple_of(PAGE_BYTES));
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_dropped_with_the_pages_it_begins_and_ends_in() {
+    fn a_range_is_extended_to_whole_pages() {
         let pages = |offset, len| {
             let (offset, len) = whole_pages(offset, NonZeroU64::new(len));
             (offset, len.map(NonZeroU64::get))

@@ -11,7 +11,7 @@ use super::{Part, bar};
 use crate::columns::row;
 use crate::sim::{Curves, Line, Progress, in_parallel};
 
-/// Points of a figure, for a seed.
+/// Points of a figure for one seed.
 struct Case {
     figure: &'static Figure,
     xs: &'static [f64],
@@ -19,7 +19,7 @@ struct Case {
 }
 
 impl Case {
-    /// Point by point, or all where they share their work.
+    /// Returns the cases of a figure: one for each point, or all points in one if they share work.
     fn of(figure: &'static Figure, seeds: u64) -> impl Iterator<Item = Self> {
         let length = if figure.together { figure.xs.len() } else { 1 };
         (figure.xs.chunks(length))
@@ -37,13 +37,13 @@ impl Case {
     }
 }
 
-/// The figures with these numbers, all if there are none.
-pub fn wanted(only: &[u32]) -> impl Iterator<Item = &'static Figure> {
-    let wanted = |figure: &&Figure| only.is_empty() || only.contains(&figure.number);
-    FIGURES.iter().filter(wanted)
+/// Returns the figures with these numbers; all figures if there are no numbers.
+pub fn chosen(only: &[u32]) -> impl Iterator<Item = &'static Figure> {
+    let chosen = |figure: &&Figure| only.is_empty() || only.contains(&figure.number);
+    FIGURES.iter().filter(chosen)
 }
 
-/// Runs one, with seeds 1 to `seeds`.
+/// Runs a figure with seeds 1 to `seeds`.
 pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Result<Part> {
     let cases: Vec<Case> = Case::of(figure, seeds.unwrap_or(figure.seeds)).collect();
     let bar = bar(cases.len());
@@ -69,7 +69,7 @@ pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Resul
     Ok(part)
 }
 
-/// The mean over seeds.
+/// Returns the mean over seeds.
 fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
     let of = cases.iter().filter(|case| case.x == x);
     Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean
@@ -102,7 +102,7 @@ fn picture(figure: &Figure, cases: &[Numbers]) -> String {
             .map(|&x| (x, at(cases, x, name)))
             .collect(),
     };
-    // What counts something else than the axis says is in the table alone.
+    // Leaves out values of another quantity than the axis: only the table has these.
     let lines: Vec<Line> = (figure.names.iter().enumerate())
         .filter(|(_, words)| !figure.only_in_table.contains(*words))
         .map(line)

@@ -4,7 +4,7 @@
 //!   ratios    MarS and MARES with 20 jobs, over the last linear programme
 //!   search    lp-search with 100 jobs, over the converged relaxation
 //!   figures   the paper's figures 1, 5 to 12 and 14 to 17
-//!   series    numbers as JSON has them
+//!   series    the numbers in the JSON file
 //! ```
 
 mod figures;
@@ -25,19 +25,19 @@ use series::Series;
 
 type Part = part::Part<Series>;
 
-/// Which parts, and how often.
+/// The options of the experiment.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct WeightedCompletionArgs {
-    /// What to run
+    /// Parts to run
     #[arg(value_enum, default_values_t = [Which::Ratios, Which::Search])]
     pub parts: Vec<Which>,
 
-    /// Of figures: only these, by their numbers in the paper, with commas between them
+    /// Part figures: only these, by their numbers in the paper, separated by commas
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = figure_number)]
     pub figure: Vec<u32>,
 
-    /// Seeds 1 to N of each point of a figure, in place of as many as the book has
+    /// Part figures: seeds 1 to N of each point, in place of the number in the book
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: Option<u64>,
 
@@ -55,7 +55,7 @@ pub struct WeightedCompletionArgs {
 pub enum Which {
     /// MarS and MARES, 20 jobs, everything random, seeds 1 to 10
     Ratios,
-    /// lp-search beside the rules, 100 jobs, everything random, seeds 1 to 10
+    /// lp-search compared with the rules, 100 jobs, everything random, seeds 1 to 10
     Search,
     /// The paper's figures 1, 5 to 12 and 14 to 17, one after the other
     Figures,
@@ -73,7 +73,7 @@ fn figure_number(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("one of {known:?}"))
 }
 
-/// Of ratios and search.
+/// The seeds of parts ratios and search.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 
 fn algorithms(names: &[&str]) -> Vec<Algorithm> {
@@ -97,7 +97,7 @@ pub fn run(args: &WeightedCompletionArgs) -> Result<()> {
             Which::Ratios => add(ratios::run(threads)?),
             Which::Search => add(search::run(threads)?),
             Which::Figures => {
-                for figure in figures::wanted(&args.figure) {
+                for figure in figures::chosen(&args.figure) {
                     add(figures::run(figure, args.seeds, threads)?);
                 }
             }

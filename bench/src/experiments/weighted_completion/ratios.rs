@@ -1,4 +1,4 @@
-//! MarS and MARES with 20 jobs, as the paper's figure 7 has them.
+//! MarS and MARES with 20 jobs, as in the paper's figure 7.
 
 use anyhow::Result;
 use ebb_scheduler::msjo::{EPS, RandomJobs, Search};
@@ -10,7 +10,7 @@ use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
-/// Names, and what the paper prints of them.
+/// The algorithms, each with the ratio that the paper prints.
 const PUBLISHED: [(&str, &str); 4] = [
     ("mars", "1.39"),
     ("mares", "1.96"),

@@ -1,4 +1,4 @@
-//! lp-search over the converged relaxation, beside what it has to be better than.
+//! lp-search over the converged relaxation, compared with other algorithms.
 
 use anyhow::Result;
 use ebb_scheduler::msjo::{EPS, RandomJobs, Search};
@@ -10,7 +10,7 @@ use super::{Part, SEEDS, algorithms, bar};
 use crate::msjo::{Study, run as run_study};
 use crate::sim::in_parallel;
 
-/// Ours first, then what it is compared with.
+/// Our algorithm, and then the ones that it is compared with.
 const NAMES: [&str; 7] = [
     "lp-search",
     "huwf-non-idling",
@@ -21,7 +21,7 @@ const NAMES: [&str; 7] = [
     "hjwf",
 ];
 const JOBS: u32 = 100;
-/// To which part the relaxation is solved.
+/// The gap to which the relaxation is solved, as a part of its value.
 const CONVERGED: f64 = 1e-3;
 
 pub fn run(threads: usize) -> Result<Part> {

@@ -1,18 +1,18 @@
-//! The numbers of a figure, as JSON has them.
+//! The numbers of a figure in the JSON file.
 
 use serde::Serialize;
 
-/// Numbers of one case.
+/// The numbers of one case.
 #[derive(Debug, Serialize)]
 pub struct Numbers {
-    /// Where it stands on the axis of its figure; of parts without one, the seed.
+    /// The place on the axis of the figure; in parts without figures, the seed.
     pub x: f64,
     pub seed: u64,
-    /// In the order of the part's or the figure's names.
+    /// The numbers, in the order of the names of the part or figure.
     pub numbers: Vec<f64>,
 }
 
-/// All numbers of a figure, or of a part without figures.
+/// The numbers of a figure, or of a part without figures.
 #[derive(Debug, Serialize)]
 pub struct Series {
     pub title: String,

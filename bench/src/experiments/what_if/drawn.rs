@@ -5,22 +5,22 @@ use rand_chacha::ChaCha8Rng;
 
 /// The number of jobs that run before the prediction.
 const JOBS: std::ops::RangeInclusive<u32> = 3..=6;
-/// How long these jobs run before the prediction, in seconds. This and all CPU times are multiplied
-/// by a scale.
+/// The time that these jobs run before the prediction, in seconds. This and all CPU times are
+/// multiplied by a scale.
 const BEFORE_S: f64 = 0.5;
 /// CPU time of each job, in seconds.
 const JOB_CPU_S: std::ops::Range<f64> = 0.6..2.0;
-/// The goal of a job, over the time that the machine needs for the job and those before it.
+/// The goal of a job, relative to the time that the machine needs for the job and those before it.
 const GOAL_FACTOR: std::ops::Range<f64> = 1.05..1.8;
 /// CPU time of the other job, in seconds.
 const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
-/// The goal of the other job, over the time that the machine needs for this job alone.
+/// The goal of the other job, relative to the time that the machine needs for this job alone.
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 /// The part of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
-/// A trial is given up after this multiple of the time that its work takes ...
+/// A trial is given up after this multiple of the time that its work takes, and [`LIMIT_MORE_S`].
 const LIMIT_FACTOR: f64 = 3.0;
-/// ... and this number of seconds more.
+/// Seconds that are added to that limit.
 const LIMIT_MORE_S: f64 = 3.0;
 
 /// CPU time and goal of a job, in seconds.
@@ -30,21 +30,21 @@ pub(super) struct DrawnJob {
     pub goal_s: f64,
 }
 
-/// The jobs of a trial.
+/// The parameters of a trial.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Drawn {
+pub(super) struct TrialPlan {
     pub jobs: Vec<DrawnJob>,
-    /// How long the jobs run before the prediction, in seconds.
+    /// The time that the jobs run before the prediction, in seconds.
     pub before_s: f64,
     pub other: DrawnJob,
-    /// How long the trial takes on an otherwise idle machine, in seconds.
+    /// Duration of the trial on an otherwise idle machine, in seconds.
     pub takes_s: f64,
     /// The time after which the trial is given up, in seconds.
     pub limit_s: f64,
 }
 
 /// Draws trials for a machine with `cores`. All CPU times are multiplied by `scale`.
-pub(super) fn all(seed: u64, trials: u32, scale: u32, cores: u32) -> Vec<Drawn> {
+pub(super) fn all(seed: u64, trials: u32, scale: u32, cores: u32) -> Vec<TrialPlan> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let capacity_cores = f64::from(cores) * CAPACITY;
     (0..trials)
@@ -52,7 +52,7 @@ pub(super) fn all(seed: u64, trials: u32, scale: u32, cores: u32) -> Vec<Drawn> 
         .collect()
 }
 
-fn drawn(rng: &mut ChaCha8Rng, scale: f64, capacity_cores: f64) -> Drawn {
+fn drawn(rng: &mut ChaCha8Rng, scale: f64, capacity_cores: f64) -> TrialPlan {
     let mut work_s = 0.0;
     let jobs = (0..rng.random_range(JOBS)).map(|_| {
         let cpu_s = rng.random_range(JOB_CPU_S) * scale;
@@ -65,7 +65,7 @@ fn drawn(rng: &mut ChaCha8Rng, scale: f64, capacity_cores: f64) -> Drawn {
     let goal_s = cpu_s / capacity_cores * rng.random_range(OTHER_GOAL_FACTOR);
     let before_s = BEFORE_S * scale;
     let takes_s = before_s + (work_s + cpu_s) / capacity_cores;
-    Drawn {
+    TrialPlan {
         jobs,
         before_s,
         other: DrawnJob { cpu_s, goal_s },

@@ -1,5 +1,5 @@
-//! The accuracy of predictions about another job: whether it makes those jobs late that the server
-//! names, and how long a prediction takes.
+//! The accuracy of predictions about another job: whether it delays the jobs that the server names,
+//! and how long a prediction takes.
 //!
 //! ```text
 //!   drawn ── sizes and goals of all trials, from a seed, so that the duration is known beforehand
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use self::drawn::Drawn;
+use self::drawn::TrialPlan;
 use self::found::Found;
 use self::trial::{Host, Trial};
 use crate::console::{progress_bar, temporary_directory, write_json};
@@ -49,7 +49,7 @@ pub struct WhatIfArgs {
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub trials: u32,
 
-    /// How long jobs are: 0.6 to 2 s of CPU time, times this
+    /// Length of the jobs: 0.6 to 2 s of CPU time, times N
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub scale: u32,
@@ -67,7 +67,7 @@ pub fn run(args: &WhatIfArgs) -> Result<()> {
     let dir = temporary_directory("what-if")?;
     let mut host = Host::start(dir.path())?;
     let all = drawn::all(args.seed, args.trials, args.scale, host.cores());
-    let sum_s = |of: fn(&Drawn) -> f64| all.iter().map(of).sum::<f64>() + trial::AROUND_S;
+    let sum_s = |of: fn(&TrialPlan) -> f64| all.iter().map(of).sum::<f64>() + trial::AROUND_S;
     eprintln!(
         "{} trials: about {:.1} minutes where nothing else runs, {:.0} at most",
         all.len(),

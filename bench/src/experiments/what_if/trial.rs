@@ -21,12 +21,12 @@ use ebb_storage::Options;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::drawn::{Drawn, DrawnJob};
+use super::drawn::{DrawnJob, TrialPlan};
 use crate::threads::value_of;
 
 /// CPU time of a task, in seconds.
 const TASK_CPU_S: f64 = 0.05;
-/// How long many jobs run before the first prediction is timed.
+/// The time that many jobs run before the first prediction is timed.
 const BEFORE_ANSWERS: Duration = Duration::from_millis(500);
 /// The number of jobs that run while predictions are timed.
 pub(super) const MANY_JOBS: u32 = 100;
@@ -127,14 +127,14 @@ impl Host {
         self.node.runtime().cores()
     }
 
-    /// Returns the cores that other processes used when the governor looked last.
+    /// Returns the cores that other processes used in the governor's latest measurement.
     pub fn others_cores(&self) -> f64 {
         let latest = self.node.governor().and_then(|governor| governor.latest());
         latest.map_or(0.0, |latest| latest.others_cores)
     }
 
-    /// Measures how many points a second of CPU computes here. The server keeps a profile of these
-    /// jobs, on which its predictions are based.
+    /// Measures the number of points that a second of CPU time computes. The server keeps a profile
+    /// of these jobs, and bases its predictions on it.
     pub fn warm_up(&mut self) -> Result<()> {
         for _ in 0..2 {
             let job = DrawnJob {
@@ -158,7 +158,7 @@ impl Host {
     }
 
     /// Runs a trial. Returns `None` if it took too long and was given up.
-    pub fn trial(&mut self, drawn: &Drawn) -> Result<Option<Trial>> {
+    pub fn trial(&mut self, drawn: &TrialPlan) -> Result<Option<Trial>> {
         let began = Instant::now();
         let limit = Duration::from_secs_f64(drawn.limit_s);
         let mut running = self.start_all(&drawn.jobs)?;

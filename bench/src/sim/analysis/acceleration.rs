@@ -1,22 +1,22 @@
-//! Figure 3.1: what an accelerated job takes of a cluster.
+//! Figure 3.1: the part of a cluster that an accelerated job needs.
 
 use super::{Analysis, words};
 use crate::columns::row;
 use crate::sim::picture::{Curves, Line};
 
-/// Part of the nodes with an accelerator, in percent.
+/// The nodes with an accelerator, in percent of all nodes.
 const ACCELERATED: f64 = 10.0;
 
-/// Percent of the cluster's nodes that a job gets whose need is `load` percent of
-/// the accelerated pool, equation (4), and whose maps run `speedup` times faster
-/// there: the pool first, then by equation (3) regular nodes as well.
+/// Returns the nodes that a job gets, in percent of the cluster. By equation (4) the job needs
+/// `load` percent of the accelerated pool, where its maps run `speedup` times faster. The pool is
+/// used first, then by equation (3) regular nodes as well.
 fn allocated(load: f64, speedup: f64) -> f64 {
     let needed = load / 100.0 * ACCELERATED;
     let beyond = (needed - ACCELERATED).max(0.0);
     (needed.min(ACCELERATED) + speedup * beyond).min(100.0)
 }
 
-/// Figure 3.1.
+/// Returns Figure 3.1.
 #[must_use]
 pub fn acceleration() -> Analysis {
     let line = |speedup: u32| Line {
@@ -53,8 +53,8 @@ pub fn acceleration() -> Analysis {
 mod tests {
     use super::*;
 
-    /// Up to the pool's capacity the speedup does not matter; past it each missing
-    /// accelerated slot costs as many regular ones.
+    /// Up to the pool's capacity the speedup has no effect. Beyond it, each missing accelerated
+    /// slot costs `speedup` regular ones.
     #[test]
     fn beyond_the_pool_regular_nodes_count_by_the_speedup() {
         assert_eq!(allocated(50.0, 5.0), 5.0);

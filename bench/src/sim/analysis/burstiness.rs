@@ -9,7 +9,7 @@ use super::{Analysis, words};
 use crate::columns::row;
 use crate::sim::picture::{Curves, Line};
 
-/// f(t) of a hundred nodes as scenarios have it.
+/// Returns f(t) of a hundred nodes, as scenarios define it.
 fn level(level: u32) -> Arc<Availability> {
     let text = format!(
         "[[nodes]]\ncount = 100\n[availability]\nkind = \"burstiness\"\nlevel = {level}\n\
@@ -20,7 +20,7 @@ fn level(level: u32) -> Arc<Availability> {
     config.availability
 }
 
-/// Figure 5.22.
+/// Returns Figure 5.22.
 #[must_use]
 pub fn burstiness_levels() -> Analysis {
     let levels: Vec<(u32, Arc<Availability>)> = (1..=3).map(|n| (n, level(n))).collect();

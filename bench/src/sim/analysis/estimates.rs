@@ -1,23 +1,23 @@
-//! Figures 3.2 and 3.3: what wrong estimates of tasks cost.
+//! Figures 3.2 and 3.3: the effects of wrong estimates of task lengths.
 
 use super::{Analysis, words};
 use crate::columns::row;
 use crate::sim::picture::Heat;
 
-/// Slots needed, in multiples of the first estimate, when `distance` percent of
-/// the time to the goal are left for maps of `length` percent of it: the waves
-/// that fitted in before for each that still fits. Infinite when none does.
+/// Returns the slots that a job needs, as a multiple of the first estimate, when `distance` percent
+/// of the time to its goal is left and a map takes `length` percent of that time: the number of
+/// waves that fitted at first over the number that still fits. Infinite if none fits.
 fn slots_factor(distance: f64, length: f64) -> f64 {
     (100.0 / length).floor() / (distance / length).floor()
 }
 
-/// How far from its goal a job ends, in percent of its length, whose reduces take
-/// `part` percent of it and `deviation` percent longer than was told.
+/// Returns how long after its goal a job ends, in percent of its length, if reduces are `part`
+/// percent of that length and take `deviation` percent longer than estimated.
 fn deviation(part: f64, deviation: f64) -> f64 {
     part * deviation / 100.0
 }
 
-/// Figure 3.2.
+/// Returns Figure 3.2.
 #[must_use]
 pub fn map_length() -> Analysis {
     let rows = [5.0, 10.0, 20.0, 33.0, 50.0].map(|length| {
@@ -53,7 +53,7 @@ pub fn map_length() -> Analysis {
     }
 }
 
-/// Figure 3.3.
+/// Returns Figure 3.3.
 #[must_use]
 pub fn reduce_length() -> Analysis {
     let rows = [10.0, 30.0, 50.0, 70.0, 90.0].map(|part| {

@@ -1,5 +1,5 @@
-//! Figures of the thesis that are formulas: drawn from the code that the policies
-//! use, where there is such.
+//! Figures of the thesis that show formulas. They are drawn from the policies' own code, if that
+//! has the formula.
 
 mod acceleration;
 mod burstiness;
@@ -15,16 +15,16 @@ pub use utility::{reverse_utility, utility};
 
 use serde::Serialize;
 
-/// What a formula comes to.
+/// The table and the pictures of a formula.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
-    /// What it is about.
+    /// The title of the report.
     pub title: String,
     /// The names of the columns.
     pub head: Vec<String>,
-    /// Some of its values.
+    /// A table of some values.
     pub rows: Vec<Vec<String>>,
-    /// Pictures as SVG, by the names of their files without the ending.
+    /// Pictures in SVG, with the names of their files without the extension.
     #[serde(skip)]
     pub pictures: Vec<(&'static str, String)>,
 }

@@ -6,12 +6,13 @@ use ebb_scheduler::sim::scenario::Scenario;
 use super::{Analysis, words};
 use crate::sim::picture::{Curves, Line};
 
-/// The motivating example with the largest jobs that its scenario sweeps over: the
-/// thesis's carry work of J2 into the first interval, which smaller ones do not.
+/// The length of maps in the motivating example: the longest of its scenario's sweep. As in the
+/// thesis, work of J2 is then carried into the first interval, which does not happen with shorter
+/// maps.
 const MAP_S: f64 = 360.0;
 const CYCLE_S: f64 = 30.0;
 
-/// Figure 5.16: what each step of the walk puts where.
+/// Returns Figure 5.16: the placement of each job, step by step.
 #[must_use]
 pub fn reverse_fit() -> Analysis {
     let text = include_str!("../../../scenarios/motivation.toml");
@@ -25,8 +26,8 @@ pub fn reverse_fit() -> Analysis {
             task_work: MAP_S * 100.0,
         })
         .collect();
-    // The walk puts jobs in one by one, the last goal first, and none displaces
-    // what is there: the difference of two walks is what the next job got.
+    // The walk places jobs one by one, the last goal first, and a later job never displaces an
+    // earlier one. So the difference between two walks is the placement of one job.
     let walk = |first: usize| -> ReverseFit {
         let some: Vec<FitJob> = (all.iter().enumerate())
             .map(|(at, job)| FitJob {
@@ -59,7 +60,7 @@ pub fn reverse_fit() -> Analysis {
     last.extend((0..all.len()).map(|job| format!("{:.0}", now(job))));
     rows.push(last);
 
-    // Nodes on average over each interval, jobs on top of each other, as steps.
+    // Lines of average nodes over each interval as steps, with the jobs stacked.
     let mut below = vec![0.0; all.len()];
     let lines = (0..all.len()).rev().map(|job| {
         let mut points = Vec::new();
@@ -103,9 +104,9 @@ pub fn reverse_fit() -> Analysis {
 mod tests {
     use super::*;
 
-    /// f(t) leaves 225 node-hours after D2, 572 between D1 and D2, 535 before. J3's
-    /// 426 leave 201 for the middle, where J2 finds 371 of its 426; the other 55
-    /// and J1's 426 go before D1.
+    /// f(t) leaves 225 node-hours after D2, 572 between D1 and D2, and 535 before D1. J3 needs 426,
+    /// so 201 of them go into the middle. There J2 gets the other 371 of its 426. Its last 55, and
+    /// J1's 426, go before D1.
     #[test]
     fn the_walk_carries_work_from_each_interval_to_the_one_before() {
         let analysis = reverse_fit();

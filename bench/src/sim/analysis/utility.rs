@@ -9,7 +9,7 @@ use crate::sim::picture::Heat;
 const S_PEND: f64 = 35.0;
 const R_PEND: f64 = 10.0;
 
-/// Figure 4.2: equations (5)-(7) with s_req = 20.
+/// Returns Figure 4.2: equations (5)-(7) with s_req = 20.
 #[must_use]
 pub fn utility() -> Analysis {
     shape(
@@ -19,7 +19,7 @@ pub fn utility() -> Analysis {
     )
 }
 
-/// Figure 5.17: equations (13)-(15) with s_fit = 10 and s_req = 15.
+/// Returns Figure 5.17: equations (13)-(15) with s_fit = 10 and s_req = 15.
 #[must_use]
 pub fn reverse_utility() -> Analysis {
     shape(

@@ -1,4 +1,4 @@
-//! Bars of one number per policy and point, with confidence intervals.
+//! Bar charts of one number for each policy and point, with confidence intervals.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use ebb_scheduler::sim::Interval;
 use crate::chart::{Bar, BarChart, Group, Line, stack};
 use crate::sim::result::{PointResult, PolicyResult};
 
-/// One number of each policy at each point, in the order of the points, and the `level` of each
-/// point as a dashed line. The place of a policy without such a number is empty.
+/// Draws one number of each policy at each point, in the order of the points, and the `level` of
+/// each point as a dashed line. A policy without such a number has an empty place.
 ///
-/// Points that differ in the last field of the sweep, which is the load where
-/// that is swept, are groups of one chart; the others are charts below each
-/// other.
+/// Points that differ only in one field of the sweep are groups of one chart: in the load if it is
+/// swept, else in the last field. For each combination of the other fields there is another chart
+/// below.
 #[must_use]
 pub fn bars(
     title: &str,

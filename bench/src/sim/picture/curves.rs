@@ -4,36 +4,36 @@ use crate::chart::{COLOURS, Picture, Plane};
 
 const HEIGHT: f64 = 360.0;
 
-/// A family of curves.
+/// A chart of several curves.
 #[derive(Clone, Debug)]
 pub struct Curves<'a> {
-    /// What it shows.
+    /// The title.
     pub title: &'a str,
-    /// What is drawn to the right, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x_label: &'a str,
-    /// Both ends of that axis.
+    /// The values at both ends of the horizontal axis.
     pub x: (f64, f64),
-    /// What is drawn upwards, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub y_label: &'a str,
-    /// Both ends of that axis.
+    /// The values at both ends of the vertical axis.
     pub y: (f64, f64),
-    /// The curves, each of a colour of its own.
+    /// The curves, each with a colour of its own.
     pub lines: Vec<Line>,
-    /// A dotted line across.
+    /// The value of a dotted horizontal line; `None` for no line.
     pub level: Option<f64>,
 }
 
-/// One curve.
+/// A curve.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What the legend calls it.
+    /// The name in the legend.
     pub name: String,
-    /// Its points, from left to right.
+    /// The points, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Curves<'_> {
-    /// Draws them.
+    /// Returns the chart as an SVG file.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let mut picture = Picture::new(self.title, HEIGHT);

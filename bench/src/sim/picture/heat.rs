@@ -1,4 +1,4 @@
-//! A value over two axes, as colour.
+//! A heat map: a value over two axes, as colour.
 
 use std::fmt::Write as _;
 
@@ -6,33 +6,33 @@ use crate::chart::{LEFT, Picture, Plane, RIGHT, WIDTH, escape, text};
 
 const HEIGHT: f64 = 420.0;
 const SCALE_WIDTH: f64 = 240.0;
-/// Steps of colour: a few levels are distinct, those of a gradient are not.
+/// The number of colours: a reader can tell a few levels apart, but not the shades of a gradient.
 const STEPS: u32 = 10;
 
-/// A function of two numbers over a grid.
+/// A heat map of a function of two numbers.
 pub struct Heat<'a> {
-    /// What it shows.
+    /// The title.
     pub title: &'a str,
-    /// What is drawn to the right, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x_label: &'a str,
-    /// Both ends of that axis.
+    /// The values at both ends of the horizontal axis.
     pub x: (f64, f64),
-    /// How many columns.
+    /// The number of columns.
     pub columns: u32,
-    /// What is drawn upwards, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub y_label: &'a str,
-    /// Both ends of that axis.
+    /// The values at both ends of the vertical axis.
     pub y: (f64, f64),
-    /// How many rows.
+    /// The number of rows.
     pub rows: u32,
-    /// What colour stands for, and the values of the lightest and the darkest.
+    /// The label of the colours, and the values of the lightest and the darkest colour.
     pub scale: (&'a str, f64, f64),
-    /// The value at the middle of a cell; blank where it is not a number.
+    /// The function, called with the middle of a cell; the cell is blank if it returns NaN.
     pub value: &'a dyn Fn(f64, f64) -> f64,
 }
 
 impl Heat<'_> {
-    /// Draws it.
+    /// Returns the heat map as an SVG file.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let mut picture = Picture::new(self.title, HEIGHT);
@@ -50,7 +50,7 @@ impl Heat<'_> {
                 let x = self.x.0 + x_step * f64::from(column);
                 self.level((self.value)(x + x_step / 2.0, y + y_step / 2.0))
             };
-            // Neighbours of one colour are one rectangle.
+            // Neighbouring cells of the same colour are drawn as one rectangle.
             let mut from = 0;
             for column in 1..=self.columns {
                 if column < self.columns && cell(column) == cell(from) {
@@ -74,7 +74,8 @@ impl Heat<'_> {
         picture.to_svg()
     }
 
-    /// From 0 to [`STEPS`] - 1; what lies beyond the scale has its last colour.
+    /// Returns the colour of a value, from 0 to [`STEPS`] - 1; values beyond the scale have its
+    /// last colour.
     fn level(&self, value: f64) -> Option<u32> {
         let (_, low, high) = self.scale;
         let part = (value - low) / (high - low);
@@ -104,7 +105,7 @@ impl Heat<'_> {
     }
 }
 
-/// From a light to a dark blue.
+/// Returns a colour between a light and a dark blue.
 fn colour(level: u32) -> String {
     let part = f64::from(level) / f64::from(STEPS - 1);
     let mix = |light: f64, dark: f64| (light + (dark - light) * part).round() as u8;

@@ -1,7 +1,7 @@
-//! What studies and analyses look like: SVG that stands alone.
+//! Pictures of studies and analyses, each an SVG file of its own.
 //!
 //! ```text
-//!   study    ─► bars (goals missed, ...)   shares (who held what)
+//!   study    ─► bars (goals missed, ...)   shares (cores that jobs held)
 //!              rows (running tasks, satisfaction of each job)
 //!   analysis ─► curves, heat
 //!   advice   ─► reliability
@@ -21,7 +21,7 @@ pub use reliability::reliability;
 pub use rows::{running_tasks, satisfaction};
 pub use shares::shares;
 
-/// Hours where the whole is hours long, seconds otherwise.
+/// Formats a time: in hours if the whole is longer than four hours, else in seconds.
 fn time(t_s: f64, whole_s: f64) -> String {
     if whole_s > 4.0 * 3600.0 {
         format!("{:.1} h", t_s / 3600.0)

@@ -1,4 +1,4 @@
-//! How well predicted probabilities of meeting a goal hold.
+//! The accuracy of predicted probabilities of meeting a goal.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use crate::chart::{COLOURS, Picture, Plane};
 
 const HEIGHT: f64 = 420.0;
 
-/// A reliability diagram: the part of the jobs that met their goals against their predicted
-/// probability, in percent. On the diagonal, predictions are right. The area of a dot grows
-/// with its number of jobs.
+/// Draws a reliability diagram: the part of the jobs that met their goals over their predicted
+/// probability, in percent. Accurate predictions lie on the diagonal. The area of a dot grows with
+/// its number of jobs.
 #[must_use]
 pub fn reliability(title: &str, lines: &[(String, Vec<ReliabilityBin>)]) -> String {
     let mut picture = Picture::new(title, HEIGHT);

@@ -1,4 +1,4 @@
-//! A row for each job over a common time axis.
+//! Charts with a row for each job over a common time axis.
 
 use ebb_scheduler::model::{Pool, TaskKind};
 use ebb_scheduler::sim::TaskRecord;
@@ -10,12 +10,12 @@ const ROW: f64 = 84.0;
 const GAP: f64 = 18.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 44.0;
-/// Time is divided into so many parts; what is drawn is the mean in each.
+/// The number of parts into which time is divided; the mean of each part is drawn.
 const PARTS: usize = 480;
-/// Less satisfied is drawn as this.
+/// The lower end of the axis of satisfaction; lower values are drawn there.
 const UTILITY_MIN: f64 = -2.0;
 
-/// A line within a row; not a number is a gap.
+/// A line within a row, with gaps at NaN.
 struct Trace {
     values: Vec<f64>,
     how: &'static str,
@@ -26,13 +26,13 @@ struct Row {
     y: (f64, f64),
     level: Option<f64>,
     traces: Vec<Trace>,
-    /// Submission and goal.
+    /// Marks at the submission and at the goal.
     marks: Vec<(f64, &'static str)>,
 }
 
-/// Running tasks of each listed job: maps solid, reduces dotted, maps on
-/// accelerated nodes light; dashed lines at submissions (S) and goals (D). Where the
-/// CPU that is used was recorded, a last row shows it.
+/// Draws the running tasks of each listed job: maps solid, reduces dotted, maps on accelerated
+/// nodes light. Dashed lines mark submissions (S) and goals (D). If the used CPU was recorded, the
+/// last row shows it.
 #[must_use]
 pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
     let end_s = end_s(result);
@@ -97,7 +97,7 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
     draw(title, end_s, &rows)
 }
 
-/// How satisfied each listed job was over time, by equation (5).
+/// Draws the satisfaction of each listed job over time, by equation (5).
 #[must_use]
 pub fn satisfaction(title: &str, result: &PolicyResult) -> String {
     let end_s = end_s(result);
@@ -131,7 +131,8 @@ pub fn satisfaction(title: &str, result: &PolicyResult) -> String {
 impl Row {
     fn of(job: &JobResult, traces: Vec<Trace>) -> Self {
         let record = &job.record.job;
-        // Those of a job that was never submitted may count from an end that never came.
+        // The goal of a job that was never submitted may be relative to an event that did not
+        // happen.
         let mut marks = Vec::new();
         if job.record.was_submitted {
             marks.push((record.submitted_s, "S"));
@@ -151,8 +152,8 @@ fn ends_after(job: &JobResult, t_s: f64) -> bool {
     job.record.finished_s.is_none_or(|end_s| t_s <= end_s)
 }
 
-/// The end of the picture: of the last job, or a goal not far behind it; the last that was recorded
-/// where a job never ended.
+/// Returns the end of the time axis: the end of the last job, or a goal shortly after it. If a job
+/// never ended, the last recorded time counts, too.
 fn end_s(result: &PolicyResult) -> f64 {
     let ends_s = result.jobs.iter().filter_map(|job| job.record.finished_s);
     let some_never_ended = result
@@ -174,7 +175,7 @@ fn sampled(end_s: f64, at: impl Fn(f64) -> f64) -> Vec<f64> {
     (0..PARTS).map(|part| at(t_s(part))).collect()
 }
 
-/// How many of a job's tasks ran, on average over each part of the time.
+/// Returns the mean number of running tasks of a job in each part of the time.
 fn mean_running(
     result: &PolicyResult,
     job: &JobResult,
@@ -229,7 +230,7 @@ fn draw(title: &str, end_s: f64, rows: &[Row]) -> String {
 }
 
 impl Trace {
-    /// The middles of the parts; those within a stretch of one value are left out.
+    /// Returns points at the middles of the parts, without those inside a stretch of equal values.
     fn points(&self, end_s: f64) -> impl Iterator<Item = (f64, f64)> {
         let is_within = |part: usize| {
             let neighbours = [part.wrapping_sub(1), part + 1].map(|part| self.values.get(part));

@@ -1,4 +1,4 @@
-//! Who held what over time, under f(t).
+//! Chart of the cores that jobs held over time, below f(t).
 
 use super::time;
 use crate::chart::{COLOURS, Picture, Plane, escape, text};
@@ -11,8 +11,8 @@ const HEIGHT: f64 = 320.0;
 const STYLE: &str = ".goal{stroke:#1d2733;stroke-width:1.5;stroke-dasharray:5 4}\
     .forecast{fill:none;stroke:#1d2733;stroke-width:2}";
 
-/// Cores held by each listed job over time, on top of each other, under f(t).
-/// Goals are dashed lines with the name of the job.
+/// Draws the cores that each listed job held over time, stacked, and f(t). Dashed lines with the
+/// names of jobs mark their goals.
 #[must_use]
 pub fn shares(title: &str, result: &PolicyResult) -> String {
     let samples = &result.shares;
@@ -38,7 +38,7 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
     let mut below = vec![0.0; samples.len()];
     for (job, colour) in result.jobs.iter().zip(COLOURS.iter().cycle()) {
         let id = job.record.job.id;
-        // Steps: what is held from one sample until the next.
+        // A step from each sample to the next, because jobs hold their cores until then.
         let mut steps = Vec::with_capacity(2 * samples.len());
         for (index, (sample, below)) in samples.iter().zip(&mut below).enumerate() {
             let held = sample.held_hundredths.iter().find(|(held, _)| *held == id);
@@ -49,7 +49,7 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
         }
         plane.area(svg, &steps, &format!(r#"fill="{colour}""#), "");
     }
-    // On top of all, or a goal would vanish in its own job's colour.
+    // Goals are drawn last, or the areas of jobs would cover them.
     for job in &result.jobs {
         if let Some(goal_s) = job.record.job.goal_s {
             plane.upright(svg, goal_s, r#"class="goal""#);

@@ -11,7 +11,7 @@ use crate::console::{rate, seconds};
 use crate::ycsb::cql::SnapshotForm;
 use crate::ycsb::{Distribution, ReadFrom, VALUE_BYTES_DEFAULT, VALUE_BYTES_MIN, Workload};
 
-/// What to run, and on what.
+/// The options of `ycsb`: the workload and its target.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = long_help())]
 pub struct YcsbArgs {
@@ -19,7 +19,7 @@ pub struct YcsbArgs {
     #[arg(long, short, value_name = "NAME")]
     pub workload: Workload,
 
-    /// Records to load; a table that already holds more is used as it is
+    /// Records to load; a table with more records is used as it is
     #[arg(long, value_name = "N", default_value_t = 100_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub records: u64,
@@ -36,14 +36,14 @@ pub struct YcsbArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: Option<u64>,
 
-    /// Starts OPS operations a second, whether the store keeps up or not, and
-    /// counts latencies from when each was due [default: a closed loop]
+    /// Starts OPS operations a second, whether the store keeps up or not, and measures latencies
+    /// from the time at which each was due [default: a closed loop]
     #[arg(long, visible_alias = "rate", value_name = "OPS", value_parser = rate,
           allow_negative_numbers = true)]
     pub target: Option<f64>,
 
-    /// Where reads go: live or snapshot:NAME; a snapshot that does not exist is
-    /// taken after the load
+    /// Source of reads: live or snapshot:NAME; a snapshot that does not exist is taken after the
+    /// load
     #[arg(long, value_name = "SOURCE", default_value_t)]
     pub read_from: ReadFrom,
 
@@ -57,7 +57,7 @@ pub struct YcsbArgs {
               .range(VALUE_BYTES_MIN as u64..=MAX_VALUE_BYTES as u64))]
     pub value_bytes: u64,
 
-    /// Chooses records otherwise than the workload: zipfian, uniform or latest
+    /// Distribution of records, in place of the workload's own: zipfian, uniform or latest
     #[arg(long, value_name = "NAME")]
     pub distribution: Option<Distribution>,
 
@@ -75,13 +75,13 @@ pub struct YcsbArgs {
           value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub memtable_mb: u64,
 
-    /// Takes N snapshots at even distances during the run, and shows how long
-    /// each took and what writes took in the 10 ms around it
+    /// Takes N snapshots at even intervals during the run, and shows how long each took and the
+    /// latencies of writes in the 10 ms around it
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "cql",
           value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub snapshots: u64,
 
-    /// The same seed chooses the same operations in each thread
+    /// Seed of the random choice of operations in each thread
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 
@@ -93,17 +93,17 @@ pub struct YcsbArgs {
     pub through: CqlArgs,
 }
 
-/// Of a run against a server.
+/// The options of a run against a server.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Through CQL")]
 pub struct CqlArgs {
-    /// Runs against the server there, such as `ebb serve`; keyspace and table are made
-    /// where they are absent
+    /// Runs against the server at this address, such as `ebb serve`; keyspace and table are created
+    /// if they do not exist
     #[arg(long, value_name = "HOST:PORT")]
     pub cql: Option<String>,
 
-    /// Who asks: the built-in client, or a driver as applications have it (scylla, in a
-    /// build with `--features scylla`)
+    /// The client: the built-in one, or an application's driver (scylla, in a build with
+    /// `--features scylla`)
     #[arg(long, value_enum, default_value_t = ClientArg::Raw, requires = "cql")]
     pub client: ClientArg,
 
@@ -117,32 +117,32 @@ pub struct CqlArgs {
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub in_flight: u64,
 
-    /// An open loop looks every N microseconds for what is due and what was answered, and
-    /// sleeps in between: it costs less CPU, and latencies are longer by up to twice this
+    /// Interval at which an open loop sends due operations and reads responses, and sleeps in
+    /// between, in microseconds: saves CPU, and makes latencies longer by up to twice the interval
     #[arg(long, value_name = "N", default_value_t = 0, requires = "cql",
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub tick_us: u64,
 
-    /// How reads name the snapshot of --read-from
+    /// The way in which reads name the snapshot of --read-from
     #[arg(long, value_enum, default_value_t = SnapshotForm::Statement, requires = "cql")]
     pub snapshot_form: SnapshotForm,
 
-    /// The client runs in the kernel's idle class: on what the server leaves, where both
-    /// are in one session
+    /// Runs the client in the kernel's idle class, on the CPU that the server leaves (if both are
+    /// in one session)
     #[arg(long, requires = "cql")]
     pub idle_class: bool,
 
-    /// The server's process, whose CPU time is measured [default: the one that listens
-    /// there, if it is on this machine]
+    /// The server's process, whose CPU time is measured [default: the process that listens at the
+    /// address, if it is on this machine]
     #[arg(long, value_name = "PID", requires = "cql")]
     pub server_pid: Option<u32>,
 }
 
-/// A client of a server.
+/// The client of a run against a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientArg {
-    /// Frames that were encoded beforehand, so that the server is measured
+    /// The built-in client, which sends prepared frames and so uses little CPU
     Raw,
     /// ScyllaDB's driver for Rust
     #[cfg(feature = "scylla")]
@@ -150,28 +150,28 @@ pub enum ClientArg {
 }
 
 impl YcsbArgs {
-    /// Threads that load and run.
+    /// Returns the number of threads that load and run.
     pub fn threads(&self) -> usize {
         let default = if self.through.cql.is_some() { 1 } else { 2 };
         self.threads.unwrap_or(default) as usize
     }
 
-    /// Operations that end the run, if a number of them does.
+    /// Returns the number of operations that ends the run; `None` if only the time does.
     pub fn operations_max(&self) -> Option<u64> {
         const DEFAULT: u64 = 100_000;
         self.ops.or(self.duration.is_none().then_some(DEFAULT))
     }
 }
 
-/// When a write is acknowledged.
+/// The point at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DurabilityArg {
-    /// After an fsync, shared by all who wait for one
+    /// After an fsync, which concurrent writes share
     Sync,
-    /// When the operating system has it; an fsync every 100 ms
+    /// After the write to the operating system, with an fsync every 100 ms
     Interval,
-    /// When the operating system has it; no fsync
+    /// After the write to the operating system, without fsyncs
     Os,
 }
 

@@ -1,4 +1,4 @@
-//! What a YCSB run against a server found: the JSON, and the table.
+//! The results of a YCSB run against a server: the JSON, and the table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,39 +11,39 @@ use super::table::{HEADINGS, columns, pace, write_load, write_workload};
 use crate::ycsb::cql::{ServerUsage, Sessions, SnapshotForm, Tally};
 use crate::ycsb::{Distribution, Latencies, LoadReport, Operation, Workload};
 
-/// Everything that was measured; what `--json-file` writes.
+/// The content of `--json-file`.
 #[derive(Debug, Serialize)]
 pub struct CqlOutcome {
     pub workload: Workload,
     pub settings: CqlSettings,
-    /// What was loaded; none when the records were there.
+    /// The report of the load; `None` if the records were in the table already.
     pub load: Option<LoadReport>,
-    /// Its length in seconds: to the end of its last operation.
+    /// The time from the start of the run to the end of its last operation, in seconds.
     pub elapsed_s: f64,
     pub operations: u64,
     pub throughput_ops_per_s: f64,
-    /// Operations of an open loop that were due before the end and never began: above 0
-    /// the load was more than server and client could take.
+    /// Operations of an open loop that were due before the end and never began. If there are any,
+    /// the rate was too high for server and client.
     pub operations_unserved: u64,
-    /// Each kind of operation that there was.
+    /// Latencies of each kind of operation that occurred.
     pub latencies: BTreeMap<Operation, Latencies>,
     pub latencies_all: Latencies,
-    /// Values read that were not the record's that was asked for, were damaged, or came
-    /// out of a snapshot though this run wrote them.
+    /// Values that were damaged, belonged to another record, or were read from a snapshot although
+    /// this run wrote them.
     pub mismatches: u64,
-    /// Reads of existing records that found nothing.
+    /// Reads of existing records that returned none.
     pub not_found: u64,
     pub records_scanned: u64,
-    /// Processor time of the client for an operation, in microseconds.
+    /// CPU time of the client for an operation, in microseconds.
     pub client_cpu_us_per_op: f64,
-    /// Processor time of the server for an operation, with the background work that fell
-    /// into the run; none where its process is not known.
+    /// CPU time of the server for an operation, with background work during the run, in
+    /// microseconds. `None` if the server's process is not known.
     pub server_cpu_us_per_op: Option<f64>,
     pub server: Option<ServerUsage>,
     pub interrupted: bool,
 }
 
-/// How a run against a server was set up.
+/// The settings of a run against a server.
 #[derive(Debug, Serialize)]
 pub struct CqlSettings {
     pub server: SocketAddr,
@@ -51,14 +51,14 @@ pub struct CqlSettings {
     pub connections: usize,
     /// Requests under way on each connection.
     pub in_flight: u64,
-    /// How often an open loop looked for what was due and answered, in microseconds; 0 is
-    /// whenever there was something.
+    /// The interval at which an open loop sent due operations and read responses, in microseconds;
+    /// 0 for without delay.
     pub tick_us: u64,
     pub threads: usize,
     pub idle_class: bool,
-    /// How reads named their snapshot, where they went to one.
+    /// The way in which reads name their snapshot, if they read one.
     pub snapshot_form: SnapshotForm,
-    /// How the kernel tells client and server apart.
+    /// Whether client and server share a session, and other groups that the kernel schedules by.
     pub sessions: Sessions,
     pub cpus: usize,
     /// Records in the table when the run began.
@@ -102,7 +102,7 @@ impl CqlOutcome {
     }
 }
 
-/// The table that is printed, with a newline at the end.
+/// Returns the table for the terminal, with a newline at the end.
 pub fn render(outcome: &CqlOutcome) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -155,7 +155,7 @@ fn write_all(text: &mut String, outcome: &CqlOutcome) -> std::fmt::Result {
     if outcome.operations_unserved > 0 {
         writeln!(
             text,
-            "overloaded     {} operations were due and never began: the latencies say too little",
+            "overloaded     {} operations were due and never began: the latencies are too low",
             outcome.operations_unserved
         )?;
     }

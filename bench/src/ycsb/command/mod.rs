@@ -1,11 +1,11 @@
-//! `ebb-bench ycsb`: a load, a workload, and what both took.
+//! `ebb-bench ycsb`: a load and a workload, with their costs.
 //!
 //! ```text
 //!   args ─► run ─► outcome ─► table      the command, the run, its JSON and print
 //!            │
-//!        snapshots                       what is measured beside the load
+//!        snapshots                       snapshots during the run, and writes beside them
 //!
-//!   args ─► through_cql ─► cql_outcome   the same of a server
+//!   args ─► through_cql ─► cql_outcome   the same against a server
 //! ```
 
 mod args;

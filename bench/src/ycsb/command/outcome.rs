@@ -1,4 +1,4 @@
-//! What a YCSB run found: the JSON.
+//! The results of a YCSB run: the JSON.
 
 use serde::Serialize;
 
@@ -7,43 +7,43 @@ use super::snapshots::SnapshotsOutcome;
 use crate::resources::Usage;
 use crate::ycsb::{LoadReport, Report};
 
-/// Everything that was measured; what `--json-file` writes.
+/// The content of `--json-file`.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     pub settings: Settings,
-    /// What was loaded; none when the records were there.
+    /// The report of the load; `None` if the records were in the table already.
     pub load: Option<LoadReport>,
     #[serde(flatten)]
     pub run: Report,
-    /// Operations per second of processor time of the whole process, user and
-    /// system, with the background work of the run.
+    /// Operations per second of CPU time, user and system, of the whole process, with the
+    /// background work of the run.
     pub ops_per_cpu_s: f64,
-    /// What the process used for the run, settling included.
+    /// The process's usage of CPU and disk for the run, with the wait for background work.
     pub usage: Usage,
-    /// How long it took to settle after the run, in seconds.
+    /// The wait for background work after the run, in seconds.
     pub settle_s: f64,
     /// Bytes that the store wrote for the run.
-    pub written: Written,
-    /// Bytes that the store wrote in all, load included.
-    pub written_with_load: Written,
+    pub written: BytesWritten,
+    /// Bytes that the store wrote in total, for the load and the run.
+    pub written_with_load: BytesWritten,
     pub reads: Reads,
     pub write_stalls: WriteStalls,
     /// Length of all files of the database after the run, in bytes.
     pub directory_bytes: u64,
-    /// The most memory that the process had, load included, in bytes.
+    /// The peak of the process's memory, with the load, in bytes.
     pub memory_peak_bytes: u64,
     pub snapshots: Option<SnapshotsOutcome>,
     pub interrupted: bool,
 }
 
-/// How a run was set up, as far as the driver does not say.
+/// The settings of a run that the driver's report does not have.
 #[derive(Debug, Serialize)]
 pub struct Settings {
     pub cpus: usize,
     pub value_bytes: u64,
-    /// Operations after which it was to end.
+    /// The number of operations after which the run was to end.
     pub operations_max: Option<u64>,
-    /// Seconds after which it was to end.
+    /// The number of seconds after which the run was to end.
     pub duration_s: Option<f64>,
     pub target_ops_per_s: Option<f64>,
     pub durability: DurabilityArg,
@@ -55,47 +55,44 @@ pub struct Settings {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Written {
-    /// Keys and values that the load or the run wrote, uncompressed.
+pub struct BytesWritten {
+    /// Keys and values that were written, uncompressed.
     pub user_bytes: u64,
-    /// Appended to the WAL.
+    /// Bytes appended to the WAL.
     pub wal_bytes: u64,
     /// Syncs of the WAL.
     pub wal_syncs: u64,
-    /// SSTables written by flushes.
+    /// Bytes of SSTables written by flushes.
     pub flush_bytes: u64,
-    /// SSTables written by compactions.
+    /// Bytes of SSTables written by compactions.
     pub compaction_bytes: u64,
-    /// WAL, flushes and compactions by `user_bytes`; none when nothing was
-    /// written.
+    /// Bytes of WAL, flushes and compactions over `user_bytes`; `None` if nothing was written.
     pub amplification: Option<f64>,
 }
 
-/// What point reads cost on average, over all of the run; 0 for what a memtable
-/// answered.
+/// The mean cost of point reads over the run. Reads that a memtable serves cost 0.
 #[derive(Debug, Serialize)]
 pub struct Reads {
     pub point_reads: u64,
-    /// Runs looked into.
+    /// Runs that were searched.
     pub runs_touched_per_read: f64,
     pub blocks_read_per_read: f64,
     pub blocks_cached_per_read: f64,
-    /// Files that a filter saved.
+    /// Files that a filter excluded.
     pub filter_skips_per_read: f64,
 }
 
-/// Writes that were held up until flushes or compactions caught up.
+/// Delays of writes, until flushes or compactions caught up.
 #[derive(Debug, Serialize)]
 pub struct WriteStalls {
-    /// Writes of the run that were stopped.
+    /// The number of writes that were stopped.
     pub stalls: u64,
-    /// How long all together, in seconds.
+    /// Total time of these stops, in seconds.
     pub stall_s: f64,
-    /// Writes of the run that were slowed, to the pace of flushes and
-    /// compactions.
+    /// The number of writes that were slowed down to the pace of flushes and compactions.
     pub throttles: u64,
-    /// How long all together, in seconds.
+    /// Total time of these delays, in seconds.
     pub throttle_s: f64,
-    /// The longest that one write was held up, load included, in microseconds.
+    /// The longest delay of one write, during the load or the run, in microseconds.
     pub wait_us_max: u64,
 }

@@ -1,9 +1,9 @@
 //! One YCSB run: load, settle, run, settle, report.
 //!
-//! To *settle* is to flush and to compact until nothing is left to do. After
-//! the load it keeps the load's work out of the run; after the run it brings
-//! the run's own work, which would otherwise be left to whoever comes next,
-//! into the processor time and the bytes that the run is charged with.
+//! To *settle* is to flush and compact until no background work is left. After the load, that keeps
+//! the load's work out of the run. After the run, it completes the run's own work, which would
+//! otherwise fall into later measurements, so that it counts in the CPU time and the bytes of the
+//! run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use ebb_storage::{Db, ErrorKind, Keyspace, Options, Stats, Table, TableOptions};
 
 use super::args::YcsbArgs;
-use super::outcome::{Outcome, Reads, Settings, WriteStalls, Written};
+use super::outcome::{BytesWritten, Outcome, Reads, Settings, WriteStalls};
 use super::snapshots::SnapshotProbe;
 use super::verdict::Verdict;
 use super::{table, through_cql};
@@ -25,10 +25,10 @@ use crate::ycsb::{
 };
 
 const KEYSPACE: &str = "ycsb";
-/// As YCSB calls it.
+/// The name of the table in YCSB.
 const TABLE: &str = "usertable";
 
-/// Runs what the command line says, prints the table, writes the JSON.
+/// Runs the workload of the command line, prints the table, and writes the JSON.
 pub fn run(args: &YcsbArgs) -> Result<Verdict> {
     // A run that is stopped still reports.
     let stop = stop_on_interrupt()?;
@@ -48,7 +48,8 @@ struct Bench {
     table: Table,
     dir: PathBuf,
     stop: Arc<AtomicBool>,
-    /// Removed after the database is closed: fields drop in this order.
+    /// Declared last: fields are dropped in order, so the database is closed before its directory
+    /// goes.
     _temporary: Option<tempfile::TempDir>,
 }
 
@@ -103,8 +104,8 @@ impl Bench {
             ops_per_cpu_s: run.operations as f64 / usage.cpu_s,
             usage,
             settle_s,
-            written: Written::between(&before, &after, run_bytes),
-            written_with_load: Written::between(&at_open, &after, run_bytes + load_bytes),
+            written: BytesWritten::between(&before, &after, run_bytes),
+            written_with_load: BytesWritten::between(&at_open, &after, run_bytes + load_bytes),
             reads: Reads::between(&before, &after),
             write_stalls: WriteStalls::between(&before, &after),
             directory_bytes,
@@ -115,7 +116,7 @@ impl Bench {
         })
     }
 
-    /// Loads what is missing of `--records`.
+    /// Loads the records that are missing from `--records`.
     fn load(&self, args: &YcsbArgs) -> Result<Option<LoadReport>> {
         let present = Source::Live(self.table.clone()).records()?;
         if present >= args.records {
@@ -153,7 +154,7 @@ impl Bench {
         }
     }
 
-    /// Runs the workload, with snapshots beside it if asked for.
+    /// Runs the workload, and takes snapshots during the run if the options request some.
     fn drive(&self, args: &YcsbArgs) -> Result<(Report, Option<SnapshotProbe<'_>>)> {
         let options = RunOptions {
             distribution: args.distribution,
@@ -169,7 +170,7 @@ impl Bench {
         let seq = self.db.view().seq();
         let mut probe =
             (args.snapshots > 0).then(|| SnapshotProbe::new(&self.keyspace, args.snapshots, seq));
-        // Windows are 10 ms long: their distances need a finer look.
+        // Windows of snapshots are 10 ms long, so progress must be polled more often than that.
         let tick = match &probe {
             Some(_) => Duration::from_millis(1),
             None => Duration::from_millis(100),
@@ -194,7 +195,7 @@ impl Bench {
     }
 }
 
-impl Written {
+impl BytesWritten {
     fn between(before: &Stats, after: &Stats, user_bytes: u64) -> Self {
         let wal_bytes = after.wal_bytes_written - before.wal_bytes_written;
         let flush_bytes = after.flush_bytes - before.flush_bytes;

@@ -1,9 +1,8 @@
-//! Snapshots taken during a run, and what the writes beside them took.
+//! Snapshots during a run, and the latencies of writes beside them.
 //!
-//! Each creation stands in the middle of a window of 10 ms. Between two of
-//! these lies a window in which nothing is created: the largest of a few
-//! latencies is smaller than the largest of many, so what a snapshot does shows
-//! only against windows of the same length.
+//! Each snapshot is created in the middle of a window of 10 ms. Windows without a snapshot
+//! alternate with these: the largest of a few latencies is smaller than the largest of many, so the
+//! effect of a snapshot shows only against windows of the same length.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,42 +13,43 @@ use serde::Serialize;
 
 use crate::ycsb::{Driver, Report, WatchGroup};
 
-/// Kind of the windows around creations.
+/// The kind of the windows around creations.
 const AROUND: &str = "around a snapshot";
-/// Kind of the windows between.
+/// The kind of the windows between creations.
 const BETWEEN: &str = "between snapshots";
-/// What a window has before and after its middle.
+/// The length of a window before and after its middle.
 const HALF_WINDOW: Duration = Duration::from_millis(5);
 
-/// Takes snapshots at even distances of a run's progress.
+/// Takes snapshots at even intervals of a run's progress.
 pub struct SnapshotProbe<'a> {
     keyspace: &'a Keyspace,
     requested: u64,
-    /// Unlike those of earlier runs on the same directory.
+    /// The prefix of the snapshots' names, which differs from that of earlier runs on the same
+    /// directory.
     prefix: String,
-    /// Windows so far, of both kinds, the first around a snapshot.
+    /// The number of windows so far, of both kinds; the first one is around a snapshot.
     windows: u64,
     creation_us: Vec<f64>,
 }
 
-/// What the snapshots of a run took.
+/// The durations of a run's snapshots, and the latencies of writes.
 #[derive(Debug, Clone, Serialize)]
 pub struct SnapshotsOutcome {
     pub requested: u64,
-    /// Snapshots taken: fewer when the run was too short for their windows.
+    /// The number of snapshots that were taken: fewer if the run was too short for their windows.
     pub taken: u64,
     pub creation_p50_us: f64,
     pub creation_max_us: f64,
-    /// The time of each creation, in order.
+    /// The duration of each creation, in order.
     pub creation_us: Vec<f64>,
-    /// Writes in the 10 ms around the creations.
+    /// Latencies of writes in the 10 ms around the creations.
     pub writes_around: WatchGroup,
-    /// Writes in as many windows of 10 ms without one.
+    /// Latencies of writes in as many windows of 10 ms without a creation.
     pub writes_between: WatchGroup,
 }
 
 impl<'a> SnapshotProbe<'a> {
-    /// `seq` is the last commit before the run.
+    /// Creates a probe. `seq` is the last commit before the run, and makes the names unique.
     pub fn new(keyspace: &'a Keyspace, requested: u64, seq: SeqNo) -> Self {
         Self {
             keyspace,
@@ -60,8 +60,8 @@ impl<'a> SnapshotProbe<'a> {
         }
     }
 
-    /// Takes the next snapshot, or spends the next window without one, if the
-    /// run has come so far; returns after the window.
+    /// If the run has come far enough, takes the next snapshot or spends the next window without
+    /// one, and returns after the window.
     pub fn poll(&mut self, driver: &Driver) -> Result<()> {
         let windows_all = 2 * self.requested;
         let due = (self.windows + 1) as f64 / (windows_all + 1) as f64;
@@ -88,7 +88,7 @@ impl<'a> SnapshotProbe<'a> {
         format!("{}-{number}", self.prefix)
     }
 
-    /// Deletes the snapshots and sums up.
+    /// Deletes the snapshots, and summarizes the measurements.
     pub fn finish(self, report: &Report) -> Result<SnapshotsOutcome> {
         for number in 0..self.creation_us.len() {
             self.keyspace.delete_snapshot(&self.name(number))?;

@@ -1,4 +1,4 @@
-//! The outcome of a run, for people.
+//! The table of a run's results.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::snapshots::SnapshotsOutcome;
 use crate::console::mb;
 use crate::ycsb::{Distribution, Latencies, LoadReport, Workload};
 
-/// Renders it, with a newline at the end.
+/// Returns the table for the terminal, with a newline at the end.
 pub fn render(outcome: &Outcome) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -40,7 +40,7 @@ fn write_setup(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     write_load(text, outcome.load.as_ref(), outcome.interrupted)
 }
 
-/// Returns the pace of a run in words.
+/// Returns the text for the pace of a run.
 pub(super) fn pace(target_ops_per_s: Option<f64>) -> String {
     match target_ops_per_s {
         Some(rate) => format!("open loop at {rate} ops/s"),
@@ -48,7 +48,7 @@ pub(super) fn pace(target_ops_per_s: Option<f64>) -> String {
     }
 }
 
-/// Writes the line of a workload, and of the distribution if it is not the workload's own.
+/// Writes the line of a workload, with the distribution if it is not the workload's own.
 pub(super) fn write_workload(
     text: &mut String,
     workload: Workload,
@@ -117,7 +117,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
     if run.operations_unserved > 0 {
         writeln!(
             text,
-            "overloaded     {} operations were due and never started: the latencies say too little",
+            "overloaded     {} operations were due and never started: the latencies are too low",
             run.operations_unserved
         )?;
     }

@@ -14,10 +14,10 @@ use crate::console::{BAR_STEPS, progress_bar, write_json};
 use crate::ycsb::cql::{Operations, Plan, RawClient, ServerProcess, Sessions, SnapshotRead, Tally};
 use crate::ycsb::{KEY_BYTES, LoadReport, Pace, ReadFrom};
 
-/// How long the server may take to finish what the load left to do.
+/// The longest wait for the server's background work after the load.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
-/// Runs what the command line says against a server, prints the table, writes the JSON.
+/// Runs the workload of the command line against a server, prints the table, and writes the JSON.
 pub fn run(args: &YcsbArgs, server: &str, stop: Arc<AtomicBool>) -> Result<Verdict> {
     let address = resolve(server)?;
     let connections = args.through.connections as usize;
@@ -81,7 +81,7 @@ fn resolve(server: &str) -> Result<SocketAddr> {
     first.with_context(|| format!("the host of {server:?} has no address"))
 }
 
-/// Loads what is missing of `--records`.
+/// Loads the records that are missing from `--records`.
 fn load(
     args: &YcsbArgs,
     client: &mut RawClient,

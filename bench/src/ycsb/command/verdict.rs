@@ -1,15 +1,16 @@
-//! Whether the reads of a run were right.
+//! The correctness of a run's reads.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// All found what they should.
+    /// All reads returned what was written.
     Right,
-    /// Some found another value, or none.
+    /// Some reads returned a wrong value, or none.
     WrongReads,
 }
 
 impl Verdict {
-    /// The verdict on a run, by its reads that found another value and those that found none.
+    /// Returns the verdict on a run, by the numbers of reads with a wrong value and of reads
+    /// without a result.
     pub(super) fn of(mismatches: u64, not_found: u64) -> Self {
         match mismatches + not_found {
             0 => Self::Right,

@@ -1,4 +1,4 @@
-//! Whether the answer to a step is right.
+//! Checks the responses to steps.
 
 use anyhow::{Result, bail};
 use ebb_cql::protocol::{Answer, ErrorKind, Frame, Response};
@@ -7,11 +7,11 @@ use super::records::{Records, Step};
 use super::tally::Tally;
 use crate::ycsb::{Stamp, key, read_stamp};
 
-/// Counts what is wrong about the answer to `step`. False when the server was overloaded and
-/// refused it, which is an error unless `takes_refusals`.
+/// Checks the response to `step`, and counts wrong values. Returns false if the server rejected the
+/// step for overload, which is an error unless `takes_refusals`.
 ///
 /// # Errors
-/// When the server refused the step, or answered something else than it can have.
+/// If the server returned an error, or a response of the wrong kind.
 pub(super) fn check_frame(
     step: &Step,
     frame: &Frame,
@@ -38,7 +38,7 @@ pub(super) fn check_frame(
     Ok(true)
 }
 
-/// Of the value of a record: none where there was no row.
+/// Checks the value of a record; `None` if there was no row.
 pub(super) fn check_read(
     number: u64,
     value: Option<Option<&[u8]>>,
@@ -51,7 +51,7 @@ pub(super) fn check_read(
     }
 }
 
-/// Of keys and values from a record on.
+/// Checks the keys and values that a scan from record `number` on returned.
 pub(super) fn check_scan<'a>(
     number: u64,
     rows: impl Iterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>)>,

@@ -1,4 +1,4 @@
-//! One connection of the built-in client: requests out, answers in, without waiting.
+//! One connection of the built-in client: non-blocking requests and responses.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::Instant;
@@ -11,35 +11,35 @@ use super::records::Step;
 use super::socket::Socket;
 use crate::ycsb::Operation;
 
-/// What is read at once.
+/// The size of the buffer for a read.
 pub(super) const READ_BYTES: usize = 64 << 10;
 
-/// A request that waits for its answer.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub operation: Operation,
     pub step: Step,
-    /// From when its latency counts.
+    /// The start of its latency.
     pub from: Instant,
-    /// Whether it does.
+    /// Whether its latency counts.
     pub counts: bool,
 }
 
-/// A connection whose STARTUP is done.
+/// A connection after its handshake.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub stream: Socket,
     decoder: FrameDecoder,
     received: BytesMut,
-    /// To be sent.
+    /// Frames to be sent.
     pub out: Vec<u8>,
     sent: usize,
-    /// By stream.
+    /// Requests under way, by stream.
     pending: Vec<Option<Pending>>,
 }
 
 impl Connection {
-    /// Over a socket that does not block.
+    /// Creates a connection over a non-blocking socket.
     pub(super) fn new(stream: Socket) -> Self {
         Self {
             stream,
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// Keeps what a request in this stream waits for.
+    /// Registers a request that is sent in this stream.
     pub(super) fn expect(&mut self, stream: u16, pending: Pending) {
         let position = usize::from(stream);
         if self.pending.len() <= position {
@@ -60,7 +60,7 @@ impl Connection {
         self.pending[position] = Some(pending);
     }
 
-    /// Sends what there is to send, as far as the socket takes it. True when all went.
+    /// Sends what the socket accepts. Returns whether nothing is left to send.
     pub(super) fn flush(&mut self) -> Result<bool> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -81,7 +81,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Reads what has come, once. The poll says when there is more.
+    /// Reads once what has arrived. The poll reports when there is more.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<()> {
         match self.stream.read(buffer) {
             Ok(0) => bail!("the server closed a connection"),
@@ -93,14 +93,14 @@ impl Connection {
         Ok(())
     }
 
-    /// The next whole answer that was read, with its request.
+    /// Returns the next complete response that was read, with its request.
     pub(super) fn next_answer(&mut self) -> Result<Option<(Frame, Pending)>> {
         let Some(frame) = self.decoder.decode(&mut self.received)? else {
             return Ok(None);
         };
         let stream = usize::try_from(frame.stream).unwrap_or(usize::MAX);
         let pending = self.pending.get_mut(stream).and_then(Option::take);
-        let pending = pending.context("the server answered what nobody asked")?;
+        let pending = pending.context("the server answered a stream without a request")?;
         Ok(Some((frame, pending)))
     }
 }

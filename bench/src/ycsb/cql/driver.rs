@@ -1,8 +1,8 @@
-//! The same steps through ScyllaDB's driver for Rust: what an application pays, with all that
-//! the built-in client leaves out.
+//! The same steps through ScyllaDB's driver for Rust: the cost for an application, with everything
+//! that the built-in client leaves out.
 //!
-//! Each thread has a session, a runtime and tasks of its own, so that threads share nothing
-//! but the table's records.
+//! Each thread has its own session, runtime and tasks, so threads share nothing but the table's
+//! records.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,9 +32,9 @@ use crate::threads::value_of;
 use crate::ycsb::pace::{Arrival, Arrivals};
 use crate::ycsb::{KEY_BYTES, Operation, Pace, RateSchedule, key, write_value};
 
-/// How far ahead the moments of an open loop are asked for.
+/// The time by which the moments of an open loop are computed in advance.
 const HORIZON: Duration = Duration::from_millis(20);
-/// Operations after which progress is told.
+/// The number of operations between two reports of progress.
 const PROGRESS_EVERY: u64 = 1024;
 
 /// The sessions of a client, one for each thread.
@@ -45,22 +45,22 @@ pub(crate) struct DriverClient {
 
 #[derive(Debug)]
 struct DriverThread {
-    // Ends before its runtime.
+    // Declared before the runtime, so that it is dropped before it.
     session: Session,
-    statements: Prepared,
+    statements: PreparedStatements,
     runtime: Runtime,
     connections: usize,
 }
 
 #[derive(Debug)]
-struct Prepared {
+struct PreparedStatements {
     read: PreparedStatement,
     write: PreparedStatement,
     scan: PreparedStatement,
 }
 
 impl DriverClient {
-    /// Connects `connections` times, over `threads`, and prepares the statements.
+    /// Opens `connections`, spread over `threads`, and prepares the statements.
     pub(crate) fn connect(
         address: SocketAddr,
         connections: usize,
@@ -76,7 +76,7 @@ impl DriverClient {
         Ok(Self { threads })
     }
 
-    /// Does what a plan says; `progress` is told the operations done, now and then.
+    /// Runs a plan. Calls `progress` at intervals with the number of operations done.
     pub(super) fn run(
         &mut self,
         plan: &Plan,
@@ -103,7 +103,7 @@ impl DriverThread {
                 .build()
                 .await
                 .with_context(|| format!("the driver cannot connect to {address}"))?;
-            let statements = Prepared {
+            let statements = PreparedStatements {
                 read: session.prepare(texts.read.as_str()).await?,
                 write: session.prepare(texts.write.as_str()).await?,
                 scan: session.prepare(texts.scan.as_str()).await?,
@@ -154,11 +154,11 @@ impl DriverThread {
     }
 }
 
-/// A run, as the tasks of one thread see it.
+/// The state of a run that the tasks of one thread share.
 struct Run<'a, P> {
     shared: &'a Shared<'a>,
     session: &'a Session,
-    statements: &'a Prepared,
+    statements: &'a PreparedStatements,
     feed: RefCell<Feed<'a>>,
     tally: RefCell<Tally>,
     due: &'a Due,
@@ -166,27 +166,28 @@ struct Run<'a, P> {
 }
 
 impl<P: Fn(u64)> Run<'_, P> {
-    /// Does one operation after the other.
+    /// Runs one operation after the other.
     async fn operate(&self) -> Result<()> {
         let is_open = matches!(self.shared.plan.pace, Pace::Open(_));
         let mut scratch = Vec::new();
         while !self.shared.is_over_at(Instant::now()) {
-            let due = match is_open {
-                false => Instant::now(),
-                true => match self.due.next().await {
+            let due = if is_open {
+                match self.due.next().await {
                     Some(due) => due,
                     None => break,
-                },
+                }
+            } else {
+                Instant::now()
             };
             let Some((operation, step)) = self.next() else {
                 self.due.clear();
                 break;
             };
             let mut step = step;
-            self.ask(&step, &mut scratch).await?;
+            self.perform(&step, &mut scratch).await?;
             if let (Operation::ReadModifyWrite, Step::Read { number }) = (operation, step) {
                 step = self.shared.records.write(number);
-                self.ask(&step, &mut scratch).await?;
+                self.perform(&step, &mut scratch).await?;
             }
             self.shared.records.acknowledge(operation, &step);
             self.count(operation, due);
@@ -194,15 +195,16 @@ impl<P: Fn(u64)> Run<'_, P> {
         Ok(())
     }
 
-    /// `None` when there are no more.
+    /// Returns the next operation; `None` if the plan has no more.
     fn next(&self) -> Option<(Operation, Step)> {
-        match self.shared.begins() {
-            true => self.feed.borrow_mut().next(),
-            false => None,
+        if self.shared.begins() {
+            self.feed.borrow_mut().next()
+        } else {
+            None
         }
     }
 
-    async fn ask(&self, step: &Step, scratch: &mut Vec<u8>) -> Result<()> {
+    async fn perform(&self, step: &Step, scratch: &mut Vec<u8>) -> Result<()> {
         let Self {
             session,
             statements,
@@ -268,14 +270,14 @@ impl<P: Fn(u64)> Run<'_, P> {
     }
 }
 
-/// What of an open loop is due, and not yet begun.
+/// Operations of an open loop that are due and have not begun.
 struct Due {
     moments: Mutex<VecDeque<Instant>>,
-    /// A permit for each; closed when there will be no more.
+    /// A permit for each operation; closed when no more will be due.
     permits: Semaphore,
 }
 
-/// Says on drop, after a panic too, that nothing will be due any more.
+/// Closes the semaphore when dropped, after a panic too, so that tasks do not wait for ever.
 struct Closing<'a>(&'a Semaphore);
 
 impl Drop for Closing<'_> {
@@ -292,17 +294,17 @@ impl Due {
         }
     }
 
-    /// The next when it is due; `None` when there will be no more.
+    /// Waits for the next operation to be due; `None` if there will be none.
     async fn next(&self) -> Option<Instant> {
         self.permits.acquire().await.ok()?.forget();
         self.moments.lock().unwrap().pop_front()
     }
 
-    /// Says what is due when it is, in a thread of its own: the timer of the tasks' runtime
-    /// has milliseconds.
+    /// Adds operations when they are due. Runs on a thread of its own, because the timer of the
+    /// tasks' runtime has a resolution of milliseconds.
     fn pace(&self, shared: &Shared<'_>, share: RateSchedule) {
-        // The kernel may delay a timer by 50 us to save wake-ups; here that would count
-        // as latency. Best effort: without it only precision is lost.
+        // The kernel may delay a timer by 50 us to save wake-ups, which would count as latency
+        // here. An error is ignored: it costs only precision.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let _closing = Closing(&self.permits);
         let mut arrivals = Arrivals::new(share, 1);
@@ -326,7 +328,7 @@ impl Due {
         }
     }
 
-    /// There is no more to begin.
+    /// Drops the operations that have not begun.
     fn clear(&self) {
         self.permits.close();
         self.moments.lock().unwrap().clear();

@@ -1,4 +1,4 @@
-//! Feed: the next operation of a client, as the steps that a server is asked for.
+//! Feed: generates the operations of a client, as steps that are sent to a server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::ycsb::{Chooser, Distribution, Operation, Stamp, Workload};
 /// The most records of a scan.
 const SCAN_RECORDS_MAX: u32 = 100;
 
-/// Operations of one thread.
+/// Generates the operations of one thread.
 pub(super) struct Feed<'a> {
     records: &'a Records,
     kind: Kind<'a>,
@@ -32,7 +32,7 @@ struct Mix {
 }
 
 impl<'a> Feed<'a> {
-    /// For thread number `index`.
+    /// Creates the feed of thread number `index`.
     pub(super) fn new(shared: &'a Shared<'_>, index: usize) -> Self {
         let (plan, records) = (shared.plan, shared.records);
         let kind = match &plan.operations {
@@ -55,8 +55,8 @@ impl<'a> Feed<'a> {
         Self { records, kind }
     }
 
-    /// The next operation with its first step; `None` when a load is done. A
-    /// read-modify-write goes on with [`Records::write`].
+    /// Returns the next operation with its first step; `None` at the end of a load. The second step
+    /// of a read-modify-write is [`Records::write`].
     pub(super) fn next(&mut self) -> Option<(Operation, Step)> {
         let records = self.records;
         match &mut self.kind {

@@ -1,4 +1,4 @@
-//! Reports of the intervals of a run, which are sent while the run goes on.
+//! Reports of the intervals of a run, which are sent during the run.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_hold_what_ended_in_them() {
+    fn intervals_count_the_operations_that_ended_in_them() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let length = Duration::from_millis(100);
         let mut intervals = Intervals::new(length, sender, &Pace::steady(20.0));

@@ -1,24 +1,24 @@
 //! The same workloads through CQL, against a server in another process.
 //!
 //! ```text
-//!   statements ── keyspace, table, what is prepared
-//!   plan ──────── what to do, how fast, for how long
-//!   records ───── which there are, and the requests for them (steps)
-//!   feed ──────── the next operation, and its step      check ── is the answer right?
+//!   statements ── keyspace, table, prepared statements
+//!   plan ──────── operations, pace and duration
+//!   records ───── the records of the table, and requests for them (steps)
+//!   feed ──────── the next operation, and its step      check ── is the response right?
 //!                  \                                     /
 //!                   worker: one thread, its connections, epoll
 //!                     │
 //!                    raw ──► run ──► tally      counts and latencies
-//!                             │       intervals  the same as a run goes on
+//!                             │       intervals  the same, interval by interval
 //!   driver ───────────────────┘
 //!   the same steps through a public driver (feature `scylla`)
 //!
 //!   socket           plain, or through TLS
-//!   server_process   what the server uses            sessions   who yields to whom
+//!   server_process   the server's usage              sessions   groups of the scheduler
 //! ```
 //!
-//! The client that is built in must cost less than what it measures: frames are encoded
-//! beforehand, and only key, value and stream are written into a copy.
+//! The built-in client must use less CPU than the server that it measures. So frames are encoded in
+//! advance, and only key, value and stream are written into a copy.
 
 mod check;
 mod connection;

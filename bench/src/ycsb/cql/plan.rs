@@ -1,4 +1,4 @@
-//! Plan: what a client does, how fast, and for how long.
+//! Plan: the operations of a client, their pace and their duration.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::ycsb::{Distribution, Interval, Pace, VALUE_BYTES_DEFAULT, Workload};
 
-/// One run of a client. It ends with the first of `operations_max`, `duration` and
-/// `stop`, and a load when all is written.
+/// One run of a client. It ends with the first of `operations_max`, `duration` and `stop`, and a
+/// load ends when all records are written.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The operations: a load or a workload.

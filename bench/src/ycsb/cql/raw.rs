@@ -102,8 +102,8 @@ impl RawClient {
         let live = self.count_of(None)?;
         let snapshot = self.snapshot.clone();
         let in_snapshot = snapshot.map(|it| self.count_of(Some(&it))).transpose()?;
-        // Writes take less than a million a second, so versions counted on from the clock
-        // are above those of every earlier run.
+        // There are less than a million writes a second, so versions that continue from the clock,
+        // in microseconds, are above those of all earlier runs.
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let version_before = now.unwrap_or_default().as_micros() as u64;
         self.records = Records::new(live, in_snapshot, version_before);
@@ -128,7 +128,7 @@ impl RawClient {
         })
     }
 
-    /// Runs a plan. Calls `progress` now and then with the number of operations begun so far.
+    /// Runs a plan. Calls `progress` at intervals with the number of operations begun so far.
     ///
     /// # Errors
     /// The first error of the server or of a connection. The client cannot be used after that.

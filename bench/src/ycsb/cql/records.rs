@@ -16,13 +16,13 @@ pub(super) enum Step {
     Scan { number: u64, records: u32 },
 }
 
-/// The table, as clients know it: which records there are, and what was written last.
+/// The clients' state of the table: the existing records, and the next version.
 #[derive(Debug)]
 pub(super) struct Records {
     pub inserts: Inserts,
-    /// Records that a snapshot holds, where reads go to one.
+    /// The number of records in the snapshot, if reads go to one.
     pub in_snapshot: Option<u64>,
-    /// No value carries a larger version before the run.
+    /// The highest version that a value may have before the run.
     pub version_before: u64,
     version_next: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Records {
         }
     }
 
-    /// A new value for a record.
+    /// Returns a step that writes a new value for a record.
     pub(super) fn write(&self, number: u64) -> Step {
         let version = self.version_next.fetch_add(1, Ordering::Relaxed);
         let stamp = Stamp { number, version };

@@ -1,4 +1,4 @@
-//! A run: what its threads share, when it begins and ends, and what they saw together.
+//! A run: the state that its threads share, its start and end, and the sum of their counts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -14,10 +14,10 @@ use super::tally::Tally;
 use crate::threads::value_of;
 use crate::ycsb::Sentinels;
 
-/// All threads are there by then.
+/// The time after which a run starts: all threads exist by then.
 const START_AFTER: Duration = Duration::from_millis(5);
 
-/// What the threads of a run share.
+/// The state that the threads of a run share.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
     pub plan: &'a Plan,
@@ -31,7 +31,7 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Whether no operation begins any more.
+    /// Returns whether operations no longer begin.
     pub(super) fn is_over_at(&self, now: Instant) -> bool {
         let lasted = now.saturating_duration_since(self.start);
         self.plan.stop.load(Ordering::Relaxed)
@@ -39,19 +39,19 @@ impl Shared<'_> {
             || (self.plan.duration).is_some_and(|duration| lasted >= duration)
     }
 
-    /// Counts an operation that is about to begin. False when the plan has no more.
+    /// Counts an operation that is about to begin. Returns false if the plan has no more.
     pub(super) fn begins(&self) -> bool {
         let before = self.issued.fetch_add(1, Ordering::Relaxed);
         self.plan.operations_max.is_none_or(|max| before < max)
     }
 
-    /// Operations that were about to begin so far.
+    /// Returns the number of operations that have begun.
     pub(super) fn issued(&self) -> u64 {
         self.issued.load(Ordering::Relaxed)
     }
 }
 
-/// Ends the run for all, unless a thread ends well.
+/// Ends the run for all threads when dropped, unless its own thread has succeeded.
 struct Ending<'a> {
     failed: &'a AtomicBool,
     is_well: bool,
@@ -65,22 +65,23 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Does `work` with each part in a thread of its own, which is told its number; sums up what
-/// they counted, without what was due while the machine paused. Adds each thread's processor
-/// time.
+/// Calls `work` with each part and its number, each in a thread of its own. Adds up their counts
+/// and CPU times, without operations that were due while the machine paused.
 ///
 /// # Errors
-/// The first error of a thread: it ends the others, as a panic does, which goes on here.
+/// The first error of a thread, which also ends the other threads. A panic does the same, and
+/// continues in the caller.
 pub(super) fn run<P: Send>(
     plan: &Plan,
     records: &Records,
     parts: impl ExactSizeIterator<Item = P>,
     work: impl Fn(&Shared<'_>, usize, P) -> Result<Tally> + Sync,
 ) -> Result<Tally> {
-    // Before the run begins: the first time this takes a second.
-    let sentinels = match plan.leave_out_pauses {
-        true => Sentinels::post()?,
-        false => None,
+    // Posted before the run begins, because the first time takes a second.
+    let sentinels = if plan.leave_out_pauses {
+        Sentinels::post()?
+    } else {
+        None
     };
     let first = match &plan.operations {
         Operations::Load(numbers) => numbers.start,
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a thread that never ends by itself beside one that ends so.
+    /// Runs `end` in one thread, and a thread that never ends by itself in another.
     fn beside_an_endless_one(end: fn() -> Result<Tally>) -> Result<Tally> {
         let plan = Plan::new(Operations::Load(0..0));
         let records = Records::new(0, None, 0);

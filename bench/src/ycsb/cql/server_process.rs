@@ -1,4 +1,4 @@
-//! The server's process: which one it is, and what it uses.
+//! The server's process: how it is found, and its usage.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::threads::pause;
 #[derive(Debug)]
 pub(crate) struct ServerProcess(Process);
 
-/// What a server has used since it started, or between two moments.
+/// The CPU time of a server since its start, or between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct ServerUsage {
     /// User time, in seconds, to the kernel's tick (10 ms).
@@ -30,7 +30,7 @@ impl ServerUsage {
         }
     }
 
-    /// User and system time, in seconds.
+    /// Returns user and system time, in seconds.
     pub(crate) fn cpu_s(&self) -> f64 {
         self.cpu_user_s + self.cpu_system_s
     }
@@ -44,8 +44,8 @@ impl ServerProcess {
         ))
     }
 
-    /// The process that listens on an address of this machine; none where that cannot be
-    /// seen: it is on another machine, or another user's.
+    /// Returns the process that listens on an address of this machine. `None` if it cannot be seen,
+    /// because it is on another machine or belongs to another user.
     pub(crate) fn listening_on(address: SocketAddr) -> Option<Self> {
         let listening = [procfs::net::tcp(), procfs::net::tcp6()];
         let entries = listening.into_iter().flatten().flatten();
@@ -79,38 +79,38 @@ impl ServerProcess {
         })
     }
 
-    /// The number of files that it has open.
+    /// Returns the number of open files of the process.
     pub(crate) fn open_files(&self) -> Result<u64> {
         let count = self.0.fd_count().context("the server's process is gone")?;
         Ok(count as u64)
     }
 
-    /// The memory that it has resident, in bytes.
+    /// Returns the resident memory of the process, in bytes.
     pub(crate) fn memory_bytes(&self) -> Result<u64> {
         let status = self.0.status().context("the server's process is gone")?;
         let kib = status.vmrss.context("the server's process has ended")?;
         Ok(kib * 1024)
     }
 
-    /// The most memory that it has had resident (VmHWM), in bytes: since it started, or since
-    /// [`reset_memory_peak`](Self::reset_memory_peak).
+    /// Returns the peak of the process's resident memory (VmHWM), in bytes, since its start or
+    /// since [`reset_memory_peak`](Self::reset_memory_peak).
     pub(crate) fn memory_peak_bytes(&self) -> Result<u64> {
         let status = self.0.status().context("the server's process is gone")?;
         let kib = status.vmhwm.context("the server's process has ended")?;
         Ok(kib * 1024)
     }
 
-    /// Begins a new measurement of [`memory_peak_bytes`](Self::memory_peak_bytes).
+    /// Resets the peak of [`memory_peak_bytes`](Self::memory_peak_bytes).
     pub(crate) fn reset_memory_peak(&self) -> Result<()> {
         let reset = self.0.clear_refs(ClearRefs::PeakRSS);
         reset.context("cannot reset the peak of the server's memory (/proc/PID/clear_refs)")
     }
 
-    /// Waits until its processor time no longer grows: background work is done. False
-    /// when that did not come within `patience`.
+    /// Waits until the process's CPU time no longer grows, which shows that its background work is
+    /// done. Returns false if that did not happen within `patience`.
     pub(crate) fn settle(&self, patience: Duration) -> Result<bool> {
         const LOOK_EVERY: Duration = Duration::from_millis(500);
-        /// What a server that does nothing may use: its governor looks around.
+        /// CPU time of an idle server between two looks: its governor samples the load.
         const QUIET_CPU_S: f64 = 0.025;
         let mut left = patience;
         let mut before = self.usage()?;

@@ -1,8 +1,8 @@
-//! Who yields to whom: sessions, and the groups that the kernel schedules by.
+//! Sessions, and the groups that the kernel schedules by.
 //!
-//! With `sched_autogroup` the kernel shares a core between sessions first. A thread of the
-//! idle class then yields to threads of its own session only, and one of another session
-//! takes half of a core from them.
+//! With `sched_autogroup` the kernel first divides a core among sessions. A thread of the idle
+//! class then yields only to threads of its own session, and takes half of a core from those of
+//! another session.
 
 use std::fmt;
 use std::fs;
@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use super::server_process::ServerProcess;
 
-/// How the kernel tells this process and the server apart.
+/// Whether this process and the server are in the same groups of the kernel's scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Sessions {
-    /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); none
-    /// where it cannot.
+    /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); `None` if it
+    /// cannot.
     pub sched_autogroup: Option<bool>,
-    /// Whether both are in one session; none where the server's process is not known.
+    /// Whether both are in one session; `None` if the server's process is not known.
     pub same_session: Option<bool>,
     /// Whether both are in one group of `sched_autogroup`.
     pub same_autogroup: Option<bool>,

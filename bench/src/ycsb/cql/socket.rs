@@ -10,7 +10,7 @@ use ebb_cql::protocol::{Answer, Compression, Direction, FrameDecoder, Request, R
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-/// The longest response to STARTUP and to a login.
+/// The largest response to STARTUP and to a login, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The credentials of a client.

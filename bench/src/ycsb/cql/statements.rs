@@ -1,4 +1,4 @@
-//! What is said to a server in CQL: the table, and the statements of the operations.
+//! The CQL statements: the schema of the table, and those of the operations.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -13,13 +13,13 @@ use super::records::Step;
 use crate::ycsb::{KEY_BYTES, key, write_value};
 
 pub(crate) const KEYSPACE: &str = "ycsb";
-/// The table, as YCSB calls it.
+/// The name of the table in YCSB.
 pub(crate) const TABLE: &str = "usertable";
 
-/// A scan is answered by one page.
+/// The page size of scans: larger than a scan, so that one page has all of it.
 const SCAN_PAGE_ROWS: u32 = 1000;
 
-/// How a statement says that it reads a snapshot.
+/// The way in which a statement names the snapshot that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SnapshotForm {
@@ -29,14 +29,14 @@ pub(crate) enum SnapshotForm {
     Keyspace,
 }
 
-/// A snapshot that reads go to.
+/// A snapshot that is read in place of the live table.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotRead {
     pub name: String,
     pub form: SnapshotForm,
 }
 
-/// Makes keyspace and table where they are absent.
+/// Creates keyspace and table if they do not exist.
 pub(super) fn create(client: &mut Client) -> Result<()> {
     let options = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     for text in [
@@ -50,16 +50,16 @@ pub(super) fn create(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// Creates a snapshot of the keyspace unless there is one of this name.
+/// Creates a snapshot of the keyspace, unless it exists.
 pub(super) fn create_snapshot(client: &mut Client, name: &str) -> Result<()> {
     let name = quoted(name);
     let text = format!("CREATE SNAPSHOT IF NOT EXISTS {name} ON KEYSPACE {KEYSPACE}");
     query(client, &text).map(|_| ())
 }
 
-/// Reads the whole table page by page, in the calling thread, until the table ends or
-/// `goes_on` says no; gives the rows. A thread of the idle class yields between two reads of
-/// the socket.
+/// Reads the whole table page by page, in the calling thread, until the table ends or `goes_on`
+/// returns false. Returns the number of rows. A thread of the idle class yields between two reads
+/// of the socket.
 pub(crate) fn pages(
     client: &mut Client,
     page_rows: u32,
@@ -113,7 +113,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The texts of what operations ask for.
+/// The texts of the operations' statements.
 pub(super) struct Texts {
     pub read: String,
     pub write: String,
@@ -121,7 +121,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    /// Reads go to the snapshot, where there is one.
+    /// Creates the texts. Reads go to the snapshot, if there is one.
     pub(super) fn new(snapshot: Option<&SnapshotRead>) -> Self {
         let (from, using) = match snapshot {
             None => (format!("{KEYSPACE}.{TABLE}"), String::new()),
@@ -146,7 +146,7 @@ impl Texts {
     }
 }
 
-/// Frames of EXECUTE into which only key, value and stream are written.
+/// Encoded EXECUTE frames, into which only key, value and stream are written.
 #[derive(Debug)]
 pub(super) struct Statements {
     read: Template,
@@ -155,7 +155,7 @@ pub(super) struct Statements {
     value_bytes: usize,
 }
 
-/// A frame, and where its key is.
+/// A frame, and the position of its key.
 #[derive(Debug)]
 struct Template {
     frame: Vec<u8>,
@@ -181,7 +181,7 @@ impl Statements {
         })
     }
 
-    /// Appends the frame that asks for a step. `scratch` is used for values.
+    /// Appends the frame of a step. `scratch` is a buffer for values.
     pub(super) fn encode(
         &self,
         step: &Step,
@@ -210,7 +210,7 @@ impl Statements {
 }
 
 impl Template {
-    /// Of a statement with a key, and a second value of a fixed length.
+    /// Prepares a statement with a key, and a second value of a fixed length.
     fn prepare(
         client: &mut Client,
         text: &str,
@@ -242,7 +242,7 @@ impl Template {
         })
     }
 
-    /// Appends the frame for a record; gives where its second value is.
+    /// Appends the frame for a record, and returns the position of its second value.
     fn append(&self, number: u64, out: &mut Vec<u8>) -> usize {
         const LENGTH_BYTES: usize = 4;
         let start = out.len();

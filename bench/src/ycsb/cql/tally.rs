@@ -1,4 +1,4 @@
-//! What a client saw.
+//! The counts and latencies of a client.
 
 use std::time::{Duration, Instant};
 
@@ -12,35 +12,35 @@ use crate::ycsb::{HIDDEN_MAX, Operation, Pauses};
 /// Counts and latencies of a run, of one thread or of all.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
-    /// By [`Operation::ALL`], in nanoseconds, of what counts.
+    /// Latencies that count, in nanoseconds, by the position in [`Operation::ALL`].
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
-    /// Delays of operations of an open loop, from the time at which each was due until it was sent, in
-    /// nanoseconds: of those that count, with those in pauses.
+    /// Delays of operations of an open loop, from the time at which each was due until it was sent,
+    /// in nanoseconds. Only of operations that count, but those in pauses included.
     pub late_nanos: Histogram<u64>,
-    /// Where pauses are left out: those that count unless they were due in one.
+    /// If pauses are left out: the operations that count unless they were due in a pause.
     pub timed: Vec<TimedOperation>,
-    /// How long the machine paused while latencies counted, with what came of it; none
-    /// where nobody looked.
+    /// The time for which the machine paused while latencies counted, with the time until the
+    /// backlog was worked off. `None` if pauses were not observed.
     pub paused: Option<Duration>,
-    /// Operations done, with those before latencies count.
+    /// Operations that were completed, also those before latencies count.
     pub operations: u64,
     /// Operations of an open loop that were due and never began.
     pub unserved: u64,
-    /// Operations that the server refused because it was overloaded, of those that count.
+    /// Operations that the server rejected for overload, of those that count.
     pub refused: u64,
-    /// Values that were not the record's that was asked for, damaged, or newer than the
-    /// snapshot that they were read from.
+    /// Values that were damaged, belonged to another record, or were newer than the snapshot from
+    /// which they were read.
     pub mismatches: u64,
-    /// Reads of existing records that found nothing.
+    /// Reads of existing records that returned none.
     pub not_found: u64,
     pub records_scanned: u64,
-    /// From the beginning to the end of the last operation.
+    /// The time from the start of the run to the end of the last operation.
     pub elapsed: Duration,
-    /// Processor time of the client's threads.
+    /// CPU time of the client's threads.
     pub cpu: Duration,
 }
 
-/// An operation that was done.
+/// A completed operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimedOperation {
     pub operation: Operation,
@@ -68,7 +68,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Another thread's, of the same run.
+    /// Adds the counts of another thread of the same run.
     pub(super) fn add(&mut self, more: &Self) {
         for (sum, part) in self.nanos.iter_mut().zip(&more.nanos) {
             sum.add(part).expect("all have the same bounds");
@@ -85,15 +85,17 @@ impl Tally {
         self.cpu += more.cpu;
     }
 
-    /// Enters a latency; where pauses are left out, once they are known.
+    /// Records a latency. If pauses are left out, it is recorded once these are known.
     pub(super) fn enter(&mut self, plan: &Plan, timed: TimedOperation) {
-        match plan.leave_out_pauses {
-            true => self.timed.push(timed),
-            false => self.nanos[timed.operation.index()].saturating_record(timed.nanos),
+        if plan.leave_out_pauses {
+            self.timed.push(timed)
+        } else {
+            self.nanos[timed.operation.index()].saturating_record(timed.nanos)
         }
     }
 
-    /// Enters the latencies of what was not due in a pause. They count between two moments.
+    /// Records the latencies of operations that were not due in a pause. Latencies count between
+    /// `from` and `until`.
     pub(super) fn leave_out(&mut self, pauses: Option<&Pauses>, from: Instant, until: Instant) {
         let leaves_out = pauses.filter(|pauses| !pauses.hide_most(from, until));
         for timed in std::mem::take(&mut self.timed) {
@@ -123,7 +125,7 @@ impl Tally {
         self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The latencies of all operations together.
+    /// Returns the latencies of all operations together.
     pub(crate) fn all(&self) -> Histogram<u64> {
         let mut all = histogram(DIGITS);
         for nanos in &self.nanos {
@@ -132,7 +134,7 @@ impl Tally {
         all
     }
 
-    /// The latencies of one kind, where there were any.
+    /// Returns the latencies of one kind of operation, if it occurred.
     pub(crate) fn of(&self, operation: Operation) -> Option<Latencies> {
         let nanos = &self.nanos[operation.index()];
         (!nanos.is_empty()).then(|| Latencies::from(nanos))

@@ -1,4 +1,4 @@
-//! The built-in client against a server in this process.
+//! Tests of the built-in client against a server in this process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::ycsb::{Operation, Pace, Workload};
 
 const RECORDS: u64 = 2000;
 
-struct Served {
-    // Ends before its database.
+struct TestServer {
+    // Declared before the database, so that it is dropped before it.
     server: CqlServer,
     _db: Db,
     _dir: tempfile::TempDir,
 }
 
-impl Served {
+impl TestServer {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let grace = GracePeriods::default();
@@ -39,7 +39,7 @@ impl Served {
             address,
             cluster_name,
         };
-        // A loaded machine must not cut other pages than a quiet one.
+        // Pages must not depend on the load of the machine.
         let limits = Limits {
             empty_page: Duration::MAX,
             page_time: Duration::MAX,
@@ -75,7 +75,7 @@ impl Served {
         client
     }
 
-    fn say(&self, text: &str) -> Response {
+    fn execute(&self, text: &str) -> Response {
         let mut client = Client::connect(self.server.address(), Compression::None).unwrap();
         let parameters = QueryParameters::default();
         client
@@ -95,7 +95,7 @@ fn plan(workload: &str) -> Plan {
 
 #[test]
 fn every_workload_reads_what_it_wrote() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut client = served.loaded(6, 2);
     for workload in ["a", "b", "c", "d", "e", "f"] {
         for in_flight in [1, 3] {
@@ -110,7 +110,7 @@ fn every_workload_reads_what_it_wrote() {
             assert_eq!(tally.records_scanned > 0, workload == "e");
         }
     }
-    // What workloads d and e inserted is counted again by who comes next.
+    // The next client counts the records that workloads d and e inserted.
     let inserted = client.records() - RECORDS;
     assert!(inserted > 0);
     let again = RawClient::connect(served.server.address(), None, 1, 1).unwrap();
@@ -119,7 +119,7 @@ fn every_workload_reads_what_it_wrote() {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_its_lead_is_in_no_latency() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut client = served.loaded(8, 1);
     for tick in [Duration::ZERO, Duration::from_millis(3)] {
         let plan = Plan {
@@ -131,7 +131,8 @@ fn an_open_loop_keeps_its_rate_and_its_lead_is_in_no_latency() {
             ..plan("a")
         };
         let tally = client.run(&plan, |_| ()).unwrap();
-        // 600 are due, each is done or counted as unserved; 400 of them after the lead.
+        // 600 are due, and each is completed or counted as unserved; 400 of them are due after the
+        // lead.
         assert_eq!(tally.operations + tally.unserved, 600);
         assert!(tally.all().len() <= 400);
         assert!(tally.all().len() + 200 >= tally.operations);
@@ -142,7 +143,7 @@ fn an_open_loop_keeps_its_rate_and_its_lead_is_in_no_latency() {
 #[cfg(feature = "scylla")]
 #[test]
 fn a_driver_reads_what_it_wrote() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut client = served.loaded(1, 1);
     let mut driver = client.driver(3, 2).unwrap();
     for workload in ["a", "b", "c", "d", "e", "f"] {
@@ -171,8 +172,8 @@ fn a_driver_reads_what_it_wrote() {
 
 #[cfg(feature = "scylla")]
 #[test]
-fn a_driver_reads_a_snapshot_and_finds_wrong_values_out() {
-    let served = Served::start();
+fn a_driver_reads_a_snapshot_and_detects_wrong_values() {
+    let served = TestServer::start();
     let mut client = served.loaded(1, 1);
     let (name, form) = ("Monday".to_string(), SnapshotForm::Statement);
     client.read_from(Some(SnapshotRead { name, form })).unwrap();
@@ -180,7 +181,7 @@ fn a_driver_reads_a_snapshot_and_finds_wrong_values_out() {
     let tally = client.run_by(&mut of_snapshot, &plan("a"), |_| ()).unwrap();
     assert_eq!((tally.mismatches, tally.not_found), (0, 0));
     client.read_from(None).unwrap();
-    served.say("TRUNCATE ycsb.usertable");
+    served.execute("TRUNCATE ycsb.usertable");
     let mut live = client.driver(2, 1).unwrap();
     let tally = client.run_by(&mut live, &plan("c"), |_| ()).unwrap();
     assert_eq!(tally.not_found, 3000);
@@ -188,7 +189,7 @@ fn a_driver_reads_a_snapshot_and_finds_wrong_values_out() {
 
 #[test]
 fn reads_of_a_snapshot_see_no_later_write_in_both_forms() {
-    let served = Served::start();
+    let served = TestServer::start();
     let mut client = served.loaded(4, 1);
     for (number, form) in [SnapshotForm::Statement, SnapshotForm::Keyspace]
         .into_iter()
@@ -204,16 +205,16 @@ fn reads_of_a_snapshot_see_no_later_write_in_both_forms() {
 }
 
 #[test]
-fn wrong_and_missing_values_are_found_out() {
-    let served = Served::start();
+fn wrong_and_missing_values_are_detected() {
+    let served = TestServer::start();
     let mut client = served.loaded(2, 1);
     let table = "ycsb.usertable";
     let key = |number| String::from_utf8(crate::ycsb::key(number).to_vec()).unwrap();
     let text = format!("UPDATE {table} SET field0 = 0xff WHERE y_id = '{}'", key(7));
-    served.say(&text);
+    served.execute(&text);
     for number in 100..600 {
         let text = format!("DELETE FROM {table} WHERE y_id = '{}'", key(number));
-        served.say(&text);
+        served.execute(&text);
     }
     let uniform = "uniform".parse().unwrap();
     let workload = "c".parse().unwrap();
@@ -228,10 +229,10 @@ fn wrong_and_missing_values_are_found_out() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_an_error() {
-    let served = Served::start();
+fn a_missing_table_and_a_missing_server_are_errors() {
+    let served = TestServer::start();
     let mut client = served.loaded(2, 1);
-    served.say("DROP TABLE ycsb.usertable");
+    served.execute("DROP TABLE ycsb.usertable");
     let error = client.run(&plan("c"), |_| ()).unwrap_err();
     assert!(error.to_string().contains("prepare"), "{error:#}");
     assert!(RawClient::connect(([127, 0, 0, 1], 1).into(), None, 1, 1).is_err());
@@ -239,7 +240,7 @@ fn a_server_that_goes_away_is_an_error() {
 
 #[test]
 fn the_process_behind_an_address_is_found() {
-    let served = Served::start();
+    let served = TestServer::start();
     let process = ServerProcess::listening_on(served.server.address()).unwrap();
     assert_eq!(process.pid(), std::process::id() as i32);
     until("CPU time to be counted", || {
@@ -263,7 +264,7 @@ fn the_process_behind_an_address_is_found() {
 
 #[test]
 fn a_whole_table_is_paged() {
-    let served = Served::start();
+    let served = TestServer::start();
     served.loaded(2, 1);
     let mut client = Client::connect(served.server.address(), Compression::None).unwrap();
     assert_eq!(pages(&mut client, 300, || true).unwrap(), RECORDS);

@@ -1,7 +1,7 @@
 //! A thread of the built-in client: its connections behind one epoll.
 //!
-//! A connection is read when the poll says that there is something, and written to right
-//! after: two system calls for a request and its answer, and a poll for many.
+//! A connection is read when the poll reports data, and written to right afterwards: two system
+//! calls for a request and its response, and one poll for many.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -24,14 +24,14 @@ use super::tally::{Tally, TimedOperation};
 use crate::ycsb::Operation;
 use crate::ycsb::pace::{Arrival, Arrivals};
 
-/// A waiting thread asks this often whether the run is to end.
+/// The interval at which a waiting thread checks whether the run should end.
 const STOP_CHECK: Duration = Duration::from_millis(20);
-/// How long answers may take that are waited for at the end.
+/// The timeout for responses that are outstanding at the end.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Answers after which progress is told.
+/// The number of responses between two reports of progress.
 const PROGRESS_EVERY: u64 = 1024;
 
-/// A place for a request: a stream of a connection.
+/// A place for one request: a stream of a connection.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     connection: usize,
@@ -44,14 +44,14 @@ pub(super) struct Worker<'a> {
     connections: &'a mut [Connection],
     feed: Feed<'a>,
     poll: OwnedFd,
-    /// Slots without a request; those that were busy last come last.
+    /// Slots without a request; the one that was freed last is at the end.
     free: VecDeque<Slot>,
     slots: usize,
-    /// Of an open loop: what is due, this thread's share of it.
+    /// The moments of an open loop: this thread's part of them.
     arrivals: Option<Arrivals>,
-    /// Due, and not yet begun.
+    /// The moments at which operations were due that have not begun.
     due: VecDeque<Instant>,
-    /// No operation begins any more.
+    /// Whether operations no longer begin.
     is_over: bool,
     intervals: Option<Intervals>,
     tally: Tally,
@@ -100,16 +100,16 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs to the end of the run.
+    /// Runs until the run ends.
     pub(super) fn run(mut self, progress: &impl Fn(u64)) -> Result<Tally> {
-        // The kernel may delay a timer by 50 us to save wake-ups; here that would count
-        // as latency. Best effort: without it only precision is lost.
+        // The kernel may delay a timer by 50 us to save wake-ups, which would count as latency
+        // here. An error is ignored: it costs only precision.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(left) = self.shared.start.checked_duration_since(Instant::now()) {
             std::thread::park_timeout(left);
         }
         let mut ended = None;
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let now = Instant::now();
             self.is_over |= self.shared.is_over_at(now);
@@ -125,8 +125,8 @@ impl<'a> Worker<'a> {
                 ensure!(waited < ANSWER_MAX, "no answer came for {ANSWER_MAX:?}");
             }
             self.wait(now)?;
-            if self.tally.operations >= told + PROGRESS_EVERY {
-                told = self.tally.operations;
+            if self.tally.operations >= reported + PROGRESS_EVERY {
+                reported = self.tally.operations;
                 progress(self.shared.issued());
             }
         }
@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         Ok(self.tally)
     }
 
-    /// Begins what is to begin now.
+    /// Begins the operations that are due, as far as slots are free.
     fn begin_due(&mut self, now: Instant) -> Result<()> {
         if let Some(arrivals) = &mut self.arrivals {
             let shared = self.shared;
@@ -168,11 +168,12 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Appends the next operation's first request. False when there is no more.
+    /// Appends the first request of the next operation. Returns false if there is none.
     fn begin(&mut self, slot: Slot, from: Instant) -> bool {
-        let next = match self.shared.begins() {
-            true => self.feed.next(),
-            false => None,
+        let next = if self.shared.begins() {
+            self.feed.next()
+        } else {
+            None
         };
         let Some((operation, step)) = next else {
             self.is_over = true;
@@ -216,7 +217,7 @@ impl<'a> Worker<'a> {
         Ok(epoll::modify(&self.poll, stream, data, flags)?)
     }
 
-    /// Waits until something comes or is due, and does what it asks for.
+    /// Waits until a response arrives or an operation is due, and handles responses.
     fn wait(&mut self, now: Instant) -> Result<()> {
         let mut wait = STOP_CHECK;
         if let Some(duration) = self.shared.plan.duration {
@@ -232,7 +233,7 @@ impl<'a> Worker<'a> {
             std::thread::park_timeout(until_tick(self.shared.start, tick, Instant::now()));
             wait = Duration::ZERO;
         } else if self.arrivals.is_some() && !self.is_over && !self.free.is_empty() {
-            // An epoll waits whole milliseconds, a poll of it until the moment.
+            // An epoll waits for whole milliseconds; a poll on it has the precision of nanoseconds.
             let moment = self.next_due(now + wait).unwrap_or(now + wait);
             let timeout = timespec(moment.saturating_duration_since(Instant::now()));
             let fds = &mut [PollFd::new(&self.poll, PollFlags::IN)];
@@ -249,7 +250,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// When the next operation of an open loop is due, if that is before `horizon`.
+    /// Returns when the next operation of an open loop is due, if that is before `horizon`.
     fn next_due(&mut self, horizon: Instant) -> Option<Instant> {
         if self.due.is_empty()
             && let Some(arrivals) = &mut self.arrivals
@@ -263,7 +264,7 @@ impl<'a> Worker<'a> {
         self.due.front().copied()
     }
 
-    /// Takes the answers of a connection, and begins what comes next on it.
+    /// Handles the responses of a connection, and sends its next requests.
     fn take(&mut self, position: usize, flags: EventFlags) -> Result<()> {
         if flags.contains(EventFlags::OUT) && self.connections[position].flush()? {
             self.watch(position, EventFlags::IN)?;
@@ -288,7 +289,7 @@ impl<'a> Worker<'a> {
             let takes_refusals = self.shared.plan.takes_refusals;
             if !check_frame(&step, &frame, records, takes_refusals, &mut self.tally)? {
                 self.tally.refused += u64::from(counts);
-                // A load ends when all its records are written, unless the run is stopped.
+                // A load ends when all its records are written, so a rejected write is sent again.
                 let is_load = matches!(self.shared.plan.operations, Operations::Load(_));
                 if is_load && !self.shared.is_over_at(now) {
                     self.request(slot, pending);
@@ -325,7 +326,7 @@ impl<'a> Worker<'a> {
         self.send(position)
     }
 
-    /// Counts what was due before the end of the run and never began.
+    /// Counts the operations that were due before the end of the run and never began.
     fn count_unserved(&mut self) {
         let plan = self.shared.plan;
         let all = self.shared.issued();
@@ -343,7 +344,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// How long it is until the next tick since `start`.
+/// Returns the time until the next tick since `start`.
 fn until_tick(start: Instant, tick: Duration, now: Instant) -> Duration {
     let lasted = now.saturating_duration_since(start).as_nanos();
     let into = lasted % tick.as_nanos();
@@ -357,7 +358,7 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Nothing happened where a signal came.
+/// Treats an interrupted call as one without events.
 fn unless_interrupted(result: rustix::io::Result<usize>) -> rustix::io::Result<usize> {
     match result {
         Err(rustix::io::Errno::INTR) => Ok(0),

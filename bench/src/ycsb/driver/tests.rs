@@ -1,4 +1,4 @@
-//! Runs against a real store, a few thousand records each.
+//! Runs against a real store, with a few thousand operations each.
 
 use ebb_storage::{ErrorKind, Keyspace, TableOptions};
 use ebb_test_support::wait::{HANG, until};
@@ -69,7 +69,7 @@ impl Store {
 }
 
 #[test]
-fn every_workload_does_its_operations_and_reads_what_it_should() {
+fn every_workload_runs_its_operations_and_reads_right_values() {
     let store = loaded();
     for workload in Workload::ALL {
         let report = store.run(workload.name, 2_000);
@@ -107,7 +107,7 @@ fn wrong_and_missing_records_are_counted() {
         version: 0,
     };
     write_value(&mut value, stamp, VALUE_BYTES);
-    // Not the first and the last: counting records looks at those.
+    // Leaves out the first and the last records, which are read to count the records.
     for number in 100..200 {
         store.table.put(&key(number), &value).unwrap();
     }
@@ -175,15 +175,15 @@ fn the_timeline_grows_during_the_run() {
 }
 
 #[test]
-fn the_wait_for_due_operations_is_a_part_of_the_driver_s_processor_time() {
+fn waiting_for_due_operations_counts_as_cpu_time_of_the_driver() {
     let store = loaded();
     let driver = store.start(RunOptions {
-        // After the first operation the worker only waits.
+        // After its first operation the worker only waits.
         pace: Pace::steady(1e-6),
         threads: 1,
         ..options("b")
     });
-    // The worker publishes its processor time between two waits.
+    // The worker publishes its CPU time between two waits.
     let published_ns = || driver.shared.slots[0].cpu_ns();
     for _ in 0..5 {
         let before_ns = published_ns();
@@ -198,7 +198,7 @@ fn the_wait_for_due_operations_is_a_part_of_the_driver_s_processor_time() {
 }
 
 #[test]
-fn sections_hold_what_was_due_in_them_and_batches_end_with_their_last_operation() {
+fn sections_count_the_operations_due_in_them_and_batches_end_with_their_last() {
     let store = loaded();
     let section_ends = [100, 300].map(Duration::from_millis).to_vec();
     let report = store.start(RunOptions {
@@ -224,8 +224,8 @@ fn sections_hold_what_was_due_in_them_and_batches_end_with_their_last_operation(
     assert!(store.run("c", 10).sections.is_empty(), "of a closed loop");
 }
 
-/// A closed loop would show the few microseconds that each operation takes; who
-/// had asked at this rate would have waited for all that came before.
+/// A closed loop would show only the few microseconds of each operation. A client at this rate
+/// would have waited for all operations before.
 #[test]
 fn an_open_loop_counts_the_wait_that_an_overload_causes() {
     let store = loaded();
@@ -237,7 +237,7 @@ fn an_open_loop_counts_the_wait_that_an_overload_causes() {
     });
     let report = report.join().unwrap();
     assert!(report.operations_unserved > 1_000_000);
-    // What nobody came to has waited, on average, for half of the run.
+    // Operations that no thread took have waited for half of the run, on average.
     let waited_ns = report.sections[0].latencies.mean();
     assert!((1e8..2e8).contains(&waited_ns), "{waited_ns}");
 }
@@ -246,7 +246,7 @@ fn an_open_loop_counts_the_wait_that_an_overload_causes() {
 fn latencies_from_the_start_leave_out_the_wait_of_an_overload() {
     let store = loaded();
     let run = |latency_from| {
-        // All are due at once: the last waits for all others.
+        // All operations are due at once, so the last one waits for all others.
         let driver = store.start(RunOptions {
             pace: Pace::steady(1e9),
             operations_max: Some(2_000),
@@ -266,14 +266,14 @@ fn latencies_from_the_start_leave_out_the_wait_of_an_overload() {
     let (report, from_due) = run(LatencyFrom::Start);
     let from_start = report.latencies_all;
     assert_eq!((from_start.count, from_due.count), (2_000, 2_000));
-    // The latencies of one thread add up to no more than its run. A histogram rounds them.
+    // The latencies of one thread add up to at most the length of the run, except for rounding.
     let all_s = from_start.mean_us * 2_000.0 / 1e6;
     assert!(all_s <= report.elapsed_s * 1.01, "{report:?}");
     assert!(from_due.mean_us > 2.0 * from_start.mean_us, "{report:?}");
 }
 
 #[test]
-fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
+fn a_run_ends_by_its_flag_by_stop_and_by_drop() {
     let store = loaded();
     let by_flag = options("b");
     let flag = by_flag.stop.clone();
@@ -284,7 +284,7 @@ fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
     flag.store(true, Ordering::Relaxed);
     assert!(driver.join().unwrap().operations > 0);
 
-    // Also while it waits for a time at which something is due.
+    // A run also ends while its thread waits for the next operation to be due.
     let idle = store.start(RunOptions {
         pace: Pace::steady(1e-6),
         ..options("b")
@@ -302,7 +302,7 @@ fn a_run_ends_by_its_flag_by_its_owner_and_by_being_dropped() {
 fn a_watch_sets_the_writes_of_its_window_apart() {
     let store = loaded();
     let driver = store.start(options("a"));
-    // Half of the operations write.
+    // Half of the operations are writes.
     let more_operations = || {
         let before = driver.operations();
         until("operations", || driver.operations() > before + 200);
@@ -321,7 +321,7 @@ fn a_watch_sets_the_writes_of_its_window_apart() {
 }
 
 #[test]
-fn what_cannot_run_is_refused() {
+fn invalid_runs_are_refused() {
     let store = loaded();
     let empty = store.keyspace.table("empty", TableOptions::default());
     let empty = empty.unwrap();

@@ -1,13 +1,13 @@
-//! Intervals of windows that are drawn, so that the truth is known.
+//! Intervals from simulated windows, whose true ratio is known.
 
 use super::*;
 use crate::experiments::colocation::counts::Counts;
 
 const OPERATIONS: usize = 1000;
 
-/// Windows whose latencies are exponential, around a mean that differs from window to
-/// window, and of which one in ten stalls: a fiftieth of its operations takes ten times
-/// as long. `longer` is the factor of all of them.
+/// Draws windows with exponential latencies, whose mean differs from window to window. One window
+/// in ten has a stall: a fiftieth of its operations take ten times as long. All latencies are
+/// multiplied by `longer`.
 fn windows(windows: usize, longer: f64, rng: &mut ChaCha8Rng) -> Vec<Counts> {
     let window = |_| {
         let mean_ns = 1e5 * longer * (1.0 + 0.2 * (rng.random::<f64>() - 0.5));
@@ -27,7 +27,7 @@ fn p99(beside: &[Counts], alone: &[Counts]) -> Estimate {
 }
 
 #[test]
-fn the_interval_holds_the_truth_in_about_95_of_100_cases() {
+fn the_interval_holds_the_true_ratio_in_about_95_of_100_cases() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for truth in [1.0, 1.3] {
         let cases = 80;
@@ -44,7 +44,7 @@ fn the_interval_holds_the_truth_in_about_95_of_100_cases() {
 }
 
 #[test]
-fn a_shift_of_5_in_100_is_seen_with_as_many_windows_as_are_planned() {
+fn the_planned_number_of_windows_detects_a_shift_of_5_percent() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let needed = windows_needed(&Pool::new(&windows(20, 1.0, &mut rng)), 0.02) as usize;
     assert!((20..2000).contains(&needed), "{needed}");
@@ -56,7 +56,7 @@ fn a_shift_of_5_in_100_is_seen_with_as_many_windows_as_are_planned() {
 }
 
 #[test]
-fn the_planned_windows_give_the_width_that_was_asked_for() {
+fn the_planned_number_of_windows_gives_the_requested_width() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let half_width = 0.05;
     let needed = windows_needed(&Pool::new(&windows(30, 1.0, &mut rng)), half_width) as usize;
@@ -64,7 +64,7 @@ fn the_planned_windows_give_the_width_that_was_asked_for() {
     let estimate = p99(&beside, &alone);
     let width = (estimate.high / estimate.low).ln() / 2.0;
     assert!((0.5..2.0).contains(&(width / half_width)), "{estimate:?}");
-    // A narrower one needs more, by the square.
+    // Half the width needs four times as many windows.
     let more = windows_needed(&Pool::new(&alone), half_width / 2.0) as f64;
     let ratio = more / f64::from(windows_needed(&Pool::new(&alone), half_width));
     assert!((3.5..4.5).contains(&ratio), "{ratio}");
@@ -78,7 +78,7 @@ fn the_same_windows_give_the_same_interval() {
 }
 
 #[test]
-fn how_far_an_interval_is_from_one_goes_both_ways() {
+fn the_distance_from_one_is_that_of_the_farther_end() {
     let estimate = |low, high| Estimate {
         value: 1.0,
         low,
