@@ -1,10 +1,10 @@
-//! What recording a request costs.
+//! The cost of recording a request.
 //!
 //! ```sh
 //! cargo bench -p ebb-colocate --bench record
 //! ```
 //!
-//! CPU time of the recording threads is what counts, so that others on the machine do not.
+//! Measures the CPU time of the recording threads, which other load on the machine does not affect.
 
 use std::hint::black_box;
 use std::thread;
@@ -15,7 +15,7 @@ use ebb_threads::thread_cpu;
 
 const RECORDS: u64 = 20_000_000;
 
-/// CPU time of this thread for each request that it records, in nanoseconds.
+/// Returns this thread's CPU time per recorded request, in nanoseconds.
 fn record_ns(colocated: &Colocated) -> f64 {
     let before = thread_cpu();
     for number in 0..RECORDS {

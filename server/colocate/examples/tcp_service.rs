@@ -1,16 +1,16 @@
-//! A TCP service that runs jobs beside its requests, and what its client sees of them.
+//! A TCP service that runs jobs beside its requests, measured by a client.
 //!
 //! ```sh
 //! cargo run --release -p ebb-colocate --example tcp_service -- 10
 //! cargo run --release -p ebb-colocate --example tcp_service -- 2 20000 15
 //! ```
 //!
-//! The client is a process of its own. It asks at a steady rate (the second number, in
-//! requests per second), whatever the answers take, and counts a latency from the moment at
-//! which its request was due. The service runs in turn alone, beside jobs as plain threads
-//! would run them, and beside the same jobs co-located, for so many seconds each (the first
-//! number), in so many rounds (the third). A row is the median of its rounds, with the least
-//! and the greatest p99.
+//! The client is a process of its own. It sends requests at a steady rate (the second number, in
+//! requests per second), however slow the responses are, and measures a latency from the time at
+//! which its request was due. The service runs in turn alone, beside unmanaged jobs (like plain
+//! threads), and beside the same co-located jobs, for a number of seconds each (the first number),
+//! in a number of rounds (the third). A row of the output is the median of its rounds, with the
+//! least and the greatest p99.
 
 #![expect(
     clippy::disallowed_methods,
@@ -35,14 +35,14 @@ use ebb_colocate::{Colocated, ColocatedOptions};
 const CONNECTIONS: u32 = 4;
 const RECORDS: u64 = 20_000;
 const RECORD_BYTES: usize = 1024;
-/// Records that a request adds up: some ten microseconds of work.
+/// Records that a request sums up: about ten microseconds of work.
 const RECORDS_PER_REQUEST: u64 = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["client", address, seconds, rate] => ask_all(address, seconds.parse()?, rate.parse()?),
+        ["client", address, seconds, rate] => run_client(address, seconds.parse()?, rate.parse()?),
         [] => compare(10.0, 2000.0, 1),
         [seconds] => compare(seconds.parse()?, 2000.0, 1),
         [seconds, rate] => compare(seconds.parse()?, rate.parse()?, 1),
@@ -53,14 +53,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 // ---- the service
 
-/// What a client saw: requests per second, p50, p99 and p99.9 in milliseconds; and the cores
+/// A client's measurements: requests per second, p50, p99 and p99.9 in milliseconds; and the cores
 /// that jobs used.
-type Seen = [f64; 5];
+type Measurement = [f64; 5];
 
-/// Who is beside the service.
+/// The load beside the service.
 #[derive(Clone, Copy)]
-enum Beside {
-    Nobody,
+enum Condition {
+    Alone,
     Unmanaged,
     Colocated,
 }
@@ -68,17 +68,17 @@ enum Beside {
 fn compare(seconds: f64, rate: f64, rounds: u32) -> Result<(), Box<dyn Error>> {
     let store = Store::new();
     let mut conditions = [
-        ("alone", Beside::Nobody, Vec::new()),
-        ("jobs, unmanaged", Beside::Unmanaged, Vec::new()),
-        ("jobs, co-located", Beside::Colocated, Vec::new()),
-        ("alone again", Beside::Nobody, Vec::new()),
+        ("alone", Condition::Alone, Vec::new()),
+        ("jobs, unmanaged", Condition::Unmanaged, Vec::new()),
+        ("jobs, co-located", Condition::Colocated, Vec::new()),
+        ("alone again", Condition::Alone, Vec::new()),
     ];
     for round in 0..rounds.max(1) {
-        // Each round begins with another one: who comes after whom would be part of the result.
+        // Each round begins with another condition, because the order could affect the result.
         for turn in 0..conditions.len() {
             let at = (round as usize + turn) % conditions.len();
-            let (_, beside, seen) = &mut conditions[at];
-            seen.push(run(*beside, &store, seconds, rate)?);
+            let (_, condition, seen) = &mut conditions[at];
+            seen.push(run(*condition, &store, seconds, rate)?);
         }
         eprintln!("round {} of {rounds}", round + 1);
     }
@@ -107,16 +107,21 @@ fn compare(seconds: f64, rate: f64, rounds: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs the service with its client, and jobs beside it.
-fn run(beside: Beside, store: &Store, seconds: f64, rate: f64) -> Result<Seen, Box<dyn Error>> {
-    let options = match beside {
-        Beside::Nobody => None,
-        Beside::Unmanaged => {
+/// Runs the service with its client, and the jobs of the condition.
+fn run(
+    condition: Condition,
+    store: &Store,
+    seconds: f64,
+    rate: f64,
+) -> Result<Measurement, Box<dyn Error>> {
+    let options = match condition {
+        Condition::Alone => None,
+        Condition::Unmanaged => {
             let mut options = ColocatedOptions::default();
             options.runtime.management = Management::Unmanaged;
             Some(options)
         }
-        Beside::Colocated => Some(ColocatedOptions::default()),
+        Condition::Colocated => Some(ColocatedOptions::default()),
     };
     let colocated = options.map(Colocated::new).transpose()?;
     let job = colocated.as_ref().map(|c| c.submit(count_words()));
@@ -138,14 +143,14 @@ fn run(beside: Beside, store: &Store, seconds: f64, rate: f64) -> Result<Seen, B
     })?;
     let seen = client.wait_with_output()?;
     let cpu_s = job.map_or(0.0, |job| job.status().cpu_s);
-    let mut told = String::from_utf8(seen.stdout)?;
-    told += &format!(" {}", cpu_s / seconds);
-    let numbers: Result<Vec<f64>, _> = told.split_whitespace().map(str::parse).collect();
+    let mut text = String::from_utf8(seen.stdout)?;
+    text += &format!(" {}", cpu_s / seconds);
+    let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
     let seen = numbers?.try_into();
-    seen.map_err(|_| format!("the client said {told:?}").into())
+    seen.map_err(|_| format!("the client said {text:?}").into())
 }
 
-/// Answers one request after the other until the client has gone.
+/// Answers one request after the other until the client disconnects.
 fn serve(mut connection: TcpStream, store: &Store, colocated: Option<&Colocated>) {
     let mut request = [0; 8];
     while connection.read_exact(&mut request).is_ok() {
@@ -180,7 +185,7 @@ impl Store {
 
 // ---- the jobs
 
-/// Counts words of more text than there is time for.
+/// Returns a job that counts words, in more text than the time allows for.
 fn count_words() -> JobSpec {
     let map = |_key: &[u8], line: &[u8], emit: &mut dyn Emit| -> Result<(), TaskError> {
         for word in line.split(u8::is_ascii_whitespace) {
@@ -192,7 +197,7 @@ fn count_words() -> JobSpec {
     JobSpec::new("count words", Arc::new(Text), Arc::new(map), output)
 }
 
-/// As many lines as anybody wants.
+/// An input of practically unlimited lines.
 struct Text;
 
 impl Input for Text {
@@ -214,18 +219,18 @@ impl Input for Text {
 
 // ---- the client
 
-/// Asks over all connections, and prints how many requests there were in a second, and
-/// how long they took.
-fn ask_all(address: &str, seconds: f64, rate: f64) -> Result<(), Box<dyn Error>> {
+/// Sends requests on all connections, and prints their rate and their latencies.
+fn run_client(address: &str, seconds: f64, rate: f64) -> Result<(), Box<dyn Error>> {
     let begun = Instant::now();
-    let asked: Vec<_> = thread::scope(|scope| {
-        let ask = |number| scope.spawn(move || ask(address, number, begun, (seconds, rate)));
-        let threads: Vec<_> = (0..CONNECTIONS).map(ask).collect();
+    let results: Vec<_> = thread::scope(|scope| {
+        let send =
+            |number| scope.spawn(move || send_requests(address, number, begun, (seconds, rate)));
+        let threads: Vec<_> = (0..CONNECTIONS).map(send).collect();
         threads.into_iter().map(|thread| thread.join()).collect()
     });
     let mut latencies = Vec::new();
-    for asked in asked {
-        latencies.extend(asked.map_err(|_| "a thread of the client panicked")??);
+    for result in results {
+        latencies.extend(result.map_err(|_| "a thread of the client panicked")??);
     }
     latencies.sort();
     let ms = |quantile: f64| {
@@ -243,8 +248,9 @@ fn ask_all(address: &str, seconds: f64, rate: f64) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Asks at even moments; a late answer delays none that follow in what they count.
-fn ask(
+/// Sends requests at equal intervals. A late response does not shift the due times of later
+/// requests.
+fn send_requests(
     address: &str,
     number: u32,
     begun: Instant,

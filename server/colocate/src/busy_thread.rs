@@ -1,4 +1,4 @@
-//! A thread that uses CPU, for tests of what counts CPU time.
+//! A thread that uses CPU time, for tests of its measurement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ pub(crate) struct BusyThread {
 }
 
 impl BusyThread {
-    /// Starts the thread under this name, which the kernel shows when this returns.
+    /// Starts the thread under this name. On return, the kernel already reports the name.
     pub(crate) fn start(name: &str) -> Self {
         let (runs, stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let body = {

@@ -1,4 +1,4 @@
-//! All of it put together, for a service to embed.
+//! Monitor, governor, guard and runtime in one object, for a service to embed.
 
 use std::fmt;
 use std::io;
@@ -26,39 +26,38 @@ use crate::watch::{GuardWatch, LatencySource};
 
 /// The options of a [`Colocated`].
 pub struct ColocatedOptions {
-    /// A latency that the service is to keep: analytics shrink before it breaks. `None`:
-    /// they get all that is left, as they do where no latencies are
-    /// [recorded](Colocated::record).
+    /// The latency objective of the service: analytics shrink before it is missed. With `None`, or if no
+    /// latencies are [recorded](Colocated::record), they get everything that is left.
     pub objective: Option<Objective>,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
-    /// Hundredths of a core that analytics get whatever the service and the objective
-    /// need: with 0 they may wait for ever.
+    /// The minimum for analytics in hundredths of a core, whatever the service and the objective need. With
+    /// 0, analytics may wait forever.
     pub least_hundredths: u32,
     /// The *floor*: the cores that analytics get although other processes hold the CPU, unless the
     /// service or the objective needs them; 0 for none. On the floor, analytics run outside of the
     /// idle class, where threads would get next to nothing, and `least_hundredths` does not count.
     /// There is no floor if `runtime` does not use the idle class, or does not pace.
     pub floor_cores: f64,
-    /// What the disk does for the service and analytics together, in bytes per second;
-    /// `None`: analytics may read as much as they can.
+    /// The throughput of the disk that the service and analytics share, in bytes per second; `None`:
+    /// analytics read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// f(t) in hundredths of a core, reserve deducted, that policies plan by; `None`: as
-    /// much as was left in the last ten minutes.
+    /// The forecast f(t) for policies, in hundredths of a core without the reserve; `None`: the mean that
+    /// was left in the last ten minutes.
     pub forecast: Option<Arc<Availability>>,
-    /// Who counts requests for [`LoadSample::requests`]; `None`: those that are
-    /// [recorded](Colocated::record).
+    /// The source of [`LoadSample::requests`]; `None`: the [recorded](Colocated::record) requests.
     pub requests: Option<Box<dyn RequestSource>>,
-    /// Cycles that are kept of the past, and as many decisions of the guard.
+    /// The maximal number of control cycles in the history, and of decisions of the guard.
     pub samples_max: usize,
-    /// How jobs are run. Its `cores` are those of the machine; its `capacity` is not
-    /// looked at, since the governor takes its place.
+    /// The options of the runtime of the jobs. `cores` are those of the machine; `capacity` is ignored,
+    /// because the governor provides it.
     pub runtime: RuntimeOptions,
 }
 
 impl ColocatedOptions {
-    /// All that a service leaves of `cores` cores but a twentieth, under the
-    /// [objective](Objective::DEFAULT) that the service does not notice; the runtime's own [defaults](RuntimeOptions::new).
+    /// Options that give analytics everything that a service leaves of `cores` cores except for a
+    /// twentieth, under the [default objective](Objective::DEFAULT), and the runtime's own
+    /// [defaults](RuntimeOptions::new).
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -74,7 +73,7 @@ impl ColocatedOptions {
         }
     }
 
-    /// The same on the cores of this machine, for a service that is to keep an objective.
+    /// Returns the same for the cores of this machine and an objective of the service.
     #[must_use]
     pub fn keeping(objective: Objective) -> Self {
         Self {
@@ -85,33 +84,32 @@ impl ColocatedOptions {
 }
 
 impl Default for ColocatedOptions {
-    /// On the cores that this process may use.
+    /// Options for the cores that this process may use.
     fn default() -> Self {
         Self::new(available_parallelism().map_or(1, |cores| cores.get() as u32))
     }
 }
 
-/// Why there is no [`Colocated`].
+/// The reason why a [`Colocated`] cannot start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ColocateError {
-    /// The kernel does not show what threads use: it is no Linux, or `/proc` is not
-    /// mounted.
+    /// The kernel does not report the CPU time of threads: it is not Linux, or `/proc` is not mounted.
     #[error("cannot read what the threads of this process use; is /proc mounted? {0}")]
     Monitor(#[source] io::Error),
     /// The runtime did not start.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// The system refuses a thread.
+    /// The system refuses to start a thread.
     #[error("cannot start the thread that watches latencies: {0}")]
     Watch(#[source] io::Error),
 }
 
-/// Jobs in a service's own process, on what its requests leave of the machine: monitor,
-/// governor, guard and runtime. Dropping it cancels the jobs and joins all its threads.
+/// Runs jobs in a service's own process, on the capacity that its requests leave of the machine, with
+/// monitor, governor, guard and runtime. Dropping it cancels the jobs and joins all its threads.
 ///
-/// Whatever runs in this process and is no task of a job counts as the service, and comes
-/// first; so does every other process.
+/// All threads in this process that do not run tasks of jobs count as the service, and have priority; so
+/// does every other process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -147,7 +145,7 @@ pub enum ColocateError {
 pub struct Colocated {
     latencies: Latencies,
     governor: Arc<Governor>,
-    // Before the runtime, which it holds.
+    // The runtime, which the watch refers to, must be dropped after it.
     _watch: Option<GuardWatch>,
     runtime: Arc<Runtime>,
 }
@@ -161,11 +159,11 @@ impl fmt::Debug for Colocated {
 }
 
 impl Colocated {
-    /// Begins to measure the machine, and starts a runtime without jobs.
+    /// Starts to measure the machine, and starts a runtime without jobs.
     ///
     /// # Errors
-    /// When an option is out of range, the kernel does not show what threads use, the
-    /// spill directory cannot be made, or a thread cannot be started.
+    /// If an option is out of range, the kernel does not report the CPU time of threads, the spill
+    /// directory cannot be created, or a thread cannot be started.
     pub fn new(options: ColocatedOptions) -> Result<Self, ColocateError> {
         let latencies = Latencies::new();
         let requests = options
@@ -203,31 +201,30 @@ impl Colocated {
         })
     }
 
-    /// Counts a request that took so long: one atomic addition, without a lock. What a
-    /// request waited before its latency began is not seen; where the moment is known at
-    /// which it was due, or came in, its latency begins there.
+    /// Counts a request of this latency: one atomic addition, without a lock. Time that a request waited
+    /// before `latency` began is invisible here; so if the time is known at which it was due or came in,
+    /// the latency should begin there.
     #[inline]
     pub fn record(&self, latency: Duration) {
         self.latencies.record(latency);
     }
 
-    /// Where [`record`](Self::record) counts, for a thread that needs nothing else.
+    /// Returns the counters of [`record`](Self::record), for a thread that needs nothing else.
     pub fn latencies(&self) -> Latencies {
         self.latencies.clone()
     }
 
-    /// Accepts a job, as [`Runtime::submit`].
+    /// Accepts a job, like [`Runtime::submit`].
     ///
     /// # Errors
-    /// When the job does not make sense, or its input or output refuses. Nothing is left
-    /// behind then.
+    /// If the job is invalid, or its input or output returns an error. Nothing is left behind then.
     pub fn submit(&self, job: JobSpec) -> Result<JobHandle, SubmitError> {
         self.runtime.submit(job)
     }
 
-    /// A share for work of the service that can wait, such as an export or a report, as
-    /// [`Runtime::lease`]: its threads run beside the jobs, and what they use under it
-    /// counts for analytics.
+    /// Returns a share for background work of the service, such as an export or a report, like
+    /// [`Runtime::lease`]: the work runs on threads of the service beside the jobs, and its CPU time counts
+    /// as analytics.
     ///
     /// ```
     /// # use ebb_colocate::{Colocated, ColocatedOptions, runtime::LeaseOptions};
@@ -245,7 +242,7 @@ impl Colocated {
     /// ```
     ///
     /// # Errors
-    /// When goal or CPU time is not a positive number, or the runtime is shutting down.
+    /// If goal or CPU time is not a positive number, or the runtime is shutting down.
     pub fn lease(
         &self,
         name: impl Into<String>,
@@ -254,7 +251,7 @@ impl Colocated {
         self.runtime.lease(name, options)
     }
 
-    /// How the service and its jobs are.
+    /// Returns the state of the service and its jobs.
     pub fn status(&self) -> ColocatedStatus {
         ColocatedStatus {
             load: self.governor.latest(),
@@ -264,36 +261,34 @@ impl Colocated {
         }
     }
 
-    /// Brings latencies to the guard that come from elsewhere, until what is returned is
-    /// dropped: for a service that cannot [`record`](Self::record). One that does both has
-    /// each request judged twice.
+    /// Feeds the guard with latencies from another source, until the result is dropped: for a service that
+    /// cannot [`record`](Self::record). If a service does both, each request is counted twice.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system refuses to start a thread.
     pub fn watch(&self, source: impl LatencySource + 'static) -> io::Result<GuardWatch> {
         GuardWatch::start(self.governor.clone(), self.runtime.clone(), source)
     }
 
-    /// What runs the jobs.
+    /// Returns the runtime of the jobs.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
-    /// What says how much they may use.
+    /// Returns the governor, which determines the capacity of the jobs.
     pub fn governor(&self) -> &Arc<Governor> {
         &self.governor
     }
 }
 
-/// How a service and its jobs are. Shown, it is one line.
+/// The state of a service and its jobs. Displayed, it is one line.
 #[derive(Debug, Clone, Serialize)]
 pub struct ColocatedStatus {
     /// The latest control cycle; `None` before the first one.
     pub load: Option<LoadSample>,
     /// The guard's latest decision; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
-    /// What each level of analytics costs the service, for an objective over alone once that
-    /// is known.
+    /// The cost of each level of analytics for the service, for an objective over alone once it is known.
     pub price: Vec<PricePoint>,
     /// The jobs.
     pub runtime: RuntimeStatus,

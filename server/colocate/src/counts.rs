@@ -1,17 +1,17 @@
-//! The latencies of one window, as the guard puts windows together.
+//! The latencies of one window, in a form in which windows can be merged.
 
-/// Buckets in a doubling of the latency: each is a fiftieth wide.
+/// The number of buckets per doubling of the latency: each is 1/50 wide.
 const BUCKETS_IN_DOUBLING: f64 = 32.0;
 
-/// How often latencies occurred, each to a fiftieth of it.
+/// A histogram of latencies, with a resolution of 1/50.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LatencyCounts {
-    /// Buckets and how often, ascending; no bucket twice.
+    /// Buckets and their counts, ascending, each bucket once.
     ascending: Vec<(u16, u64)>,
 }
 
 impl FromIterator<(u64, u64)> for LatencyCounts {
-    /// Of latencies in nanoseconds, and how often each occurred; in any order.
+    /// Collects latencies in nanoseconds with their counts, in any order.
     fn from_iter<T: IntoIterator<Item = (u64, u64)>>(nanos: T) -> Self {
         let counted = nanos.into_iter().filter(|(_, count)| *count > 0);
         let mut all: Vec<(u16, u64)> = counted
@@ -34,12 +34,12 @@ impl LatencyCounts {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of latencies.
     pub fn total(&self) -> u64 {
         self.ascending.iter().map(|(_, count)| count).sum()
     }
 
-    /// How many are in buckets above the one of this latency, in microseconds.
+    /// Returns the number of latencies in buckets above the one of this latency, in microseconds.
     pub fn above_us(&self, latency_us: f64) -> u64 {
         let limit = bucket((latency_us * 1e3) as u64);
         let first = self
@@ -48,7 +48,7 @@ impl LatencyCounts {
         self.ascending[first..].iter().map(|(_, count)| count).sum()
     }
 
-    /// All of them together, in microseconds, each to a hundredth of it.
+    /// Returns the sum of all latencies, in microseconds, with an error of at most 1/100.
     pub fn sum_us(&self) -> f64 {
         let middle_us =
             |bucket: u16| ((f64::from(bucket) + 0.5) / BUCKETS_IN_DOUBLING).exp2() / 1e3;
@@ -58,7 +58,7 @@ impl LatencyCounts {
             .fold(0.0, |sum, us| sum + us)
     }
 
-    /// These and others together.
+    /// Adds the counts of another histogram.
     pub(crate) fn add(&mut self, more: &Self) {
         let mut all = std::mem::take(&mut self.ascending);
         all.extend_from_slice(&more.ascending);
@@ -68,8 +68,8 @@ impl LatencyCounts {
         }
     }
 
-    /// The end of the bucket that holds a quantile (0 to 1), in microseconds; `None` of
-    /// nothing.
+    /// Returns the upper end of the bucket that contains a quantile (0 to 1), in microseconds;
+    /// `None` if there are no latencies.
     pub(crate) fn quantile_us(&self, quantile: f64) -> Option<f64> {
         let mut left = ((self.total() as f64 * quantile).ceil() as u64).max(1);
         for (bucket, count) in &self.ascending {
@@ -84,7 +84,7 @@ impl LatencyCounts {
 }
 
 fn bucket(nanos: u64) -> u16 {
-    // At most 64 doublings.
+    // There are at most 64 doublings.
     ((nanos.max(1) as f64).log2() * BUCKETS_IN_DOUBLING) as u16
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_put_together_and_asked_for_quantiles() {
+    fn merged_counts_have_quantiles() {
         let mut counts: LatencyCounts = (1..=500).rev().map(|us| (us * 1000, 2)).collect();
         counts.add(&(501..=1000).map(|us| (us * 1000, 2)).collect());
         counts.add(&LatencyCounts::default());

@@ -1,4 +1,4 @@
-//! The CPU that the cgroups above this process may use (`cpu.max`), and how often it is used up.
+//! The CPU limit of the cgroups above this process (`cpu.max`), and how often it is used up.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::memory::{cgroups, text};
 
-/// The part of throttled periods from which on a limit counts as used up.
+/// The part of throttled periods at which a limit starts to count as used up.
 const THROTTLED_RATIO_MIN: f64 = 0.1;
 
 /// The periods over which throttling is averaged: two seconds of the usual 100 ms.
 const PERIODS: f64 = 20.0;
 
-/// The limit on the CPU of the cgroups above this process.
+/// The CPU limit of the cgroups above this process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuLimit {
     /// The smallest limit, in cores.
@@ -41,8 +41,8 @@ struct Cgroup {
     throttled_ratio: f64,
 }
 
-/// The counters of `cpu.stat`, of periods in which the cgroup ran. `throttled_usec` is left out: it
-/// adds up the waits of all cores, so there is no time to compare it with.
+/// The counters of `cpu.stat`, in periods in which the cgroup ran. `throttled_usec` is omitted: it
+/// adds up the waits of all cores, so no duration is comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Periods {
     all: u64,
@@ -63,7 +63,7 @@ impl CpuLimitMonitor {
         Self(cgroups.collect())
     }
 
-    /// Returns the limit as it is now; `None` if no cgroup has one.
+    /// Returns the current limit; `None` if no cgroup has one.
     pub(super) fn sample(&mut self) -> Option<CpuLimit> {
         let limits = self.0.iter_mut().filter_map(Cgroup::sample);
         limits.reduce(|a, b| CpuLimit {

@@ -1,38 +1,38 @@
-//! From measurements to the load that is planned with.
+//! The estimate of the load, from measurements.
 //!
-//! The estimates are exponentially weighted means over time, not over
-//! measurements: a cycle that is cut short says less than a whole one. With time
-//! constant T, a measurement over d seconds weighs 1 - exp(-d / T).
+//! The estimates are exponentially weighted means over time, not over measurements: a short cycle
+//! has less weight than a whole one. With time constant T, a measurement over d seconds weighs 1 -
+//! exp(-d / T).
 
 use ebb_scheduler::availability::Availability;
 
 use crate::monitor::MeasuredLoad;
 
-/// For what transactional threads use, in seconds: fast enough to follow a compressed
-/// day, slow enough not to follow a single flush.
+/// The time constant for transactional threads, in seconds: short enough to follow a compressed
+/// day, long enough not to follow a single flush.
 const TRANSACTIONAL_S: f64 = 0.35;
-/// For other processes, in seconds: their measurement is as coarse as the
+/// The time constant for other processes, in seconds: their measurement is as coarse as the
 /// kernel's ticks.
 const OTHERS_S: f64 = 2.0;
-/// For what was left, where there is no forecast, in seconds: longer than a peak of the
-/// load, shorter than its day.
+/// The time constant for the capacity that was left, used without a forecast, in seconds: longer
+/// than a peak of the load, shorter than its day.
 const LEFT_S: f64 = 600.0;
-/// Other processes that use less than this are taken for none, in cores: what
-/// ticks round off, and what a machine does for itself.
+/// The least CPU use of other processes that counts, in cores. Less may be the rounding of ticks,
+/// or the machine's own background work.
 const OTHERS_CORES_MIN: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LoadEstimate {
     transactional_cores: Option<f64>,
-    /// 0 until something was measured.
+    /// The disk throughput; 0 before the first measurement.
     disk_bytes_per_s: f64,
-    /// Below 0 for as long as ticks are rounded that way; not shown so.
+    /// Negative while the rounding of ticks makes it so; the getter never returns that.
     others_cores: f64,
     analytics_cores: f64,
 }
 
 impl LoadEstimate {
-    /// Takes in a measurement.
+    /// Adds a measurement.
     pub(super) fn take(&mut self, load: &MeasuredLoad) {
         let weight = |constant_s: f64| 1.0 - (-load.length_s / constant_s).exp();
         let newest = load.transactional_cores;
@@ -44,12 +44,12 @@ impl LoadEstimate {
         self.analytics_cores += weight(OTHERS_S) * (load.analytics_cores - self.analytics_cores);
     }
 
-    /// What the load reads from the disk and writes to it, in bytes per second.
+    /// Returns the bytes per second that the load reads from the disk and writes to it.
     pub(super) fn disk_bytes_per_s(&self) -> f64 {
         self.disk_bytes_per_s
     }
 
-    /// Cores that other processes use.
+    /// Returns the cores that other processes use.
     pub(super) fn others_cores(&self) -> f64 {
         match self.others_cores {
             cores if cores >= OTHERS_CORES_MIN => cores,
@@ -57,23 +57,24 @@ impl LoadEstimate {
         }
     }
 
-    /// Cores that analytics use, averaged over the same time as those of other processes.
+    /// Returns the cores that analytics use, averaged over the same time as those of other
+    /// processes.
     pub(super) fn analytics_cores(&self) -> f64 {
         self.analytics_cores
     }
 
-    /// Cores that the load uses.
+    /// Returns the cores that the load uses.
     pub(super) fn transactional_cores(&self) -> f64 {
         self.transactional_cores.unwrap_or(0.0)
     }
 
-    /// Cores that are not for analytics.
+    /// Returns the cores that are not available to analytics.
     pub(super) fn load_cores(&self) -> f64 {
         self.transactional_cores() + self.others_cores()
     }
 }
 
-/// What was left lately, to plan by where there is no forecast.
+/// The mean capacity that was left recently, for plans without a forecast.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeftEstimate {
     first_s: Option<f64>,
@@ -82,21 +83,22 @@ pub(super) struct LeftEstimate {
 }
 
 impl LeftEstimate {
-    /// Takes in what is left from `now_s` on, in hundredths of a core; times ascend. The
-    /// mean until there was enough, then an exponentially weighted one.
+    /// Adds the capacity left from `now_s` on, in hundredths of a core; times ascend. The estimate
+    /// is the plain mean at first, and an exponentially weighted one after [`LEFT_S`].
     pub(super) fn take(&mut self, now_s: f64, hundredths: u32) {
         let first_s = *self.first_s.get_or_insert(now_s);
         let length_s = (now_s - self.last_s).max(0.0);
         let elapsed_s = now_s - first_s;
-        let weight = match elapsed_s > 0.0 {
-            true => (1.0 - (-length_s / LEFT_S).exp()).max(length_s / elapsed_s),
-            false => 1.0,
+        let weight = if elapsed_s > 0.0 {
+            (1.0 - (-length_s / LEFT_S).exp()).max(length_s / elapsed_s)
+        } else {
+            1.0
         };
         self.last_s = now_s;
         self.hundredths += weight.min(1.0) * (f64::from(hundredths) - self.hundredths);
     }
 
-    /// As much all the time.
+    /// Returns a constant forecast of the mean.
     pub(super) fn availability(&self) -> Availability {
         Availability::constant(self.hundredths.max(0.0)).expect("a mean of finite numbers")
     }
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_a_mean_that_forgets() {
+    fn the_remaining_capacity_is_a_mean_that_forgets() {
         let mut left = LeftEstimate::default();
         let at = |left: &LeftEstimate| left.availability().at(0.0).round();
         left.take(1.0, 200);
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn a_step_is_followed_within_a_second_and_a_flush_hardly_shows() {
         let mut estimate = LoadEstimate::default();
-        // Cycles of 0.25 s beside a load of 20% of two cores; one holds a flush.
+        // Cycles of 0.25 s beside a load of 20% of two cores; one cycle contains a flush.
         for cores in [0.41, 0.39, 0.40, 0.95, 0.40, 0.42] {
             estimate.take(&used(0.25, cores, 0.01));
         }
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn other_processes_count_once_they_are_more_than_rounding() {
         let mut estimate = LoadEstimate::default();
-        // Ticks rounded to either side.
+        // Ticks, rounded up and down.
         for others in [0.04, -0.05, 0.06, -0.03, 0.05, -0.04, 0.03] {
             estimate.take(&used(0.25, 0.5, others));
             assert_eq!(estimate.load_cores(), 0.5);

@@ -1,34 +1,34 @@
-//! Decides when analytics get a floor: a part of the CPU although other processes hold it.
+//! Decides when analytics get a floor: a part of the CPU while other processes hold it.
 //!
 //! ```text
 //!   the idle class is enough, or the load holds the CPU ──> Idle
 //!   other processes hold the CPU ─┬─ the guard pauses,
 //!                                 │  or the objective is in danger ──> Paused
-//!                                 └─ else ──> Floor: more than usual where a goal is in danger
+//!                                 └─ otherwise ──> Floor, larger if a goal is in danger
 //! ```
 //!
 //! A thread of the idle class gets next to nothing beside busy threads of other processes, and the
-//! governor leaves analytics nothing of the CPU that those use. The load is something else: it comes
-//! first, and where it takes all CPU there is no floor.
+//! governor deducts the CPU time of those from the capacity of analytics. The load is different: it has
+//! priority, and while it takes the whole CPU there is no floor.
 
-/// The floor by default, in cores.
+/// The default floor, in cores.
 pub const FLOOR_CORES: f64 = 0.15;
 
-/// The most that goals in danger make of the floor.
+/// The maximal factor by which goals in danger raise the floor.
 const RAISED_MAX: f64 = 4.0;
 
-/// The least floor, in cores: jobs get whole hundredths of a core.
+/// The minimal floor, in cores: jobs get whole hundredths of a core.
 pub const FLOOR_CORES_MIN: f64 = 0.01;
 
-/// The idle class is enough for analytics that use this part of the floor there: what they use is
-/// measured, and is never quite what they were granted. Analytics leave the floor once a quarter
-/// more than the floor is left.
+/// The part of the floor that analytics must use in the idle class for the class to count as enough. It
+/// is below 1 because measured use never equals the grant exactly. Conversely, analytics leave the floor
+/// once a quarter more than the floor is left.
 const ENOUGH_RATIO: f64 = 0.8;
 
-/// Analytics leave the floor when the load leaves less than this part of it.
+/// Analytics leave the floor when the load leaves less than this part of the floor.
 const LOAD_LEAVES_RATIO_MIN: f64 = 0.5;
 
-/// The use of the CPU by all sides, in cores.
+/// The CPU use of all sides, in cores.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CpuShares {
     /// The cores that load and analytics could use if there were no other processes, without the reserve.
@@ -43,27 +43,27 @@ pub(crate) struct CpuShares {
     pub needed: f64,
 }
 
-/// The state of the load's objective, as the guard sees it.
+/// The state of the load's objective, according to the guard.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ObjectiveState {
-    /// True if analytics pause, so that the guard sees the load alone.
+    /// True if analytics pause, so that the guard measures the load alone.
     pub is_pausing: bool,
-    /// True if the load misses its objective, or soon will.
+    /// True if the load misses its objective, or is about to.
     pub is_in_danger: bool,
-    /// The part of what the load leaves that analytics may use, 0 to 1.
+    /// The part of the capacity left by the load that analytics may use, 0 to 1.
     pub allowed: f64,
 }
 
-/// The class in which analytics run, with their share of the CPU on the floor.
+/// The scheduling class of analytics, with their share of the CPU on the floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FloorDecision {
-    /// Analytics run in the idle class, on what everything else leaves.
+    /// Analytics run in the idle class, on the capacity that is left.
     #[default]
     Idle,
-    /// Analytics get nothing at the moment. Threads that are on the floor stay there, because not all of
-    /// them could come back.
+    /// Analytics get nothing at the moment. Threads on the floor stay there, because not all of them
+    /// could return later.
     Paused,
-    /// Analytics run on the floor, and use at most this many hundredths of a core.
+    /// Analytics run on the floor, with at most this many hundredths of a core.
     Floor { hundredths: u32 },
 }
 
@@ -72,8 +72,8 @@ impl FloorDecision {
         self != Self::Idle
     }
 
-    /// Returns the cores that threads other than those of jobs may use together: no more than the floor,
-    /// whatever goals need. `None` in the idle class.
+    /// Returns the cores that threads other than those of jobs may use together: at most the floor,
+    /// regardless of goals. `None` in the idle class.
     pub(crate) fn shared_cores(self, floor_cores: f64) -> Option<f64> {
         match self {
             Self::Idle => None,
@@ -82,8 +82,8 @@ impl FloorDecision {
         }
     }
 
-    /// Decides for the next control cycle, after a cycle of `self`. The floor is `floor_cores`; 0 for
-    /// none.
+    /// Returns the decision for the next control cycle, after a cycle of `self`. The floor is
+    /// `floor_cores`; 0 means none.
     pub(crate) fn next(
         self,
         floor_cores: f64,
@@ -91,9 +91,10 @@ impl FloorDecision {
         objective: ObjectiveState,
     ) -> Self {
         let beside_load = shares.own - shares.load;
-        // The bounds differ by class: a thread that has left the floor cannot always come back.
+        // The bounds differ by class: a thread that has left the floor cannot always return.
         let (load_leaves_min, in_idle_class) = if self.is_on_floor() {
-            // Other processes would take back what analytics took from them.
+            // In the idle class, other processes would take the CPU time back that analytics use on the
+            // floor.
             let left = shares.left - shares.analytics;
             (floor_cores * LOAD_LEAVES_RATIO_MIN, left * ENOUGH_RATIO)
         } else {
@@ -106,8 +107,8 @@ impl FloorDecision {
         if objective.is_pausing || objective.is_in_danger {
             return Self::Paused;
         }
-        let wanted = shares.needed.clamp(floor_cores, most_cores(floor_cores));
-        let granted = wanted.min(beside_load * objective.allowed);
+        let requested = shares.needed.clamp(floor_cores, most_cores(floor_cores));
+        let granted = requested.min(beside_load * objective.allowed);
         match (granted * 100.0).round() as u32 {
             0 => Self::Paused,
             hundredths => Self::Floor { hundredths },
@@ -115,7 +116,7 @@ impl FloorDecision {
     }
 }
 
-/// Returns the most that analytics ever get on a floor.
+/// Returns the maximal capacity of analytics on a floor.
 pub(crate) fn most_cores(floor_cores: f64) -> f64 {
     RAISED_MAX * floor_cores
 }
@@ -127,7 +128,7 @@ mod tests {
 
     const FLOOR: FloorDecision = Floor { hundredths: 15 };
 
-    /// Two cores with a reserve of 0.1, on which the load and others use so much.
+    /// Returns the shares on two cores with a reserve of 0.1, beside this much load and others.
     fn shares(load: f64, others: f64, analytics: f64) -> CpuShares {
         CpuShares {
             own: 1.9,
@@ -156,7 +157,7 @@ mod tests {
             ("both hold a half", Idle, [1.0, 1.0, 0.0], FLOOR),
             ("others leave enough", Idle, [0.1, 1.5, 0.0], Idle),
             ("others leave too little", Idle, [0.1, 1.7, 0.0], FLOOR),
-            // The kernel gives each session as much as any other.
+            // The kernel gives every session the same share.
             ("the idle class is enough", Idle, [0.1, 1.8, 0.14], Idle),
             ("the idle class is not", Idle, [0.1, 1.85, 0.07], FLOOR),
             ("others hold the rest", FLOOR, [0.1, 1.75, 0.15], FLOOR),
@@ -169,18 +170,18 @@ mod tests {
         }
     }
 
-    /// Attempts in the idle class stay there without a right. So a use of the CPU around a bound must not
-    /// move them there again and again.
+    /// Not every system lets attempts in the idle class return to the floor. So small variations of the
+    /// CPU use must not move analytics between the classes again and again.
     #[test]
     fn analytics_stay_in_their_class_while_the_use_of_the_cpu_varies_a_little() {
         let less = Floor { hundredths: 10 };
         for (before, [load, others, analytics], expected) in [
-            // Others, with analytics and without.
+            // Others, with and without analytics.
             (Idle, [0.1, 1.63, 0.0], Idle),
             (FLOOR, [0.1, 1.63, 0.0], FLOOR),
             (FLOOR, [0.1, 1.48, 0.15], FLOOR),
             (FLOOR, [0.1, 1.45, 0.15], Idle),
-            // The load, beside others that take the rest.
+            // The load, beside others that use the rest.
             (FLOOR, [1.8, 0.1, 0.1], less),
             (Idle, [1.8, 0.1, 0.1], Idle),
             (less, [1.83, 0.1, 0.07], Idle),
@@ -191,13 +192,13 @@ mod tests {
         }
     }
 
-    /// A machine whose other processes take all that analytics leave settles in one class.
+    /// If other processes take all that analytics leave, the decision settles in one class.
     #[test]
-    fn analytics_that_get_what_was_decided_settle_in_one_class() {
+    fn analytics_with_their_granted_capacity_settle_in_one_class() {
         for others_wanted in (0..=40).map(|twentieth| f64::from(twentieth) / 20.0) {
             let (mut decision, mut changes) = (Idle, 0);
             for _ in 0..20 {
-                // The scheduler of the kernel: others come before the idle class.
+                // A model of the kernel's scheduler: others come before the idle class.
                 let analytics = match decision {
                     Floor { hundredths } => f64::from(hundredths) / 100.0,
                     Idle => (1.8 - others_wanted).max(0.0),
@@ -239,7 +240,7 @@ mod tests {
             let next = before.next(0.15, &held, state);
             assert_eq!(next, expected, "{state:?}");
         }
-        // If no other process holds the CPU, the governor alone follows the guard.
+        // If no other process holds the CPU, only the governor follows the guard.
         assert_eq!(FLOOR.next(0.15, &shares(0.1, 0.0, 0.0), pausing), Idle);
     }
 
@@ -249,7 +250,7 @@ mod tests {
             (0.1, 0.1, 15),
             (0.4, 0.1, 40),
             (9.0, 0.1, 60),
-            // The load leaves no more.
+            // The load leaves only this much.
             (9.0, 1.5, 40),
         ] {
             let shares = CpuShares {

@@ -1,4 +1,4 @@
-//! The floor of threads that a service runs itself, such as scans of its clients.
+//! The floor of threads that a service runs itself, for example of clients' scans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use ebb_scheduler::runtime::{BURST_S, Bucket, Verdict};
 
-/// The longest time for which a thread waits before it looks again, in seconds: its work may have been
-/// given up.
+/// The maximal time that a thread waits before it checks again, in seconds: its work may have been
+/// cancelled.
 const WAIT_S_MAX: f64 = 0.05;
 
-/// The CPU that threads of a service share while other processes hold the CPU. The
+/// The CPU time that threads of a service share while other processes hold the CPU. The
 /// [`Governor`](crate::Governor) sets it in each control cycle.
 ///
 /// The jobs of the runtime have a floor of their own.
@@ -42,8 +42,8 @@ impl FloorShare {
         self.changed.notify_all();
     }
 
-    /// Returns whether other processes hold the CPU, so that a thread of the idle class would get
-    /// next to nothing.
+    /// Returns whether other processes hold the CPU, so that a thread of the idle class would get next
+    /// to nothing.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
@@ -54,7 +54,7 @@ impl FloorShare {
         self.lock().charge(cpu.as_secs_f64(), now_s);
     }
 
-    /// Returns true if a thread on the floor may go on. Otherwise waits for a short time first.
+    /// Returns true if a thread on the floor may continue. Otherwise waits briefly and returns false.
     pub fn may_go_on(&self) -> bool {
         let now_s = self.now_s();
         let mut bucket = self.lock();
@@ -63,7 +63,7 @@ impl FloorShare {
             Verdict::WaitFor(wait_s) => wait_s.min(WAIT_S_MAX),
             Verdict::Pause => WAIT_S_MAX,
         };
-        // Whatever ends the wait, the caller looks again.
+        // The caller checks again, whatever ended the wait.
         drop((self.changed).wait_timeout(bucket, Duration::from_secs_f64(wait_s)));
         false
     }

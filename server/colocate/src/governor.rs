@@ -1,4 +1,4 @@
-//! Decides what analytics may use in each control cycle.
+//! Decides the capacity of analytics in each control cycle.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,82 +17,80 @@ use crate::objective::Objective;
 use crate::price::PricePoint;
 use crate::recent::{Recent, SAMPLES_MAX_DEFAULT};
 
-/// The shortest time over which the load is measured, in seconds: over less,
-/// what a thread happens to do at the moment would count for the load. A cycle
-/// that comes earlier goes by the last measurement.
+/// The minimal time over which the load is measured, in seconds: over less, the momentary activity of a
+/// thread would dominate. A cycle that comes earlier uses the last measurement.
 const MEASURE_S_MIN: f64 = 0.02;
 
-/// The part of the machine that analytics never get unless asked for: timers, the
-/// kernel, and what a forecast does not know.
+/// The default part of the machine that analytics never get: for timers, the kernel, and errors of the
+/// forecast.
 pub const RESERVE: f64 = 0.05;
 
-/// What was measured and granted at the start of one control cycle.
+/// The measurements and grants at the start of one control cycle.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct LoadSample {
-    /// Seconds of the runtime's time.
+    /// The time in seconds, by the runtime's clock.
     pub t_s: f64,
-    /// Cores that transactional threads used since the measurement before.
+    /// Cores that transactional threads used since the previous measurement.
     pub transactional_cores: f64,
-    /// How many of them waited for a core meanwhile.
+    /// The mean number of them that waited for a core.
     pub transactional_waiting: f64,
-    /// What they read from the disk and wrote to it, in bytes per second.
+    /// The bytes per second that they read from the disk and wrote to it.
     pub transactional_disk_bytes_per_s: f64,
-    /// What was served meanwhile, if that is counted.
+    /// The requests served since the previous measurement, if they are counted.
     pub requests: Option<RequestRates>,
     /// Cores that other processes use, as estimated.
     pub others_cores: f64,
     /// The limit on the CPU of the cgroups above this process, if there is one.
     pub cpu_limit: Option<CpuLimit>,
-    /// The part of what is left that the guard allows, 0 to 1.
+    /// The part of the remaining capacity that the guard allows, 0 to 1.
     pub allowed: f64,
-    /// What analytics may use in the cycle that starts, in hundredths of a core.
+    /// The capacity of analytics in the cycle that starts, in hundredths of a core.
     pub capacity_hundredths: u32,
-    /// Other processes hold the CPU, and `capacity_hundredths` is a floor for analytics outside of the
-    /// idle class.
+    /// True if other processes hold the CPU, and `capacity_hundredths` is a floor for analytics outside
+    /// of the idle class.
     pub is_on_floor: bool,
-    /// What tasks may hold then, in bytes, if the system says what there is.
+    /// The memory that tasks may hold in this cycle, in bytes, if the system reports memory.
     pub memory_bytes: Option<u64>,
 }
 
-/// What is shared out.
+/// The resources that load and analytics share.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// Cores of the machine.
     pub cores: u32,
-    /// Cores that are never given to analytics.
+    /// Cores that analytics never get.
     pub reserve_cores: f64,
-    /// Hundredths of a core that analytics get whatever the load and the guard say.
+    /// The minimum for analytics in hundredths of a core, whatever the load and the guard need.
     pub least_hundredths: u32,
-    /// Cores that analytics get although other processes hold the CPU; 0 for none. The load and
-    /// the guard come first. Analytics get them in place of `least_hundredths`, and outside of the
-    /// idle class.
+    /// Cores that analytics get while other processes hold the CPU; 0 for none. The load and the guard
+    /// have priority. This floor replaces `least_hundredths`, and is outside of the idle class.
     pub floor_cores: f64,
-    /// What the disk does for load and analytics together, in bytes per second;
-    /// `None`: analytics may read as much as they can.
+    /// The throughput of the disk that load and analytics share, in bytes per second; `None`: analytics
+    /// read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// f(t) in hundredths of a core, reserve deducted; `None`: as much as was left in the
-    /// last ten minutes.
+    /// The forecast f(t) in hundredths of a core, without the reserve; `None`: the mean that was left in
+    /// the last ten minutes.
     pub forecast: Option<Arc<Availability>>,
 }
 
-/// Gives analytics what the transactional load and other processes leave: the
-/// machine, less what was measured, less a reserve; of that the part that a
-/// [`Guard`] allows, if there is one. Policies plan by the machine's forecast.
+/// Grants analytics the capacity that the transactional load and other processes leave: the machine,
+/// less the measured use, less a reserve; of that the part that a [`Guard`] allows, if there is one.
+/// Policies plan by the machine's forecast.
 ///
-/// The load and analytics together stay below the limit on CPU (`cpu.max`) of the cgroups above this
-/// process. Other processes may use the cores that the limit leaves out.
+/// The load and analytics together stay below the CPU limit (`cpu.max`) of the cgroups above this
+/// process. Other processes may use the cores beyond the limit.
 ///
 /// While other processes hold the CPU, analytics get a floor: [`Machine::floor_cores`].
 ///
-/// Memory is what the machine, and the cgroups that this process is in, have
-/// available, with what tasks hold, less a twentieth of it all; the least of the last
-/// five seconds. The guard has no part in it: latencies do not tell how much is left.
+/// The memory for tasks is the available memory plus the memory that tasks hold, less a twentieth of the
+/// whole: the minimum over the machine and the cgroups of this process, and over the last five seconds. The
+/// guard does not affect it, because latencies do not show how much memory is left.
 #[derive(Debug)]
 pub struct Governor {
     machine: Machine,
     reachable_cores: f64,
     memory: MemoryMonitor,
-    /// The floor of threads that are not the runtime's.
+    /// The floor of threads outside of the runtime.
     floor_share: Arc<FloorShare>,
     state: Mutex<State>,
 }
@@ -109,20 +107,22 @@ struct State {
     /// The last measurement.
     load: MeasuredLoad,
     floor: FloorDecision,
-    /// f(t), if there is a forecast ...
+    /// The forecast f(t), if there is one.
     forecast: Option<Arc<Availability>>,
-    /// ... and what was left, to plan by if there is none.
+    /// The capacity that was left, for plans without a forecast.
     left: LeftEstimate,
     guard: Option<Guard>,
-    /// Those who bring windows to the guard.
+    /// The number of sources that feed the guard with windows.
     watches: usize,
     history: Recent<LoadSample>,
     guarded: Recent<GuardSample>,
 }
 
 impl Machine {
+    /// Checks the options.
+    ///
     /// # Errors
-    /// When the reserve or the floor is not a number of cores that the machine has.
+    /// If the reserve or the floor is not a number of cores that the machine has.
     pub(crate) fn check(&self) -> Result<(), RuntimeError> {
         let cores = f64::from(self.cores);
         let bad = |option, range, value| {
@@ -143,9 +143,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and others may use together. `self.cores` is
-    /// rounded down from a limit unless it was set lower. The limit does not bind others: they use
-    /// the reachable cores that it leaves out, as long as there are any.
+    /// Returns the cores that the load, analytics and others may use together. `self.cores` is rounded
+    /// down from a limit unless it was set lower. The limit does not apply to others: they first use the
+    /// reachable cores beyond the limit.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -159,14 +159,14 @@ impl Machine {
         (own + others_cores).min(reachable)
     }
 
-    /// Returns the capacity of analytics in hundredths of a core: the part `allowed` of what a load
-    /// leaves of `cores`.
+    /// Returns the capacity of analytics in hundredths of a core: the part `allowed` of the rest that a
+    /// load leaves of `cores`.
     fn capacity_hundredths(&self, cores: f64, load_cores: f64, allowed: f64) -> u32 {
         let left = cores - load_cores - self.reserve_cores;
         ((left.max(0.0) * allowed * 100.0) as u32).max(self.least_hundredths)
     }
 
-    /// The same of the disk, beside a load of so many bytes per second.
+    /// Returns the disk throughput for analytics beside a load of this many bytes per second.
     fn read_bytes_per_s(&self, load_bytes_per_s: f64, allowed: f64) -> Option<u64> {
         let left = self.disk_bytes_per_s? as f64 - load_bytes_per_s;
         Some((left.max(0.0) * allowed) as u64)
@@ -174,7 +174,7 @@ impl Machine {
 }
 
 impl Governor {
-    /// A governor of a machine; `guard` holds an objective, where there is one.
+    /// Creates a governor of a machine; `guard` keeps the objective, if there is one.
     pub fn new(machine: Machine, monitor: LoadMonitor, guard: Option<Guard>) -> Self {
         let state = State {
             monitor,
@@ -201,8 +201,8 @@ impl Governor {
         }
     }
 
-    /// Keeps at most so many cycles, and as many decisions of the guard, in place of
-    /// [`SAMPLES_MAX_DEFAULT`]; forgets those so far.
+    /// Sets the maximal number of cycles in the history, and of decisions of the guard, in place of
+    /// [`SAMPLES_MAX_DEFAULT`]; drops the samples so far.
     #[must_use]
     pub fn keeping(self, samples_max: usize) -> Self {
         let mut state = self.lock();
@@ -212,28 +212,28 @@ impl Governor {
         self
     }
 
-    /// Plans by `forecast` from now on: f(t) in hundredths of a core, over the runtime's
-    /// time, reserve deducted.
+    /// Replaces the forecast of policies: f(t) in hundredths of a core without the reserve, over the
+    /// runtime's time.
     pub fn plan_by(&self, forecast: Arc<Availability>) {
         self.lock().forecast = Some(forecast);
     }
 
-    /// The latest cycles, in their order.
+    /// Returns the latest cycles, oldest first.
     pub fn history(&self) -> Vec<LoadSample> {
         self.lock().history.to_vec()
     }
 
-    /// Those of them after `t_s`, in seconds of the runtime's time.
+    /// Returns the latest cycles after `t_s`, in seconds of the runtime's time.
     pub fn history_after(&self, t_s: f64) -> Vec<LoadSample> {
         self.lock().history.newest(|sample| sample.t_s > t_s)
     }
 
-    /// The latest cycle; `None` before the first one.
+    /// Returns the latest cycle; `None` before the first one.
     pub fn latest(&self) -> Option<LoadSample> {
         self.lock().history.last()
     }
 
-    /// The latest decisions of the guard, in their order.
+    /// Returns the latest decisions of the guard, oldest first.
     pub fn guarded(&self) -> Vec<GuardSample> {
         self.lock().guarded.to_vec()
     }
@@ -244,24 +244,24 @@ impl Governor {
         self.lock().guarded.newest(|sample| sample.window.t_s > t_s)
     }
 
-    /// Returns the machine that load and analytics share, as it was given at the start. Its
-    /// forecast may have been replaced since: see [`forecast`](Self::forecast).
+    /// Returns the resources that load and analytics share, as given at the start. The forecast may have
+    /// been replaced since: see [`forecast`](Self::forecast).
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Returns the floor of threads that the service runs itself: as much as the machine's floor,
-    /// beside what jobs get. `None` if there is no floor.
+    /// Returns the floor of threads that the service runs itself: as large as the machine's floor, and
+    /// in addition to that of jobs. `None` if there is no floor.
     pub fn floor_share(&self) -> Option<Arc<FloorShare>> {
         (self.machine.floor_cores > 0.0).then(|| Arc::clone(&self.floor_share))
     }
 
-    /// Returns how many cores this process may run on, whatever a cgroup's limit leaves of them.
+    /// Returns the number of cores that this process may run on, ignoring the limits of cgroups.
     pub fn reachable_cores(&self) -> f64 {
         self.reachable_cores
     }
 
-    /// Returns the forecast f(t) that policies plan by. `None`: they plan by what the load left in
+    /// Returns the forecast f(t) of policies. `None`: they plan by the capacity that the load left in
     /// the last ten minutes.
     pub fn forecast(&self) -> Option<Arc<Availability>> {
         self.lock().forecast.clone()
@@ -272,20 +272,20 @@ impl Governor {
         self.lock().guard.as_ref().map(Guard::objective)
     }
 
-    /// The guard's latest decision; `None` before the first one.
+    /// Returns the guard's latest decision; `None` before the first one.
     pub fn latest_guarded(&self) -> Option<GuardSample> {
         self.lock().guarded.last()
     }
 
-    /// What each level of analytics that was tried costs the load, as the guard found out
-    /// for an objective over alone; empty for another one, and until it is known.
+    /// Returns the cost for the load of each level of analytics that was tried, which the guard measures
+    /// for an objective over alone; empty for another objective, and until the cost is known.
     pub fn price(&self) -> Vec<PricePoint> {
         let state = self.lock();
         state.guard.as_ref().map(Guard::price).unwrap_or_default()
     }
 
-    /// Gives the guard a window of the load. True when it allows another part
-    /// than before: then the runtime should plan anew.
+    /// Passes a window of the load to the guard. Returns true if the guard now allows another part than
+    /// before: then the runtime should plan again.
     pub fn take_window(&self, window: impl Into<ObservedWindow>) -> bool {
         let mut state = self.lock();
         let granted = state.history.last();
@@ -302,13 +302,13 @@ impl Governor {
         changed
     }
 
-    /// From now on a source brings windows to the guard ...
+    /// Registers a source of windows for the guard.
     pub(crate) fn begin_watch(&self) {
         self.lock().watches += 1;
     }
 
-    /// ... until now. After the last one nobody says that the load keeps its objective,
-    /// and nobody would ever give back what the guard took. True when it allows more than
+    /// Unregisters a source. After the last one, no windows show that the load keeps its objective, so
+    /// the guard could never grow again; therefore it is released. Returns true if it allows more than
     /// before.
     pub(crate) fn end_watch(&self) -> bool {
         let mut state = self.lock();
@@ -316,16 +316,17 @@ impl Governor {
         state.watches == 0 && state.guard.as_mut().is_some_and(Guard::release)
     }
 
-    /// Returns the cores that the load, analytics and others may use together at the last measurement.
+    /// Returns the cores that the load, analytics and others may use together, by the last measurement.
     fn cores_with(&self, others_cores: f64, state: &State) -> f64 {
         (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
     }
 
-    /// Returns what each side uses of `cores` cores, which are for load, analytics and others.
+    /// Returns the use of each side, given `cores` for load, analytics and others.
     fn cpu_shares(&self, cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
         let reserve = self.machine.reserve_cores;
         let load = state.estimate.transactional_cores();
-        // Other members of the cgroup are not measured apart: they have what is not the load's.
+        // Other members of the cgroup are not measured separately: they use the part of the limit beyond
+        // the load's.
         let is_used_up_by_others = state
             .cpu_limit
             .is_some_and(|limit| limit.is_used_up() && load < limit.cores / 2.0);
@@ -355,7 +356,7 @@ impl State {
         }
         self.measured_s = Some(now_s);
         self.cpu_limit = self.cpu_limits.sample();
-        // Where the kernel stops telling, the last estimate stays.
+        // If the kernel returns an error, the last estimate stays.
         if let Ok(load) = self.monitor.sample() {
             self.estimate.take(&load);
             self.load = load;
@@ -366,7 +367,7 @@ impl State {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
 
-    /// Returns the state of the objective, in view of a floor of `floor_cores`.
+    /// Returns the state of the objective, relative to a floor of `floor_cores`.
     fn objective(&self, floor_cores: f64) -> ObjectiveState {
         let most_hundredths = most_cores(floor_cores) * 100.0;
         let is_in_danger = |guard: &Guard| guard.is_in_danger(most_hundredths);
@@ -397,7 +398,7 @@ impl CapacitySource for Governor {
         let shares = self.cpu_shares(cores, needed_hundredths, &state);
         let least_hundredths = self.machine.least_hundredths;
         state.floor = match (state.floor).next(self.machine.floor_cores, &shares, objective) {
-            // What analytics get in any case, they get in the idle class.
+            // The guaranteed minimum of analytics is granted in the idle class.
             FloorDecision::Paused if least_hundredths > 0 && !objective.is_pausing => {
                 FloorDecision::Idle
             }
@@ -405,7 +406,7 @@ impl CapacitySource for Governor {
         };
         (self.floor_share).set(state.floor.shared_cores(self.machine.floor_cores));
         let capacity_hundredths = match state.floor {
-            // The load is to be seen alone.
+            // The load must be measured alone.
             _ if objective.is_pausing => 0,
             FloorDecision::Idle => (self.machine).capacity_hundredths(cores, load_cores, allowed),
             FloorDecision::Paused => 0,
@@ -446,7 +447,7 @@ mod tests {
     use super::*;
     use crate::guard::LatencyWindow;
 
-    /// What the governor gives at a time when tasks hold so many bytes.
+    /// Returns the governor's grants while tasks hold this many bytes.
     fn capacity(governor: &Governor, now_s: f64, held_bytes: u64) -> Capacity {
         governor.capacity(CapacityRequest {
             now_s,
@@ -485,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_cgroups_limit_counts_once_beside_others_outside_of_it() {
-        // What is left to the load and analytics.
+        // Returns the capacity for the load and analytics.
         let left = |cores, others_cores, reachable, limit: f64| {
             let machine = Machine {
                 cores,
@@ -498,7 +499,7 @@ mod tests {
             machine.cores_with(others_cores, reachable, Some(limit)) - others_cores
         };
         assert_eq!(left(2, 0.5, 2.0, 2.0), 1.5, "the limit binds nothing");
-        // One core of two: another process has the other.
+        // One core of two: another process uses the second one.
         assert_eq!(left(1, 1.0, 2.0, 1.0), 1.0);
         assert_eq!(left(1, 1.5, 2.0, 1.0), 0.5);
         assert_eq!(left(1, 0.0, 2.0, 0.25), 0.25);
@@ -525,8 +526,8 @@ mod tests {
         }
     }
 
-    /// A governor of two cores with a floor of 0.15, beside other processes that hold 1.9 cores. It does
-    /// not measure the machine of the test.
+    /// Returns a governor of two cores with a floor of 0.15, beside other processes that use 1.9 cores.
+    /// It does not measure the test's machine.
     fn beside_others(least_hundredths: u32) -> Governor {
         let machine = Machine {
             least_hundredths,
@@ -547,7 +548,7 @@ mod tests {
         governor
     }
 
-    /// A window in which p99 is above 2 ms.
+    /// Returns a window whose p99 is above 2 ms.
     fn broken() -> LatencyWindow {
         LatencyWindow {
             t_s: 1.0,
@@ -580,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn in_danger_analytics_get_in_the_idle_class_what_they_get_in_any_case() {
+    fn in_danger_analytics_get_their_minimum_in_the_idle_class() {
         let governor = beside_others(100);
         assert_eq!(capacity(&governor, 1.0, 0).cpu_hundredths, 15);
         assert!(governor.take_window(broken()));
@@ -589,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn analytics_read_what_the_load_leaves_of_the_disk() {
+    fn analytics_get_the_disk_throughput_that_the_load_leaves() {
         let machine = machine(Some(1000));
         for (load, allowed, left) in [
             (0.0, 1.0, 1000),
@@ -605,7 +606,7 @@ mod tests {
     fn a_broken_objective_takes_cpu_and_bytes_back_at_once() {
         let guard = Guard::new("p99=2ms".parse().unwrap());
         let monitor = LoadMonitor::start().unwrap();
-        // A disk beside which nothing counts that other tests read and write.
+        // The disk is so fast that the reads and writes of other tests do not matter.
         let disk_bytes_per_s = 1 << 60;
         let governor = Governor::new(machine(Some(disk_bytes_per_s)), monitor, Some(guard));
         let reads_percent = |now_s| {
@@ -632,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_this_machine_has_whatever_the_guard_allows() {
+    fn memory_does_not_depend_on_the_guard() {
         let guard = Guard::new("p99=2ms".parse().unwrap());
         let monitor = LoadMonitor::start().unwrap();
         let governor = Governor::new(machine(None), monitor, Some(guard));
@@ -645,7 +646,7 @@ mod tests {
             latency_us: 1e9,
         };
         assert!(governor.take_window(bad(1.1)) && governor.take_window(bad(1.2)));
-        // The least of both samples, and tasks hold more than the machine has.
+        // The minimum of both samples, while tasks hold more than the machine has.
         let still = capacity(&governor, 2.0, 1 << 60).memory_bytes;
         assert_eq!(still, left_bytes);
         let plenty = capacity(&governor, 20.0, 1 << 60).memory_bytes;
@@ -656,11 +657,11 @@ mod tests {
     }
 
     #[test]
-    fn policies_plan_by_what_was_left_until_there_is_a_forecast() {
+    fn policies_plan_by_the_remaining_capacity_until_there_is_a_forecast() {
         let governor = Governor::new(
             Machine {
                 least_hundredths: 10,
-                // More than is left if the test runs under a limit of almost three cores.
+                // The reserve exceeds the capacity if the test runs under a limit of almost three cores.
                 reserve_cores: 3.0,
                 ..machine(None)
             },
@@ -675,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_samples_are_kept_as_were_asked_for() {
+    fn the_requested_number_of_samples_is_kept() {
         let guard = Guard::new("p99=2ms".parse().unwrap());
         let monitor = LoadMonitor::start().unwrap();
         let governor = Governor::new(machine(None), monitor, Some(guard)).keeping(2);

@@ -1,12 +1,11 @@
 //! The guard: shrinks analytics before a latency objective breaks, and lets them
 //! grow again without oscillating.
 //!
-//! An objective may be a latency, or so many times what the load has alone: the latter is
-//! kept by what analytics were found to cost ([`crate::price`]). A latency is kept by a
-//! controller in the manner of Heracles (Lo et al., ISCA 2015), brought
-//! from minutes to windows of a tenth of a second. From each window's latency L
-//! and the objective O it takes the *slack* s = (O - L) / O, and decides on the
-//! part `allowed`, 0 to 1, of what the load leaves:
+//! An objective may be a latency, or a multiple of the latency of the load alone. The latter is kept
+//! by the measured cost of analytics ([`crate::price`]). The former is kept by a controller in the
+//! manner of Heracles (Lo et al., ISCA 2015), scaled from minutes to windows of a tenth of a second.
+//! From each window's latency L and the objective O it computes the *slack* s = (O - L) / O, and
+//! decides on the part `allowed`, 0 to 1, of the capacity that the load leaves:
 //!
 //! ```text
 //!   s < 0                  Shrink: allowed / 2; in the second window in a row Stop: 0
@@ -15,77 +14,77 @@
 //!   above                  Grow:   allowed + 0.1, up to the bound
 //! ```
 //!
-//! After a break it holds for some windows. What keeps Heracles from oscillating
-//! is a wait of minutes; here it is a memory. What was allowed when it had to
-//! shrink is where the trouble begins, so the *bound* stays below it until a time
-//! of good windows has passed, and that time doubles whenever trouble is met
-//! again. When the load falls well below what it was then, the memory goes.
+//! After a break it holds for some windows. Heracles avoids oscillation by a wait of minutes; here a
+//! memory of the *trouble* does. The level at which analytics had to shrink marks where trouble
+//! begins, so the *bound* stays below it until a time of good windows has passed, and that time
+//! doubles whenever trouble recurs. When the request rate falls well below the rate in trouble, the
+//! memory is dropped.
 //!
-//! Heracles also stops growing by the load itself (above 80 to 85%); here the
-//! governor does that, which measures what is left.
+//! Heracles also stops growth by the load itself (above 80 to 85%); here the governor does that,
+//! because it measures the remaining capacity.
 
 use serde::Serialize;
 
 use crate::counts::LatencyCounts;
 use crate::objective::{Limit, Objective};
-use crate::price::{Price, PricePoint, Seen};
+use crate::price::{CurveInput, Price, PricePoint};
 
 #[cfg(test)]
 mod tests;
 
-/// Below this slack analytics shrink, as Heracles's.
+/// Analytics shrink below this slack, as in Heracles.
 const SLACK_SHRINK: f64 = 0.05;
-/// Above this slack they may grow. Heracles grows above 0.10, but after 15
-/// seconds; a window's percentile is noisier than that of 15 seconds.
+/// Analytics may grow above this slack. Heracles grows above 0.10, but after 15 seconds; a window's
+/// percentile is noisier than that of 15 seconds.
 const SLACK_GROW: f64 = 0.20;
-/// A window counts once it holds this many requests, so that its percentile is
-/// more than its largest latency; windows with fewer are put together ...
+/// The minimal number of requests in a window, so that its percentile is more than its largest
+/// latency. Windows with fewer requests are merged.
 const REQUESTS_MIN: u64 = 200;
-/// ... for this long at most.
+/// The maximal length of merged windows, in seconds.
 const GATHER_S_MAX: f64 = 1.0;
-/// Growth in a window.
+/// The growth per window.
 const GROWTH: f64 = 0.1;
-/// Growth in a window once it is known where the trouble begins.
+/// The growth per window near a known trouble.
 const GROWTH_CAREFUL: f64 = 0.02;
-/// Less than this is nothing.
+/// Smaller parts are rounded down to 0.
 const ALLOWED_MIN: f64 = 0.02;
-/// Windows without growth after a break.
+/// The number of windows without growth after a break.
 const COOLDOWN_WINDOWS: u32 = 5;
-/// Good windows after which what is known of the trouble is put to the test, the
-/// first time; twice as many each time that trouble is met again, up to ...
+/// The number of good windows before a known trouble is tested again, the first time. It doubles each
+/// time that the trouble recurs.
 const RETRY_WINDOWS: u32 = 100;
-/// ... this many: at windows of a tenth of a second half an hour.
+/// The maximum of that number: half an hour of windows of a tenth of a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
-/// The part of what was too much that is allowed afterwards.
+/// The part of the level in trouble that is allowed afterwards.
 const BELOW_TROUBLE: f64 = 0.8;
-/// The part of the requests in trouble below which the load is another one.
+/// The part of the request rate in trouble below which the load counts as a different one.
 const OTHER_LOAD: f64 = 0.8;
 
-/// The load in a short time.
+/// The load during a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LatencyWindow {
-    /// When it ended, in seconds.
+    /// The end of the window, in seconds.
     pub t_s: f64,
-    /// Its length in seconds; positive.
+    /// The length in seconds; positive.
     pub length_s: f64,
-    /// Requests that ended in it.
+    /// The requests that ended in the window.
     pub requests: u64,
     /// The objective's quantile of their latencies, in microseconds.
     pub latency_us: f64,
 }
 
-/// A window of the load with its latencies, so that windows can be put together.
+/// A window of the load with its latencies, so that windows can be merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObservedWindow {
-    /// Its length and its quantile.
+    /// The length, the number of requests and the quantile.
     pub window: LatencyWindow,
-    /// All of its latencies. Without them an objective over [alone](Limit::OverAlone) learns
-    /// nothing from it.
+    /// All latencies of the window. Without them an objective over [alone](Limit::OverAlone) ignores
+    /// the window.
     pub latencies: LatencyCounts,
 }
 
 impl From<LatencyWindow> for ObservedWindow {
-    /// Of which only the quantile is known.
+    /// Converts a window without a histogram.
     fn from(window: LatencyWindow) -> Self {
         Self {
             window,
@@ -94,69 +93,69 @@ impl From<LatencyWindow> for ObservedWindow {
     }
 }
 
-/// What the guard does with what analytics may use.
+/// The change of the capacity of analytics by a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// More.
+    /// More capacity than before.
     Grow,
-    /// The same.
+    /// Unchanged capacity.
     Hold,
-    /// Less.
+    /// Less capacity.
     Shrink,
-    /// Nothing.
+    /// No capacity.
     Stop,
-    /// Nothing for a moment, to see the load alone.
+    /// No capacity for a moment, to measure the load alone.
     Pause,
 }
 
-/// What was decided at the end of a window.
+/// The decision at the end of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GuardSample {
-    /// The window; of several that were put together, all of them.
+    /// The window, or the union of merged windows.
     pub window: LatencyWindow,
-    /// (objective - latency) / objective: below 0 it is broken; 1 without any
-    /// request, and where it is not known yet what the load alone has.
+    /// (objective - latency) / objective: below 0 the objective is missed; 1 without requests, and
+    /// while the latency of the load alone is unknown.
     pub slack: f64,
-    /// The objective's quantile alone, in microseconds, where the objective is over that and
-    /// it is known.
+    /// The objective's quantile of the load alone, in microseconds; `None` while it is unknown, or if
+    /// the objective does not depend on it.
     pub alone_us: Option<f64>,
-    /// What was done.
+    /// The change of the capacity.
     pub action: Action,
-    /// The part of what the load leaves that analytics may use now, 0 to 1.
+    /// The part of the capacity left by the load that analytics may use now, 0 to 1.
     pub allowed: f64,
 }
 
-/// Where trouble was met.
+/// The level at which the objective was in danger.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
-    /// What was allowed.
+    /// The part that was allowed then.
     allowed: f64,
     requests_per_s: f64,
-    /// Good windows until it is put to the test.
+    /// The number of good windows until the level is tested again.
     windows_left: u32,
-    /// Of these in all.
+    /// The initial value of `windows_left`.
     windows: u32,
 }
 
-/// Keeps an objective: windows in, what analytics may use out; no clock, no thread.
+/// Keeps an objective. A pure state machine: windows in, allowed capacity out; no clock, no thread.
 #[derive(Debug, Clone)]
 pub struct Guard {
     objective: Objective,
     keeper: Keeper,
 }
 
-/// Who decides.
+/// The method by which the objective is kept.
 #[derive(Debug, Clone)]
 enum Keeper {
     /// A latency is kept window by window.
     Latency(Controller),
-    /// What the load has alone is learned, and what analytics cost it.
+    /// The latency of the load alone is measured, and the cost of analytics.
     OverAlone(Price),
 }
 
 impl Guard {
-    /// One that allows everything so far.
+    /// Creates a guard that initially allows everything.
     pub fn new(objective: Objective) -> Self {
         Self {
             keeper: match objective.limit {
@@ -171,12 +170,12 @@ impl Guard {
         }
     }
 
-    /// Returns the latency objective that the guard keeps.
+    /// Returns the latency objective of the guard.
     pub fn objective(&self) -> Objective {
         self.objective
     }
 
-    /// The part of what the load leaves that analytics may use, 0 to 1.
+    /// Returns the part of the capacity left by the load that analytics may use, 0 to 1.
     pub fn allowed(&self) -> f64 {
         match &self.keeper {
             Keeper::Latency(controller) => controller.allowed,
@@ -184,13 +183,14 @@ impl Guard {
         }
     }
 
-    /// Analytics pause, so that the load is seen alone: nobody gets anything.
+    /// Returns whether analytics pause, so that the load is measured alone. Then even the guaranteed
+    /// minimum is 0.
     pub fn is_pausing(&self) -> bool {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
-    /// Whether the load misses its objective or soon will. Where the objective is over alone, that is
-    /// so while at most `hundredths` of a core for analytics are known to be too much.
+    /// Returns whether the load misses its objective or is about to. An objective over alone is in
+    /// danger while a level of at most `hundredths` of a core is known to be too much.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
@@ -198,8 +198,8 @@ impl Guard {
         }
     }
 
-    /// What each level of analytics that was tried costs the load, ascending; empty until
-    /// it is known what the load has alone, and for an objective that is a latency.
+    /// Returns the cost for the load of each level of analytics that was tried, ascending; empty
+    /// until the latency of the load alone is known, and for an objective that is a latency.
     pub fn price(&self) -> Vec<PricePoint> {
         match &self.keeper {
             Keeper::Latency(_) => Vec::new(),
@@ -207,15 +207,15 @@ impl Guard {
         }
     }
 
-    /// Forgets all that it saw, and allows everything again. Called when the last source of
-    /// latencies has ended. True when that is more than before.
+    /// Resets the guard, which then allows everything. Called when the last source of latencies has
+    /// ended. Returns true if that is more than before.
     pub(crate) fn release(&mut self) -> bool {
         let before = std::mem::replace(self, Self::new(self.objective));
         before.allowed() < self.allowed()
     }
 
-    /// Takes in the next window, in which analytics had so many hundredths of a core;
-    /// `None` when it waits for more requests before it judges.
+    /// Processes the next window. `granted_hundredths` is the capacity of analytics during the
+    /// window, in hundredths of a core. Returns `None` if more requests are needed for a decision.
     pub fn decide(
         &mut self,
         seen: &ObservedWindow,
@@ -225,7 +225,7 @@ impl Guard {
         match &mut self.keeper {
             Keeper::Latency(controller) => controller.decide(seen.window),
             Keeper::OverAlone(price) => {
-                price.take(&Seen {
+                price.take(&CurveInput {
                     t_s: seen.window.t_s,
                     length_s: seen.window.length_s,
                     requests: seen.window.requests,
@@ -237,9 +237,10 @@ impl Guard {
                     window: seen.window,
                     slack: limit_us.map_or(1.0, |us| (us - seen.window.latency_us) / us),
                     alone_us: price.alone_us(),
-                    action: match price.is_pausing() {
-                        true => Action::Pause,
-                        false => Action::between(before, price.allowed()),
+                    action: if price.is_pausing() {
+                        Action::Pause
+                    } else {
+                        Action::between(before, price.allowed())
                     },
                     allowed: price.allowed(),
                 })
@@ -249,7 +250,7 @@ impl Guard {
 }
 
 impl Action {
-    /// What leads from one part that is allowed to another.
+    /// Returns the action that changes one allowed part to another.
     fn between(before: f64, now: f64) -> Self {
         match now {
             now if now > before => Self::Grow,
@@ -260,17 +261,17 @@ impl Action {
     }
 }
 
-/// What keeps a latency.
+/// The controller of a latency objective.
 #[derive(Debug, Clone)]
 struct Controller {
     objective_us: f64,
     allowed: f64,
     cooldown_windows: u32,
     broken_before: bool,
-    /// The slack of the latest window was below [`SLACK_SHRINK`].
+    /// True if the slack of the latest window was below [`SLACK_SHRINK`].
     is_tight: bool,
     trouble: Option<Trouble>,
-    /// Windows with too few requests to judge.
+    /// Merged windows that have too few requests so far.
     gathered: Option<LatencyWindow>,
 }
 
@@ -287,8 +288,7 @@ impl Controller {
         }
     }
 
-    /// Takes in the next window; `None` when it waits for more requests before
-    /// it judges.
+    /// Processes the next window; `None` if more requests are needed for a decision.
     fn decide(&mut self, window: LatencyWindow) -> Option<GuardSample> {
         let window = self.gather(window)?;
         let slack = match window.requests {
@@ -317,8 +317,7 @@ impl Controller {
         })
     }
 
-    /// Puts windows together until they can be judged. The latency is then that
-    /// of the worst of them.
+    /// Merges windows until they have enough requests. The latency is then the maximum of theirs.
     fn gather(&mut self, window: LatencyWindow) -> Option<LatencyWindow> {
         let whole = match self.gathered.take() {
             None => window,
@@ -338,20 +337,21 @@ impl Controller {
     }
 
     fn break_down(&mut self, requests_per_s: f64) {
-        // The second window in a row may still show what the first one allowed.
+        // The second window in a row may still reflect the capacity allowed in the first one.
         if !self.broken_before {
             self.remember(requests_per_s);
         }
-        self.allowed = match self.broken_before {
-            true => 0.0,
-            false => floor(self.allowed / 2.0),
+        self.allowed = if self.broken_before {
+            0.0
+        } else {
+            floor(self.allowed / 2.0)
         };
         self.cooldown_windows = COOLDOWN_WINDOWS;
     }
 
-    /// What is allowed now is too much.
+    /// Records that the currently allowed part is too much.
     fn remember(&mut self, requests_per_s: f64) {
-        // Where nothing is allowed it was not us.
+        // If nothing is allowed, analytics are not the cause.
         if self.allowed > 0.0 {
             let windows = self.trouble.map_or(RETRY_WINDOWS, |trouble| {
                 trouble.windows.saturating_mul(2).min(RETRY_WINDOWS_MAX)

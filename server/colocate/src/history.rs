@@ -1,4 +1,4 @@
-//! From the load that was measured to f(t): what it will leave.
+//! The history of the measured load, and the forecast f(t) of the capacity that it will leave.
 
 use std::collections::VecDeque;
 
@@ -8,35 +8,35 @@ use ebb_scheduler::forecast::{
 };
 use thiserror::Error;
 
-/// Past days that the methods are tried on, at most.
+/// The maximal number of past days that the forecast methods are tested on.
 const BACKTEST_DAYS_MAX: usize = 28;
 
-/// Slots that are kept, the latest: of a quarter of an hour those of a year. 560 KiB.
+/// The maximal number of slots, the latest ones: a year of quarters of an hour. 560 KiB.
 const SLOTS_MAX: u64 = 35_040;
 
-/// The cores that the load used, in even slots of time: the latest [35,040](SLOTS_MAX).
+/// The cores that the load used, in equal slots of time: the latest [35,040](SLOTS_MAX).
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadHistory {
     step_s: f64,
-    /// The number of the first slot, from time 0 on.
+    /// The number of the first slot; slot 0 begins at time 0.
     first: u64,
-    /// Sum of cores times seconds, and seconds, of each slot.
+    /// For each slot, the sum of cores times seconds, and the seconds.
     slots: VecDeque<(f64, f64)>,
 }
 
-/// Why there is no f(t).
+/// The reason why there is no forecast.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum HistoryError {
-    /// What was measured is no series.
+    /// The measurements do not form a series.
     #[error("the measured load makes no series: {0}")]
     Series(#[from] SeriesError),
-    /// Too little was measured, or it says nothing.
+    /// There are too few measurements, or they are all zero.
     #[error("no forecast from the measured load: {0}")]
     Forecast(#[from] ForecastError),
 }
 
 impl LoadHistory {
-    /// Nothing measured yet; slots of `step_s` seconds, positive.
+    /// Creates an empty history; slots have `step_s` seconds, which must be positive.
     pub fn new(step_s: f64) -> Self {
         Self {
             step_s,
@@ -45,10 +45,9 @@ impl LoadHistory {
         }
     }
 
-    /// Adds that the load used so many cores from one moment to another, in
-    /// seconds. It counts for the slot of its middle, so measurements should be
-    /// shorter than a slot; those of a slot are averaged over time. One that is older
-    /// than all slots is left out.
+    /// Records that the load used `cores` cores from `from_s` to `to_s`. The measurement counts for
+    /// the slot of its middle, so it should be shorter than a slot; the measurements of a slot are
+    /// averaged over time. Measurements older than all slots are ignored.
     pub fn record(&mut self, from_s: f64, to_s: f64, cores: f64) {
         let (length_s, middle_s) = (to_s - from_s, (from_s + to_s) / 2.0);
         if !(length_s > 0.0 && middle_s >= 0.0 && cores.is_finite()) {
@@ -62,7 +61,8 @@ impl LoadHistory {
         *seconds += length_s;
     }
 
-    /// The slot of this number; makes it, and room for it.
+    /// Returns the slot of this number; creates it, and drops the oldest ones if there are too
+    /// many.
     fn slot(&mut self, number: u64) -> Option<&mut (f64, f64)> {
         let at = number.checked_sub(self.first)?;
         let too_many = (at + 1).saturating_sub(SLOTS_MAX);
@@ -76,19 +76,18 @@ impl LoadHistory {
         self.slots.get_mut(at)
     }
 
-    /// The load of each slot, in cores; `None` where nothing was measured.
+    /// Returns the load of each slot, in cores; `None` for slots without measurements.
     pub fn cores(&self) -> Vec<Option<f64>> {
         let mean = |&(cores_s, seconds): &(f64, f64)| (seconds > 0.0).then(|| cores_s / seconds);
         self.slots.iter().map(mean).collect()
     }
 
-    /// The load of the day that follows, of days of `day_s` seconds, with
-    /// intervals from how far such forecasts of the measured days were off. It
-    /// begins where the history ends.
+    /// Forecasts the load of the next day, for days of `day_s` seconds. The intervals come from the
+    /// errors of such forecasts for past days. The forecast begins where the history ends.
     ///
     /// # Errors
-    /// When less than three days were measured, a day is no whole number of
-    /// slots, or nothing was used at all.
+    /// If less than three days were measured, a day is not a whole number of slots, or the load was
+    /// always 0.
     pub fn forecast(&self, day_s: f64) -> Result<Forecast, HistoryError> {
         let start_s = self.first as f64 * self.step_s;
         let series = Series::new(start_s, self.step_s, self.cores())?;
@@ -96,20 +95,19 @@ impl LoadHistory {
         let options = Options {
             day_s,
             horizon_s: day_s,
-            // The first two days and the one that is forecast are no origin.
+            // The first two days and the forecast day are not used as origins.
             backtest_days: days.saturating_sub(3).clamp(1, BACKTEST_DAYS_MAX),
         };
         Ok(Forecaster::new(&series, options)?.from_end()?)
     }
 }
 
-/// f(t) over the day that was forecast, from 0 on: what the load, at `confidence`
-/// of staying below, leaves of `cores`, in hundredths of a core. `faster` is how
-/// much faster the days of the history were than the one that is planned; after
-/// its end the day repeats its last slot.
+/// Returns f(t) over the forecast day, from 0 on: the hundredths of a core that the load leaves of
+/// `cores`, with the probability `confidence` that the load stays below. `faster` is the speed of
+/// the history's days relative to the planned day; after its end the day repeats its last slot.
 ///
 /// # Errors
-/// When `confidence` is not between 0.01 and 0.99, or a number is not finite.
+/// If `confidence` is not between 0.01 and 0.99, or a number is not finite.
 pub fn left_by(
     forecast: &Forecast,
     cores: f64,
@@ -129,13 +127,13 @@ pub fn left_by(
 mod tests {
     use super::*;
 
-    /// Days of 24 slots, with a peak at noon.
+    /// Returns days of 24 slots, with a peak at noon.
     fn days(number: usize) -> LoadHistory {
         let mut history = LoadHistory::new(1.0);
         for slot in 0..number * 24 {
             let phase = (slot % 24) as f64 / 24.0 * std::f64::consts::TAU;
             let (from_s, cores) = (slot as f64, 0.5 - 0.4 * phase.cos());
-            // Two measurements a slot, around their mean.
+            // Two measurements per slot, symmetric around the mean.
             history.record(from_s, from_s + 0.5, cores - 0.1);
             history.record(from_s + 0.5, from_s + 1.0, cores + 0.1);
         }
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_slots_go_and_a_wrong_time_does_not_ask_for_all_memory() {
+    fn the_oldest_slots_are_dropped_and_a_wrong_time_does_not_allocate_all_memory() {
         let mut history = LoadHistory::new(1.0);
         history.record(0.0, 1.0, 1.0);
         let last = SLOTS_MAX as f64;
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_history_is_said_to_be_that() {
+    fn too_little_history_is_an_error() {
         let error = days(1).forecast(24.0).unwrap_err().to_string();
         assert!(error.contains("too few"), "{error}");
         assert!(LoadHistory::new(1.0).forecast(24.0).is_err());

@@ -1,12 +1,12 @@
-//! The latencies that a service records of its requests.
+//! The request latencies that a service records.
 //!
 //! ```text
 //!   request threads ── record ──> shards of buckets ──┬─> RecordedWindows   for the guard
 //!                                                     └─> RecordedRequests  for the monitor
 //! ```
 //!
-//! Counts only ever grow. A reader remembers the counts of its last reading. So to record
-//! is one atomic addition without a lock, and a reader cannot hold it up.
+//! Counts only grow, and each reader remembers the counts of its last reading. So recording is one
+//! atomic addition without a lock, and readers do not delay it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::monitor::{RequestRates, RequestSource};
 use crate::objective::Quantile;
 use crate::watch::LatencySource;
 
-/// Buckets in a doubling of the latency, as a power of two: a bucket is at most 1/32
+/// The number of buckets per doubling of the latency, as a power of two: a bucket is at most 1/32
 /// wide.
 const GROUPING_POWER: u8 = 5;
-/// Latencies from 2 to this power on, in nanoseconds, count as the longest there is: 69
-/// seconds.
+/// Latencies from 2 to this power on, in nanoseconds, count as the longest one: 69 seconds.
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 
-/// Threads take turns with them, so that two seldom write to the same line. 8 KiB each.
+/// Threads are assigned to shards in turn, so that two rarely write to the same cache line. 8 KiB
+/// each.
 const SHARDS: usize = 8;
 
-/// The length of the windows that the guard gets.
+/// The length of the guard's windows.
 const WINDOW: Duration = Duration::from_millis(100);
 
 fn config() -> Config {
     Config::new(GROUPING_POWER, LATENCY_NS_POWER).expect("the powers are valid")
 }
 
-/// The latencies of a service's requests. Clones record into the same.
+/// The latencies of a service's requests. Clones share their counts.
 #[derive(Clone)]
 pub struct Latencies(Arc<[AtomicHistogram]>);
 
@@ -61,7 +61,7 @@ impl Latencies {
         Self(shards.collect())
     }
 
-    /// Counts a request that took so long.
+    /// Counts a request of this latency.
     #[inline]
     pub fn record(&self, latency: Duration) {
         let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
@@ -70,17 +70,18 @@ impl Latencies {
         debug_assert!(counted.is_ok(), "the bounds hold {LATENCY_NS_MAX}");
     }
 
-    /// All that was recorded so far, to a thirty-second part.
+    /// Returns everything recorded so far, with a resolution of 1/32.
     pub fn counts(&self) -> LatencyCounts {
         Requests(self.total()).counts()
     }
 
-    /// Rates and quantiles of what is recorded from now on, between one look and the next.
+    /// Returns a source of the rates and quantiles of requests recorded from now on, between one
+    /// call and the next.
     pub fn requests(&self) -> impl RequestSource + use<> {
         RecordedRequests::new(self.clone())
     }
 
-    /// All that was recorded so far.
+    /// Returns everything recorded so far.
     fn total(&self) -> Histogram {
         let mut total = Histogram::with_config(&config());
         let mut some = Histogram::with_config(&config());
@@ -99,7 +100,7 @@ fn shard_of_thread() -> usize {
     SHARD.with(|shard| *shard)
 }
 
-/// What one reader has not had yet.
+/// The counts since the reader's last reading.
 #[derive(Debug)]
 struct Reader {
     latencies: Latencies,
@@ -120,7 +121,7 @@ impl Reader {
     }
 }
 
-/// Requests of some time.
+/// The requests of some time.
 struct Requests(Histogram);
 
 impl Requests {
@@ -135,7 +136,7 @@ impl Requests {
             .collect()
     }
 
-    /// In microseconds, at most a thirty-second part too long; 0 without requests.
+    /// Returns a quantile in microseconds, at most 1/32 too long; 0 without requests.
     fn quantile_us(&self, quantile: f64) -> f64 {
         let bucket = self.0.quantile_bucket(quantile);
         let bucket = bucket.expect("a quantile is within 0 to 1");
@@ -143,21 +144,21 @@ impl Requests {
     }
 }
 
-/// Windows of what was recorded, from the first request on: until then another source
-/// may watch the load, or none.
+/// Windows of the recorded requests. They begin with the first request, because until then another
+/// source, or none, may feed the guard.
 #[derive(Debug)]
 pub(crate) struct RecordedWindows {
     reader: Reader,
     quantile: Quantile,
     window: Duration,
     started: Instant,
-    /// When the last window ended.
+    /// The end of the last window.
     ended: Instant,
     has_begun: bool,
 }
 
 impl RecordedWindows {
-    /// Windows of 100 ms from now on.
+    /// Creates windows of 100 ms from now on.
     pub(crate) fn new(latencies: Latencies, quantile: Quantile) -> Self {
         Self::of_length(latencies, quantile, WINDOW)
     }
@@ -190,17 +191,18 @@ impl LatencySource for RecordedWindows {
             requests: requests.count(),
             latency_us: requests.quantile_us(self.quantile.part()),
         };
-        match self.has_begun {
-            true => vec![ObservedWindow {
+        if self.has_begun {
+            vec![ObservedWindow {
                 window,
                 latencies: requests.counts(),
-            }],
-            false => Vec::new(),
+            }]
+        } else {
+            Vec::new()
         }
     }
 }
 
-/// Rates of what was recorded. A service does not say how many bytes it moved.
+/// The rates of the recorded requests, without bytes: a service does not report them.
 #[derive(Debug)]
 pub(crate) struct RecordedRequests {
     reader: Reader,

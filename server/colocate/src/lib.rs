@@ -1,4 +1,4 @@
-//! Co-location: what a service uses, turned into what analytics may use.
+//! Co-location: computes the capacity of analytics from the resource use of a service.
 //!
 //! ```text
 //!   CPU and disk by class, requests ─► LoadMonitor ─► LoadEstimate ─┐
@@ -8,11 +8,11 @@
 //!   LoadHistory, or a schedule ──────────────────────► forecast f(t)┘
 //! ```
 //!
-//! What always holds: everything in the process that is not a task of an
-//! analytics job counts as transactional, flushes and compactions included, and
-//! comes first; so does every other process, but for a small floor. `estimate`, `floor`, `guard` and
-//! `history` decide and know no clock; `monitor`, `threads`, `latencies`, `memory`, `cpu_limit` and `watch`
-//! measure and carry; `colocated` puts all together for a service to embed.
+//! Invariant: all threads of the process that do not run tasks of analytics jobs count as transactional,
+//! including flushes and compactions, and have priority; so does every other process, except for a small
+//! floor. `estimate`, `floor`, `guard` and `history` decide without a clock; `monitor`, `threads`,
+//! `latencies`, `memory`, `cpu_limit` and `watch` measure and pass measurements on; `colocated` combines
+//! all of them for a service to embed.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -60,7 +60,7 @@ mod watch;
 pub use colocated::{ColocateError, Colocated, ColocatedOptions, ColocatedStatus};
 pub use counts::LatencyCounts;
 pub use cpu_limit::CpuLimit;
-/// What jobs are made of, and what runs them.
+/// The runtime, and the components of jobs.
 pub use ebb_scheduler::runtime;
 pub use floor::{FLOOR_CORES, FLOOR_CORES_MIN};
 pub use floor_share::FloorShare;

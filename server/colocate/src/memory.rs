@@ -1,12 +1,12 @@
-//! What memory the machine leaves to analytics.
+//! The memory that the machine leaves to analytics.
 //!
 //! ```text
 //!   left = available + held by tasks - reserve        of the machine, and of each
 //!                                                     cgroup that this process is in
 //! ```
 //!
-//! The smallest counts. Of the machine `MemAvailable` is available; of a cgroup
-//! (version 2) what its limit leaves, unused file pages included.
+//! The minimum counts. For the machine, *available* is `MemAvailable`; for a cgroup (version 2) it is
+//! the rest of its limit, including unused file pages.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,30 +15,30 @@ use std::path::{Component, Path, PathBuf};
 
 use procfs::{FromRead, Meminfo};
 
-/// The part of all memory that is never given to analytics: for what the store, the
-/// kernel and others take before the next sample.
+/// The part of all memory that analytics never get: for the store, the kernel and others, which may
+/// allocate before the next sample.
 const RESERVE: f64 = 0.05;
 
-/// More is available only once it has been for this long, in seconds. To preempt a
-/// task costs its work, so a moment's plenty starts none.
+/// The time in seconds before an increase counts. Preempting a task costs its work, so a short
+/// increase should not start tasks.
 const STEADY_S: f64 = 5.0;
 
-/// More than any of the files here has, in bytes.
+/// A bound above the size of all files read here, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Where the system shows cgroups.
+/// The mount point of cgroups, below the root.
 const CGROUPS: &str = "sys/fs/cgroup";
 
-/// Memory of the machine or of a cgroup.
+/// The memory of the machine or of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Memory {
     total_bytes: u64,
-    /// What could be had at once.
+    /// The bytes that could be allocated at once.
     available_bytes: u64,
 }
 
 impl Memory {
-    /// What analytics may hold when `held_bytes` of what is used are theirs.
+    /// Returns the bytes that analytics may hold, if `held_bytes` of the used memory are theirs.
     fn left_bytes(self, held_bytes: u64) -> u64 {
         let reserve_bytes = (self.total_bytes as f64 * RESERVE) as u64;
         let free_or_held_bytes = self.available_bytes.saturating_add(held_bytes);
@@ -46,16 +46,16 @@ impl Memory {
     }
 }
 
-/// Reads what the machine and the cgroups of this process have.
+/// Reads the available memory of the machine and of the cgroups of this process.
 #[derive(Debug)]
 pub struct MemoryMonitor {
     meminfo: PathBuf,
-    /// From that of this process upwards.
+    /// The cgroup of this process, then those above it.
     cgroups: Vec<PathBuf>,
 }
 
 impl MemoryMonitor {
-    /// Returns a monitor of the machine and of the cgroups that this process is in now.
+    /// Returns a monitor of the machine and of the current cgroups of this process.
     pub fn start() -> Self {
         Self::below(Path::new("/"))
     }
@@ -73,13 +73,13 @@ impl MemoryMonitor {
         }
     }
 
-    /// What analytics may hold when `held_bytes` of what is used are theirs; `None`
-    /// where the system does not say.
+    /// Returns the bytes that analytics may hold, if `held_bytes` of the used memory are theirs;
+    /// `None` if the system does not report memory.
     pub(super) fn left_bytes(&self, held_bytes: u64) -> Option<u64> {
         self.all().map(|memory| memory.left_bytes(held_bytes)).min()
     }
 
-    /// The machine, and the cgroups that have limits.
+    /// Returns the memory of the machine, and of the cgroups that have limits.
     fn all(&self) -> impl Iterator<Item = Memory> {
         let cgroups = self.cgroups.iter().filter_map(|path| of_cgroup(path));
         of_machine(&self.meminfo).into_iter().chain(cgroups)
@@ -91,7 +91,7 @@ pub(super) fn cgroups(root: &Path) -> Vec<PathBuf> {
     let text = text(&root.join("proc/self/cgroup")).unwrap_or_default();
     let named = text.lines().find_map(|line| line.strip_prefix("0::/"));
     let named = Path::new(named.unwrap_or_default());
-    // One that lies outside of what this process can see has another name.
+    // A cgroup outside of this process's namespace has another form of name.
     let is_within = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
     let named = Some(named).filter(|path| is_within(path));
     let mount = root.join(CGROUPS);
@@ -108,10 +108,10 @@ fn of_machine(path: &Path) -> Option<Memory> {
     })
 }
 
-/// `None` where there is no limit.
+/// Returns the memory of a cgroup; `None` if it has no limit.
 fn of_cgroup(path: &Path) -> Option<Memory> {
     let number = |name: &str| text(&path.join(name))?.trim().parse::<u64>().ok();
-    // Beyond the lower one the kernel slows the whole group down.
+    // Above the lower one of them, the kernel slows the whole group down.
     let limits = [number("memory.max"), number("memory.high")];
     let limit_bytes = limits.into_iter().flatten().min()?;
     let stat = text(&path.join("memory.stat")).unwrap_or_default();
@@ -126,7 +126,7 @@ fn of_cgroup(path: &Path) -> Option<Memory> {
     })
 }
 
-/// Returns the text of a file, if the file can be read.
+/// Returns the text of a file; `None` if it cannot be read.
 pub(super) fn text(path: &Path) -> Option<String> {
     let mut text = String::new();
     let file = File::open(path).ok()?;
@@ -134,16 +134,16 @@ pub(super) fn text(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The least that was left in the last seconds.
+/// The minimum of the memory left in the last seconds.
 #[derive(Debug, Default)]
 pub(super) struct SteadyMemory {
-    /// Samples that no later one went below: time in seconds, and bytes; both ascend.
+    /// Samples with no smaller later sample: time in seconds, and bytes; both ascend.
     samples: VecDeque<(f64, u64)>,
 }
 
 impl SteadyMemory {
-    /// Takes in a sample of `now_s`, which is not before the last one's; what has been
-    /// left all the time.
+    /// Adds a sample of the time `now_s`, which must not be before the last one. Returns the minimum
+    /// of the last seconds.
     pub(super) fn take(&mut self, now_s: f64, left_bytes: u64) -> u64 {
         while self
             .samples
@@ -151,7 +151,7 @@ impl SteadyMemory {
             .is_some()
         {}
         self.samples.push_back((now_s, left_bytes));
-        // The last one stays.
+        // The last sample always stays.
         while self.samples[0].0 < now_s - STEADY_S {
             self.samples.pop_front();
         }
@@ -163,7 +163,7 @@ impl SteadyMemory {
 pub(super) mod tests {
     use super::*;
 
-    /// A root directory with some files.
+    /// Creates a root directory with some files.
     pub(crate) fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -178,7 +178,7 @@ pub(super) mod tests {
         MemoryMonitor::below(root(files).path()).left_bytes(held_bytes)
     }
 
-    /// 1000 KiB, of which 600 are available.
+    /// 1000 KiB, of them 600 available.
     const MEMINFO: (&str, &str) = (
         "proc/meminfo",
         "MemTotal:           1000 kB
@@ -203,7 +203,7 @@ VmallocChunk:          0 kB
     );
 
     #[test]
-    fn a_machine_leaves_what_is_available_and_what_tasks_hold_less_a_reserve() {
+    fn a_machine_leaves_its_available_memory_and_that_of_tasks_less_a_reserve() {
         assert_eq!(left_bytes(&[MEMINFO], 0), Some(550 << 10));
         assert_eq!(left_bytes(&[MEMINFO], 100 << 10), Some(650 << 10));
         assert_eq!(
@@ -256,7 +256,7 @@ VmallocChunk:          0 kB
     }
 
     #[test]
-    fn a_cgroup_that_cannot_be_seen_and_files_that_make_no_sense_are_no_limit() {
+    fn an_invisible_cgroup_and_invalid_files_are_no_limit() {
         for cgroup in [
             "0::/../../elsewhere\n",
             "",
@@ -273,7 +273,7 @@ VmallocChunk:          0 kB
     }
 
     #[test]
-    fn this_machine_shows_what_it_leaves() {
+    fn this_machine_reports_its_remaining_memory() {
         let left_bytes = MemoryMonitor::start().left_bytes(0);
         let total_bytes = of_machine(Path::new("/proc/meminfo")).map(|memory| memory.total_bytes);
         assert!(left_bytes.unwrap() < total_bytes.unwrap());

@@ -1,5 +1,5 @@
-//! Measures the load: CPU and disk of the process's threads by class, everything else
-//! on the machine, and the requests that were served.
+//! Measures the load: CPU and disk use of the process's threads by class, the CPU use of everything
+//! else on the machine, and the served requests.
 
 use std::fmt;
 use std::io;
@@ -13,26 +13,26 @@ use serde::Serialize;
 
 use crate::threads::Threads;
 
-/// The load, and who else used the machine, on average between two samples.
+/// The load, and the other use of the machine, averaged between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct MeasuredLoad {
-    /// The time between them, in seconds.
+    /// The time between the samples, in seconds.
     pub length_s: f64,
-    /// Cores used by all threads of the process but those that run analytics tasks, or
-    /// work under a lease meanwhile.
+    /// Cores used by all threads of the process except for those that run analytics tasks or work
+    /// under a lease.
     pub transactional_cores: f64,
-    /// How many of these threads waited for a core that something else had.
+    /// The mean number of these threads that waited for a busy core.
     pub transactional_waiting: f64,
-    /// What these threads read from the disk and wrote to it, in bytes per second.
+    /// The bytes per second that these threads read from the disk and wrote to it.
     pub transactional_disk_bytes_per_s: f64,
-    /// Cores used by threads that run analytics tasks or work under a lease, and by
-    /// processes that run tasks for this one.
+    /// Cores used by threads that run analytics tasks or work under a lease, and by processes that
+    /// run tasks for this one.
     pub analytics_cores: f64,
-    /// Cores used by other processes, and by the host where the machine is a virtual
-    /// one. The kernel counts idle time in ticks of 10 ms, so over a short time this
-    /// is off by some hundredths, to either side, and may be below 0.
+    /// Cores used by other processes, and by the host if the machine is virtual. The kernel counts
+    /// idle time in ticks of 10 ms, so over a short time this is off by some hundredths in either
+    /// direction, and may be negative.
     pub others_cores: f64,
-    /// What was served, if that is counted.
+    /// The served requests, if they are counted.
     pub requests: Option<RequestRates>,
 }
 
@@ -41,34 +41,34 @@ pub struct MeasuredLoad {
 pub struct RequestRates {
     /// Reads, commits and scans, per second.
     pub requests_per_s: f64,
-    /// Bytes of their keys and values, per second; 0 where nobody counts them.
+    /// The bytes of their keys and values, per second; 0 if they are not counted.
     pub bytes_per_s: f64,
-    /// Their median latency as who counts them sees it, in microseconds; 0 without any.
+    /// Their median latency, as measured by the source, in microseconds; 0 without requests.
     pub p50_us: f64,
-    /// 99 in 100 took at most this.
+    /// The latency that 99% of them did not exceed.
     pub p99_us: f64,
-    /// 999 in 1000 took at most this.
+    /// The latency that 99.9% of them did not exceed.
     pub p999_us: f64,
 }
 
-/// Who counts the requests that are served.
+/// A counter of the served requests.
 pub trait RequestSource: fmt::Debug + Send {
-    /// What was served since the last call.
+    /// Returns the requests served since the last call.
     fn take(&mut self) -> RequestRates;
 }
 
-/// Measures, from one call to the next, what the load was and who used the CPU.
+/// Measures, between two calls, the load and all other CPU use.
 #[derive(Debug)]
 pub struct LoadMonitor {
     threads: Threads,
     process_s: f64,
-    /// Of processes that run tasks for this one.
+    /// The CPU time of processes that run tasks for this one.
     tasks_s: f64,
-    /// Of threads while they work under leases.
+    /// The use of threads while they work under leases.
     leased: ThreadUse,
     machine: Machine,
     idle_s: f64,
-    /// Who counts requests, if they are counted.
+    /// The source of served requests, if there is one.
     requests: Option<Box<dyn RequestSource>>,
     measured: Instant,
 }
@@ -77,7 +77,7 @@ impl LoadMonitor {
     /// Starts measuring.
     ///
     /// # Errors
-    /// When the kernel does not show CPU times under `/proc`.
+    /// If the kernel does not report CPU times under `/proc`.
     pub fn start() -> io::Result<Self> {
         let machine = Machine::detect();
         Ok(Self {
@@ -92,20 +92,20 @@ impl LoadMonitor {
         })
     }
 
-    /// Measures the requests that `source` counts too.
+    /// Adds the requests of `source` to the measurements.
     #[must_use]
     pub fn with_requests(mut self, source: Box<dyn RequestSource>) -> Self {
         self.requests = Some(source);
         self
     }
 
-    /// What there was since the last call.
+    /// Returns the use since the last call.
     ///
-    /// A thread that ended since then is missed for its last interval; the
-    /// store's threads and a server's connections live longer than that.
+    /// The last interval of a thread that has ended is missed; the store's threads and a server's
+    /// connections live longer than an interval.
     ///
     /// # Errors
-    /// As [`LoadMonitor::start`].
+    /// See [`LoadMonitor::start`].
     pub fn sample(&mut self) -> io::Result<MeasuredLoad> {
         let threads = self.threads.sample()?;
         let (process_s, tasks_s) = (process_cpu().as_secs_f64(), processes_cpu_s());
@@ -133,7 +133,7 @@ impl LoadMonitor {
     }
 }
 
-/// The CPU time of the machine's cores between two samples, as far as it is known, in seconds.
+/// The known CPU use of the machine's cores between two samples, in seconds.
 #[derive(Debug, Clone, Copy)]
 struct CpuUse {
     idle_s: f64,
@@ -144,8 +144,8 @@ struct CpuUse {
 }
 
 impl CpuUse {
-    /// Returns the cores that other processes and the host used: of `cores` for `length_s` seconds,
-    /// what is left.
+    /// Returns the cores that other processes and the host used: the rest of `cores` over
+    /// `length_s` seconds.
     fn others_cores(self, cores: f64, length_s: f64) -> f64 {
         cores - (self.idle_s + self.process_s + self.tasks_s) / length_s
     }
@@ -154,13 +154,14 @@ impl CpuUse {
 /// The cores that this process may run on.
 #[derive(Debug)]
 struct Machine {
-    /// `None`: the system does not say, so all there are.
+    /// The allowed cores; `None` if the system does not report them, so that all count.
     allowed: Option<Vec<usize>>,
     cores: f64,
 }
 
-/// Returns how many cores this process may run on. Unlike [`std::thread::available_parallelism`] it
-/// leaves limits of cgroups out: `others_cores` is measured over all of these cores.
+/// Returns the number of cores that this process may run on. Unlike
+/// [`std::thread::available_parallelism`] it ignores the limits of cgroups: `others_cores` is
+/// measured over all of these cores.
 pub fn reachable_cores() -> f64 {
     Machine::detect().cores
 }
@@ -179,7 +180,7 @@ impl Machine {
         }
     }
 
-    /// The time that these cores had nothing to run, in seconds since boot.
+    /// Returns the idle time of these cores, in seconds since boot.
     fn idle_s(&self) -> io::Result<f64> {
         let stats = KernelStats::current().map_err(io::Error::other)?;
         Ok(self.idle_ticks(&stats) as f64 / procfs::ticks_per_second() as f64)
@@ -198,9 +199,9 @@ impl Machine {
     }
 }
 
-/// Moves what transactional threads used under leases to analytics. The load does not fall below
-/// 0: the kernel shows nothing of a thread that has ended, though what it used under a lease was
-/// counted.
+/// Moves the use of transactional threads under leases to analytics. The load does not become
+/// negative, although the kernel no longer reports a thread that has ended, while its use under a
+/// lease was counted.
 fn charge_leases([load, mut analytics]: [ThreadUse; 2], leased: ThreadUse) -> [ThreadUse; 2] {
     analytics += leased;
     [load - leased, analytics]
@@ -215,7 +216,7 @@ mod tests {
     use crate::busy_thread::BusyThread;
 
     #[test]
-    fn what_the_load_used_is_seen_and_is_finite() {
+    fn the_use_of_the_load_is_measured_and_finite() {
         let mut monitor = LoadMonitor::start().unwrap();
         let _busy = BusyThread::start("ebb-load");
         let mut used_s = 0.0;
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_use_under_leases_counts_for_analytics_and_not_for_the_load() {
+    fn cpu_time_under_leases_counts_for_analytics_and_not_for_the_load() {
         let used = |cpu_ns, disk_bytes| ThreadUse {
             cpu_ns,
             waited_ns: 0,
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_task_processes_use_does_not_count_for_others() {
+    fn cpu_time_of_task_processes_does_not_count_for_others() {
         let used = CpuUse {
             idle_s: 1.0,
             process_s: 1.5,

@@ -1,4 +1,4 @@
-//! What a load is to keep: a latency, or so many times that alone.
+//! The objective of a load: a latency, or a multiple of its latency alone.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,35 +6,35 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// The largest factor over alone that makes sense.
+/// The largest accepted factor over alone.
 const OVER_ALONE_MAX: f64 = 1000.0;
 
-/// A latency that the load is to keep, as in `p99=2ms` or `p99=1.1x`.
+/// A latency limit for the load, as in `p99=2ms` or `p99=1.1x`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Objective {
-    /// Of which latencies.
+    /// The quantile of the latencies.
     pub quantile: Quantile,
-    /// The most that it may be.
+    /// The limit of the quantile.
     #[serde(flatten)]
     pub limit: Limit,
 }
 
 impl Objective {
-    /// What is kept where nothing else is asked for: transactions do not notice analytics. A
-    /// p99 of at most 1.1 times what it is without them.
+    /// The default objective: transactions do not notice analytics. The p99 is at most 1.1 times the
+    /// p99 without analytics.
     pub const DEFAULT: Self = Self {
         quantile: Quantile::P99,
         limit: Limit::OverAlone(1.1),
     };
 }
 
-/// The most that a quantile of the latencies may be.
+/// The limit of a quantile of the latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// So many microseconds; positive.
+    /// A latency in microseconds; positive.
     LatencyUs(f64),
-    /// So many times what it is without analytics; above 1.
+    /// A multiple of the quantile without analytics; above 1.
     OverAlone(f64),
 }
 
@@ -44,9 +44,9 @@ pub enum Limit {
 pub enum Quantile {
     /// The median.
     P50,
-    /// 99 in 100.
+    /// The 99th percentile.
     P99,
-    /// 999 in 1000.
+    /// The 99.9th percentile.
     P999,
 }
 
@@ -57,7 +57,7 @@ impl Quantile {
         ("p99.9", Self::P999),
     ];
 
-    /// The part of the latencies that are at most this one, 0 to 1.
+    /// Returns the quantile as a number from 0 to 1.
     pub fn part(self) -> f64 {
         match self {
             Self::P50 => 0.5,

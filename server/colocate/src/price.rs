@@ -1,5 +1,5 @@
-//! The price of analytics: how the tail grows with what they are allowed, and how much
-//! of it keeps the tail within so many times that alone.
+//! The price of analytics: the growth of the tail latency with the allowed level, and the largest
+//! level that keeps the tail within a multiple of the tail alone.
 //!
 //! ```text
 //!   pauses of analytics ─► alone: the limit is 1.1 of its quantile
@@ -7,14 +7,13 @@
 //!                            └► monotone curve ─► the largest level that is not surely dear
 //! ```
 //!
-//! Latencies of one window prove nothing: with the same load the p99 of two windows may
-//! differ by a factor of two. So windows are put together into *units* of half a second,
-//! and units are the evidence. A level is *dear* once more requests were above the limit
-//! than the objective lets, by [`SURE`] standard errors that count units and not
-//! requests, for requests of one stall are not independent. Levels are compared as a
-//! monotone curve (pool adjacent violators): more analytics never make the load quicker.
-//! Evidence fades, so a level that was dear by chance is tried again soon, and one that
-//! is dear by far after minutes.
+//! The latencies of one window prove nothing: with the same load, the p99 of two windows may differ
+//! by a factor of two. So windows are merged into *units* of half a second, and units are the
+//! evidence. A level is *dear* once more requests were above the limit than the objective allows,
+//! by [`SURE`] standard errors. The errors count units, not requests, because the requests of one
+//! stall are not independent. The levels form a monotone curve (pool adjacent violators): more
+//! analytics never make the load faster. Evidence fades, so a level that was dear by chance is
+//! tried again soon, and one that is dear by far after minutes.
 
 use std::collections::VecDeque;
 
@@ -28,78 +27,82 @@ mod tests;
 
 use pauses::Pauses;
 
-/// Steps in which analytics get what is left.
+/// The number of steps of the allowed part.
 pub(crate) const LEVELS: usize = 12;
-/// What analytics did before a change may last this long, in seconds.
+/// The time after a change during which analytics of before may still have an effect, in seconds.
 const SETTLE_S: f64 = 0.1;
-/// Windows are put together into units of this length, in seconds.
+/// The length of a unit, in seconds.
 const UNIT_S: f64 = 0.5;
-/// Alone is known after so many pauses,
+/// The minimal number of pauses before *alone* is known.
 const PAUSES_MIN: usize = 10;
-/// and so many requests.
+/// The minimal number of requests before *alone* is known.
 const ALONE_REQUESTS_MIN: u64 = 10_000;
-/// Evidence weighs half as much after so many seconds ...
+/// The half-life of evidence, in seconds.
 const HALF_LIFE_S: f64 = 120.0;
-/// ... and nothing after so many.
+/// The maximal age of evidence, in seconds.
 const KEPT_S: f64 = 600.0;
-/// Pauses are kept longer: where requests are few, ten thousand of them take a while ...
+/// The maximal age of pauses, in seconds. It is longer because with few requests ten thousand of
+/// them take a while.
 const ALONE_KEPT_S: f64 = 3600.0;
-/// ... and where they are many, the last pauses show the machine as it is now.
+/// The number of the latest pauses that are enough if they have enough requests: with many
+/// requests, these show the machine's present state.
 const PAUSES_LATEST: usize = 30;
-/// A level is dear by so many standard errors. By chance alone a level is that far off
-/// once in forty looks.
+/// The number of standard errors above which a level is dear. A level exceeds it by chance in one
+/// of forty evaluations.
 const SURE: f64 = 2.0;
-/// A level that was dear stays so until its excess is less than so many: evidence is not
-/// gathered there meanwhile, it only fades.
+/// The number of standard errors below which a dear level is tried again. Nothing is measured at
+/// the level meanwhile; its evidence only fades.
 const RETRY: f64 = 1.0;
-/// Each level begins with so many units of what the objective lets.
+/// The number of units, with as many requests above the limit as the objective allows, that each
+/// level starts with.
 const PRIOR_UNITS: f64 = 3.0;
-/// So many times what the objective lets is far too much: the level is halved.
+/// A level with this multiple of the allowed requests above the limit is far too much: then the
+/// level is halved.
 const FAR: f64 = 4.0;
-/// At least so long at a level before the next one is tried, in seconds.
+/// The minimal time at a level before the next one is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
-/// A load whose rate differs by this factor is another one.
+/// A load whose rate differs by this factor counts as a different one.
 const OTHER_LOAD: f64 = 1.4;
-/// Without requests for so long the load has ended, in seconds.
+/// The time without requests after which the load counts as ended, in seconds.
 const SILENCE_S: f64 = 1.0;
 
-/// A window as the curve takes it.
+/// A window, as input of the curve.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen<'a> {
-    /// Its end, in seconds.
+pub(crate) struct CurveInput<'a> {
+    /// The end of the window, in seconds.
     pub t_s: f64,
-    /// Its length, in seconds.
+    /// The length of the window, in seconds.
     pub length_s: f64,
-    /// Requests that ended in it.
+    /// The requests that ended in it.
     pub requests: u64,
-    /// Their latencies; empty where they are not known.
+    /// Their latencies; empty if unknown.
     pub latencies: &'a LatencyCounts,
-    /// What analytics had in it, in hundredths of a core.
+    /// The capacity of analytics in the window, in hundredths of a core.
     pub granted_hundredths: u32,
 }
 
-/// What is known of one level.
+/// The measured cost of one level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PricePoint {
-    /// The part of what the load leaves that analytics were allowed, 0 to 1; 0 is the load
+    /// The part of the capacity left by the load that analytics were allowed, 0 to 1; 0 is the load
     /// alone.
     pub allowed: f64,
-    /// What that was, in hundredths of a core, on average.
+    /// The mean of that capacity, in hundredths of a core.
     pub granted_hundredths: f64,
-    /// Requests that were looked at.
+    /// The number of measured requests.
     pub requests: u64,
-    /// Seconds in which they came.
+    /// The measured time in seconds.
     pub seconds: f64,
     /// The objective's quantile of their latencies, in microseconds.
     pub latency_us: f64,
-    /// The same over that alone.
+    /// The quotient of `latency_us` and the same quantile alone.
     pub over_alone: f64,
-    /// Requests above the limit over how many the objective lets, by the monotone curve:
-    /// above 1 the objective is missed.
+    /// The quotient of the requests above the limit and the number that the objective allows, on
+    /// the monotone curve: above 1 the objective is missed.
     pub above_limit: f64,
-    /// One standard error of that.
+    /// The standard error of `above_limit`.
     pub above_limit_error: f64,
-    /// It is sure enough to be too much.
+    /// True if the level is too much beyond doubt.
     pub is_dear: bool,
 }
 
@@ -111,13 +114,13 @@ struct Unit {
     level: usize,
     latencies: LatencyCounts,
     requests: u64,
-    /// Those above the limit, as it is now.
+    /// The requests above the current limit.
     above: u64,
-    /// Sum over windows of what was granted times their length.
+    /// The sum over windows of the granted capacity times the length.
     granted: f64,
 }
 
-/// Sums over units, each by its weight, that give a part of requests and its error.
+/// Weighted sums over units, for computing a part of requests and its error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
     above: f64,
@@ -145,13 +148,14 @@ impl Evidence {
         self
     }
 
-    /// The part above the limit, after `prior` requests of which `lets` were.
+    /// Returns the part above the limit, with a prior of `prior` requests of which the part `lets`
+    /// is above.
     fn part(&self, lets: f64, prior: f64) -> f64 {
         (self.above + lets * prior) / (self.requests + prior).max(1e-9)
     }
 
-    /// The variance that each request adds to a sum of requests, by what units differ and
-    /// by what requests would by chance.
+    /// Returns the variance that each request adds to a sum of requests, by the differences between
+    /// units and by the chance of single requests.
     fn variance(&self) -> f64 {
         let part = self.part(0.0, 0.0);
         let spread = self.above2 - 2.0 * part * self.above_requests + part * part * self.requests2;
@@ -161,19 +165,19 @@ impl Evidence {
 
 /// One level of the curve.
 #[derive(Debug, Clone, Copy)]
-struct Priced {
+struct LevelPrice {
     level: usize,
-    /// Over what the objective lets.
+    /// The part above the limit, relative to the part that the objective allows.
     above: f64,
     error: f64,
     is_dear: bool,
 }
 
-/// The curve, and what it says: windows in, a level out; no clock, no thread.
+/// The curve and its decisions. A pure state machine: windows in, a level out; no clock, no thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Price {
     quantile: f64,
-    /// Times alone that the quantile may be.
+    /// The allowed multiple of the quantile alone.
     factor: f64,
     level: usize,
     pauses: Pauses,
@@ -183,12 +187,12 @@ pub(crate) struct Price {
     gathering: Option<Unit>,
     units: VecDeque<Unit>,
     alone_us: Option<f64>,
-    /// The levels that were dear at the last look.
+    /// The levels that were dear at the last evaluation.
     dear: [bool; LEVELS + 1],
 }
 
 impl Price {
-    /// A curve of which nothing is known: all is allowed.
+    /// Creates a curve without evidence: everything is allowed.
     pub(crate) fn new(quantile: f64, factor: f64) -> Self {
         Self {
             quantile,
@@ -205,20 +209,21 @@ impl Price {
         }
     }
 
-    /// The part of what the load leaves that analytics may use now.
+    /// Returns the part of the capacity left by the load that analytics may use now.
     pub(crate) fn allowed(&self) -> f64 {
-        match self.pauses.is_on() {
-            true => 0.0,
-            false => self.level as f64 / LEVELS as f64,
+        if self.pauses.is_on() {
+            0.0
+        } else {
+            self.level as f64 / LEVELS as f64
         }
     }
 
-    /// Analytics pause, so that the load is seen alone.
+    /// Returns whether analytics pause, so that the load is measured alone.
     pub(crate) fn is_pausing(&self) -> bool {
         self.pauses.is_on()
     }
 
-    /// Returns whether a level is dear at which analytics had, on average, no more than these
+    /// Returns whether any level is dear at which analytics had, on average, at most this many
     /// hundredths of a core.
     pub(crate) fn is_dear_at(&self, hundredths: f64) -> bool {
         let is_at_most = |level: usize| {
@@ -231,22 +236,22 @@ impl Price {
         (0..=LEVELS).any(|level| self.dear[level] && is_at_most(level))
     }
 
-    /// The quantile alone, in microseconds, once it is known.
+    /// Returns the quantile alone, in microseconds, once it is known.
     pub(crate) fn alone_us(&self) -> Option<f64> {
         self.alone_us
     }
 
-    /// The most that the quantile may be, in microseconds, once alone is known.
+    /// Returns the limit of the quantile, in microseconds, once *alone* is known.
     pub(crate) fn limit_us(&self) -> Option<f64> {
         self.alone_us.map(|alone| alone * self.factor)
     }
 
-    /// Takes in the next window.
-    pub(crate) fn take(&mut self, seen: &Seen<'_>) {
+    /// Processes the next window.
+    pub(crate) fn take(&mut self, seen: &CurveInput<'_>) {
         if seen.requests == 0 {
             self.silent_s += seen.length_s;
             if self.silent_s >= SILENCE_S {
-                // The load has ended, and whatever comes is another one.
+                // The load has ended, and the next one may be different.
                 self.pauses.stop();
                 *self = Self {
                     pauses: self.pauses.clone(),
@@ -270,7 +275,7 @@ impl Price {
         self.pause_or_go_on(now_s);
     }
 
-    fn gather(&mut self, seen: &Seen<'_>) {
+    fn gather(&mut self, seen: &CurveInput<'_>) {
         let level = if self.pauses.is_on() { 0 } else { self.level };
         let unit = self.gathering.get_or_insert_with(|| Unit {
             t_s: seen.t_s,
@@ -288,7 +293,7 @@ impl Price {
         unit.granted += f64::from(seen.granted_hundredths) * seen.length_s;
     }
 
-    /// What was gathered becomes evidence.
+    /// Adds the gathered unit to the evidence.
     fn close_unit(&mut self, now_s: f64) {
         let Some(unit) = self.gathering.take() else {
             return;
@@ -320,11 +325,10 @@ impl Price {
         self.choose(now_s);
     }
 
-    /// Whether the rate is so far from that of the units so far that chance does not
-    /// explain it.
+    /// Returns whether the request rate differs from that of earlier units by more than chance.
     fn is_another_load(&self, unit: &Unit) -> bool {
         let (mut requests, mut seconds) = (unit.requests as f64, unit.length_s);
-        // One unit alone may be a burst.
+        // A single unit may be a burst.
         let Some(last) = self.units.back() else {
             return false;
         };
@@ -342,7 +346,7 @@ impl Price {
         is_far && (requests - expected).abs() > 4.0 * expected.max(1.0).sqrt()
     }
 
-    /// The latest units alone, as many as *alone* takes.
+    /// Returns the latest units alone that determine *alone*.
     fn alone(&self) -> Vec<&Unit> {
         let mut alone = Vec::new();
         let mut requests = 0;
@@ -356,7 +360,7 @@ impl Price {
         alone
     }
 
-    /// The quantile alone, once there is enough of it.
+    /// Returns the quantile alone, once there are enough measurements.
     fn measure_alone(&self) -> Option<f64> {
         let alone = self.alone();
         let mut pool = LatencyCounts::default();
@@ -369,8 +373,8 @@ impl Price {
         (-(now_s - unit.t_s).max(0.0) / HALF_LIFE_S).exp2()
     }
 
-    /// The levels that were tried, as a monotone curve; empty until alone is known.
-    fn curve(&self, now_s: f64) -> Vec<Priced> {
+    /// Returns the tried levels as a monotone curve; empty until *alone* is known.
+    fn curve(&self, now_s: f64) -> Vec<LevelPrice> {
         if self.alone_us.is_none() {
             return Vec::new();
         }
@@ -390,7 +394,7 @@ impl Price {
             units += 1.0;
         }
         let prior = PRIOR_UNITS * requests / f64::max(units, 1.0);
-        // Pool adjacent violators: blocks of levels, the part above the limit ascending.
+        // Pool adjacent violators: blocks of levels, with ascending parts above the limit.
         let mut blocks: Vec<(Vec<usize>, Evidence)> = Vec::new();
         let found = (tried.iter().enumerate()).filter_map(|(level, it)| Some((level, (*it)?)));
         for (level, evidence) in found {
@@ -403,13 +407,13 @@ impl Price {
         }
         let priced = blocks.iter().flat_map(|(levels, evidence)| {
             let part = evidence.part(lets, prior);
-            // If analytics cost nothing, a level and alone are two samples of the same, and
-            // a stall that only the larger one has says little. So both together say how
-            // far each may be off.
+            // If analytics cost nothing, a level and *alone* are two samples of the same
+            // distribution, and a stall in only the larger one proves little. So the variance of
+            // both together determines their errors.
             let variance = evidence.and(alone).variance();
             let samples = 1.0 / (evidence.requests + prior) + 1.0 / alone.requests.max(1e-9);
             let error = (variance * samples).sqrt();
-            levels.iter().map(move |&level| Priced {
+            levels.iter().map(move |&level| LevelPrice {
                 level,
                 above: part / lets,
                 error: error / lets,
@@ -452,33 +456,34 @@ impl Price {
 
     fn pause_or_go_on(&mut self, now_s: f64) {
         let is_over = self.pauses.is_over(now_s);
-        let begins = self.pauses.is_due(now_s) && self.wants_pauses();
+        let begins = self.pauses.is_due(now_s) && self.needs_pauses();
         if !is_over && !begins {
             return;
         }
-        // What was gathered belongs to the time before.
+        // The gathered windows belong to the time before the change.
         self.close_unit(now_s);
-        match is_over {
-            true => (self.pauses).end(now_s, self.alone().len() >= PAUSES_MIN),
-            false => self.pauses.begin(now_s),
+        if is_over {
+            (self.pauses).end(now_s, self.alone().len() >= PAUSES_MIN)
+        } else {
+            self.pauses.begin(now_s)
         }
         self.changed_s = now_s;
     }
 
-    /// Whether analytics are seen beside the load, and enough of the load for it to be known
-    /// alone one day.
-    fn wants_pauses(&self) -> bool {
+    /// Returns whether analytics run beside the load, and the load has enough requests for *alone*
+    /// to become known eventually.
+    fn needs_pauses(&self) -> bool {
         let per_s_min = pauses::requests_per_s_min(ALONE_REQUESTS_MIN, ALONE_KEPT_S);
         let is_enough = |unit: &Unit| unit.requests as f64 >= per_s_min * unit.length_s;
         // At level 0 the load is alone anyway.
         self.level > 0 && self.units.back().is_some_and(is_enough)
     }
 
-    /// What is known of each level that was tried, ascending.
+    /// Returns the measured cost of each level that was tried, ascending.
     pub(crate) fn points(&self) -> Vec<PricePoint> {
         let now_s = self.units.back().map_or(0.0, |unit| unit.t_s);
         let curve = self.curve(now_s);
-        let point = |priced: &Priced| {
+        let point = |priced: &LevelPrice| {
             let units: Vec<&Unit> = (self.units.iter())
                 .filter(|unit| unit.level == priced.level)
                 .collect();

@@ -1,13 +1,12 @@
-//! The latest samples of a stream that never ends.
+//! The latest samples of an endless stream.
 
 use std::collections::VecDeque;
 
-/// Samples that are kept of a stream, unless more are asked for: an hour of the guard's
-/// windows of 100 ms, and two and a half of control cycles of 250 ms. Both together take
-/// 8 MB at most.
+/// The default number of samples of a stream: an hour of the guard's windows of 100 ms, and two and
+/// a half hours of control cycles of 250 ms. Both together take at most 8 MB.
 pub const SAMPLES_MAX_DEFAULT: usize = 36_000;
 
-/// At most `samples_max` samples, in their order; each one more displaces the oldest.
+/// At most `samples_max` samples, oldest first; a further one displaces the oldest.
 #[derive(Debug)]
 pub(crate) struct Recent<T> {
     samples: VecDeque<T>,
@@ -33,7 +32,7 @@ impl<T: Copy> Recent<T> {
         self.samples.back().copied()
     }
 
-    /// The latest, back to the first that is not new.
+    /// Returns the latest samples, back to the first that is not new.
     pub(crate) fn newest(&self, is_new: impl Fn(&T) -> bool) -> Vec<T> {
         let back = self.samples.iter().rev();
         let mut newest: Vec<T> = back.take_while(|sample| is_new(sample)).copied().collect();
@@ -61,9 +60,9 @@ mod tests {
         assert!(recent.newest(|number| *number > 4).is_empty());
     }
 
-    /// A governor once kept all samples, 90 MB a day.
+    /// A governor once kept all samples, 90 MB per day.
     #[test]
-    fn what_is_kept_by_default_takes_8_mb_at_most() {
+    fn samples_kept_by_default_take_8_mb_at_most() {
         let sample_bytes = size_of::<LoadSample>() + size_of::<GuardSample>();
         assert!(
             SAMPLES_MAX_DEFAULT * sample_bytes <= 8 << 20,

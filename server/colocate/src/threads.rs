@@ -1,4 +1,4 @@
-//! What the threads of this process used, by class, as the kernel counts it.
+//! The resource use of the threads of this process by class, as the kernel counts it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,22 +11,22 @@ use ebb_threads::{ThreadFiles, ThreadUse};
 pub(super) const ANALYTICS_THREAD: &str = "ebb-task";
 const THREADS: &str = "/proc/self/task";
 
-/// A thread's name is asked for at the first two samples: it gets it a moment after
-/// it starts, and until then has that of the thread that started it.
+/// The number of samples at which a thread's name is read. Reading it once is not enough: a thread
+/// gets its name a moment after it starts, and until then has its creator's.
 const NAMES_READ: u8 = 2;
 
-/// The files of so many threads are kept open, which saves two system calls of three; a
+/// The maximal number of threads whose files stay open, which saves two system calls of three; a
 /// process may have a thousand files open.
 const OPEN_MAX: usize = 64;
 
 /// A thread at the last sample.
 #[derive(Debug)]
 struct Thread {
-    /// None beyond [`OPEN_MAX`].
+    /// The open files; `None` beyond [`OPEN_MAX`].
     files: Option<ThreadFiles>,
     used: ThreadUse,
     runs_analytics: bool,
-    /// How often its name was asked for.
+    /// The number of times that its name was read.
     names_read: u8,
 }
 
@@ -35,21 +35,21 @@ struct Thread {
 pub(super) struct Threads(HashMap<u32, Thread>);
 
 impl Threads {
-    /// Those that there are.
+    /// Finds the existing threads.
     ///
     /// # Errors
-    /// When the kernel does not list them.
+    /// If the kernel does not list them.
     pub(super) fn find() -> io::Result<Self> {
         let mut threads = Self(HashMap::new());
         threads.sample()?;
         Ok(threads)
     }
 
-    /// What transactional and analytics threads used since the last sample. One that
-    /// ended since is missed.
+    /// Returns the use of transactional and of analytics threads since the last sample. Threads
+    /// that have ended since are missed.
     ///
     /// # Errors
-    /// As [`Threads::find`].
+    /// See [`Threads::find`].
     pub(super) fn sample(&mut self) -> io::Result<[ThreadUse; 2]> {
         let mut threads = HashMap::with_capacity(self.0.len());
         let mut used_by_class = [ThreadUse::default(); 2];
@@ -60,8 +60,8 @@ impl Threads {
                 continue;
             };
             let folder = entry.path();
-            // A thread may end between the listing and the reading. Where the files of the
-            // last sample cannot be read, this is another thread of the same id.
+            // A thread may end between the listing and the reading. If the files of the last sample
+            // cannot be read, the id belongs to a new thread.
             let before = (self.0.remove(&id)).and_then(|thread| thread.again(&folder));
             let was = before
                 .as_ref()
@@ -85,7 +85,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// One that was not there before.
+    /// Reads a thread that was not in the last sample.
     fn first(folder: &Path, keep_open: bool) -> Option<Self> {
         let files = ThreadFiles::open(folder).ok()?;
         Some(Self {
@@ -96,11 +96,11 @@ impl Thread {
         })
     }
 
-    /// The same thread now, and what it had used before; `None` if it has ended.
+    /// Reads the same thread again, and returns it with its previous use; `None` if it has ended.
     fn again(self, folder: &Path) -> Option<(Self, ThreadUse)> {
         let used = match &self.files {
             Some(files) => files.read().ok()?,
-            // One that has used less than before is another one of the same id.
+            // A thread that has used less than before is a new one with the same id.
             None => (ThreadUse::read(folder).ok()).filter(|now| now.cpu_ns >= self.used.cpu_ns)?,
         };
         let before = self.used;
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_busy_thread_counts_for_its_class() {
-        // Other tests run beside this one and count too, so what the threads of
-        // one name used is looked up by name.
+        // Other tests run at the same time and are counted too, so the use of the threads with one
+        // name is looked up by name.
         for (name, analytics) in [("ebb-load", false), (ANALYTICS_THREAD, true)] {
             let busy = BusyThread::start(name);
             let mut threads = Threads::find().unwrap();

@@ -1,5 +1,5 @@
-//! The thread that brings the load's latencies to the guard, and the runtime to
-//! follow it.
+//! The thread that feeds the guard with the load's latencies, and makes the runtime follow the
+//! guard.
 
 use std::io;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use ebb_scheduler::runtime::Runtime;
 use crate::governor::Governor;
 use crate::guard::ObservedWindow;
 
-/// Between two questions for windows: well below the 100 ms that these usually last.
+/// The time between two polls for windows: well below their usual length of 100 ms.
 const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// Where the load's latencies come from.
+/// A source of the load's latencies.
 pub trait LatencySource: Send {
-    /// The windows that have ended since the last call, in order.
+    /// Returns the windows that have ended since the last call, in order.
     fn ended(&mut self) -> Vec<ObservedWindow>;
 }
 
-/// Brings windows to a governor's guard until it is dropped. With the last watch of a
-/// governor goes what its guard took from analytics.
+/// Feeds a governor's guard with windows until it is dropped. When the last watch of a governor is
+/// dropped, the guard is released.
 #[derive(Debug)]
 pub struct GuardWatch {
-    /// The thread ends when this is gone.
+    /// The thread ends when this is dropped.
     go_on: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A governor that is watched from the first window on: a source that has nothing to give
-/// does not keep what another's windows took. When it is dropped, by a panic of the source
-/// too, the guard gives that back.
-struct Watched {
+/// The registration of a source at the governor. It begins with the first window, so that a source
+/// without windows cannot keep the limits that another source's windows caused. Dropping the last
+/// registration, also in a panic of its source, releases the guard.
+struct Registration {
     governor: Arc<Governor>,
     runtime: Arc<Runtime>,
     has_begun: bool,
 }
 
-impl Watched {
+impl Registration {
     fn take_all(&mut self, windows: Vec<ObservedWindow>) {
         if !windows.is_empty() && !self.has_begun {
             self.governor.begin_watch();
@@ -52,7 +52,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for Registration {
     fn drop(&mut self) {
         if self.has_begun && self.governor.end_watch() {
             self.runtime.replan();
@@ -64,21 +64,21 @@ impl GuardWatch {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system refuses one.
+    /// If the system refuses to start one.
     pub fn start(
         governor: Arc<Governor>,
         runtime: Arc<Runtime>,
         mut source: impl LatencySource + 'static,
     ) -> io::Result<Self> {
         let (go_on, stopped) = mpsc::channel::<()>();
-        let mut watched = Watched {
+        let mut registration = Registration {
             governor,
             runtime,
             has_begun: false,
         };
         let body = move || {
             while stopped.recv_timeout(POLL_EVERY) == Err(RecvTimeoutError::Timeout) {
-                watched.take_all(source.ended());
+                registration.take_all(source.ended());
             }
         };
         let thread = thread::Builder::new().name("ebb-guard".into());
@@ -93,7 +93,7 @@ impl Drop for GuardWatch {
     fn drop(&mut self) {
         drop(self.go_on.take());
         if let Some(thread) = self.thread.take() {
-            // It has no result; a panic in it was already printed.
+            // The thread has no result, and its panic was already printed.
             let _ = thread.join();
         }
     }
@@ -109,17 +109,17 @@ mod tests {
     use super::*;
     use crate::{Guard, LatencyWindow, LoadMonitor, Machine};
 
-    /// Bad windows, one at each question, and at last a panic.
+    /// A source of bad windows, one per poll, and finally a panic.
     struct Bad {
-        asked: Arc<Mutex<u32>>,
-        asked_max: u32,
+        polls: Arc<Mutex<u32>>,
+        polls_max: u32,
     }
 
     impl LatencySource for Bad {
         fn ended(&mut self) -> Vec<ObservedWindow> {
-            let mut asked = self.asked.lock().unwrap();
-            assert!(*asked < self.asked_max, "the source of this test panics");
-            *asked += 1;
+            let mut polls = self.polls.lock().unwrap();
+            assert!(*polls < self.polls_max, "the source of this test panics");
+            *polls += 1;
             let window = LatencyWindow {
                 t_s: 0.1,
                 length_s: 0.1,
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Nothing to give, as of a service that does not record.
+    /// A source without windows, like a service that does not record.
     struct Idle(Arc<Mutex<u32>>);
 
     impl LatencySource for Idle {
@@ -140,14 +140,14 @@ mod tests {
         }
     }
 
-    fn bad(asked: &Arc<Mutex<u32>>, asked_max: u32) -> Bad {
+    fn bad(polls: &Arc<Mutex<u32>>, polls_max: u32) -> Bad {
         Bad {
-            asked: Arc::clone(asked),
-            asked_max,
+            polls: Arc::clone(polls),
+            polls_max,
         }
     }
 
-    /// A governor with an objective, and a runtime whose own cycles are too long to count.
+    /// Returns a governor with an objective, and a runtime whose own cycles are too long to matter.
     fn colocated(spills: &tempfile::TempDir) -> (Arc<Governor>, Arc<Runtime>) {
         let guard = Guard::new("p99=1ms".parse().unwrap());
         let machine = Machine {
@@ -167,42 +167,42 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_follows_the_guard_however_long_its_cycle() {
+    fn the_runtime_follows_the_guard_within_a_long_cycle() {
         let spills = tempfile::tempdir().unwrap();
         let (governor, runtime) = colocated(&spills);
-        let asked = Arc::new(Mutex::new(0));
-        let source = bad(&asked, u32::MAX);
+        let polls = Arc::new(Mutex::new(0));
+        let source = bad(&polls, u32::MAX);
         let watch = GuardWatch::start(governor.clone(), runtime.clone(), source).unwrap();
         wait::until("a plan without analytics", || {
             governor.latest().is_some_and(|cycle| cycle.allowed == 0.0)
                 && runtime.status().capacity_hundredths == 0
         });
         drop(watch);
-        let asked = *asked.lock().unwrap();
-        assert!(asked >= 2 && governor.guarded().len() == asked as usize);
+        let polls = *polls.lock().unwrap();
+        assert!(polls >= 2 && governor.guarded().len() == polls as usize);
     }
 
-    /// A guard that had stopped the jobs, and whose watch was dropped, never let them run
-    /// again.
+    /// Once, when the watch of a guard was dropped after the guard had stopped the jobs, they never
+    /// ran again.
     #[test]
-    fn with_the_last_watch_goes_what_the_guard_took() {
+    fn dropping_the_last_watch_releases_the_guard() {
         let spills = tempfile::tempdir().unwrap();
         let (governor, runtime) = colocated(&spills);
-        let asked = Arc::new(Mutex::new(0));
-        let watch = |asked_max| {
-            let source = bad(&asked, asked_max);
+        let polls = Arc::new(Mutex::new(0));
+        let watch = |polls_max| {
+            let source = bad(&polls, polls_max);
             GuardWatch::start(governor.clone(), runtime.clone(), source).unwrap()
         };
         let allowed = || governor.latest().map(|cycle| cycle.allowed);
         let first = watch(u32::MAX);
         wait::until("the guard to stop analytics", || allowed() == Some(0.0));
-        let before = *asked.lock().unwrap();
+        let before = *polls.lock().unwrap();
         let second = watch(u32::MAX);
         let idle = Idle(Arc::default());
-        let idle_asked = idle.0.clone();
+        let idle_polls = idle.0.clone();
         let _idle = GuardWatch::start(governor.clone(), runtime.clone(), idle).unwrap();
-        wait::until("both sources to be asked", || {
-            *asked.lock().unwrap() > before + 20 && *idle_asked.lock().unwrap() > 1
+        wait::until("both sources to be polled", || {
+            *polls.lock().unwrap() > before + 20 && *idle_polls.lock().unwrap() > 1
         });
         drop(first);
         runtime.replan();
@@ -213,11 +213,11 @@ mod tests {
         drop(second);
         wait::until("analytics to be allowed again", || allowed() == Some(1.0));
 
-        // As well when the source panics.
-        let asked_max = *asked.lock().unwrap() + 2;
-        let _panics = watch(asked_max);
+        // The same when the source panics.
+        let polls_max = *polls.lock().unwrap() + 2;
+        let _panics = watch(polls_max);
         wait::until("analytics to be allowed again", || {
-            let taken = governor.guarded().len() as u32 == asked_max;
+            let taken = governor.guarded().len() as u32 == polls_max;
             taken && allowed() == Some(1.0)
         });
     }

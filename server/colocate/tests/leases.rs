@@ -1,4 +1,4 @@
-//! A lease's threads are the service's own, but what they do under it is no load.
+//! Threads under a lease belong to the service, but their work under it is not load.
 
 #![expect(clippy::disallowed_methods, reason = "tests write files themselves")]
 
@@ -6,7 +6,8 @@ use ebb_colocate::runtime::{LeaseOptions, Runtime, RuntimeOptions, Throttles, le
 use ebb_colocate::{Colocated, ColocatedOptions, LoadMonitor};
 use ebb_test_support::wait;
 
-/// Options without the idle class: its threads make hardly any progress beside a build.
+/// Returns options without the idle class: beside a build, threads of that class make hardly any
+/// progress.
 fn options() -> RuntimeOptions {
     RuntimeOptions {
         throttles: Throttles {
@@ -17,8 +18,8 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// Uses 0.3 s of CPU under a lease. Returns what counted for analytics and what for the load
-/// meanwhile, in seconds of CPU.
+/// Uses 0.3 s of CPU under a lease. Returns the CPU time that counted as analytics and as load
+/// meanwhile, in seconds.
 fn compute_under_lease() -> (f64, f64) {
     let runtime = Runtime::start(options()).unwrap();
     let lease = runtime.lease("query", LeaseOptions::default()).unwrap();
@@ -39,23 +40,24 @@ fn compute_under_lease() -> (f64, f64) {
 }
 
 #[test]
-fn what_a_thread_uses_under_a_lease_counts_for_analytics() {
+fn cpu_time_under_a_lease_counts_for_analytics() {
     let (leased_s, _) = compute_under_lease();
     assert!(leased_s > 0.29, "{leased_s} s of 0.3 s");
 }
 
-/// A query under a lease once counted for the load, and so reduced the capacity that it shares with
+/// A query under a lease once counted as load, and so reduced the capacity that it shares with
 /// jobs.
 #[test]
 #[ignore = "nightly: the load is the CPU time of all other threads of this process"]
-fn what_a_thread_uses_under_a_lease_does_not_count_for_the_load() {
+fn cpu_time_under_a_lease_does_not_count_for_the_load() {
     let (_, load_s) = compute_under_lease();
     assert!(load_s < 0.15, "{load_s} s are the load's");
 }
 
-/// What an export wrote counted for the load's disk: so the jobs were allowed to read less.
+/// The writes of an export once counted as the load's disk use, so the jobs were allowed to read
+/// less.
 #[test]
-fn what_a_thread_writes_under_a_lease_is_not_the_loads() {
+fn writes_under_a_lease_do_not_count_for_the_load() {
     let runtime = Runtime::start(options()).unwrap();
     let lease = runtime.lease("export", LeaseOptions::default()).unwrap();
     let mut monitor = LoadMonitor::start().unwrap();
@@ -64,7 +66,7 @@ fn what_a_thread_writes_under_a_lease_is_not_the_loads() {
         let load = monitor.sample().unwrap();
         load.transactional_disk_bytes_per_s * load.length_s
     };
-    // Not in a file system in memory, which no disk is written for.
+    // Not in a file system in memory, because its writes do not reach a disk.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let write = |name| std::fs::write(dir.path().join(name), vec![7; 8 << 20]).unwrap();
     if load_bytes(&|| write("unleased")) < 7e6 {
@@ -80,7 +82,7 @@ fn what_a_thread_writes_under_a_lease_is_not_the_loads() {
     assert!(leased < 1e6, "{leased} bytes of 8 MiB are the load's");
 }
 
-/// A service takes a lease without looking for the runtime.
+/// A service takes a lease without access to the runtime.
 #[test]
 fn a_service_leases_a_share_beside_its_jobs() {
     let mut options = ColocatedOptions::new(2);

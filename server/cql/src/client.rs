@@ -1,8 +1,8 @@
-//! A small blocking client of the native protocol: for tests, and for generators of load
-//! that must cost less than what they measure.
+//! A small blocking client of the native protocol, for tests, and for load generators that must
+//! cost less than the measured server.
 //!
-//! Frames are encoded beforehand and sent as they are; only [`set_stream`] touches them.
-//! Several may be in flight: their streams say which answer is whose.
+//! Frames are encoded in advance and sent unchanged, except for the stream ([`set_stream`]).
+//! Several requests may be in flight: the stream pairs a response with its request.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,53 +15,53 @@ use crate::protocol::{
     FrameError, ProtocolError, Request, Response, Startup,
 };
 
-/// Room that is made for one read of the socket.
+/// The maximal number of bytes per read of the socket.
 const READ_BYTES: usize = 64 << 10;
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection failed, or the server closed it.
     #[error("the connection: {0}")]
     Io(#[from] io::Error),
-    /// The server sent what is no frame.
+    /// The server sent bytes that are not a frame.
     #[error("what the server sent: {0}")]
     Frame(#[from] FrameError),
-    /// The server sent a frame that is no response.
+    /// The server sent a frame that is not a response.
     #[error("what the server sent: {0}")]
     Protocol(#[from] ProtocolError),
-    /// The server answered with an error.
+    /// The server returned an error.
     #[error("the server: {0}")]
     Refused(#[from] ErrorResponse),
-    /// The server answered something else than the request can have.
+    /// The server returned a response that does not match the request.
     #[error("the server answered with another message: {0:?}")]
     Unexpected(Box<Response>),
 }
 
-/// A connection whose STARTUP is done.
+/// A connection after STARTUP.
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
     decoder: FrameDecoder,
     compression: Compression,
     received: BytesMut,
-    // Frames of other streams that came while a request was waited for.
+    // Frames of other streams that arrived while a request was waiting for its response.
     waiting: VecDeque<Frame>,
 }
 
-/// Gives an encoded frame another stream.
+/// Sets the stream of an encoded frame.
 ///
 /// # Panics
-/// When it is shorter than a header.
+/// If the frame is shorter than a header.
 pub fn set_stream(frame: &mut [u8], stream: i16) {
     frame[2..4].copy_from_slice(&stream.to_be_bytes());
 }
 
 impl Client {
-    /// Connects and says STARTUP, without authentication.
+    /// Connects and sends STARTUP, without authentication.
     ///
     /// # Errors
-    /// When the server cannot be reached, or answers anything but READY.
+    /// If the server cannot be reached, or responds with anything but READY.
     pub fn connect(
         address: impl ToSocketAddrs,
         compression: Compression,
@@ -69,11 +69,11 @@ impl Client {
         Self::connect_as(address, compression, None)
     }
 
-    /// As [`connect`](Self::connect), with a name and a password where the server asks for
-    /// them.
+    /// Connects like [`connect`](Self::connect), with a name and a password if the server requires
+    /// authentication.
     ///
     /// # Errors
-    /// When the server cannot be reached, or does not let the client in.
+    /// If the server cannot be reached, or rejects the client.
     pub fn connect_as(
         address: impl ToSocketAddrs,
         compression: Compression,
@@ -82,7 +82,7 @@ impl Client {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         let mut decoder = FrameDecoder::new(Direction::Response, BODY_BYTES_MAX_DEFAULT);
-        // The answer to STARTUP may be compressed already.
+        // The response to STARTUP may already be compressed.
         decoder.set_compression(compression);
         let mut client = Self {
             stream,
@@ -97,10 +97,10 @@ impl Client {
         }
         match client.request(&Request::Startup(Startup { options }))? {
             Response::Ready => client.compression = compression,
-            asked @ Response::Authenticate { .. } => {
+            authenticate @ Response::Authenticate { .. } => {
                 client.compression = compression;
                 let Some((name, password)) = credentials else {
-                    return Err(ClientError::Unexpected(Box::new(asked)));
+                    return Err(ClientError::Unexpected(Box::new(authenticate)));
                 };
                 let token = format!("\0{name}\0{password}");
                 let token = Some(token.as_bytes());
@@ -114,13 +114,13 @@ impl Client {
         Ok(client)
     }
 
-    /// The socket, for time limits and for polling.
+    /// Returns the socket, for time limits and for polling.
     pub fn socket(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// The socket alone, for whoever reads and writes frames itself. Nothing may be in
-    /// flight: an answer that was read ahead is lost.
+    /// Returns only the socket, for a caller that reads and writes frames itself. No request may be
+    /// in flight, because responses that were already read are lost.
     pub fn into_socket(self) -> TcpStream {
         self.stream
     }
@@ -128,15 +128,15 @@ impl Client {
     /// Sends encoded frames, one or many.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub fn send(&mut self, frames: &[u8]) -> io::Result<()> {
         self.stream.write_all(frames)
     }
 
-    /// The next frame of any stream; waits for it.
+    /// Waits for the next frame of any stream.
     ///
     /// # Errors
-    /// When the connection fails or ends, or what comes is no frame.
+    /// If the connection fails or ends, or the bytes are not a frame.
     pub fn receive(&mut self) -> Result<Frame, ClientError> {
         if let Some(frame) = self.waiting.pop_front() {
             return Ok(frame);
@@ -157,27 +157,28 @@ impl Client {
             match read {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 Ok(_) => after_read(),
-                // A read with a time-out ends so if the process is stopped and goes on.
+                // A read with a time-out returns this error if the process is stopped and
+                // continued.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Sends one request in stream 0 and waits for its answer. Frames of other streams
-    /// that come before are kept for [`receive`](Self::receive).
+    /// Sends one request in stream 0 and waits for its response. Frames of other streams that
+    /// arrive before it are kept for [`receive`](Self::receive).
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive), and every ERROR of the server.
+    /// The errors of [`receive`](Self::receive), and every ERROR of the server.
     pub fn request(&mut self, request: &Request<'_>) -> Result<Response, ClientError> {
         self.request_with(request, &mut || ())
     }
 
-    /// As [`request`](Self::request). Calls `after_read` after each read of the socket, of
-    /// 64 KiB at most: for a thread that offers its core to others now and then.
+    /// Sends a request like [`request`](Self::request). Calls `after_read` after each read of the
+    /// socket, which returns at most 64 KiB, so that the thread can yield its core regularly.
     ///
     /// # Errors
-    /// As `request`.
+    /// The errors of `request`.
     pub fn request_with(
         &mut self,
         request: &Request<'_>,

@@ -1,5 +1,5 @@
-//! CQL, as bytes and rules without I/O: what a statement says, and how requests and
-//! results travel.
+//! CQL as bytes and rules, without I/O: the syntax of statements, and the encoding of requests and
+//! responses.
 //!
 //! ```text
 //! protocol   frames of the native protocol, versions 4 and 5

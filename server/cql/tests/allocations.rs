@@ -1,5 +1,5 @@
-//! The memory that requests and rows take. There is one test, so that no other one allocates at the
-//! same time.
+//! The memory that requests and rows take. This is the only test of its binary, so that no other test
+//! allocates at the same time.
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
@@ -15,8 +15,9 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// The number of measurements of a peak.
 const MEASUREMENTS: usize = 10;
 
-/// Returns the most bytes that `run` held at a time beyond those held before: the smallest number of
-/// several measurements, because the main thread of the test runner may allocate during some of them.
+/// Returns the maximal number of bytes that `run` allocates on top of existing allocations: the
+/// minimum of several measurements, because the main thread of the test runner may allocate during
+/// some of them.
 fn peak_bytes(mut run: impl FnMut()) -> usize {
     let mut measure = || {
         MEMORY.reset_peak_usage();
@@ -39,8 +40,8 @@ fn frame(opcode: Opcode, body: Vec<u8>) -> Frame {
 }
 
 #[test]
-fn the_hot_path_allocates_nothing_and_lies_little() {
-    // An EXECUTE, decoded and its values read: several times in each measurement.
+fn the_hot_path_allocates_nothing_and_false_lengths_little() {
+    // An EXECUTE, decoded with its values several times in each measurement.
     const DECODED: usize = 4;
     let mut values = ValuesBuf::new();
     for _ in 0..100 {
@@ -68,7 +69,7 @@ fn the_hot_path_allocates_nothing_and_lies_little() {
         assert_eq!(parameters.values.iter().count(), 100);
         frame
     };
-    // The first frame makes the buffer one that is shared: once for a buffer.
+    // The first frame makes the buffer a shared one: once per buffer.
     let first = decode(&mut buffer);
     let peak = peak_bytes(|| {
         for _ in 0..DECODED {
@@ -79,7 +80,7 @@ fn the_hot_path_allocates_nothing_and_lies_little() {
     assert!(buffer.is_empty(), "each frame was decoded");
     drop(first);
 
-    // A page of rows, into a buffer that has room.
+    // A page of rows, into a buffer with enough room.
     let column = ColumnSpec {
         keyspace: "ks",
         table: "t",
@@ -101,7 +102,7 @@ fn the_hot_path_allocates_nothing_and_lies_little() {
     });
     assert_eq!(peak, 0);
 
-    // Counts that claim far more than there is: a batch, rows, columns, options.
+    // Counts far above the content: a batch, rows, columns, options.
     let lies = [
         (Opcode::Batch, vec![1, 0xff, 0xff, 0, 0, 0, 0, 0]),
         (Opcode::Startup, vec![0xff; 100]),
@@ -116,7 +117,7 @@ fn the_hot_path_allocates_nothing_and_lies_little() {
         assert!(peak < 4096, "{opcode:?} took {peak} bytes");
     }
 
-    // A batch of the most statements that its bytes can hold takes a small multiple.
+    // A batch with the maximal number of statements for its bytes takes a small multiple.
     let statements = 20_000u16;
     let mut body = vec![1];
     body.extend(statements.to_be_bytes());
@@ -130,7 +131,7 @@ fn the_hot_path_allocates_nothing_and_lies_little() {
         "{peak} bytes for {sent_bytes} sent"
     );
 
-    // A compressed body claims the limit, and has nothing.
+    // A compressed body that states the limit, and is empty.
     let mut decoder = decoder;
     decoder.set_compression(Compression::Lz4);
     let claim = (BODY_BYTES_MAX_DEFAULT as u32).to_be_bytes();

@@ -1,4 +1,4 @@
-//! The blocking client against a server of a few lines.
+//! The blocking client, with a server of a few lines.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -11,8 +11,8 @@ use ebb_cql::protocol::{
     Request, Response,
 };
 
-/// Answers PREPARE with the text as a keyspace, the later of two first; an empty text is
-/// an error.
+/// Responds to PREPARE with the text as a keyspace, to the later of two first; to an empty text
+/// with an error.
 fn serve(compression: Compression) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -30,8 +30,8 @@ fn serve(compression: Compression) -> SocketAddr {
             while let Some(frame) = decoder.decode(&mut buffer).unwrap() {
                 let response = match Request::decode(&frame).unwrap() {
                     Request::Startup(startup) => {
-                        let asked = startup.compression().and_then(Compression::from_name);
-                        assert_eq!(asked.unwrap_or_default(), compression);
+                        let requested = startup.compression().and_then(Compression::from_name);
+                        assert_eq!(requested.unwrap_or_default(), compression);
                         decoder.set_compression(compression);
                         Response::Ready
                     }
@@ -52,7 +52,7 @@ fn serve(compression: Compression) -> SocketAddr {
             for (stream, response) in answers.iter().rev() {
                 let mut out = BytesMut::new();
                 response.encode(&mut out, *stream, &Head::default(), compression);
-                // In two pieces: a frame may come in halves.
+                // In two pieces: a frame may arrive in parts.
                 let (first, second) = out.split_at(out.len() / 2);
                 socket.write_all(first).unwrap();
                 socket.write_all(second).unwrap();
@@ -63,7 +63,7 @@ fn serve(compression: Compression) -> SocketAddr {
 }
 
 #[test]
-fn answers_find_their_requests() {
+fn responses_find_their_requests() {
     for compression in [Compression::None, Compression::Lz4] {
         let mut client = Client::connect(serve(compression), compression).unwrap();
         let long = "a long name ".repeat(100);
@@ -83,7 +83,7 @@ fn answers_find_their_requests() {
             other => panic!("{other:?}"),
         }
 
-        // Two in flight, of one encoded frame.
+        // Two in flight, from one encoded frame.
         let mut frame = BytesMut::new();
         Request::Prepare {
             text: "x",

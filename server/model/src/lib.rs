@@ -4,11 +4,11 @@
 //! schema   keyspaces, tables, columns and user-defined types, as records and as DDL
 //! row      a write as a merge operand; reconciliation; a row as of a time
 //! key      partition and clustering keys whose bytes sort as CQL sorts the values
-//! access   roles, and what they may do with keyspaces, tables and roles
+//! access   roles and their permissions on keyspaces, tables and roles
 //! types    CQL types and their native serialization
 //! ```
 //!
-//! Arrows of use point down only.
+//! Each module uses only modules below it.
 #![forbid(unsafe_code)]
 
 pub mod access;

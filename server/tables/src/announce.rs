@@ -1,48 +1,57 @@
-//! What whoever keeps clients informed wants to hear of that no statement did.
+//! Schema changes that no CQL statement caused (a job created a table, a snapshot expired), to be
+//! pushed to clients.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use ebb_model::schema::KeyspaceSchema;
 
-/// A change of what clients know by `system_schema`, beside their statements.
+/// A change of the content of `system_schema` without a statement.
 #[derive(Debug, Clone, Copy)]
 pub enum Announcement<'a> {
     /// A job has created a table.
     TableCreated {
-        /// Where it is.
+        /// The keyspace of the table.
         keyspace: &'a str,
-        /// Its name.
+        /// The table's name.
         table: &'a str,
     },
-    /// A snapshot of a keyspace of CQL has expired, and such snapshots may be listed as keyspaces.
+    /// A snapshot of a CQL keyspace has expired. It is announced only while snapshots are listed as
+    /// keyspaces.
     SnapshotExpired {
-        /// What it was of.
+        /// The keyspace of the snapshot.
         keyspace: &'a str,
-        /// Its name.
+        /// The snapshot's name.
         snapshot: &'a str,
-        /// The keyspace as it was at the snapshot, if clients have read a list with the snapshot.
+        /// The keyspace as it was at the snapshot, if a client has read a list that contains the
+        /// snapshot.
         then: Option<&'a KeyspaceSchema>,
     },
 }
 
-type Hear = Box<dyn Fn(Announcement<'_>) + Send + Sync>;
+type Subscriber = Box<dyn Fn(Announcement<'_>) + Send + Sync>;
 
-/// Those who hear of it.
+/// The subscribers to announcements.
 #[derive(Default)]
 pub(super) struct Announcements {
-    hear: Mutex<Vec<Hear>>,
+    subscribers: Mutex<Vec<Subscriber>>,
 }
 
 impl Announcements {
-    pub(super) fn subscribe(&self, hear: Hear) {
-        let mut all = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(hear);
+    pub(super) fn subscribe(&self, subscriber: Subscriber) {
+        let mut all = self
+            .subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.push(subscriber);
     }
 
-    pub(super) fn tell(&self, announcement: Announcement<'_>) {
-        let all = self.hear.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().for_each(|hear| hear(announcement));
+    pub(super) fn publish(&self, announcement: Announcement<'_>) {
+        let all = self
+            .subscribers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.iter().for_each(|subscriber| subscriber(announcement));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The schema as it is now, and the one place where it changes.
+//! The current schema, and the single place where it changes.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use super::error::Result;
 use super::form::form;
 use super::grace::GracePeriods;
 use super::identity::{Identity, NODE_TABLE, node_records};
-use super::load::{Loaded, load};
+use super::load::{LoadedSchema, load};
 use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
 use super::store::SchemaStore;
@@ -25,10 +25,11 @@ use super::timestamps::Timestamps;
 use super::unreadable::in_snapshots;
 use crate::names::SYSTEM_KEYSPACE;
 
-/// The newest snapshots of each keyspace whose tables a server reads when it starts.
+/// The number of snapshots per keyspace, the newest ones, that [`Catalog::unreadable_in_snapshots`]
+/// checks.
 const SNAPSHOTS_CHECKED_MAX: usize = 32;
 
-/// The catalog of an open database. There is one for each.
+/// The catalog of an open database, at most one for each.
 #[derive(Debug)]
 pub struct Catalog {
     db: Db,
@@ -36,16 +37,17 @@ pub struct Catalog {
     identity: Identity,
     timestamps: Timestamps,
     state: Arc<ArcSwap<CatalogState>>,
-    /// States that came before and that somebody may still go by.
+    /// Earlier states that a statement may still be using.
     earlier: Mutex<Vec<Weak<CatalogState>>>,
-    /// Those of the state, for the merge operator.
+    /// The grace periods of the state, for the merge operator.
     grace_periods: GracePeriods,
     snapshots: Arc<SnapshotKeyspaces>,
     announcements: Arc<Announcements>,
     roles: RoleStore,
-    /// The records of the node that could not be read at the opening, and were made anew.
+    /// The records of the node that were unreadable when the catalog was opened, and were replaced.
     node_damage: Vec<Unreadable>,
-    /// Held while the schema changes.
+    /// Locked during a change of the schema. A change takes the locks of the roles while it holds
+    /// this one.
     changing: Mutex<()>,
 }
 
@@ -56,7 +58,7 @@ pub struct CatalogState {
     tables: Tables,
 }
 
-/// By keyspace and name.
+/// The tables by keyspace and name.
 pub(super) type Tables = HashMap<Arc<str>, HashMap<Arc<str>, Arc<CqlTable>>>;
 
 impl CatalogState {
@@ -64,17 +66,17 @@ impl CatalogState {
         Self { schema, tables }
     }
 
-    /// All keyspaces that users made, and what of them cannot be read.
+    /// Returns all keyspaces that users created, and their unreadable objects.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Another one for each schema: what drivers compare.
+    /// Returns the version of the schema, different for each schema.
     pub fn version(&self) -> Uuid {
         self.schema.version()
     }
 
-    /// A table that users made.
+    /// Returns a table that a user created.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<CqlTable>> {
         self.tables.get(keyspace)?.get(name)
     }
@@ -85,10 +87,10 @@ impl CatalogState {
 }
 
 impl Catalog {
-    /// The catalog of a database that knows [the operator](super::CQL_ROW), which was given
-    /// the same `grace_periods`. What a crash cut in half is completed. Tables, types, keyspaces and
-    /// roles whose records are damaged are out of service, and damaged records of the node are made
-    /// anew: see [`Catalog::unreadable`].
+    /// Opens the catalog of a database that has [the operator](super::CQL_ROW), which was given the
+    /// same `grace_periods`. Completes or undoes changes that a crash interrupted. Tables, types,
+    /// keyspaces and roles whose records are damaged are out of service; damaged records of the node
+    /// are replaced: see [`Catalog::unreadable`].
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -101,13 +103,14 @@ impl Catalog {
         let node_damage = node_records(identity_damage, bound_damage);
         let (keyspaces, creations) = (own(KEYSPACES_TABLE)?, own(CREATIONS_TABLE)?);
         let (store, found) = SchemaStore::open(db, keyspaces, creations)?;
-        let Loaded { schema, mut tables } = load(found);
+        let LoadedSchema { schema, mut tables } = load(found);
         let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
             let rows = tables.remove(keyspace.name()).unwrap_or_default();
             let with_schema = |rows: Table| {
                 let schema = keyspace.table(rows.name())?.clone();
-                // Where a statement failed before its schema was written, or a build did not heed
-                // it. Not worth refusing to open: the next opening tries again.
+                // The options may be stale if a statement failed before it wrote its schema, or if a
+                // build ignored them. The next opening tries again, so an error here is no reason to
+                // refuse this one.
                 let _ = store.alter_table(keyspace.name(), rows.name(), form(&schema));
                 let name: Arc<str> = rows.name().into();
                 Some((name, Arc::new(CqlTable::new(schema, rows))))
@@ -124,7 +127,7 @@ impl Catalog {
         let announcements = Arc::<Announcements>::default();
         db.on_event({
             let (snapshots, announcements) = (Arc::clone(&snapshots), Arc::clone(&announcements));
-            // The database must not keep its own tables alive.
+            // A strong reference would keep the database's own tables alive.
             let state = Arc::downgrade(&state);
             move |event| {
                 let &Event::SnapshotExpired {
@@ -140,7 +143,7 @@ impl Catalog {
                 }
                 let state = state.upgrade().map(|state| state.load_full());
                 if state.is_some_and(|state| state.schema.keyspace(keyspace).is_some()) {
-                    announcements.tell(Announcement::SnapshotExpired {
+                    announcements.publish(Announcement::SnapshotExpired {
                         keyspace,
                         snapshot,
                         then: known.as_deref(),
@@ -164,33 +167,33 @@ impl Catalog {
         })
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Who this node is.
+    /// Returns the identity of this node.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What the server's own timestamps come from.
+    /// Returns the source of the server's own timestamps.
     pub fn timestamps(&self) -> &Timestamps {
         &self.timestamps
     }
 
-    /// Who may do what.
+    /// Returns the roles.
     pub fn roles(&self) -> &RoleStore {
         &self.roles
     }
 
-    /// The schema as it is now. One statement asks once, so that all that it sees fits.
+    /// Returns the current schema. A statement calls this once, so that all of it uses one schema.
     pub fn state(&self) -> Arc<CatalogState> {
         self.state.load_full()
     }
 
-    /// Sets how many snapshots of each keyspace, the newest, are listed as keyspaces to clients
-    /// that read the whole schema. A catalog that was opened lists none.
+    /// Sets the number of snapshots per keyspace, the newest ones, that are listed as keyspaces to
+    /// clients that read the whole schema. After opening, the number is 0.
     pub fn set_listed_snapshots(&self, max: u32) {
         self.snapshots.max.store(max, Ordering::Relaxed);
     }
@@ -206,8 +209,8 @@ impl Catalog {
         self.snapshots.list(&self.db, state)
     }
 
-    /// What drivers compare to see whether what they know is old: another one for each
-    /// schema, and for other snapshots that are listed.
+    /// Returns the version that drivers compare to detect that their schema is stale. It depends on
+    /// the schema and on the listed snapshots.
     pub fn version(&self, state: &CatalogState) -> Uuid {
         let listed = self.snapshot_keyspaces(state);
         if listed.is_empty() {
@@ -219,8 +222,8 @@ impl Catalog {
         Uuid::new_v3(&state.version(), each.collect::<String>().as_bytes())
     }
 
-    /// Lists the objects that cannot be read: of the schema as it is now, of the roles, and of the
-    /// node as it was found. It reads no file.
+    /// Lists the unreadable objects: of the current schema, of the roles, and of the node as it was
+    /// when the catalog was opened. It reads no file.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let mut all = self.state().schema().all_unreadable();
         all.extend(self.roles.state().all_unreadable());
@@ -228,8 +231,8 @@ impl Catalog {
         all
     }
 
-    /// Lists the tables that cannot be read of the newest 32 snapshots of each keyspace. It may
-    /// read the schema of each table in each of them from files.
+    /// Lists the unreadable tables in the newest 32 snapshots of each keyspace. It may read the
+    /// schema of each table in each of these snapshots from files.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -241,19 +244,20 @@ impl Catalog {
         Ok(all)
     }
 
-    /// Changes the schema: `decide` says of the present one what comes next, or nothing.
-    /// The new one is durable and seen by all before this returns; whether there is one is
-    /// the answer.
+    /// Changes the schema: `decide` gets the current one and returns the next one, or `None` for no
+    /// change. The next schema is durable and visible to all before this returns. The result is
+    /// whether there was a change.
     ///
-    /// Permissions on what goes go with it.
+    /// Permissions on dropped objects are dropped too.
     ///
-    /// Only one change that a statement may ask for is carried out at a time: one keyspace
-    /// or table that is new or gone, or records of one keyspace that are others.
+    /// A call can carry out only one change of the kind that a statement makes: one created or
+    /// dropped keyspace or table, or changed records of one keyspace.
     ///
     /// # Errors
-    /// Inside, the error of `decide`: nothing is changed. Outside, [`CatalogError::Schema`] if the
-    /// next opening could not read the change: nothing is changed either. Otherwise an error of the
-    /// store: the change may be found after the next opening.
+    /// The inner error is that of `decide`: nothing is changed. The outer error is
+    /// [`CatalogError::Schema`] if the next opening could not decode the change: nothing is changed
+    /// either. Otherwise it is an error of the store: the next opening may or may not find the
+    /// change.
     ///
     /// [`CatalogError::Schema`]: super::CatalogError::Schema
     pub fn change<E>(
@@ -273,7 +277,8 @@ impl Catalog {
                 earlier.retain(|state| state.strong_count() > 0);
                 earlier.push(Arc::downgrade(&before));
             };
-            // What could not be removed with the last change must not hold for what is new.
+            // Permissions that the last change failed to remove must not apply to a new object of
+            // the same name.
             self.roles.retain(&state.schema)?;
             diff::carry_out(&self.store, state, next, publish)?;
             self.roles.retain(self.state().schema())?;
@@ -281,9 +286,9 @@ impl Catalog {
         })
     }
 
-    /// The states before the present one that somebody still holds. Whoever writes holds the
-    /// state that it goes by until the write is committed: once these are gone, all that is
-    /// written later is by a state at least as new as the present one.
+    /// Returns the earlier states that are still in use. A writer holds its state until its write is
+    /// committed: once these states are gone, all later writes use a state at least as new as the
+    /// current one.
     pub fn earlier_states(&self) -> Vec<Weak<CatalogState>> {
         let mut earlier = self.lock_earlier();
         earlier.retain(|state| state.strong_count() > 0);
@@ -294,25 +299,25 @@ impl Catalog {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever makes a table beside the statements of clients, as jobs do, says so here once it
-    /// is there.
+    /// Announces a table that was created without a statement, as by a job. Call it after the
+    /// creation.
     pub fn announce_table(&self, keyspace: &str, table: &str) {
         let created = Announcement::TableCreated { keyspace, table };
-        self.announcements.tell(created);
+        self.announcements.publish(created);
     }
 
-    /// From now on `hear` is told of tables that are announced, and of snapshots that expire. It
-    /// must not wait, nor call the catalog or its database.
-    pub fn on_announcement(&self, hear: impl Fn(Announcement<'_>) + Send + Sync + 'static) {
-        self.announcements.subscribe(Box::new(hear));
+    /// Subscribes to announced tables and to the expiry of snapshots. `subscriber` must neither
+    /// block nor call the catalog or its database.
+    pub fn on_announcement(&self, subscriber: impl Fn(Announcement<'_>) + Send + Sync + 'static) {
+        self.announcements.subscribe(Box::new(subscriber));
     }
 
-    /// Removes all rows of a table, for good but for the snapshots that cover it.
+    /// Removes all rows of a table. Only snapshots that cover the table keep them.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub fn truncate(&self, table: &CqlTable) -> Result<()> {
-        // Not beside an ALTER, whose record this would undo.
+        // Not during an ALTER: this write would undo the change of the record.
         self.exclusively(|state| {
             let schema = table.schema();
             let now = state.table(schema.keyspace(), schema.name());
@@ -325,7 +330,7 @@ impl Catalog {
         })
     }
 
-    /// Does what must not come between the steps of a change: CREATE SNAPSHOT.
+    /// Runs `work` while no change of the schema is in progress, for CREATE SNAPSHOT.
     pub fn exclusively<T>(&self, work: impl FnOnce(&CatalogState) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         work(&self.state())

@@ -1,14 +1,14 @@
-//! Damage of stored records, as opposed to failures of the system: damage belongs to one object
-//! and is kept with the object, a failure ends the operation.
+//! Damage of stored records, as opposed to failures of the system: damage affects one object and is
+//! stored with the object; a failure ends the operation.
 
 use ebb_storage::{Error, Range};
 
 use super::error::Result;
 
-/// A value that was read, or the reason why it cannot be read.
+/// A decoded value, or the reason why it cannot be read.
 pub(super) type Readable<T> = Result<T, String>;
 
-/// The reason for an object whose record is not there.
+/// The reason for an object without a record.
 pub(super) const MISSING: &str = "its record is missing";
 
 /// Separates damage from failures.

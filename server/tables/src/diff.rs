@@ -1,4 +1,4 @@
-//! From one schema to the next: what is stored, and which tables there are then.
+//! The transition from one schema to the next: the writes to the store, and the resulting tables.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::form::form;
 use super::store::{ChangedTable, SchemaStore};
 use super::table::CqlTable;
 
-/// Stores what `next` changes of `now`, and shows it by `publish` once it is durable.
+/// Stores the differences between `now` and `next`, and calls `publish` once they are durable.
 ///
 /// # Errors
-/// If the next opening could not read what would be written: nothing is written. As the store.
-/// Before `publish` was called nothing has changed for anybody.
+/// If the next opening could not decode the change: nothing is written. Errors of the store. As
+/// long as `publish` was not called, the change is not visible.
 pub(super) fn carry_out(
     store: &SchemaStore,
     now: &CatalogState,
@@ -67,10 +67,11 @@ fn change_keyspace(
         let rows = match (before.table(schema.name()), tables.get(schema.name())) {
             (Some(same), Some(_)) if Arc::ptr_eq(same, schema) => continue,
             (Some(old), Some(table)) => {
-                // Also what writers left that did not know yet that their index was gone.
-                let ids_of_no_index = match old.indexes() == schema.indexes() {
-                    true => Vec::new(),
-                    false => schema.ids_of_no_index(),
+                // Also the entries of writers that still used the schema with the index.
+                let ids_of_no_index = if old.indexes() == schema.indexes() {
+                    Vec::new()
+                } else {
+                    schema.ids_of_no_index()
                 };
                 store.alter_table(name, schema.name(), form(schema))?;
                 altered.push(ChangedTable {

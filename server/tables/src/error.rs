@@ -1,25 +1,25 @@
-//! Why the catalog cannot do what is asked.
+//! The errors of the catalog.
 
 use ebb_model::schema::SchemaError;
 
-/// Why not.
+/// The reason why an operation of the catalog failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CatalogError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
-    /// The schema refuses a change.
+    /// The schema rejects a change.
     #[error("{0}")]
     Schema(SchemaError),
-    /// A record of the catalog is none.
+    /// A record of the catalog cannot be decoded.
     #[error("{what} is damaged: {detail}; restore the database from a backup")]
     Corrupt {
-        /// Which record.
+        /// The name of the record.
         what: String,
-        /// What is wrong with it.
+        /// The kind of damage.
         detail: String,
     },
-    /// There are tables of this database that CQL did not make.
+    /// The database has tables that CQL did not create.
     #[error(
         "keyspace {keyspace} of the database holds tables that were not made by CQL ({}); \
          choose another name, or drop them with `ebb drop {keyspace}.{}`",
@@ -29,13 +29,13 @@ pub enum CatalogError {
     Foreign {
         /// The keyspace.
         keyspace: String,
-        /// Their names, at least one.
+        /// The names of these tables, at least one.
         tables: Vec<String>,
     },
 }
 
 impl CatalogError {
-    /// The error, about an object as a snapshot has it.
+    /// Adds the snapshot to an error about an unreadable object.
     #[must_use]
     pub fn at_snapshot(self, snapshot: &str) -> Self {
         match self {
@@ -53,5 +53,5 @@ impl From<SchemaError> for CatalogError {
     }
 }
 
-/// What the catalog's operations give.
+/// The result of a catalog operation.
 pub type Result<T, E = CatalogError> = std::result::Result<T, E>;

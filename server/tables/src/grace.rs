@@ -1,8 +1,8 @@
-//! How long deletions stay before merges may purge them: `gc_grace_seconds`, by table.
+//! The time that deletions stay before merges may purge them: `gc_grace_seconds`, by table.
 //!
-//! The merge operator is there before the catalog, and is asked by merges while the schema
-//! changes. So it does not ask the catalog, which may wait for the store. The catalog tells
-//! both what there is; whoever asks waits for nobody.
+//! The merge operator exists before the catalog, and merges call it while the schema changes. So it
+//! does not call the catalog, which may wait for the store. Instead the catalog publishes the grace
+//! periods here, and reading them takes no lock.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use arc_swap::ArcSwap;
 
 use super::catalog::CatalogState;
 
-/// The grace of each table that the catalog of one database has. Clones are one and the
-/// same: what opens the database gives one to the merge operator, and one to the catalog.
+/// The grace periods of all tables in the catalog of one database. Clones share their content: the
+/// opener of the database passes one to the merge operator and one to the catalog.
 #[derive(Debug, Clone, Default)]
 pub struct GracePeriods {
-    /// In seconds, by `KEYSPACE.TABLE`.
+    /// The grace periods in seconds, by `KEYSPACE.TABLE`.
     by_table: Arc<ArcSwap<HashMap<String, u32>>>,
 }
 
 impl GracePeriods {
-    /// From now on these are the tables.
+    /// Replaces the grace periods by those of the tables in `state`.
     pub(super) fn set(&self, state: &CatalogState) {
         let keyspaces = state.tables().values();
         let of_table = |table: &Arc<super::CqlTable>| {
@@ -32,9 +32,9 @@ impl GracePeriods {
         self.by_table.store(Arc::new(all.collect()));
     }
 
-    /// Before when, in seconds since 1970, something must have been deleted or have
-    /// expired so that merges for readers at `read_time_ms` may purge it. Of a table that
-    /// is not known nothing is: it may have any grace.
+    /// Returns a time in seconds since 1970. Merges for readers at `read_time_ms` may purge content
+    /// that was deleted or expired before it. For an unknown table it is the least time, because
+    /// its grace is unknown.
     pub(super) fn gc_before_s(&self, table: &str, read_time_ms: u64) -> i64 {
         let Some(&grace_s) = self.by_table.load().get(table) else {
             return i64::MIN;

@@ -1,4 +1,4 @@
-//! Who this node is to drivers: a host id and a token that stay the same over restarts.
+//! The identity of this node for drivers: a host id and a token that survive restarts.
 
 use ebb_model::schema::Unreadable;
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
@@ -14,18 +14,18 @@ pub(super) const NODE_TABLE: &str = "node";
 const HOST_ID_KEY: &[u8] = b"host_id";
 const TOKEN_KEY: &[u8] = b"token";
 
-/// Who this node is. Drawn when a database is first served.
+/// The identity of this node, drawn when its database is first served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Random (version 4).
     pub host_id: Uuid,
-    /// Where on the ring the node's only range ends; with one node it has all of it.
+    /// The end of the node's only token range; with one node the range is the whole ring.
     pub token: i64,
 }
 
 impl Identity {
-    /// Returns the identity of a database, with the reason if the stored one cannot be read. A new
-    /// one is drawn then, and where there is none; it is durable before this returns.
+    /// Returns the identity of a database, with the reason if the stored one is unreadable. In this
+    /// case, and if there is none yet, a new one is drawn; it is durable before this returns.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -37,7 +37,7 @@ impl Identity {
         };
         let drawn = Self {
             host_id: Builder::from_random_bytes(rand::random()).into_uuid(),
-            // Not the least one, which no partition has.
+            // The least token is excluded, because no partition has it.
             token: rand::random::<i64>().max(i64::MIN + 1),
         };
         let mut batch = WriteBatch::new();
@@ -47,7 +47,7 @@ impl Identity {
         Ok((drawn, damage))
     }
 
-    /// Reads the identity of a database; there is none before it is first served.
+    /// Reads the identity of a database; `None` before it is first served.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -79,8 +79,8 @@ impl Identity {
     }
 }
 
-/// Names the records of the node that cannot be read: the reason for the identity, and for the bound
-/// of timestamps.
+/// Lists the unreadable records of the node, from the reason for the identity and the one for the
+/// bound of timestamps.
 pub(super) fn node_records(identity: Option<String>, bound: Option<String>) -> Vec<Unreadable> {
     let records = [("identity", identity), ("timestamp bound", bound)];
     let unreadable = |(name, why): (&str, Option<String>)| {

@@ -1,4 +1,4 @@
-//! The catalog of a node's database, which few nodes need.
+//! The catalog of a node's database, opened on demand: few nodes need it.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
@@ -8,8 +8,8 @@ use super::catalog::Catalog;
 use super::error::Result;
 use super::grace::GracePeriods;
 
-/// Opens the catalog of a database when it is first asked for, and once: a second one would
-/// give timestamps anew that the first has given. Clones share it.
+/// Opens the catalog of a database on first use, and only once: a second catalog would assign the
+/// timestamps of the first again. Clones share the catalog.
 #[derive(Debug, Clone, Default)]
 pub struct LazyCatalog {
     grace_periods: GracePeriods,
@@ -17,7 +17,7 @@ pub struct LazyCatalog {
 }
 
 impl LazyCatalog {
-    /// Of a database whose merge operator was given the same `grace_periods`.
+    /// Creates the lazy catalog of a database whose merge operator was given the same `grace_periods`.
     pub fn new(grace_periods: GracePeriods) -> Self {
         Self {
             grace_periods,
@@ -25,7 +25,7 @@ impl LazyCatalog {
         }
     }
 
-    /// Returns the catalog if it is open, and does not wait while it is being opened.
+    /// Returns the catalog if it is open. Does not wait while another thread opens it.
     pub fn opened(&self) -> Option<Arc<Catalog>> {
         match self.opened.try_lock() {
             Ok(opened) => opened.clone(),
@@ -34,10 +34,10 @@ impl LazyCatalog {
         }
     }
 
-    /// The catalog of `db`, which is the same each time.
+    /// Returns the catalog of `db`, opened at the first call.
     ///
     /// # Errors
-    /// As [`Catalog::open`].
+    /// See [`Catalog::open`].
     pub fn of(&self, db: &Db) -> Result<Arc<Catalog>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(catalog) = &*opened {

@@ -1,26 +1,25 @@
-//! Tables with columns, in a database: the catalog of a node.
+//! Tables with columns in a database: the catalog of a node, and reads and writes of rows.
 //!
 //! ```text
-//!   statements ─► catalog ─► diff ─► store    what the schema is, and how it changes for good
+//!   statements ─► catalog ─► diff ─► store    the schema, and its durable changes
 //!                   │          │
-//!                   ├ survey, load        what lies in the database, and what of it can be read;
-//!                   │                     `unreadable`: the rest, for commands that only look
-//!                   ├ identity │          who the node is
-//!                   ├ grace    │          when merges may purge deletions
-//!                   ├ timestamps          what its writes are ordered by
-//!                   ├ roles               who may do what; `quota`: how many snapshots
+//!                   ├ survey, load        the records in the database, readable or not;
+//!                   │                     `unreadable`: lists the latter for read-only commands
+//!                   ├ identity │          the host id and token of the node
+//!                   ├ grace    │          the age from which merges may purge deletions
+//!                   ├ timestamps          the order of the server's writes
+//!                   ├ roles               permissions; `quota`: the number of snapshots
 //!                   v          v
 //!                 ebb-model  ebb-storage, with the merge operator of `operators`
 //! ```
 //!
-//! What always holds: a change of the schema is durable before anybody sees it, and after
-//! a crash it is there or it is not, never half. Changes come one after the other.
+//! Invariants: a change of the schema is durable before it is visible, and after a crash it is there or
+//! not, never half. Changes are serialized.
 //!
-//! `read` holds the rules of which rows and columns are visible, for all readers of tables, and `write`
-//! turns changes of rows into the operands that the store merges, for all writers. `names`
-//! are names as people write them, and `lookup` finds what has such a name in a database, with
-//! errors that list what there is instead. The rules of types, keys and rows are those of
-//! `ebb-model`, which does no I/O.
+//! `read` contains the rules of which rows and columns are visible, for all readers of tables. `write`
+//! turns changes of rows into the operands that the store merges, for all writers. `names` are names as
+//! people write them. `lookup` finds the object of such a name in a database; its errors list the
+//! existing names. The rules of types, keys and rows are those of `ebb-model`, which does no I/O.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

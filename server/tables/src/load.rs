@@ -1,4 +1,4 @@
-//! From records to a schema. Objects that cannot be read are in the schema with the reason.
+//! Decodes records to a schema. Unreadable objects are in the schema with the reason.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use ebb_storage::Table;
 
 use super::survey::StoredKeyspace;
 
-/// The schema of a database.
+/// The schema of a database, with its tables.
 #[derive(Debug, Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedSchema {
     pub(super) schema: Schema,
-    /// The tables of each keyspace that can be read, with those that cannot.
+    /// The tables of each readable keyspace, including the unreadable ones.
     pub(super) tables: HashMap<String, Vec<Table>>,
 }
 
 /// Decodes the records of a database.
-pub(super) fn load(stored: Vec<StoredKeyspace>) -> Loaded {
+pub(super) fn load(stored: Vec<StoredKeyspace>) -> LoadedSchema {
     let mut keyspaces = Vec::new();
     let mut unreadable = Vec::new();
     let mut tables = HashMap::new();
@@ -44,5 +44,5 @@ pub(super) fn load(stored: Vec<StoredKeyspace>) -> Loaded {
     for (name, why) in unreadable {
         schema = schema.with_unreadable_keyspace(&name, &why);
     }
-    Loaded { schema, tables }
+    LoadedSchema { schema, tables }
 }

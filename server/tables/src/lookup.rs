@@ -1,24 +1,24 @@
-//! Finding things in a database by name, with errors that tell what there is instead.
+//! Look-up of objects in a database by name, with errors that list the existing names.
 
 use ebb_storage::{Db, Error, ErrorKind, Keyspace, Result, Snapshot, SnapshotTable, Table};
 
 use crate::names::TableName;
 
-/// A keyspace, table, snapshot or job that is not there; tells which are.
+/// The error for a missing keyspace, table, snapshot or job. It lists the existing ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no {what} named {name:?} in {place}; {}", list(.what, .known))]
 pub struct Unknown {
     /// "keyspace", "table", "snapshot" or "job".
     pub what: &'static str,
-    /// Its name.
+    /// The missing name.
     pub name: String,
-    /// Where it was looked for.
+    /// The keyspace or database that was searched.
     pub place: String,
-    /// The names that are there.
+    /// The existing names.
     pub known: Vec<String>,
 }
 
-/// Names on one line beyond which a list is of no help.
+/// The maximal number of names in an error; a longer line does not help the reader.
 const NAMES_MAX: usize = 10;
 
 fn list(what: &str, known: &[String]) -> String {
@@ -33,10 +33,10 @@ fn list(what: &str, known: &[String]) -> String {
     }
 }
 
-/// Why something was not found.
+/// The error of a look-up.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// It is not there.
+    /// The object does not exist.
     #[error("{0}")]
     Unknown(#[source] Unknown),
     /// The store failed.
@@ -44,10 +44,10 @@ pub enum LookupError {
     Store(#[source] Error),
 }
 
-/// The keyspace of this name.
+/// Returns the keyspace of this name.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn keyspace(db: &Db, name: &str) -> Result<Keyspace, LookupError> {
     or_known(db.existing_keyspace(name), || Unknown {
         what: "keyspace",
@@ -57,10 +57,10 @@ pub fn keyspace(db: &Db, name: &str) -> Result<Keyspace, LookupError> {
     })
 }
 
-/// The table of this name, as it is now.
+/// Returns the table of this name, in its current state.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn table(db: &Db, name: &TableName) -> Result<Table, LookupError> {
     let keyspace = keyspace(db, &name.keyspace)?;
     or_known(keyspace.existing_table(&name.table), || {
@@ -68,10 +68,10 @@ pub fn table(db: &Db, name: &TableName) -> Result<Table, LookupError> {
     })
 }
 
-/// The table of this name, as it was when a snapshot was created.
+/// Returns the table of this name as of a snapshot.
 ///
 /// # Errors
-/// When there is none, or no such snapshot.
+/// If there is no such table or snapshot.
 pub fn snapshot_table(
     db: &Db,
     name: &TableName,
@@ -89,7 +89,7 @@ pub fn snapshot_table(
     })
 }
 
-/// That a keyspace has no such table.
+/// Returns the error for a missing table of a keyspace.
 pub fn unknown_table(keyspace: &Keyspace, table: &str) -> Unknown {
     Unknown {
         what: "table",
@@ -99,7 +99,7 @@ pub fn unknown_table(keyspace: &Keyspace, table: &str) -> Unknown {
     }
 }
 
-/// That a keyspace has no such snapshot.
+/// Returns the error for a missing snapshot of a keyspace.
 pub fn unknown_snapshot(keyspace: &Keyspace, snapshot: &str) -> Unknown {
     Unknown {
         what: "snapshot",
@@ -109,10 +109,10 @@ pub fn unknown_snapshot(keyspace: &Keyspace, snapshot: &str) -> Unknown {
     }
 }
 
-/// `unknown` in the place of an error that says that the thing is not there.
+/// Replaces the store's error for a missing object by `unknown`.
 ///
 /// # Errors
-/// That, or whatever else the store says.
+/// [`LookupError::Unknown`] in place of [`ErrorKind::NotFound`]; all other errors of the store.
 pub fn or_known<T>(result: Result<T>, unknown: impl FnOnce() -> Unknown) -> Result<T, LookupError> {
     result.map_err(|error| match error.kind() {
         ErrorKind::NotFound => LookupError::Unknown(unknown()),

@@ -1,5 +1,5 @@
-//! Switches that break one rule of [`Partition`](crate::read::Partition) each, to show that the tests of
-//! statements, indexes and jobs would notice.
+//! Switches that break one rule of [`Partition`](crate::read::Partition) each, to prove that the tests
+//! of statements, indexes and jobs detect it.
 //!
 //! With the feature `mutations` at most one is on in a process: the one that the environment variable
 //! `EBB_ROW_MUTATION` names. Without the feature, each is the constant `false`. The nightly part
@@ -8,7 +8,7 @@
 #[cfg(feature = "mutations")]
 use std::sync::LazyLock;
 
-/// A rule that is broken.
+/// A broken rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutation {
     /// Deletions of partitions and of ranges hide no row.
@@ -19,9 +19,9 @@ pub(crate) enum Mutation {
     DroppedCellsShow,
     /// Cells and markers stay visible after their time to live.
     NothingExpires,
-    /// A row without a live marker is not there, whatever cells it has.
+    /// A row without a live marker does not exist, whatever cells it has.
     OnlyMarkersCount,
-    /// A row is there if it has a cell of a column that was dropped and not added again.
+    /// A row exists if it has a cell of a column that was dropped and not added again.
     GoneColumnsCount,
     /// The static columns are a row of their own in a partition that has other rows, too.
     StaticRowsBesideRows,

@@ -1,4 +1,4 @@
-//! Names and keys as people write them, and the name that is ebb's own.
+//! Names and keys as people write them, and the name of ebb's own keyspace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 pub use ebb_model::key::end_of_prefix;
 use serde::{Deserialize, Serialize};
 
-/// The keyspace that is ebb's own. (`system` is Cassandra's.)
+/// The keyspace of ebb's own tables. (`system` is Cassandra's.)
 pub const SYSTEM_KEYSPACE: &str = "ebb_system";
 
 /// A table as people write it: `KEYSPACE.TABLE`.
@@ -15,7 +15,7 @@ pub const SYSTEM_KEYSPACE: &str = "ebb_system";
 pub struct TableName {
     /// The part before the dot.
     pub keyspace: String,
-    /// The part behind it.
+    /// The part after the dot.
     pub table: String,
 }
 
@@ -23,8 +23,8 @@ impl FromStr for TableName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The same letters that the store allows, so that a bad name is refused
-        // before a job has run for its result.
+        // The letters that the store allows. A job checks the name of its output before it runs,
+        // not when it writes the result.
         let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
         let is_name = |name: &str| !name.is_empty() && name.chars().all(legal);
         match text.split_once('.') {

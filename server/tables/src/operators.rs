@@ -1,12 +1,12 @@
 //! CQL's rules of reconciliation, as the store's merge operator of CQL tables.
 //!
-//! Every opening of a database must know the operator, also that of a command which only
-//! looks or copies. [`database_options`] are the options to begin with;
-//! `Node::open` of `ebb-server` adds it to those that it is given.
+//! Every opening of a database needs the operator, even that of a command which only reads or
+//! copies. [`database_options`] are the options to start from; `Node::open` of `ebb-server` adds
+//! the operator to the options that it is given.
 //!
-//! Merges purge what has served its time by the word of the operator. How long that is
-//! the catalog says ([`GracePeriods`]). While there is none, as in commands that only look
-//! or copy, merges purge what the deletions of a partition shadow, and nothing by its age.
+//! The operator decides which garbage merges may purge. The grace periods come from the catalog
+//! ([`GracePeriods`]). Without a catalog, as in commands that only read or copy, merges purge
+//! content that the deletions of a partition shadow, and nothing by its age.
 
 use ebb_model::key::{DecodedKey, EntryKey, Place, SCHEMA_KEY, is_index_entry};
 use ebb_model::row::{
@@ -20,17 +20,17 @@ use ebb_storage::{
 
 use super::grace::GracePeriods;
 
-/// The name of the operator, as tables store it. A table has it if and only if CQL made it.
+/// The name of the operator, which tables store. A table has it if and only if CQL created it.
 pub const CQL_ROW: &str = "cql-row";
 
-/// The options of a database by default, with what CQL tables need where there is no
-/// catalog.
+/// Returns the default options of a database, with the operator of CQL tables. They are for uses
+/// without a catalog.
 pub fn database_options() -> Options {
     with_cql_tables(Options::default(), &GracePeriods::default())
 }
 
-/// These options, and what CQL tables need. Merges purge by the grace periods of the
-/// catalog that is given the same.
+/// Adds the operator of CQL tables to these options. Merges purge by the grace periods of the
+/// catalog that is given the same `grace_periods`.
 pub fn with_cql_tables(options: Options, grace_periods: &GracePeriods) -> Options {
     let operator = CqlRow::new(grace_periods);
     Options {
@@ -39,21 +39,21 @@ pub fn with_cql_tables(options: Options, grace_periods: &GracePeriods) -> Option
     }
 }
 
-/// The merge operators that tables of a database may name.
+/// Returns the merge operators that tables of a database may name.
 pub fn merge_operators() -> MergeOperators {
     MergeOperators::default().with(CqlRow::default())
 }
 
-/// Merges rows, and headers of partitions; the key says which. A partition is a group,
-/// and its header the head. The record of the schema and the entries of indexes are values
-/// of the store, which says itself when they go.
+/// Merges rows, and headers of partitions; the key determines which. A partition is a group, and
+/// its header is the head of the group. The record of the schema and the entries of indexes are
+/// plain values, whose versions the store drops by its own rules.
 #[derive(Debug, Clone, Default)]
 pub struct CqlRow {
     grace_periods: GracePeriods,
 }
 
 impl CqlRow {
-    /// With the grace periods of a catalog.
+    /// Creates the operator with the grace periods of a catalog.
     pub fn new(grace_periods: &GracePeriods) -> Self {
         Self {
             grace_periods: grace_periods.clone(),
@@ -111,7 +111,7 @@ impl MergeOperator for CqlRow {
         })
     }
 
-    /// The prefix of the key's partition, or of the entries of one value in an index.
+    /// Returns the prefix of the key's partition, or of the entries of one value in an index.
     fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         if is_index_entry(key) {
             Some(EntryKey::read(key).ok()?.prefix)
@@ -120,8 +120,9 @@ impl MergeOperator for CqlRow {
         }
     }
 
-    /// What the header shadows goes also where the grace is not known: the header may be
-    /// purged with it, and what is known of the table may change in between.
+    /// Purges garbage. Content that the header shadows is purged even if the grace period is
+    /// unknown: the header may be purged together with it, and the grace period may become known in
+    /// between.
     fn purge(
         &self,
         key: &[u8],
@@ -131,7 +132,7 @@ impl MergeOperator for CqlRow {
         if is_value(key) {
             return Ok(Purged::Kept);
         }
-        let told = |error: RowError| error.to_string();
+        let message = |error: RowError| error.to_string();
         let read_time_ms = context.read_time_ms;
         let garbage = Garbage {
             gc_before_s: self.grace_periods.gc_before_s(context.table, read_time_ms),
@@ -139,11 +140,15 @@ impl MergeOperator for CqlRow {
         };
         let key = DecodedKey::read(key).map_err(|error| error.to_string())?;
         let purged = match key.place {
-            Place::Header => purge_header(value, garbage).map_err(told)?,
+            Place::Header => purge_header(value, garbage).map_err(message)?,
             Place::Row(clustering) => {
-                let head = context.head.map(Header::parse).transpose().map_err(told)?;
+                let head = context
+                    .head
+                    .map(Header::parse)
+                    .transpose()
+                    .map_err(message)?;
                 let above = head.and_then(|header| header.deletion_at(clustering));
-                purge_row(value, above, garbage).map_err(told)?
+                purge_row(value, above, garbage).map_err(message)?
             }
         };
         Ok(match purged {
@@ -154,8 +159,8 @@ impl MergeOperator for CqlRow {
     }
 }
 
-/// Returns the bounds of an operand; `None` if the key or the operand is damaged. Values of the
-/// store have neither timestamps nor expiries.
+/// Returns the bounds of an operand; `None` if the key or the operand is damaged. Plain values have
+/// neither timestamps nor expiries.
 fn stats_of(key: &[u8], value: &[u8]) -> Option<Stats> {
     if is_value(key) {
         return Some(Stats::NONE);
@@ -167,8 +172,9 @@ fn stats_of(key: &[u8], value: &[u8]) -> Option<Stats> {
     stats.ok()
 }
 
-/// Returns the bounds of what expires from one second to another; of nothing if that comes first.
-/// A reader at any millisecond of a second sees what has expired by that second no more.
+/// Returns the bounds of expiries from one second to another; [`ExpiryBounds::Never`] if the range
+/// is empty. A reader at any millisecond of a second no longer sees content that expires at that
+/// second.
 fn expiries(least_s: i64, greatest_s: i64) -> ExpiryBounds {
     if least_s > greatest_s {
         return ExpiryBounds::Never;
@@ -180,7 +186,7 @@ fn expiries(least_s: i64, greatest_s: i64) -> ExpiryBounds {
     at(least_s).union(at(greatest_s))
 }
 
-/// Whether a key has no operand but a value.
+/// Returns whether the key has a plain value, not an operand.
 fn is_value(key: &[u8]) -> bool {
     key == SCHEMA_KEY || is_index_entry(key)
 }
@@ -198,7 +204,7 @@ mod tests {
 
     use super::*;
 
-    /// An UPDATE of column 3.
+    /// Returns the operand of an UPDATE of column 3.
     fn write(timestamp: i64, value: &[u8]) -> Vec<u8> {
         let mut operand = Vec::new();
         let mut row = RowBuilder::new(&mut operand, timestamp);
@@ -215,7 +221,7 @@ mod tests {
         operand
     }
 
-    /// A DELETE of the partition.
+    /// Returns the operand of a DELETE of the partition.
     fn delete(timestamp: i64) -> Vec<u8> {
         let mut operand = Vec::new();
         let mut header = HeaderBuilder::new(&mut operand);
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greater_timestamp_wins_whatever_was_committed_first() {
+    fn the_greater_timestamp_wins_in_any_order_of_commits() {
         let disk = MemDisk::new();
         let options = || Options {
             disk: Arc::new(disk.clone()),
@@ -252,7 +258,7 @@ mod tests {
         table.merge(&header, &delete(3)).unwrap();
         drop((table, keyspace, db));
 
-        // Flushed, merged and read by an opening of its own.
+        // The database is flushed, merged and read by another opening.
         let db = Db::open("/db", options()).unwrap();
         db.flush().unwrap();
         db.compact().unwrap();
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_or_an_operand_that_is_none_is_told_and_not_merged() {
+    fn an_invalid_key_or_operand_is_an_error() {
         let operator = CqlRow::default();
         let row = [PartitionKey::new(&[b"k"]).unwrap().prefix(), vec![1]].concat();
         let merge = |key: &[u8], older: &[u8]| operator.merge(key, older, &write(2, b""));
@@ -309,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_in_a_row_does_so_within_the_bounds() {
+    fn content_of_a_row_expires_within_its_bounds() {
         let operator = CqlRow::default();
         let partition = PartitionKey::new(&[b"k"]).unwrap();
         let row = [partition.prefix(), vec![1]].concat();
@@ -330,7 +336,7 @@ mod tests {
         assert_eq!(operator.expiries(&row, &operand), within(7000, 9000));
         let merged = operator.merge(&row, &operand, &write(4, b"a")).unwrap();
         assert_eq!(operator.expiries(&row, &merged), within(7000, 9000));
-        // From before 1970: no reader sees it.
+        // Expired before 1970: no reader sees it.
         assert_eq!(expiries(-3, 2), within(0, 2000));
         assert_eq!(operator.expiries(&row, b"damaged"), ExpiryBounds::Unknown);
         assert_eq!(operator.expiries(b"short", &operand), ExpiryBounds::Unknown);

@@ -1,4 +1,4 @@
-//! The quota of snapshots of a role: each snapshot keeps old versions on disk.
+//! The quota of snapshots per role: each snapshot keeps old versions on disk.
 
 use std::convert::Infallible;
 use std::sync::{MutexGuard, PoisonError};
@@ -19,8 +19,8 @@ pub struct QuotaReached {
     pub max: u32,
 }
 
-/// The permission to create one more snapshot for a role. It holds a lock: until it is dropped, no
-/// other role gets one.
+/// The permission to create one more snapshot for a role. It holds a lock, so that concurrent
+/// creations cannot exceed the quota: while it exists, no other role gets one.
 #[derive(Debug)]
 pub struct SnapshotRoom<'a> {
     roles: &'a RoleStore,
@@ -33,13 +33,13 @@ impl RoleStore {
     /// they exist.
     ///
     /// # Errors
-    /// When the role has reached its quota.
+    /// If the role has reached its quota.
     pub fn room_for_snapshot(&self, role: &str) -> Result<SnapshotRoom<'_>, QuotaReached> {
         let creating = (self.creating_snapshots.lock()).unwrap_or_else(PoisonError::into_inner);
         let state = self.state();
         if let Some(known) = state.roles().get(role)
             && let Some(max) = known.snapshots_max
-            && held(&self.db, known).count() >= max as usize
+            && existing_snapshots(&self.db, known).count() >= max as usize
         {
             let role = role.to_owned();
             return Err(QuotaReached { role, max });
@@ -56,7 +56,7 @@ impl SnapshotRoom<'_> {
     /// Records that the role has created a snapshot.
     ///
     /// # Errors
-    /// When the store refuses the write.
+    /// If the store fails.
     pub fn note(self, keyspace: &str, name: &str) -> Result<()> {
         let db = &self.roles.db;
         let Some(seq) = seq(db, keyspace, name) else {
@@ -65,7 +65,9 @@ impl SnapshotRoom<'_> {
         };
         let noted = self.roles.change(|roles| {
             let known = roles.get(&self.role);
-            let held = known.into_iter().flat_map(|role| held(db, role));
+            let held = known
+                .into_iter()
+                .flat_map(|role| existing_snapshots(db, role));
             let mut snapshots: Vec<_> = held.cloned().collect();
             snapshots.push(OwnedSnapshot {
                 keyspace: keyspace.to_owned(),
@@ -81,8 +83,8 @@ impl SnapshotRoom<'_> {
     }
 }
 
-/// The snapshots that a role created and that still exist.
-fn held<'r>(db: &'r Db, role: &'r Role) -> impl Iterator<Item = &'r OwnedSnapshot> {
+/// Returns the snapshots that a role created and that still exist.
+fn existing_snapshots<'r>(db: &'r Db, role: &'r Role) -> impl Iterator<Item = &'r OwnedSnapshot> {
     let is_there = |own: &&OwnedSnapshot| seq(db, &own.keyspace, &own.name) == Some(own.seq);
     role.snapshots.iter().filter(is_there)
 }

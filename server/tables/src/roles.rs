@@ -1,14 +1,14 @@
-//! The roles as they are now, and the one place where they change.
+//! The current roles, and the single place where they change.
 //!
 //! ```text
 //! ebb_system.roles   name -> record
 //! ```
 //!
-//! A change is one commit, durable before anybody sees it. Each has a number: whoever has
-//! decided something looks whether it is still the same one.
+//! A change is one commit, durable before it is visible. Each state has a generation number. A holder
+//! of a cached decision compares the number to check that the decision is still valid.
 //!
-//! A role whose record cannot be read is out of service alone: the role cannot log in, no other
-//! role takes its name, and only DROP ROLE removes the record.
+//! A role whose record is unreadable is out of service, and no other role is: the role cannot log in, no
+//! other role takes its name, and only DROP ROLE removes the record.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use super::damage::readable;
 use super::error::Result;
 use crate::names::SYSTEM_KEYSPACE;
 
-/// Where the records of roles are, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
+/// The table of the roles' records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
 pub(super) const ROLES_TABLE: &str = "roles";
 
 /// The roles of an open database.
@@ -34,18 +34,18 @@ pub struct RoleStore {
     records: Table,
     state: ArcSwap<RolesState>,
     generation: AtomicU64,
-    /// Held while they change.
+    /// Locked while the roles change.
     changing: Mutex<()>,
-    /// Held while a role creates a snapshot.
+    /// Locked while a role creates a snapshot. A holder may lock `changing`, not the other way round.
     pub(super) creating_snapshots: Mutex<()>,
 }
 
-/// Roles that cannot be read.
+/// The unreadable roles.
 #[derive(Debug, Clone, Default)]
 struct UnreadableRoles {
-    /// By name. Bytes of names that are not UTF-8 are replaced.
+    /// The roles by name. Bytes of names that are not UTF-8 are replaced.
     named: BTreeMap<Arc<str>, UnreadableRecords>,
-    /// The reason why not even all names can be read, if so.
+    /// The reason, if not even all names can be read.
     hidden: Option<Arc<str>>,
 }
 
@@ -66,7 +66,7 @@ impl UnreadableRoles {
         records.keys.push(key);
     }
 
-    /// Returns the error for a role that is there but cannot be read.
+    /// Returns the error for an existing but unreadable role.
     fn of(&self, name: &str) -> Option<Unreadable> {
         let records = self.named.get(name)?;
         Some(Unreadable::role(SYSTEM_KEYSPACE, Some(name), &records.why))
@@ -83,7 +83,7 @@ impl UnreadableRoles {
     }
 }
 
-/// Reads the records of roles: those that can be read, and the others.
+/// Reads the records of roles, and separates the unreadable ones.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -111,7 +111,7 @@ fn read(records: &Table) -> Result<(Roles, UnreadableRoles)> {
     Ok((roles.into_iter().collect(), unreadable))
 }
 
-/// Lists the roles that a server cannot read.
+/// Lists the unreadable roles.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -125,31 +125,31 @@ pub struct RolesState {
     generation: u64,
     roles: Roles,
     unreadable: UnreadableRoles,
-    /// What was asked for of [`granted`](Self::granted).
+    /// A cache of the results of [`granted`](Self::granted).
     granted: Mutex<HashMap<String, Arc<Granted>>>,
 }
 
 impl RolesState {
-    /// Which change made it; each has a greater number.
+    /// Returns the number of the change that led to this state. Later changes have greater numbers.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// All roles.
+    /// Returns the readable roles.
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// Returns the error for a role that is there but cannot be read. A role that can be read is never
-    /// taken for another one whose name has replaced bytes.
+    /// Returns the error for an existing but unreadable role. A readable role is never mistaken for another
+    /// one whose name has replaced bytes.
     pub fn unreadable(&self, name: &str) -> Option<SchemaError> {
         let is_read = self.roles.get(name).is_some();
         let unreadable = self.unreadable.of(name).filter(|_| !is_read);
         unreadable.map(SchemaError::from)
     }
 
-    /// Returns whether a role is a superuser, itself or by what was granted to it, or may be one: what cannot
-    /// be read of its own roles may come back.
+    /// Returns whether a role is or may be a superuser, itself or by the roles granted to it. An unreadable
+    /// role may be one, because its record may be restored.
     pub fn may_be_superuser(&self, name: &str) -> bool {
         let is_hidden = |role: &str| {
             let role = self.roles.get(role);
@@ -161,18 +161,19 @@ impl RolesState {
             || self.roles.of(name, false).into_iter().any(is_hidden)
     }
 
-    /// Returns whether there is, or may be, a role of this name that cannot be read.
+    /// Returns whether an unreadable role exists, or may exist, under this name.
     pub fn hides(&self, name: &str) -> bool {
         let is_known = self.roles.get(name).is_some();
         !is_known && (self.unreadable.of(name).is_some() || self.unreadable.hidden.is_some())
     }
 
-    /// Every role that cannot be read.
+    /// Returns every unreadable role.
     pub fn all_unreadable(&self) -> Vec<Unreadable> {
         self.unreadable.all()
     }
 
-    /// What a role may do; `None` where there is none of this name. Computed once.
+    /// Returns the effective permissions of a role; `None` if there is no such role. Computed once per
+    /// state.
     pub fn granted(&self, name: &str) -> Option<Arc<Granted>> {
         let mut known = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(granted) = known.get(name) {
@@ -185,8 +186,8 @@ impl RolesState {
 }
 
 impl RoleStore {
-    /// Those of a database. Permissions on what is not in `schema` go: a crash came between
-    /// them and what they were on.
+    /// Reads the roles of a database. Permissions on objects that are not in `schema` are removed: a crash
+    /// interrupted a drop between the object and its permissions.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -209,25 +210,25 @@ impl RoleStore {
         Ok(store)
     }
 
-    /// The roles as they are now.
+    /// Returns the current roles.
     pub fn state(&self) -> Arc<RolesState> {
         self.state.load_full()
     }
 
-    /// The number of the last change: one read of memory, for whoever asks often.
+    /// Returns the number of the last change. It is a single atomic load, for frequent checks.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Changes the roles: `decide` says of the present ones what comes next, or nothing. The
-    /// next ones are durable, and count for all, before this returns; whether there are any is
-    /// the answer.
+    /// Changes the roles: `decide` gets the current ones and returns the next ones, or `None` for no
+    /// change. The next ones are durable and in effect before this returns. The result is whether there was
+    /// a change.
     ///
     /// # Errors
-    /// Inside, the error of `decide`: nothing is changed. Outside,
-    /// [`CatalogError::Schema`](super::CatalogError::Schema) if a role that cannot be read has, or
-    /// may have, the name of a new one: nothing is changed either. Otherwise an error of the store:
-    /// the change may be found after the next opening.
+    /// The inner error is that of `decide`: nothing is changed. The outer error is
+    /// [`CatalogError::Schema`](super::CatalogError::Schema) if an unreadable role has, or may have, the
+    /// name of a new one: nothing is changed either. Otherwise it is an error of the store: the next
+    /// opening may or may not find the change.
     pub fn change<E>(
         &self,
         decide: impl FnOnce(&Roles) -> Result<Option<Roles>, E>,
@@ -256,8 +257,8 @@ impl RoleStore {
         Ok(Ok(true))
     }
 
-    /// Removes a role that cannot be read, its grants to others, and permissions on it. Returns
-    /// whether there was one.
+    /// Removes an unreadable role, its grants to others, and permissions on it. Returns whether the role
+    /// existed.
     ///
     /// # Errors
     /// If the store fails: the role may be there or not after the next opening.
@@ -271,7 +272,7 @@ impl RoleStore {
         Ok(true)
     }
 
-    /// Makes the roles `next`, without the record of a role that could not be read.
+    /// Replaces the roles by `next`, and removes the record of the unreadable role `dropped`.
     fn write(&self, now: &RolesState, next: Roles, dropped: Option<&str>) -> Result<()> {
         let mut batch = WriteBatch::new();
         for (name, role) in now.roles.difference(&next) {
@@ -295,15 +296,15 @@ impl RoleStore {
             unreadable,
             granted: Mutex::default(),
         }));
-        // Behind the state: whoever sees the number finds the state.
+        // The number is stored after the state, so that a thread that reads the number also gets the state.
         self.generation.store(generation, Ordering::Release);
         Ok(())
     }
 
-    /// Removes permissions on keyspaces, tables and roles that are gone.
+    /// Removes permissions on keyspaces, tables and roles that do not exist.
     ///
     /// # Errors
-    /// As the store.
+    /// Errors of the store.
     pub(super) fn retain(&self, schema: &Schema) -> Result<()> {
         let unreadable = self.state().unreadable.clone();
         let Ok(_) = self.change(|roles| {
@@ -314,8 +315,8 @@ impl RoleStore {
     }
 }
 
-/// Whether there is such a keyspace, table or role. Those of the system always count as there, and
-/// so do keyspaces, tables and roles that cannot be read.
+/// Returns whether a keyspace, table or role exists. Objects of the system count as existing, and so do
+/// unreadable keyspaces, tables and roles.
 fn is_there(
     schema: &Schema,
     (roles, unreadable): (&Roles, &UnreadableRoles),

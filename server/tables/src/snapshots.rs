@@ -1,11 +1,11 @@
-//! Keyspaces as they were at snapshots, and those that are listed in `system_schema`.
+//! Keyspaces as of snapshots, and those of them that are listed in `system_schema`.
 //!
-//! A snapshot `s` of `ks` is for clients the keyspace `ks@s`. Some learn from `system_schema`
-//! what there is and refuse what they do not find there: cqlsh before it shows the rows of a
-//! SELECT, and its COPY. But every driver reads all of `system_schema` when it connects, and
-//! there may be thousands of snapshots of hundreds of tables. So none is listed, or the newest of
-//! each keyspace, by a setting. A statement that names a snapshot reads any of them. The schemas of
-//! listed ones are kept, as snapshots never change: answering drivers costs no look into old files.
+//! For clients a snapshot `s` of `ks` is the keyspace `ks@s`. Some clients reject keyspaces that
+//! are missing in `system_schema`: cqlsh, before it shows the rows of a SELECT, and its COPY. But
+//! every driver reads all of `system_schema` when it connects, and there may be thousands of
+//! snapshots of hundreds of tables. So a setting determines how many of the newest snapshots of
+//! each keyspace are listed, by default none. Statements can name any snapshot. Snapshots never
+//! change, so the schemas of the listed ones are cached: answering drivers reads no old files.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +18,11 @@ use super::catalog::CatalogState;
 use super::error::{CatalogError, Result};
 use super::table::stored_schema;
 
-/// Between keyspace and snapshot, in the name of the keyspace that a snapshot is.
+/// The separator between keyspace and snapshot in the name of a snapshot's keyspace.
 pub const SNAPSHOT_SIGN: char = '@';
 
-/// A keyspace as it was at a snapshot: its tables with the columns that they had, and the types
-/// that they used. Other types are those of `now`. Tables that cannot be read are in it as such.
+/// Returns a keyspace as of a snapshot: its tables with the columns that they had, and the types
+/// that these used. Other types are those of `now`. Unreadable tables are included as such.
 ///
 /// # Errors
 /// If there is no such snapshot; errors of the store.
@@ -30,7 +30,7 @@ pub fn keyspace_at(db: &Db, now: &KeyspaceSchema, snapshot: &str) -> Result<Keys
     keyspace_with_tables_at(db, now, snapshot, |_| true)
 }
 
-/// Returns a keyspace as [`keyspace_at`] does, but only with the tables whose names `has_table`
+/// Returns a keyspace like [`keyspace_at`], but only with the tables whose names `has_table`
 /// accepts. The records of other tables are not read.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ pub fn keyspace_with_tables_at(
     snapshot: &str,
     has_table: impl Fn(&str) -> bool,
 ) -> Result<KeyspaceSchema> {
-    // Its record has its types and no tables.
+    // The record of the keyspace contains its types and no tables.
     let then = KeyspaceSchema::decode(&now.encode()).map_err(CatalogError::Schema)?;
     let mut then = then.at_snapshot(snapshot);
     let opened = db.existing_keyspace(now.name())?.snapshot(snapshot)?;
@@ -63,30 +63,30 @@ pub fn keyspace_with_tables_at(
 pub struct SnapshotKeyspace {
     /// `ks@s`.
     pub name: String,
-    /// The commit at which it stands.
+    /// The sequence number of the snapshot.
     pub seq: SeqNo,
-    /// The keyspace at that moment, under its own name.
+    /// The keyspace as of the snapshot, under its own name.
     pub schema: Arc<KeyspaceSchema>,
 }
 
 /// The snapshots that are listed as keyspaces.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotKeyspaces {
-    /// How many of each keyspace, the newest, are listed.
+    /// The number of snapshots per keyspace, the newest ones, that are listed.
     pub(super) max: AtomicU32,
-    /// By name, each with the keyspace of now that it was made with.
+    /// A cache by name. Each entry has the current keyspace that its schema was computed from.
     known: Mutex<HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>>,
 }
 
 impl SnapshotKeyspaces {
-    /// Forgets a snapshot that is gone; what was known of its keyspace.
+    /// Removes an expired snapshot from the cache. Returns its keyspace, if it was cached.
     pub(super) fn forget(&self, keyspace: &str, snapshot: &str) -> Option<Arc<KeyspaceSchema>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = known.remove(&format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}"));
         gone.map(|(_, gone)| gone.schema)
     }
 
-    /// Returns the names of the snapshots of a keyspace that are listed, oldest first.
+    /// Returns the names of the listed snapshots of a keyspace, oldest first.
     pub(super) fn names(&self, keyspace: &Keyspace) -> Vec<String> {
         let max = self.max.load(Ordering::Relaxed);
         if max == 0 {
@@ -98,8 +98,8 @@ impl SnapshotKeyspaces {
         names
     }
 
-    /// Returns the snapshots that are listed, by keyspace, oldest first. One that the store cannot
-    /// read is not among them: no driver could connect.
+    /// Returns the listed snapshots by keyspace, oldest first. Unreadable snapshots are left out:
+    /// an error would keep every driver from connecting.
     pub(super) fn list(&self, db: &Db, state: &CatalogState) -> Vec<SnapshotKeyspace> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = HashMap::new();

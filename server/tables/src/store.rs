@@ -1,19 +1,19 @@
-//! Changes of the schema's records in the database, made so that a crash leaves each one done or
-//! undone, never half. `survey` describes where the records lie.
+//! Changes of the schema's records in the database, in steps that a crash leaves done or undone, never
+//! half. `survey` describes the places of the records.
 //!
-//! A table's record lies in the table, so every snapshot that covers the table has the
-//! schema of its moment. This module knows names and bytes, and not what records mean.
+//! A table's record is stored in the table itself, so every snapshot that covers the table has the schema
+//! of its time. This module handles names and bytes, without the meaning of records.
 //!
-//! Changes in several steps, and what the next opening makes of a cut in between:
+//! Changes with several steps, and how the next opening treats an interruption between them:
 //!
-//! | change | steps | a cut leaves | which is |
+//! | change | steps | an interruption leaves | which the next opening |
 //! | --- | --- | --- | --- |
-//! | create a keyspace | record; engine's keyspace | a record alone | completed |
-//! | drop a keyspace | record says `dropping`, and lists the tables; engine's keyspace goes; record goes | a record that says so | completed, if it lists every table |
-//! | create a table | note of the creation; engine's table; record in it, and the note goes | a note, perhaps with an empty table | undone |
+//! | create a keyspace | record; engine's keyspace | a record alone | completes |
+//! | drop a keyspace | record of state `dropping`, with a list of the tables; drop of the engine's keyspace; removal of the record | a record in this state | completes, if it lists every table |
+//! | create a table | note of the creation; engine's table; record in it, and removal of the note | a note, perhaps with an empty table | undoes |
 //!
-//! Everything else is one commit: dropping a table is the engine's, and what changes
-//! several records writes them by one batch. Every step waits for its fsync.
+//! All other changes are one commit: dropping a table is a commit of the engine, and changes of several
+//! records are one batch. Every step waits for its fsync.
 
 use ebb_model::key::{SCHEMA_KEY, entries_of_indexes};
 use ebb_model::schema::{SchemaError, Unreadable};
@@ -27,12 +27,12 @@ use super::survey::{
     is_cql_table, is_cut_creation, own_table,
 };
 
-/// The value of a note of a creation.
+/// The value of the note of a creation.
 const CREATING: u8 = 1;
 
 const SYNC: WriteOptions = WriteOptions { sync: true };
 
-/// The schema's records in a database. One thread changes them at a time.
+/// The schema's records in a database. Only one thread at a time may change them.
 #[derive(Debug, Clone)]
 pub(super) struct SchemaStore {
     db: Db,
@@ -40,19 +40,18 @@ pub(super) struct SchemaStore {
     creations: Table,
 }
 
-/// A table whose record is another one now.
+/// A table with a new record.
 #[derive(Debug)]
 pub(super) struct ChangedTable {
     pub(super) table: Table,
     pub(super) record: Vec<u8>,
-    /// Where its indexes are others, the numbers whose entries go: from the first to before the
-    /// second.
+    /// If the indexes changed, the ids whose entries are removed: from the first to before the second.
     pub(super) ids_of_no_index: Vec<(u32, u32)>,
 }
 
 impl SchemaStore {
-    /// Reads the records of a database; `keyspaces` and `creations` are ebb's own tables for
-    /// them. What a crash cut in half is completed or undone.
+    /// Reads the records of a database; `keyspaces` and `creations` are ebb's own tables for them.
+    /// Completes or undoes changes that a crash interrupted.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -88,18 +87,18 @@ impl SchemaStore {
         for note in &survey.notes {
             batch.delete(&self.creations, note);
         }
-        // A disk with little space must not keep a database from being opened.
+        // The write may use reserved space: a full disk must not keep a database from being opened.
         Ok(self.db.write_freeing(batch, SYNC)?)
     }
 
     /// Creates a keyspace with its record.
     ///
     /// # Errors
-    /// [`CatalogError::Foreign`] where the database has a keyspace of this name with tables
-    /// in it; as the store.
+    /// [`CatalogError::Foreign`] if the database has a keyspace of this name with tables in it; errors of
+    /// the store.
     pub(super) fn create_keyspace(&self, name: &str, record: &[u8]) -> Result<()> {
-        // A drop that failed halfway is finished first. Damage here is that of other records: the
-        // caller knows that this keyspace is not there.
+        // An interrupted drop is completed first. Damage found here belongs to other records: the caller
+        // has checked that this keyspace does not exist.
         if let Ok(Some(value)) = readable(self.keyspaces.get(name.as_bytes()))?
             && value.first() == Some(&DROPPING)
         {
@@ -117,8 +116,8 @@ impl SchemaStore {
         Ok(())
     }
 
-    /// Writes a keyspace's record and those of tables in it by one commit, which removes the
-    /// entries of indexes that are gone.
+    /// Writes the records of a keyspace and of tables in it by one commit, which also removes the entries
+    /// of dropped indexes.
     pub(super) fn write_keyspace(
         &self,
         name: &str,
@@ -140,12 +139,12 @@ impl SchemaStore {
         Ok(self.db.write_with(batch, SYNC)?)
     }
 
-    /// Drops a keyspace with its tables and snapshots, also on a full disk. Once `decided` was
-    /// called it will be gone, at the next opening where not before.
+    /// Drops a keyspace with its tables and snapshots, also on a full disk. After `decided` was called, the
+    /// drop is certain: if it is interrupted, the next opening completes it.
     ///
     /// # Errors
-    /// [`CatalogError::Foreign`] where it holds tables that CQL did not make: nothing is
-    /// dropped.
+    /// [`CatalogError::Foreign`] if the keyspace contains tables that CQL did not create: nothing is
+    /// dropped. Errors of the store.
     pub(super) fn drop_keyspace(&self, name: &str, decided: impl FnOnce()) -> Result<()> {
         let foreign = self.foreign_tables(name)?;
         if !foreign.is_empty() {
@@ -191,7 +190,7 @@ impl SchemaStore {
     /// keeps them until the database is opened again.
     ///
     /// # Errors
-    /// When the table does not exist, or the store refuses the options.
+    /// If the table does not exist, or the store refuses the options.
     pub(super) fn alter_table(
         &self,
         keyspace: &str,
@@ -214,8 +213,8 @@ impl SchemaStore {
     ///
     /// # Errors
     /// [`CatalogError::Foreign`] if the database has a table of this name that CQL did not create;
-    /// [`SchemaError::Unreadable`] if it has one of CQL that is not proved to be a creation that
-    /// failed; errors of the store.
+    /// [`SchemaError::Unreadable`] if it has one of CQL that is not provably a failed creation; errors of
+    /// the store.
     pub(super) fn create_table(
         &self,
         keyspace: &str,
@@ -252,22 +251,22 @@ impl SchemaStore {
         match self.db.write_with(batch, SYNC) {
             Ok(()) => Ok(table),
             Err(error) => {
-                // If this fails too, the next opening does it.
+                // If this fails too, the next opening drops the table.
                 let _ = engine_keyspace.drop_table(name);
                 Err(error.into())
             }
         }
     }
 
-    /// Drops a table, for good but for the snapshots that cover it.
+    /// Drops a table. Only snapshots that cover the table keep its rows.
     pub(super) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {
         Ok(self.db.existing_keyspace(keyspace)?.drop_table(name)?)
     }
 
     /// Removes all rows of a table by one commit, also on a full disk.
     ///
-    /// The record is written anew above the deletion, so that all older files go without
-    /// being read, and without another write.
+    /// The record is written again after the deletion. So all older files can be dropped without being read
+    /// and without further writes.
     pub(super) fn truncate(&self, table: &Table, record: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range::<&[u8], _>(table, ..);
@@ -276,11 +275,11 @@ impl SchemaStore {
     }
 }
 
-/// Removes the record of a keyspace that was dropped without the catalog; nothing where
-/// CQL did not make it. (A record that stays makes an empty keyspace at the next opening.)
+/// Removes the record of a keyspace that was dropped without the catalog. Does nothing if CQL did not
+/// create the keyspace. (A record that is left over creates an empty keyspace at the next opening.)
 ///
 /// # Errors
-/// As the store.
+/// Errors of the store.
 pub fn forget_keyspace(db: &Db, name: &str) -> Result<()> {
     if let Some(records) = own_table(db, KEYSPACES_TABLE)? {
         let mut batch = WriteBatch::new();

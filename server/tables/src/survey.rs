@@ -1,5 +1,5 @@
-//! The records of the schema as they lie in a database. Nothing is written here: a start reads
-//! the records this way before it completes anything, and so do commands that only look.
+//! The records of the schema as they are in a database. Nothing is written here: starts use this
+//! before they complete interrupted changes, and so do read-only commands.
 //!
 //! ```text
 //! ebb_system.keyspaces   name -> state: 1 | record
@@ -11,9 +11,9 @@
 //! the MD5 of the table's record, as a uuid of version 3. `ebb repair` may bring such a record back
 //! long after the drop, so a drop is completed only if the record lists every table that is there.
 //!
-//! A record that is missing or damaged takes its own object out of service, and nothing else. A
-//! table without a record counts as one whose creation was cut short only if two things prove it:
-//! the creation was noted before the table was made, and the table is empty.
+//! A missing or damaged record takes its own object out of service, and nothing else. A table
+//! without a record counts as an interrupted creation only if two facts prove it: the creation was
+//! noted before the table was created, and the table is empty.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use super::error::Result;
 use super::operators::CQL_ROW;
 use crate::names::SYSTEM_KEYSPACE;
 
-/// The state of a keyspace whose record counts.
+/// The state of an existing keyspace.
 pub(super) const PRESENT: u8 = 1;
 /// The state of a keyspace that is being dropped with everything in it.
 pub(super) const DROPPING: u8 = 2;
@@ -37,20 +37,20 @@ pub(super) const KEYSPACES_TABLE: &str = "keyspaces";
 /// The table that notes creations of tables, in [`SYSTEM_KEYSPACE`].
 pub(super) const CREATIONS_TABLE: &str = "creations";
 
-/// The schema as a database has it.
+/// The schema of a database as it is stored.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// The keyspaces of CQL, by name.
     pub(super) keyspaces: Vec<StoredKeyspace>,
-    /// Keyspaces whose drop was cut short.
+    /// Keyspaces with an interrupted drop.
     pub(super) dropping: Vec<String>,
-    /// Tables whose creation was cut short, by keyspace and name.
+    /// Tables with an interrupted creation, by keyspace and name.
     pub(super) cut: Vec<(String, String)>,
-    /// Keys of the notes of creations that were completed or cut short.
+    /// Keys of the notes of completed and interrupted creations.
     pub(super) notes: BTreeSet<Bytes>,
 }
 
-/// A keyspace as it was found.
+/// A stored keyspace.
 #[derive(Debug)]
 pub(super) struct StoredKeyspace {
     pub(super) name: String,
@@ -59,7 +59,7 @@ pub(super) struct StoredKeyspace {
     pub(super) tables: Vec<StoredTable>,
 }
 
-/// A table as it was found.
+/// A stored table.
 #[derive(Debug)]
 pub(super) struct StoredTable {
     pub(super) table: Table,
@@ -108,8 +108,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Returns the tables of a keyspace with their records, without those whose creation was cut
-    /// short.
+    /// Returns the tables of a keyspace with their records, without those of interrupted creations.
     fn tables(&mut self, keyspace: &str, found: Vec<Table>) -> Result<Vec<StoredTable>> {
         let mut tables = Vec::new();
         for table in found {
@@ -128,7 +127,7 @@ impl Survey {
                 Err(damage) => Err(damage),
             };
             if record.is_err() {
-                // The note stays for as long as nothing is known of the table.
+                // The note stays while the state of the table is unknown.
                 self.notes.remove(note.as_bytes());
             }
             tables.push(StoredTable { table, record });
@@ -141,7 +140,7 @@ impl Survey {
 #[derive(Debug, Default)]
 struct Tables {
     cql: Vec<Table>,
-    /// There are tables that CQL did not create.
+    /// True if there are tables that CQL did not create.
     has_others: bool,
 }
 
@@ -154,7 +153,7 @@ impl Tables {
         };
         let mut tables = Self::default();
         for name in keyspace.tables() {
-            // One that was dropped meanwhile is none.
+            // A table that was dropped meanwhile does not count.
             match keyspace.existing_table(&name) {
                 Ok(table) if is_cql_table(&table) => tables.cql.push(table),
                 Ok(_) => tables.has_others = true,
@@ -164,8 +163,8 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Returns whether CQL may have created the keyspace, if nothing but its tables is known: a
-    /// damaged block may hold the records of other keyspaces only.
+    /// Returns whether CQL may have created the keyspace, judged by its tables alone: a damaged
+    /// block may contain the records of other keyspaces only.
     fn may_be_of_cql(&self) -> bool {
         !self.cql.is_empty() || !self.has_others
     }
@@ -175,15 +174,15 @@ impl Tables {
 const NOT_LISTED: &str = "its record says that it is being dropped, but it has tables or snapshots \
                           that the record does not list";
 
-/// Returns the record of a keyspace from the moment on at which its drop is decided.
+/// Returns the record of a keyspace whose drop has been decided.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
 pub(super) fn dropping_record(db: &Db, keyspace: &str) -> Result<Vec<u8>> {
     let mut value = vec![DROPPING];
     for table in Tables::of(db, keyspace)?.cql {
-        // Nothing identifies a table without a record. If the drop is cut short then, the keyspace
-        // is out of service until it is dropped again.
+        // A table without a record has no identity to list. If the drop is interrupted then, the
+        // keyspace is out of service until it is dropped again.
         if let Ok(Some(record)) = readable(table.get(SCHEMA_KEY))? {
             value.extend(fingerprint(&record));
         }
@@ -191,9 +190,9 @@ pub(super) fn dropping_record(db: &Db, keyspace: &str) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Returns whether everything in a keyspace is what the drop was decided for. Earlier versions did
-/// not list tables: their drop is completed if there are none. Snapshots alone prove nothing, as
-/// they may have tables of any time.
+/// Returns whether the keyspace contains nothing but the tables that the record of the drop lists.
+/// Earlier versions did not list tables: their drop is completed if there are none. Snapshots alone
+/// prove nothing, because they may contain tables of any time.
 fn is_drop_proved(db: &Db, keyspace: &str, value: &[u8], tables: &Tables) -> Result<bool> {
     if tables.has_others {
         return Ok(false);
@@ -216,19 +215,18 @@ fn is_drop_proved(db: &Db, keyspace: &str, value: &[u8], tables: &Tables) -> Res
 
 const FINGERPRINT_BYTES: usize = 16;
 
-/// Returns what stands for a record of a table: the record has the id of its table, which no other
-/// table ever has.
+/// Returns the fingerprint of a table's record. It is unique because the record contains the
+/// table's id.
 fn fingerprint(record: &[u8]) -> [u8; FINGERPRINT_BYTES] {
     Uuid::new_v3(&Uuid::nil(), record).into_bytes()
 }
 
-/// Returns the key under which the creation of a table is noted.
+/// Returns the key of the note of a table's creation.
 pub(super) fn creation_key(keyspace: &str, table: &str) -> String {
     format!("{keyspace}.{table}")
 }
 
-/// Returns a table of ebb's own keyspace, if there is one: a database that was never served has
-/// none.
+/// Returns a table of ebb's own keyspace; `None` in a database that was never served.
 pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
     let own = db.existing_keyspace(SYSTEM_KEYSPACE);
     match own.and_then(|own| own.existing_table(name)) {
@@ -238,7 +236,7 @@ pub(super) fn own_table(db: &Db, name: &str) -> Result<Option<Table>> {
     }
 }
 
-/// Returns the keys of all notes of creations. What is lost proves nothing: its table is kept.
+/// Returns the keys of all notes of creations. A lost note proves nothing, so its table is kept.
 fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     let mut notes = BTreeSet::new();
     for entry in creations.iter().flat_map(|all| all.range::<&[u8], _>(..)) {
@@ -250,8 +248,8 @@ fn notes(creations: Option<Table>) -> Result<BTreeSet<Bytes>> {
     Ok(notes)
 }
 
-/// Returns the names of all keyspaces of the store, and of all that have a record. Damage hides
-/// records only of keyspaces that the store does not have: what was not created is not there.
+/// Returns the names of all keyspaces of the store, and of all that have a record. Damage can hide
+/// only records of keyspaces that the store does not have, that is, of interrupted creations.
 fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> = db.keyspaces().into_iter().collect();
     for entry in records
@@ -261,7 +259,7 @@ fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> 
         let Ok((key, _)) = readable(entry)? else {
             break;
         };
-        // No keyspace has a name that is no UTF-8.
+        // No keyspace has a name that is not UTF-8.
         if let Ok(name) = String::from_utf8(key.to_vec()) {
             names.insert(name);
         }
@@ -270,7 +268,7 @@ fn keyspace_names(db: &Db, records: Option<&Table>) -> Result<BTreeSet<String>> 
     Ok(names)
 }
 
-/// Returns whether the creation of a table was cut short: see the module's introduction.
+/// Returns whether the creation of a table was interrupted: see the module's introduction.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.

@@ -1,4 +1,4 @@
-//! A CQL table: its schema, and where its rows lie.
+//! A CQL table: its schema, and the table of the store with its rows.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use super::damage::{MISSING, Readable, is_empty, readable};
 use super::error::{CatalogError, Result};
 use super::operators::CQL_ROW;
 
-/// A table as the schema has it now. It never changes: after an ALTER there is another one
-/// over the same rows.
+/// A table in its current form. It is immutable: an ALTER creates another one over the same rows.
 #[derive(Debug, Clone)]
 pub struct CqlTable {
     schema: Arc<TableSchema>,
@@ -24,21 +23,20 @@ impl CqlTable {
         Self { schema, rows }
     }
 
-    /// Its columns and options.
+    /// Returns the columns and options.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// Its headers and rows as operands of [`CQL_ROW`](super::CQL_ROW), and the record of
-    /// its schema under [`SCHEMA_KEY`], before all of them.
+    /// Returns the table of the store. It contains headers and rows as operands of
+    /// [`CQL_ROW`](super::CQL_ROW), and before them the record of the schema under [`SCHEMA_KEY`].
     pub fn rows(&self) -> &Table {
         &self.rows
     }
 }
 
-/// Reads the schema of a table as a snapshot has it. Returns `None` if CQL did not create the
-/// table, or had not finished when the snapshot was created. Inside is the reason if the record
-/// cannot be read.
+/// Reads the schema of a table as of a snapshot. Returns `None` if CQL did not create the table, or
+/// had not finished the creation by then. The inner error is the reason if the record is unreadable.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -54,13 +52,13 @@ pub(super) fn stored_schema(
     Ok(record.map(|record| record.and_then(open)))
 }
 
-/// Reads the record of a table as a snapshot has it. Returns `None` if CQL did not create the table,
-/// or had not finished when the snapshot was created.
+/// Reads the record of a table as of a snapshot. Returns `None` if CQL did not create the table, or
+/// had not finished the creation by then.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
 pub(super) fn stored_record(rows: &SnapshotTable) -> Result<Option<Readable<Bytes>>> {
-    // In other tables the key means something else.
+    // In other tables the key has another meaning.
     if rows.options().merge_operator.as_deref() != Some(CQL_ROW) {
         return Ok(None);
     }
@@ -72,11 +70,11 @@ pub(super) fn stored_record(rows: &SnapshotTable) -> Result<Option<Readable<Byte
     })
 }
 
-/// The schema that the table `KEYSPACE.TABLE` had when a snapshot of it was created; `None` for a
-/// table that was not made by CQL.
+/// Returns the schema that the table `KEYSPACE.TABLE` had when a snapshot of it was created; `None`
+/// for a table that CQL did not create.
 ///
 /// # Errors
-/// [`SchemaError::Unreadable`] if it cannot be read; errors of the store.
+/// [`SchemaError::Unreadable`] if the record is unreadable; errors of the store.
 pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>> {
     let (keyspace, table) = name.split_once('.').unwrap_or((name, ""));
     let unreadable = |why: String| SchemaError::from(Unreadable::table(keyspace, table, &why));
@@ -84,10 +82,10 @@ pub fn schema_at(rows: &SnapshotTable, name: &str) -> Result<Option<TableSchema>
     Ok(stored.transpose().map_err(unreadable)?)
 }
 
-/// The same of a table that is read without its database, and that CQL made.
+/// Returns the schema of a CQL table that is read without its database.
 ///
 /// # Errors
-/// When it cannot be read, or is not there.
+/// If the record is missing or unreadable.
 pub fn detached_schema(rows: &DetachedTable, name: &str) -> Result<TableSchema> {
     let corrupt = |detail: String| CatalogError::Corrupt {
         what: format!("the schema of table {name}"),

@@ -1,4 +1,4 @@
-//! The catalog over a restart, and over power losses between a change and its reply.
+//! The catalog across a restart, and across power losses between a change and its reply.
 
 mod unreadable;
 
@@ -75,7 +75,7 @@ fn apply(catalog: &Catalog, change: Change) -> Result<bool> {
 
 #[test]
 fn a_power_loss_leaves_the_schema_before_or_after_the_change() {
-    // What each change makes.
+    // The schema after each change.
     let mut schemas = vec![Schema::default()];
     for change in CHANGES {
         schemas.push(change(schemas.last().unwrap()).unwrap());
@@ -87,13 +87,13 @@ fn a_power_loss_leaves_the_schema_before_or_after_the_change() {
         disk.crash_at(nth_call);
         let done = CHANGES.iter().take_while(|c| apply(&catalog, **c).is_ok());
         let done = done.count();
-        // The last one is equal to the first.
+        // The last schema is equal to the first.
         let of_schema = |schema: &Schema| {
             let later = schemas[done..].iter().position(|other| other == schema);
             later.map(|later| done + later)
         };
         let shown = of_schema(catalog.state().schema()).unwrap();
-        // Dropping a keyspace is shown once it is decided, which may be before it fails.
+        // The drop of a keyspace is published once it is decided, even if it then fails.
         assert!(shown == done || shown == done + 1 && shown == CHANGES.len());
         let whole = done == CHANGES.len() && disk.has_power();
         drop(catalog);
@@ -105,7 +105,7 @@ fn a_power_loss_leaves_the_schema_before_or_after_the_change() {
         let found = of_schema(state.schema());
         let found = found.unwrap_or_else(|| panic!("call {nth_call}: {state:?}"));
         assert!((shown..=done + 1).contains(&found), "{found} after {done}");
-        // Every table of the schema has its rows.
+        // Every table of the schema exists in the store.
         for keyspace in state.schema().keyspaces() {
             for schema in keyspace.tables() {
                 let table = state.table(keyspace.name(), schema.name()).unwrap();
@@ -113,7 +113,7 @@ fn a_power_loss_leaves_the_schema_before_or_after_the_change() {
                 table.rows().put(b"\xffrow", b"").unwrap();
             }
         }
-        // The rest can be done.
+        // The remaining changes succeed.
         for change in &CHANGES[found..] {
             apply(&catalog, *change).unwrap();
         }
@@ -157,12 +157,12 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
     let state = catalog.state();
     let after = state.table("app", "t").unwrap();
     assert!(after.schema().column("a").is_some());
-    // The rows are the same ones.
+    // Both have the same rows.
     before.rows().put(b"\xffrow", b"1").unwrap();
     assert_eq!(after.rows().get(b"\xffrow").unwrap().unwrap(), "1");
     catalog.truncate(before).unwrap();
     assert_eq!(after.rows().get(b"\xffrow").unwrap(), None);
-    // A truncation by who knows the old schema does not bring it back.
+    // A truncation with the old schema does not restore the old schema.
     apply(&catalog, CHANGES[5]).unwrap();
     let version = catalog.state().version();
     catalog.truncate(after).unwrap();
@@ -175,8 +175,8 @@ fn a_statement_keeps_the_schema_that_it_began_with() {
     assert_eq!(again.state().version(), version);
 }
 
-/// TRUNCATE and DROP KEYSPACE were refused, and a truncated table kept its files until something
-/// else was flushed.
+/// TRUNCATE and DROP KEYSPACE once failed on a full disk, and a truncated table kept its files
+/// until another table was flushed.
 #[test]
 fn truncate_and_drop_keyspace_work_on_a_full_disk() {
     let disk = MemDisk::new();
@@ -309,9 +309,9 @@ fn roles_and_permissions_are_there_after_a_restart_or_a_power_loss_or_not_at_all
     }
 }
 
-/// Whoever could read a table that was dropped may not read another one of its name.
+/// Permissions on a dropped table must not apply to a later table of its name.
 #[test]
-fn permissions_go_with_what_they_are_on_also_where_nobody_saw_it_go() {
+fn permissions_are_dropped_with_their_resource_even_after_a_crash() {
     let disk = MemDisk::new();
     let catalog = open(&disk).unwrap();
     for change in &CHANGES[..4] {
@@ -332,23 +332,23 @@ fn permissions_go_with_what_they_are_on_also_where_nobody_saw_it_go() {
         });
         changed.unwrap().unwrap();
     };
-    let held = |catalog: &Catalog| {
+    let resources = |catalog: &Catalog| {
         let state = catalog.roles().state();
-        let held = &state.roles().get("ada").unwrap().permissions;
-        held.keys().cloned().collect::<Vec<_>>()
+        let permissions = &state.roles().get("ada").unwrap().permissions;
+        permissions.keys().cloned().collect::<Vec<_>>()
     };
     grant(&catalog);
     apply(&catalog, CHANGES[7]).unwrap();
-    assert_eq!(held(&catalog), on[..1]);
-    // A grant on what is gone stands for a crash between the two commits.
+    assert_eq!(resources(&catalog), on[..1]);
+    // A grant on a missing table stands for a crash between the two commits.
     grant(&catalog);
     apply(&catalog, CHANGES[3]).unwrap();
-    assert_eq!(held(&catalog), on[..1], "a new table inherits nothing");
+    assert_eq!(resources(&catalog), on[..1], "a new table inherits nothing");
     apply(&catalog, CHANGES[7]).unwrap();
     grant(&catalog);
     drop(catalog);
     let catalog = open(&disk).unwrap();
-    assert_eq!(held(&catalog), on[..1]);
+    assert_eq!(resources(&catalog), on[..1]);
     apply(&catalog, CHANGES[8]).unwrap();
-    assert_eq!(held(&catalog), []);
+    assert_eq!(resources(&catalog), []);
 }

@@ -1,12 +1,12 @@
-//! The server's timestamps: microseconds since 1970 that rise strictly, over all
-//! connections and over restarts.
+//! The server's timestamps: microseconds since 1970 that increase strictly, across all connections
+//! and restarts.
 //!
-//! CQL decides between two writes of one timestamp by their values, so two writes of this
-//! server must never have the same one, and a later one never a smaller one, whatever the
-//! machine's clock does. A bound above all timestamps given lies in the database. It is
-//! written before the first timestamp beyond the last bound is given. The log of the
-//! database loses its end only: a write that a crash left has its bound before it. So the
-//! bound needs no fsync of its own.
+//! CQL decides between two writes of the same timestamp by their values. So two writes of this
+//! server must never have the same one, and a later one never a smaller one, whatever the machine's
+//! clock does. The database contains a bound above all assigned timestamps, which is raised before
+//! the first timestamp above it is assigned. The bound needs no fsync of its own, because a crash
+//! cuts the log of the database only at its end: a write that survives it comes after its bound in
+//! the log.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,27 +19,28 @@ use super::error::Result;
 /// The key of the bound in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// How far the bound is put above the timestamp that needs it. After a crash the first
-/// timestamps may lie so far ahead of the clock.
+/// The distance of a new bound above the timestamp that needs it. After a crash the first
+/// timestamps may lie this far ahead of the clock.
 const AHEAD_US: i64 = 1_000_000;
 
-/// Gives timestamps. Any number of threads may ask at once.
+/// The source of timestamps, for any number of threads.
 #[derive(Debug)]
 pub struct Timestamps {
     clock: Arc<dyn Clock>,
     node: Table,
-    /// The last one given.
+    /// The last assigned timestamp.
     last_us: AtomicI64,
-    /// All that were ever given are smaller; so the database says too.
+    /// A bound above all timestamps ever assigned; the database contains the same bound or a
+    /// greater one.
     bound_us: AtomicI64,
-    /// Held while the bound is written.
+    /// Locked while the bound is written.
     raising: Mutex<()>,
 }
 
 impl Timestamps {
-    /// Goes on above all that were ever given for this database, with the reason if the bound
-    /// cannot be read. Timestamps then begin where the clock would put the bound: above all that
-    /// were given, unless the clock has gone back since.
+    /// Continues above all timestamps ever assigned for this database. Also returns the reason if
+    /// the bound is unreadable. Timestamps then begin where the clock would put the bound: above
+    /// all assigned ones, unless the clock went back since.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
@@ -76,15 +77,15 @@ impl Timestamps {
         })
     }
 
-    /// What the clock says: microseconds since 1970, of the clock's resolution.
+    /// Returns the clock's time in microseconds since 1970, at the clock's resolution.
     pub fn now_us(&self) -> i64 {
         i64::try_from(self.clock.now_us()).unwrap_or(i64::MAX)
     }
 
-    /// A timestamp above all that were given before: what the clock says, where that is.
+    /// Returns a timestamp above all earlier ones: the clock's time, if it is above them.
     ///
     /// # Errors
-    /// When the database takes no writes.
+    /// If the database rejects writes.
     pub fn next_us(&self) -> Result<i64> {
         let now_us = self.now_us();
         loop {
@@ -156,7 +157,7 @@ mod tests {
         let disk = MemDisk::new();
         let data = || node(&disk);
         let mut last_us = 0;
-        // Each life's clock shows an earlier time than the one before.
+        // Each life's clock shows an earlier time than the one before it.
         for (life, now_ms) in [90_000, 80_000, 3_000, 89_000].into_iter().enumerate() {
             let node = data();
             let clock = ManualClock::at_ms(now_ms);
@@ -171,7 +172,7 @@ mod tests {
             drop((timestamps, node));
             disk.crash_at(1);
             disk.restart(life as u64);
-            // What the crash left of the writes, the next life has to be above.
+            // The next life must be above the writes that survived the crash.
             let found = data().get(b"write").unwrap();
             last_us = found.map_or(0, |bytes| i64::from_be_bytes(bytes[..].try_into().unwrap()));
         }
@@ -195,12 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn no_two_threads_are_given_the_same_timestamp() {
+    fn no_two_threads_get_the_same_timestamp() {
         #[derive(Debug)]
         struct Jumps(AtomicU64);
         impl Clock for Jumps {
             fn now_ms(&self) -> u64 {
-                // Forward, back, and standing.
+                // Forward, back, and unchanged.
                 let n = self.0.fetch_add(1, Ordering::Relaxed);
                 10_000 + n % 7 * 400
             }

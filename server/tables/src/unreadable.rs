@@ -15,9 +15,9 @@ use super::survey::{Survey, own_table};
 use super::table::stored_record;
 use super::timestamps::Timestamps;
 
-/// Lists the objects of a database that a server cannot read when it starts: keyspaces, tables and
-/// types, roles, and records of the node; and the tables of snapshots. It writes nothing: the
-/// database may be open to be read only.
+/// Lists the objects that a server cannot read when it starts: keyspaces, tables and types, roles,
+/// records of the node, and tables of snapshots. It writes nothing, so the database may be open
+/// read-only.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -40,13 +40,13 @@ pub fn unreadable_objects(db: &Db) -> Result<Vec<Unreadable>> {
     Ok(all)
 }
 
-/// Lists the tables that cannot be read of the newest snapshots of a keyspace, of `max` at most.
+/// Lists the unreadable tables in the newest snapshots of a keyspace, at most `max` of them.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
 pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<Vec<Unreadable>> {
     let mut all = Vec::new();
-    // A creation that was cut short may have left a record alone.
+    // An interrupted creation may have left only a record.
     let Ok(keyspace) = db.existing_keyspace(now.name()) else {
         return Ok(all);
     };
@@ -55,7 +55,7 @@ pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<
     for snapshot in &names[names.len().saturating_sub(max)..] {
         match records.unreadable_at(&keyspace, snapshot) {
             Ok(tables) => all.extend(tables),
-            // It expired meanwhile.
+            // The snapshot expired meanwhile.
             Err(CatalogError::Store(error)) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -63,16 +63,16 @@ pub(super) fn in_snapshots(db: &Db, now: &KeyspaceSchema, max: usize) -> Result<
     Ok(all)
 }
 
-/// The records of the tables of a keyspace. Most snapshots of a table have the same one, which is
-/// decoded once.
+/// The records of the tables of a keyspace. Most snapshots of a table have the same record, which
+/// is decoded only once.
 #[derive(Debug, Default)]
 struct Records {
-    /// By name of the table and record, the reason if the record cannot be decoded.
+    /// The reason if a record cannot be decoded, by the table's name and the record.
     decoded: HashMap<(String, Bytes), Option<String>>,
 }
 
 impl Records {
-    /// Lists the tables that cannot be read of a snapshot.
+    /// Lists the unreadable tables of a snapshot.
     fn unreadable_at(&mut self, keyspace: &Keyspace, snapshot: &str) -> Result<Vec<Unreadable>> {
         let opened = keyspace.snapshot(snapshot)?;
         let mut all = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
         *known = Some("decoded before".to_owned());
         let again = records.unreadable(("app", "t"), record());
         assert_eq!(again.as_deref(), Some("decoded before"));
-        // The name is part of what is checked.
+        // The table's name is part of the check.
         assert_eq!(records.unreadable(("app", "u"), record()), Some(why));
         assert_eq!(records.decoded.len(), 2);
     }

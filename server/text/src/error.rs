@@ -1,4 +1,4 @@
-//! Why a load ended with nothing in the table.
+//! The errors of loads.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use super::reader::{ForeignContent, RecordError};
 use super::walk::{SkipReason, Skipped};
 
-/// Nothing was loaded, for this reason.
+/// The reason why nothing was loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A row cannot be one: a broken record, a missing key, bytes that are no text.
+    /// A row is invalid: a malformed record, a missing key, bytes that are not text.
     #[error("{}: line {line}: {problem}; nothing was loaded", path.display())]
     Row {
         /// The file.
         path: PathBuf,
         /// The line that the row begins in, from 1.
         line: u64,
-        /// What is wrong with it, and what to do.
+        /// The problem, and a remedy.
         problem: String,
     },
     /// A file cannot be read to its end.
@@ -24,17 +24,17 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The line that was to be read, from 1.
+        /// The line at which reading failed, from 1.
         line: u64,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file cannot be opened, or its rows make no sense together with the options.
+    /// A file cannot be opened, or its rows do not fit the options.
     #[error("{}: {problem}; nothing was loaded", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem, and a remedy.
         problem: String,
     },
     /// Two rows have the same key.
@@ -48,60 +48,60 @@ pub enum LoadError {
         key: Vec<u8>,
         /// The file and the line of the first row.
         first: (PathBuf, u64),
-        /// The file and the line of the other.
+        /// The file and the line of the second row.
         second: (PathBuf, u64),
     },
-    /// Somebody asked for it.
+    /// The caller cancelled the load.
     #[error("the load was cancelled; nothing was loaded")]
     Cancelled,
-    /// Rows cannot wait in the scratch folder.
+    /// Rows cannot be written to the scratch folder.
     #[error("cannot write rows that wait in {}; nothing was loaded", path.display())]
     Scratch {
         /// The folder.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system has no thread for it.
+    /// The system cannot start another thread.
     #[error("cannot start a thread; nothing was loaded; take fewer --threads")]
     Thread {
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What the store says.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] ebb_storage::Error),
 }
 
-/// What is wrong in one place of a file.
+/// A problem at one place of a file.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) line: u64,
-    pub(super) what: What,
+    pub(super) what: Cause,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
-    /// The content.
+pub(super) enum Cause {
+    /// The content is invalid.
     Bad(String),
-    /// The reading.
+    /// Reading failed.
     Io(io::Error),
-    /// Nothing: the load is to end.
+    /// The load was cancelled; the file is not the cause.
     Cancelled,
 }
 
 impl Problem {
     pub(super) fn bad(line: u64, what: impl Into<String>) -> Self {
-        let what = What::Bad(what.into());
+        let what = Cause::Bad(what.into());
         Self { line, what }
     }
 
-    /// A file that cannot be read, unless the load is to end.
+    /// Returns the problem of a failed read, or of a cancelled load.
     pub(super) fn io(line: u64, error: io::Error) -> Self {
         let what = if error.get_ref().is_some_and(|e| e.is::<CancelledRead>()) {
-            What::Cancelled
+            Cause::Cancelled
         } else {
-            What::Io(error)
+            Cause::Io(error)
         };
         Self { line, what }
     }
@@ -109,13 +109,13 @@ impl Problem {
     pub(super) fn of(self, path: &Path) -> LoadError {
         let (path, line) = (path.to_path_buf(), self.line);
         match self.what {
-            What::Bad(problem) => LoadError::Row {
+            Cause::Bad(problem) => LoadError::Row {
                 path,
                 line,
                 problem,
             },
-            What::Io(source) => LoadError::Read { path, line, source },
-            What::Cancelled => LoadError::Cancelled,
+            Cause::Io(source) => LoadError::Read { path, line, source },
+            Cause::Cancelled => LoadError::Cancelled,
         }
     }
 }
@@ -136,7 +136,7 @@ impl From<ForeignContent> for Problem {
 }
 
 impl LoadError {
-    /// Whether it is a file's own fault, and which reason there is to pass it over.
+    /// Returns the reason to skip the file, if the file itself causes the error.
     pub(super) fn skipped(&self) -> Option<Skipped> {
         let (path, reason) = match self {
             Self::Row {
@@ -153,7 +153,7 @@ impl LoadError {
     }
 }
 
-/// What a reader answers when the load is to end.
+/// The error that readers return once the load is cancelled.
 #[derive(Debug, thiserror::Error)]
 #[error("the load was cancelled")]
 pub(super) struct CancelledRead;

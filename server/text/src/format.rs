@@ -1,9 +1,9 @@
-//! What the bytes of a file are.
+//! The formats of text files.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// What a file is taken for.
+/// The format of a text file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 pub enum TextFormat {
@@ -24,7 +24,8 @@ pub enum TextFormat {
 }
 
 impl TextFormat {
-    /// What the end of a file's name says, `.gz` left out; `None` when it says nothing.
+    /// Returns the format by the extension of a file's name, without `.gz`; `None` for other
+    /// extensions.
     pub fn of_name(path: &Path) -> Option<Self> {
         match extension(path)?.to_ascii_lowercase().to_str()? {
             "csv" | "tsv" => Some(Self::Csv),
@@ -33,7 +34,8 @@ impl TextFormat {
         }
     }
 
-    /// The byte between the fields of a CSV file of this name: a tab in `.tsv`, else a comma.
+    /// Returns the byte between the fields of a CSV file of this name: a tab for `.tsv`, otherwise
+    /// a comma.
     pub fn delimiter_of_name(path: &Path) -> u8 {
         let is_tsv = extension(path).is_some_and(|end| end.eq_ignore_ascii_case("tsv"));
         if is_tsv { b'\t' } else { b',' }
@@ -42,9 +44,10 @@ impl TextFormat {
 
 fn extension(path: &Path) -> Option<&OsStr> {
     let end = path.extension()?;
-    match end.eq_ignore_ascii_case("gz") {
-        true => Path::new(path.file_stem()?).extension(),
-        false => Some(end),
+    if end.eq_ignore_ascii_case("gz") {
+        Path::new(path.file_stem()?).extension()
+    } else {
+        Some(end)
     }
 }
 
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_the_format_with_and_without_gz() {
+    fn names_determine_the_format_with_and_without_gz() {
         for (name, format) in [
             ("a.csv", Some(TextFormat::Csv)),
             ("d.x/a.TSV.gz", Some(TextFormat::Csv)),

@@ -1,4 +1,4 @@
-//! Files into a table: lines of text, CSV records or JSON lines as rows, all of them or
+//! Loads files into a table: lines of text, CSV records or JSON lines become rows, all of them or
 //! none.
 //!
 //! ```text
@@ -6,20 +6,19 @@
 //!                                                │          rows in files of the
 //!                   source ─> reader ─> rows ────┤          store's form, in a scratch
 //!                                                │          folder
-//!                                             sorter (by key, where they are not in order)
+//!                                              sorter (by key, if they are not in order)
 //! ```
 //!
-//! The [reader] of records is also that of jobs over files, which is why both accept the same
-//! files, and refuse the same ones with the same words.
+//! Jobs over files use the same [reader] of records. So both accept the same files, and reject the
+//! same ones with the same messages.
 //!
-//! What always holds:
+//! Invariants:
 //!
-//! - Nothing is in the table before [`Sorted::ingest`], and all of it after: one commit.
-//! - A load that ends before that, unless its process is killed, leaves no file in the
-//!   scratch folder.
-//! - A file is loaded whole or not at all. One that cannot be ends the load, or is left
-//!   out and said ([`LoadOptions::skip_bad`]).
-//! - Memory is bounded, however many rows there are and in whatever order.
+//! - The table contains nothing before [`Sorted::ingest`], and everything after it: one commit.
+//! - A load that ends earlier, unless its process is killed, leaves no file in the scratch folder.
+//! - A file is loaded completely or not at all. A file that cannot be loaded ends the load, or is
+//!   skipped and reported ([`LoadOptions::skip_bad`]).
+//! - Memory is bounded, for any number and any order of rows.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,5 +1,5 @@
-//! From files to rows in a table: sorted into files of the store's form first, then
-//! ingested by one commit.
+//! Loads rows of files into a table: sorts them into files of the store's format first, then ingests
+//! these by one commit.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,93 +20,91 @@ use super::sorter::{Origin, Run, Sorter};
 use super::source::{self, ReadWatch};
 use super::walk::{Found, Skipped, TextFile};
 
-/// Text between two tellings of how far a load has come, in bytes, per thread.
-const TELL_EVERY_BYTES: u64 = 256 << 10;
+/// The bytes of text per thread between two reports of progress.
+const REPORT_EVERY_BYTES: u64 = 256 << 10;
 
-/// What a load is doing.
+/// The phase of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadPhase {
-    /// Reads files. Where their rows come in order it writes them, too.
+    /// Reads files. If their rows are in order, this phase writes them too.
     Read,
     /// Writes sorted rows.
     Write,
 }
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// What it is doing.
+    /// The current phase.
     pub phase: LoadPhase,
     /// Rows read or written in this phase.
     pub rows: u64,
-    /// Bytes read so far, packed ones as they are in the file.
+    /// Bytes read so far, in their compressed size.
     pub bytes_read: u64,
 }
 
-/// Whoever watches a load and may end it. Called on any of its threads.
+/// An observer of a load that may cancel it. Its methods run on any thread of the load.
 pub trait LoadControl: Sync {
-    /// It has come so far.
+    /// Receives the progress so far.
     fn progress(&self, _now: LoadProgress) {}
 
-    /// Whether it is to end, with nothing loaded.
+    /// Returns whether the load is to stop, with nothing loaded.
     fn is_cancelled(&self) -> bool {
         false
     }
 }
 
-/// Nobody watches.
+/// A load without an observer.
 impl LoadControl for () {}
 
-/// What a load did.
+/// The result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadReport {
     /// Files loaded.
     pub files: u64,
-    /// Files left out, those of the walk included.
+    /// Files that were skipped, in the walk or later.
     pub skipped: Vec<Skipped>,
     /// Rows written.
     pub rows: u64,
-    /// Rows in whose place a later one with the same key was written.
+    /// Rows that a later row with the same key replaced.
     pub replaced: u64,
-    /// Bytes of text that they stand for, unpacked, line ends included.
+    /// Bytes of text in the files, uncompressed, line ends included.
     pub bytes: u64,
-    /// The names of the columns, where files have a header.
+    /// The names of the columns, if files have a header.
     pub columns: Option<Vec<String>>,
-    /// How long it took.
+    /// The duration of the load.
     pub seconds: f64,
 }
 
-/// Rows that wait in files of the store's form, for one [`Sorted::ingest`]. The files are
-/// removed with it, or when it is dropped. The folder is the caller's to remove.
+/// Rows in files of the store's format, ready for [`Sorted::ingest`]. Ingesting or dropping removes
+/// the files; the caller removes the folder.
 #[derive(Debug)]
 pub struct Sorted {
-    files: Vec<Written>,
+    files: Vec<ScratchFiles>,
     report: LoadReport,
     start: Instant,
 }
 
-/// Files in the scratch folder. Dropping it removes them; what a table ingested of them
-/// stays.
+/// Files in the scratch folder. Dropping this removes them; a table keeps what it has ingested.
 #[derive(Debug)]
-struct Written {
+struct ScratchFiles {
     disk: Arc<dyn FileSystem>,
     paths: Vec<PathBuf>,
 }
 
-impl Drop for Written {
+impl Drop for ScratchFiles {
     fn drop(&mut self) {
         for path in &self.paths {
-            // What is left goes with the folder.
+            // The folder's owner removes a file that is left.
             let _ = self.disk.remove(path);
         }
     }
 }
 
-/// Writes every row of the files into `table`, by one commit: [`sort`], then
-/// [`Sorted::ingest`].
+/// Writes every row of the files into `table`, by one commit: [`sort`], then [`Sorted::ingest`].
 ///
 /// # Errors
-/// As both; nothing was loaded then.
+/// The errors of both; nothing was loaded then.
 pub fn load(
     table: &Table,
     found: &Found,
@@ -117,9 +115,9 @@ pub fn load(
     sort(found, options, scratch, control)?.ingest(table)
 }
 
-/// Reads every row of the files, and writes them sorted into files in `scratch`, an empty
-/// folder on the disk of [`LoadOptions::sorted`]. In the file system of the database they
-/// need not be copied.
+/// Reads every row of the files, and writes them sorted into files in `scratch`, an empty folder on
+/// the disk of [`LoadOptions::sorted`]. In the file system of the database they can be ingested
+/// without a copy.
 ///
 /// # Errors
 /// [`LoadError`]; `scratch` is empty again then.
@@ -137,11 +135,12 @@ pub fn sort(
     } else {
         (tasks, Vec::new())
     };
-    // A line key is known before the line: no need to sort, where the files can be read in
-    // the order of their keys.
-    let files = match options.key.is_none() && sort_by_line_keys(&mut tasks) {
-        true => work.write_in_order(&tasks)?,
-        false => work.sort_all(&tasks)?,
+    // A line key is known without the line: no sort is needed if the files can be read in the order
+    // of their keys.
+    let files = if options.key.is_none() && sort_by_line_keys(&mut tasks) {
+        work.write_in_order(&tasks)?
+    } else {
+        work.sort_all(&tasks)?
     };
     if control.is_cancelled() {
         return Err(LoadError::Cancelled);
@@ -157,11 +156,11 @@ pub fn sort(
 }
 
 impl Sorted {
-    /// Makes the rows part of `table`, durable, by one commit. It sets their keys,
-    /// whatever they had.
+    /// Makes the rows part of `table`, durably, by one commit. Rows in `table` with the same keys
+    /// are replaced.
     ///
     /// # Errors
-    /// What the store says; nothing was loaded then.
+    /// Errors of the store; nothing was loaded then.
     pub fn ingest(mut self, table: &Table) -> Result<LoadReport, LoadError> {
         let paths = self.files.iter().flat_map(|written| &written.paths);
         let paths: Vec<_> = paths.collect();
@@ -173,18 +172,18 @@ impl Sorted {
     }
 }
 
-/// What the threads of a load share.
+/// The state that the threads of a load share.
 struct Work<'a> {
     options: &'a LoadOptions,
     scratch: &'a Path,
     control: &'a dyn LoadControl,
-    /// A thread failed; the others need not go on.
+    /// True once a thread has failed, so that the others stop.
     failed: AtomicBool,
     rows: AtomicU64,
     bytes: AtomicU64,
     bytes_read: AtomicU64,
     replaced: AtomicU64,
-    /// The columns of the files, and the first file that has them.
+    /// The columns of the files, and the first file with them.
     columns: Mutex<Option<(PathBuf, Columns)>>,
 }
 
@@ -218,7 +217,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Runs `part` on a thread for each of `parts`; the first error counts.
+    /// Runs `part` on a thread for each of `parts`, and returns the first error.
     fn in_parallel<P: Sync, T: Send>(
         &self,
         parts: &[P],
@@ -241,8 +240,8 @@ impl<'a> Work<'a> {
                 },
                 Err(source) => Err(LoadError::Thread { source }),
             };
-            // All are joined before the first error counts, and of those the one that made
-            // the others end.
+            // All threads are joined before an error is returned. An error that made other threads
+            // stop has priority over their cancellations.
             let results: Vec<Result<T, _>> = spawned.into_iter().map(join).collect();
             let ended = |result: &Result<T, _>| matches!(result, Err(LoadError::Cancelled));
             let (mut ended, mut results): (Vec<_>, Vec<_>) = results.into_iter().partition(ended);
@@ -251,8 +250,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Writes the rows of files whose keys ascend from file to file.
-    fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<Written>, LoadError> {
+    /// Writes the rows of files whose keys are in the order of the files.
+    fn write_in_order(&self, tasks: &[Task<'_>]) -> Result<Vec<ScratchFiles>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
         self.in_parallel(&parts, |at, tasks| {
             let name = format!("part-{}", at + 1);
@@ -269,15 +268,15 @@ impl<'a> Work<'a> {
         Ok(SortedWriter::create(self.scratch, name, options)?)
     }
 
-    fn finish(&self, writer: SortedWriter) -> Result<Written, LoadError> {
-        Ok(Written {
+    fn finish(&self, writer: SortedWriter) -> Result<ScratchFiles, LoadError> {
+        Ok(ScratchFiles {
             paths: writer.finish()?,
             disk: self.options.sorted.disk.clone(),
         })
     }
 
     /// Sorts the rows of all files, and writes them.
-    fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<Written>, LoadError> {
+    fn sort_all(&self, tasks: &[Task<'_>]) -> Result<Vec<ScratchFiles>, LoadError> {
         let parts = parts(tasks, self.options.threads, self.options.part_bytes_min);
         let sort_bytes = self.options.sort_bytes / parts.len().max(1);
         let runs = self.in_parallel(&parts, |at, tasks| {
@@ -297,23 +296,23 @@ impl<'a> Work<'a> {
         Ok(vec![self.write_merged(tasks, runs)?])
     }
 
-    fn write_merged(&self, tasks: &[Task<'_>], runs: Vec<Run>) -> Result<Written, LoadError> {
+    fn write_merged(&self, tasks: &[Task<'_>], runs: Vec<Run>) -> Result<ScratchFiles, LoadError> {
         let mut writer = self.writer("rows")?;
         let mut written = 0;
-        let mut untold_bytes = 0;
+        let mut unreported_bytes = 0;
         let replaced = merge(runs, self.options.duplicates, |row| {
             writer.put(&row.key, &row.value)?;
             written += 1;
-            untold_bytes += (row.key.len() + row.value.len()) as u64;
-            if untold_bytes >= TELL_EVERY_BYTES {
-                untold_bytes = 0;
-                self.tell(LoadPhase::Write, written)?;
+            unreported_bytes += (row.key.len() + row.value.len()) as u64;
+            if unreported_bytes >= REPORT_EVERY_BYTES {
+                unreported_bytes = 0;
+                self.report_progress(LoadPhase::Write, written)?;
             }
             Ok(())
         });
         let replaced = replaced.map_err(|error| match error {
             MergeError::Io(source) => self.scratch_error(source),
-            MergeError::Taken(error) => error,
+            MergeError::Sink(error) => error,
             MergeError::Duplicate { key, first, second } => {
                 let place = |origin: Origin| {
                     let task = tasks.iter().find(|task| task.place == origin.file);
@@ -333,8 +332,9 @@ impl<'a> Work<'a> {
         LoadError::Scratch { path, source }
     }
 
-    /// Reads all files, and returns those that can be loaded, and why the others cannot. The first
-    /// good file decides the columns: in the order of the files, whichever thread is faster.
+    /// Reads all files, and returns those that can be loaded, and the reasons against the others.
+    /// The first good file determines the columns, by the order of the files, not by the speed of
+    /// the threads.
     fn leave_out_bad<'f>(
         &self,
         tasks: &[Task<'f>],
@@ -359,8 +359,8 @@ impl<'a> Work<'a> {
         Ok((good, bad))
     }
 
-    /// Reads a file, and returns its columns, or why it cannot be loaded. A stream can be read once
-    /// only, and is good so far.
+    /// Reads a file, and returns its columns, or the reason why it cannot be loaded. A stream can be
+    /// read only once, so it passes this check unread.
     fn check(&self, task: &Task<'_>) -> Result<Result<Option<Columns>, Skipped>, LoadError> {
         if task.file.is_stream {
             return Ok(Ok(None));
@@ -384,7 +384,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Hands the rows of a file to `take`.
+    /// Passes the rows of a file to `take`.
     fn read(
         &self,
         task: &Task<'_>,
@@ -396,7 +396,7 @@ impl<'a> Work<'a> {
             take(row)?;
             rows += 1;
             bytes += row.text_bytes;
-            if bytes >= TELL_EVERY_BYTES {
+            if bytes >= REPORT_EVERY_BYTES {
                 self.count(&mut rows, &mut bytes)?;
             }
             Ok(())
@@ -409,18 +409,19 @@ impl<'a> Work<'a> {
             .fetch_add(std::mem::take(bytes), Ordering::Relaxed);
         let rows = std::mem::take(rows);
         let rows = rows + self.rows.fetch_add(rows, Ordering::Relaxed);
-        self.tell(LoadPhase::Read, rows)
+        self.report_progress(LoadPhase::Read, rows)
     }
 
-    fn tell(&self, phase: LoadPhase, rows: u64) -> Result<(), LoadError> {
+    fn report_progress(&self, phase: LoadPhase, rows: u64) -> Result<(), LoadError> {
         self.control.progress(LoadProgress {
             phase,
             rows,
             bytes_read: self.bytes_read.load(Ordering::Relaxed),
         });
-        match self.is_ending() {
-            true => Err(LoadError::Cancelled),
-            false => Ok(()),
+        if self.is_ending() {
+            Err(LoadError::Cancelled)
+        } else {
+            Ok(())
         }
     }
 
@@ -428,7 +429,8 @@ impl<'a> Work<'a> {
         self.failed.load(Ordering::Relaxed) || self.control.is_cancelled()
     }
 
-    /// Reads a file once: its columns, where it has some, as soon as they are known, and its rows.
+    /// Reads a file once: passes on its columns, if it has some, as soon as they are known, and its
+    /// rows.
     fn read_once(
         &self,
         task: &Task<'_>,
@@ -466,8 +468,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Checks that a file has the columns of the other files: rows of one table have the same. Those
-    /// of the first file that comes here count.
+    /// Checks that a file has the same columns as the other files: rows of one table have the same
+    /// columns. The first file in this check determines them.
     fn accept_columns(&self, file: &TextFile, columns: &Columns) -> Result<(), LoadError> {
         let first = self.columns.lock();
         let mut first = first.unwrap_or_else(PoisonError::into_inner);
@@ -475,16 +477,16 @@ impl<'a> Work<'a> {
         if (&first.names, first.count) == (&columns.names, columns.count) {
             return Ok(());
         }
-        let described = |columns: &Columns| match &columns.names {
+        let description = |columns: &Columns| match &columns.names {
             Some(names) => format!("columns are {}", names.join(", ")),
             None => format!("records have {} fields", columns.count),
         };
         let problem = format!(
             "line {}: its {}, and in {} {}; load them into tables of their own",
             columns.line,
-            described(columns),
+            description(columns),
             path.display(),
-            described(first)
+            description(first)
         );
         let path = file.path.clone();
         Err(LoadError::File { path, problem })

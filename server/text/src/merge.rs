@@ -1,4 +1,4 @@
-//! Sorted runs into one order, without rows of the same key.
+//! Merges sorted runs, and resolves rows with the same key.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,32 +7,32 @@ use std::io;
 use super::options::Duplicates;
 use super::sorter::{Origin, Run, SortedRow};
 
-/// Memory for what is read of all runs together, in bytes.
+/// Memory for the read buffers of all runs together, in bytes.
 const READ_BYTES: usize = 16 << 20;
 
-/// Why a merge ended before its end.
+/// The reason why a merge failed.
 #[derive(Debug)]
 pub(super) enum MergeError<E> {
     /// A run cannot be read.
     Io(io::Error),
-    /// Two rows have the same key, and that is refused.
+    /// Two rows have the same key, and duplicates are refused.
     Duplicate {
         key: Vec<u8>,
         first: Origin,
         second: Origin,
     },
-    /// What whoever takes the rows says.
-    Taken(E),
+    /// The error of the receiver of the rows.
+    Sink(E),
 }
 
-/// Hands the rows of all runs to `take`, ascending by key, each key once; returns how many
-/// rows another took the place of.
+/// Passes the rows of all runs to `take`, ascending by key, each key once; returns the number of
+/// rows that were replaced by another one.
 pub(super) fn merge<E>(
     runs: Vec<Run>,
     duplicates: Duplicates,
     mut take: impl FnMut(&SortedRow) -> Result<(), E>,
 ) -> Result<u64, MergeError<E>> {
-    // A page at least: a thousand runs are of 64 GB.
+    // At least a page: a thousand runs mean 64 GB of rows.
     let buffer_bytes = (READ_BYTES / runs.len().max(1)).clamp(4 << 10, 1 << 20);
     let mut runs: Vec<Run> = (runs.into_iter())
         .map(|run| run.with_buffer(buffer_bytes))
@@ -57,13 +57,13 @@ pub(super) fn merge<E>(
                 }
                 replaced += 1;
             }
-            Some(before) => take(&before).map_err(MergeError::Taken)?,
+            Some(before) => take(&before).map_err(MergeError::Sink)?,
             None => {}
         }
         last = Some(row);
     }
     if let Some(last) = last {
-        take(&last).map_err(MergeError::Taken)?;
+        take(&last).map_err(MergeError::Sink)?;
     }
     Ok(replaced)
 }
@@ -84,7 +84,7 @@ mod tests {
                 .push(key.as_bytes(), value.as_bytes(), origin)
                 .unwrap();
         }
-        // Nothing that has a name is left of it.
+        // The file has no name any more.
         assert_eq!(dir.path().read_dir().unwrap().count(), 0);
         sorter.finish().unwrap()
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_sorted_however_small_the_memory() {
+    fn rows_come_sorted_with_any_amount_of_memory() {
         let keys: Vec<String> = (0..500).map(|n| format!("{:03}", n * 7919 % 500)).collect();
         let rows: Vec<(&str, &str)> = keys.iter().map(|key| (&key[..], &key[1..])).collect();
         for (bytes_max, runs_expected) in [(1 << 20, 1), (1 << 10, 10), (0, 500)] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_rows_with_the_same_key_the_last_counts_or_none() {
+    fn rows_with_the_same_key_are_refused_or_the_last_wins() {
         let rows = [("b", "1"), ("a", "2"), ("b", "3"), ("b", "4")];
         for bytes_max in [1 << 20, 0] {
             let last = merged(runs(&rows, bytes_max), Duplicates::Last).unwrap();

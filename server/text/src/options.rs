@@ -1,4 +1,4 @@
-//! How to load.
+//! The options of a load.
 
 use std::path::Path;
 use std::thread;
@@ -8,7 +8,7 @@ use ebb_storage::SortedWriterOptions;
 use super::csv::CsvDialect;
 use super::format::TextFormat;
 
-/// What becomes of several rows with the same key.
+/// The treatment of several rows with the same key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 pub enum Duplicates {
@@ -19,43 +19,44 @@ pub enum Duplicates {
     Last,
 }
 
-/// How to load.
+/// The options of a load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// What the files are. `None` with a key column: as their names end; without:
-    /// lines of text.
+    /// The format of the files. `None` with a key column: by the ends of their names; without a key
+    /// column: lines of text.
     pub format: Option<TextFormat>,
-    /// The byte between the fields of a CSV record. `None`: a tab in files called
-    /// `.tsv`, else a comma.
+    /// The byte between the fields of a CSV record. `None`: a tab for files called `.tsv`,
+    /// otherwise a comma.
     pub delimiter: Option<u8>,
-    /// Malformed quotes in CSV are read as text; otherwise they end the load.
+    /// True if malformed quotes in CSV are text; otherwise they end the load.
     pub lenient_quotes: bool,
-    /// The first record of a CSV file names its columns, and is no row.
+    /// True if the first record of a CSV file contains the names of its columns, and is not a row.
     pub header: bool,
-    /// The column that is the key. `None`: the name of the file and the number of the
-    /// line.
+    /// The key column. `None`: the name of the file and the number of the line are the key.
     pub key: Option<String>,
-    /// What becomes of rows with the same key.
+    /// The treatment of rows with the same key.
     pub duplicates: Duplicates,
-    /// Files that cannot be loaded whole are left out and said, rather than end the load.
+    /// True if files that cannot be loaded completely are skipped and reported; otherwise they end
+    /// the load.
     pub skip_bad: bool,
-    /// Threads that read, each some of the files; at least 1.
+    /// The number of threads, at least 1. Each reads some of the files.
     pub threads: usize,
-    /// No thread is begun for less of the files, in bytes; it makes files of its own.
+    /// The minimum of bytes per thread. Each thread writes files of its own, so more threads mean
+    /// more files.
     pub part_bytes_min: u64,
-    /// Stop after about this many bytes of text: the files in their order, the last one
-    /// cut after the row that reaches the limit.
+    /// The number of bytes of text after which the load stops: it takes the files in their order,
+    /// and cuts the last one after the row that reaches the limit.
     pub max_bytes: Option<u64>,
-    /// Memory for rows that are sorted, of all threads together, in bytes.
+    /// Memory for sorting rows, of all threads together, in bytes.
     pub sort_bytes: usize,
-    /// The disk of the scratch folder, and the form of the files in it: those of the
-    /// database, [`SortedWriterOptions::from`] its options.
+    /// The disk of the scratch folder, and the format of the files in it. Both must be those of the
+    /// database: [`SortedWriterOptions::from`] its options.
     pub sorted: SortedWriterOptions,
 }
 
 impl Default for LoadOptions {
-    /// Lines of text, with as many threads as cores, at most four: there are rarely more
-    /// disks than that to read from.
+    /// Lines of text, with as many threads as cores, at most four: there are rarely more disks to
+    /// read from.
     fn default() -> Self {
         Self {
             format: None,
@@ -75,10 +76,10 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    /// What a file is taken for.
+    /// Returns the format of a file.
     ///
     /// # Errors
-    /// What to say when its name does not tell it.
+    /// A message, if the name of the file does not determine the format.
     pub(super) fn format_of(&self, path: &Path) -> Result<TextFormat, String> {
         match (self.format, &self.key) {
             (Some(format), _) => Ok(format),
@@ -92,7 +93,7 @@ impl LoadOptions {
         }
     }
 
-    /// The rules by which a CSV file is written.
+    /// Returns the dialect of a CSV file.
     pub(super) fn dialect_of(&self, path: &Path) -> CsvDialect {
         let by_name = || TextFormat::delimiter_of_name(path);
         CsvDialect {

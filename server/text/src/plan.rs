@@ -1,19 +1,19 @@
-//! Which files are read, by which thread, and how far.
+//! The distribution of files to threads, and the part of each file that is read.
 
 use super::walk::TextFile;
 
-/// A file to be read.
+/// A file to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) file: &'a TextFile,
-    /// Its place among the files as they were asked for.
+    /// The index of the file in the order of the request.
     pub(super) place: u32,
-    /// Bytes of text after which no row is begun.
+    /// The bytes of text after which no further row begins.
     pub(super) budget: u64,
 }
 
-/// All tasks: by the files' sizes beforehand, so that a limit gives the same rows
-/// whatever the threads do.
+/// Returns all tasks. The limit is applied to the sizes of the files beforehand, so that it selects
+/// the same rows with any number of threads.
 pub(super) fn tasks(files: &[TextFile], max_bytes: Option<u64>) -> Vec<Task<'_>> {
     let mut left = max_bytes.unwrap_or(u64::MAX);
     let mut tasks = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn tasks(files: &[TextFile], max_bytes: Option<u64>) -> Vec<Task<'_>>
         if left == 0 {
             break;
         }
-        // Without a limit a file that grew since the walk is loaded whole.
+        // Without a limit, a file that grew since the walk is loaded to its new end.
         let budget = match max_bytes {
             Some(_) if file.bytes >= left => left,
             _ => u64::MAX,
@@ -36,8 +36,8 @@ pub(super) fn tasks(files: &[TextFile], max_bytes: Option<u64>) -> Vec<Task<'_>>
     tasks
 }
 
-/// Sorts tasks so that the line keys of their files ascend; false when no order of whole
-/// files does that, since one file's name is a key of another's.
+/// Sorts tasks so that the line keys of their files ascend. Returns false if no order of whole
+/// files achieves that, because the key prefix of one file begins that of another.
 pub(super) fn sort_by_line_keys(tasks: &mut [Task<'_>]) -> bool {
     tasks.sort_by_cached_key(|task| task.file.key_prefix());
     tasks.windows(2).all(|pair| {
@@ -46,8 +46,8 @@ pub(super) fn sort_by_line_keys(tasks: &mut [Task<'_>]) -> bool {
     })
 }
 
-/// Cuts tasks into at most `parts` neighbours of about as many bytes, at least
-/// `bytes_min`.
+/// Splits tasks into at most `parts` groups of neighbours with about equal numbers of bytes, at
+/// least `bytes_min`.
 pub(super) fn parts<'t, 'f>(
     tasks: &'t [Task<'f>],
     parts: usize,
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn line_keys_ascend_also_where_names_do_not() {
-        // ':' is above '.': the keys of "a" come after those of "a.b".
+        // ':' is above '.': the keys of "a" come after the keys of "a.b".
         let some = files(&[("a", 1), ("a.b", 1), ("Z", 1)]);
         let mut tasks = tasks(&some, None);
         assert!(sort_by_line_keys(&mut tasks));

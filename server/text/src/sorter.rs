@@ -1,6 +1,6 @@
-//! Rows in any order, sorted within bounded memory: by a buffer at a time, what does not
-//! fit in runs in a temporary file. Its name is removed as soon as it is open, so the
-//! space is free again when the last handle is closed, also after a crash.
+//! Sorts rows in bounded memory: one buffer at a time, and the sorted runs go to a temporary file.
+//! The file's name is removed as soon as it is open, so the space is freed when the last handle is
+//! closed, even after a crash.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::Range;
@@ -9,28 +9,28 @@ use std::sync::Arc;
 
 use ebb_storage::{FileSystem, ReadFile, WriteFile};
 
-/// Where a row comes from. Of rows with the same key the lowest is the first.
+/// The origin of a row. Among rows with the same key, the one with the lowest origin is the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Origin {
-    /// The place of its file among those that are loaded.
+    /// The index of the file in the load.
     pub(super) file: u32,
-    /// The line that it begins in.
+    /// The line in which the row begins.
     pub(super) line: u64,
 }
 
-/// What comes before a row in the temporary file:
+/// The header of a row in the temporary file:
 ///
 /// ```text
 ///   key length, u32 LE | value length, u32 LE | file, u32 LE | line, u64 LE
 /// ```
 const HEADER_BYTES: usize = 20;
 
-/// Takes rows in any order.
+/// A sorter of rows that come in any order.
 pub(super) struct Sorter {
     disk: Arc<dyn FileSystem>,
     path: PathBuf,
     bytes_max: usize,
-    /// Keys and values of rows that are in no run yet.
+    /// The keys and values of rows that are not in a run yet.
     bytes: Vec<u8>,
     rows: Vec<Slot>,
     file: Option<RunFile>,
@@ -38,7 +38,7 @@ pub(super) struct Sorter {
     runs: Vec<Range<u64>>,
 }
 
-/// Where a row's key and value are among the bytes.
+/// The place of a row's key and value among the bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     at: usize,
@@ -58,8 +58,8 @@ impl Slot {
 }
 
 impl Sorter {
-    /// An empty one that sorts about `bytes_max` at a time, and puts the rest into a file
-    /// at `path` of `disk`. The path must be free, and is free again after each call.
+    /// Creates a sorter that sorts about `bytes_max` at a time, and writes the rest into a file at
+    /// `path` of `disk`. The path must be unused, and is unused again after each call.
     pub(super) fn new(disk: Arc<dyn FileSystem>, path: PathBuf, bytes_max: usize) -> Self {
         Self {
             disk,
@@ -73,8 +73,10 @@ impl Sorter {
         }
     }
 
+    /// Adds a row.
+    ///
     /// # Errors
-    /// When the disk takes no file, or no more bytes.
+    /// If the file of the runs cannot be created or written.
     ///
     /// # Panics
     /// For a key or value of 4 GiB.
@@ -95,11 +97,11 @@ impl Sorter {
         Ok(())
     }
 
-    /// No more rows come: what there is, in sorted runs. Without a file there is one run,
-    /// and it is in memory.
+    /// Ends the input and returns the sorted runs. If no file was needed, there is one run in
+    /// memory.
     ///
     /// # Errors
-    /// As [`Sorter::push`].
+    /// See [`Sorter::push`].
     pub(super) fn finish(mut self) -> io::Result<Vec<Run>> {
         if self.file.is_some() {
             self.write_run()?;
@@ -139,7 +141,7 @@ impl Sorter {
             file.write_all(&row.origin.file.to_le_bytes())?;
             file.write_all(&row.origin.line.to_le_bytes())?;
             let row_bytes = row.key_bytes as usize + row.value_bytes as usize;
-            // Key and value lie side by side.
+            // Key and value are adjacent.
             file.write_all(&self.bytes[row.at..][..row_bytes])?;
             self.file_bytes += (HEADER_BYTES + row_bytes) as u64;
         }
@@ -150,9 +152,9 @@ impl Sorter {
     }
 }
 
-/// A file of runs, without a name.
+/// A file of runs that has no name.
 struct RunFile {
-    writer: BufWriter<Appended>,
+    writer: BufWriter<AppendWriter>,
     reader: Arc<dyn ReadFile>,
 }
 
@@ -162,16 +164,16 @@ impl RunFile {
         let reader = disk.open_read(path);
         disk.remove(path)?;
         Ok(Self {
-            writer: BufWriter::new(Appended(file)),
+            writer: BufWriter::new(AppendWriter(file)),
             reader: reader?,
         })
     }
 }
 
-/// Writes at the end of a file.
-struct Appended(Box<dyn WriteFile>);
+/// A writer at the end of a file.
+struct AppendWriter(Box<dyn WriteFile>);
 
-impl Write for Appended {
+impl Write for AppendWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.append(bytes)?;
         Ok(bytes.len())
@@ -182,7 +184,7 @@ impl Write for Appended {
     }
 }
 
-/// A row out of a run.
+/// A row of a run.
 #[derive(Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SortedRow {
     pub(super) key: Vec<u8>,
@@ -190,7 +192,7 @@ pub(super) struct SortedRow {
     pub(super) value: Vec<u8>,
 }
 
-/// Rows in order, read once.
+/// Rows in order, which can be read once.
 pub(super) enum Run {
     Memory {
         bytes: Vec<u8>,
@@ -200,7 +202,7 @@ pub(super) enum Run {
 }
 
 impl Run {
-    /// Reads about `bytes` at a time from now on, which is its memory.
+    /// Sets the read buffer of the run to about `bytes`.
     pub(super) fn with_buffer(self, bytes: usize) -> Self {
         match self {
             Self::Memory { .. } => self,
@@ -208,7 +210,7 @@ impl Run {
         }
     }
 
-    /// The next row; `None` at the end.
+    /// Returns the next row; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<SortedRow>> {
         match self {
             Self::Memory { bytes, rows } => Ok(rows.next().map(|row| SortedRow {
@@ -242,7 +244,7 @@ impl Run {
     }
 }
 
-/// A part of a file that several read from.
+/// A part of a file with several readers.
 pub(super) struct Part {
     file: Arc<dyn ReadFile>,
     left: Range<u64>,

@@ -1,4 +1,4 @@
-//! The bytes of a file, a pipe or standard input, unpacked where they are gzip.
+//! The bytes of a file, a pipe or standard input, decompressed if they are gzip.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -12,32 +12,31 @@ use super::error::{CancelledRead, Problem};
 use super::reader::{Content, START_BYTES, gunzip};
 use super::walk::TextFile;
 
-/// Between two looks at whether the load is cancelled, while a pipe has nothing to say.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The time between two checks for cancellation while a pipe has no data.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a reader tells of and asks while it reads.
+/// The progress and cancellation of a load, as its readers use them.
 pub(super) struct ReadWatch<'a> {
-    /// Bytes read so far, before unpacking; of all files.
+    /// The bytes read so far from all files, before decompression.
     pub(super) bytes: &'a AtomicU64,
-    /// Whether the load is to end.
+    /// Returns whether the load is cancelled.
     pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Opens a file for reading once from its start. Returns its text, unpacked.
+/// Opens a file for a single reading from its start. Returns its text, decompressed.
 ///
 /// # Errors
-/// When it cannot be opened, its first bytes cannot be read, or they are those of a format that is
-/// not read.
+/// If it cannot be opened, if its first bytes cannot be read, or if its format is not readable.
 pub(super) fn open<'a>(
     file: &TextFile,
     watch: &'a ReadWatch<'a>,
 ) -> Result<Box<dyn Read + 'a>, Problem> {
     let failed = |error| Problem::io(1, error);
-    let mut watched = Watched {
+    let mut watched = WatchedReader {
         from: opened(file, watch).map_err(failed)?,
         watch,
     };
-    // A pipe may give less at a time.
+    // A single read of a pipe may return fewer bytes.
     let mut start = Vec::with_capacity(START_BYTES);
     let mut first = watched.by_ref().take(START_BYTES as u64);
     first.read_to_end(&mut start).map_err(failed)?;
@@ -51,27 +50,27 @@ pub(super) fn open<'a>(
 
 fn opened<'a>(file: &TextFile, watch: &'a ReadWatch<'a>) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match (file.is_stdin(), file.is_stream) {
-        // Not locked, not buffered: nothing else reads it.
+        // Neither locked nor buffered: nothing else reads standard input.
         (true, _) => {
             let stdin = io::stdin().as_fd().try_clone_to_owned()?;
             let from = File::from(stdin);
-            Box::new(Patient { from, watch })
+            Box::new(CancellableReader { from, watch })
         }
         (false, true) => {
             let from = File::open(&file.path)?;
-            Box::new(Patient { from, watch })
+            Box::new(CancellableReader { from, watch })
         }
         (false, false) => Box::new(File::open(&file.path)?),
     })
 }
 
-/// Counts what is read, and fails once the load is cancelled.
-struct Watched<'a> {
+/// A reader that counts bytes, and fails once the load is cancelled.
+struct WatchedReader<'a> {
     from: Box<dyn Read + 'a>,
     watch: &'a ReadWatch<'a>,
 }
 
-impl Read for Watched<'_> {
+impl Read for WatchedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if (self.watch.is_cancelled)() {
             return Err(CancelledRead::error());
@@ -82,16 +81,16 @@ impl Read for Watched<'_> {
     }
 }
 
-/// Reads what may keep it waiting: a terminal or a pipe. It looks up now and then, so that
-/// a load that waits can be cancelled.
-struct Patient<'a> {
+/// A reader of a terminal or a pipe, which may have no data. It checks for cancellation regularly,
+/// so that a waiting load can be cancelled.
+struct CancellableReader<'a> {
     from: File,
     watch: &'a ReadWatch<'a>,
 }
 
-impl Read for Patient<'_> {
+impl Read for CancellableReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let timeout = Timespec::try_from(LOOK_EVERY).map_err(io::Error::other)?;
+        let timeout = Timespec::try_from(CHECK_EVERY).map_err(io::Error::other)?;
         loop {
             if (self.watch.is_cancelled)() {
                 return Err(CancelledRead::error());
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_unpacked_whatever_the_name_and_however_many_members() {
+    fn gzip_is_unpacked_for_any_name_and_any_number_of_members() {
         assert_eq!(read(b"plain").unwrap(), b"plain");
         assert_eq!(read(b"").unwrap(), b"");
         let packed = [gzip(b"one\n"), gzip(b"two\n")].concat();
@@ -158,7 +157,7 @@ mod tests {
             is_cancelled: &|| cancelled.load(Ordering::Relaxed),
         };
         std::thread::scope(|scope| {
-            let mut pipe = Patient {
+            let mut pipe = CancellableReader {
                 from: File::from(std::os::fd::OwnedFd::from(from)),
                 watch: &watch,
             };

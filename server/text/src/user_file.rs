@@ -1,4 +1,4 @@
-//! Files that users name: whether they are there.
+//! Checks of the files that users name.
 
 use std::fs::File;
 use std::io;
@@ -7,38 +7,38 @@ use std::path::{Path, PathBuf};
 /// The reason why a file that a user names cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// There is no file or folder of this name.
+    /// No file or folder of this name exists.
     #[error("no such file: {}", path.display())]
     Missing {
         /// The name.
         path: PathBuf,
     },
-    /// The system refuses.
+    /// The system denies the access.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
         /// The name.
         path: PathBuf,
-        /// The answer of the system.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl FileError {
-    /// The error of the system at the file `path`.
+    /// Classifies an error of the system for the file `path`.
     pub fn of(path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
-            // A part of the path is a file.
+            // In this case a part of the path is a file.
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Self::Missing { path },
             _ => Self::Unreadable { path, source },
         }
     }
 }
 
-/// Checks that there is a file or a folder called `path`.
+/// Checks that a file or folder exists at `path`.
 ///
 /// # Errors
-/// [`FileError::Missing`]. Other refusals of the system are left to the reader.
+/// [`FileError::Missing`]. Other errors are left to the reader of the file.
 pub fn check_exists(path: &Path) -> Result<(), FileError> {
     match path
         .metadata()
@@ -52,7 +52,7 @@ pub fn check_exists(path: &Path) -> Result<(), FileError> {
 /// Checks that `path` is a folder, or a file that can be opened for reading.
 ///
 /// # Errors
-/// When it is not there, or the system refuses.
+/// If it does not exist, or the system denies the access.
 pub fn check_readable(path: &Path) -> Result<(), FileError> {
     let metadata = path.metadata();
     let opened = metadata.and_then(|metadata| {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_not_there_is_called_missing_whatever_the_system_calls_it() {
+    fn a_file_that_does_not_exist_is_missing_for_any_error_of_the_system() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "x").unwrap();

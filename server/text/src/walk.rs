@@ -1,4 +1,4 @@
-//! Finding the files to load below some paths.
+//! The search for files to load below some paths.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,14 +15,14 @@ use super::user_file::FileError;
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
-/// A file that looks like text, or may be read once only.
+/// A file that looks like text, or can be read only once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFile {
-    /// Where it is, as reached from the path that was asked for; `-` is standard input.
+    /// The path as reached from the requested one; `-` is standard input.
     pub path: PathBuf,
-    /// Its size in bytes when it was found; 0 for one that is read once only.
+    /// The size in bytes when it was found; 0 for a stream.
     pub bytes: u64,
-    /// A pipe, a device or standard input: it can be read once only.
+    /// True for a pipe, a device or standard input, which can be read only once.
     pub is_stream: bool,
 }
 
@@ -46,7 +46,7 @@ impl TextFile {
         self.is_stream && is_stdin(&self.path)
     }
 
-    /// What the keys of its lines start with: the path, without a leading `./`, or
+    /// Returns the start of the keys of the file's lines: the path, without a leading `./`, or
     /// `stdin`.
     pub fn name(&self) -> &[u8] {
         if self.is_stdin() {
@@ -56,7 +56,7 @@ impl TextFile {
         path.as_os_str().as_bytes()
     }
 
-    /// What comes before the number in the keys of its lines.
+    /// Returns the part of a line's key before the line number.
     pub(super) fn key_prefix(&self) -> Vec<u8> {
         [self.name(), b":"].concat()
     }
@@ -66,39 +66,38 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == STDIN
 }
 
-/// Why a file was passed over.
+/// The reason why a file was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// It begins with bytes that are no text in UTF-8. A sentence about them.
+    /// The start of the file is not UTF-8 text. A message about it.
     NotText(String),
-    /// It cannot be loaded whole: what is wrong with it, and in which line.
+    /// The file cannot be loaded completely: the problem and its line.
     Bad(String),
-    /// The system's answer to the attempt to read it.
+    /// The file cannot be read: the error of the system.
     Unreadable(String),
 }
 
-/// A file that was passed over.
+/// A skipped file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// Which file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: SkipReason,
 }
 
-/// What a [`walk`] found.
+/// The result of a [`walk`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Text files, each once, in the order in which they were asked for; those of a
-    /// directory ascending by name.
+    /// Text files, each once, in the order of the request; the files of a directory ascend by name.
     pub files: Vec<TextFile>,
     /// Files that are not text or cannot be read.
     pub skipped: Vec<Skipped>,
 }
 
 impl Found {
-    /// Bytes of all text files.
+    /// Returns the bytes of all text files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
@@ -107,13 +106,13 @@ impl Found {
 /// Finds the text files below `paths`, which may be files, directories, pipes, and `-` for
 /// standard input.
 ///
-/// Below a directory, names that start with a dot, directories called `target` and the
-/// directory `leave_out` are left out, and symbolic links are not followed. A file that is one of
-/// `paths` always counts, and is taken for text until it is read.
+/// Below a directory, the walk skips names that start with a dot, directories called `target` and
+/// the directory `leave_out`, and it does not follow symbolic links. A file that is named in
+/// `paths` is always included, and counts as text until it is read.
 ///
 /// # Errors
-/// When one of `paths` does not exist. What cannot be read below them is
-/// reported in [`Found::skipped`].
+/// If one of `paths` does not exist. Unreadable files below them are reported in
+/// [`Found::skipped`].
 pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Found, FileError> {
     let leave_out = leave_out.and_then(|path| path.canonicalize().ok());
     let mut found = Found::default();
@@ -140,7 +139,7 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
             continue;
         }
         let entries = WalkDir::new(path).sort_by_file_name().into_iter();
-        for entry in entries.filter_entry(|entry| is_wanted(entry, leave_out.as_deref())) {
+        for entry in entries.filter_entry(|entry| is_included(entry, leave_out.as_deref())) {
             match entry {
                 Ok(entry) => found.add(&entry),
                 Err(error) => found.skipped.push(Skipped {
@@ -186,7 +185,7 @@ impl Found {
     }
 }
 
-fn is_wanted(entry: &DirEntry, leave_out: Option<&Path>) -> bool {
+fn is_included(entry: &DirEntry, leave_out: Option<&Path>) -> bool {
     let name = entry.file_name();
     let hidden = name.as_bytes().starts_with(b".");
     let built = entry.file_type().is_dir() && name == OsStr::new("target");
@@ -254,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_named_is_taken_for_text_until_it_is_read() {
-        // The reader names the line of the first byte that is no text, and the encoding.
+    fn a_named_file_counts_as_text_until_it_is_read() {
+        // The reader reports the line of the first byte that is not text, and the encoding.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("utf16.csv");
         std::fs::write(&path, b"\xff\xfei\0d\0").unwrap();
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_in_the_order_in_which_they_were_asked_for_each_once() {
+    fn files_come_in_the_order_of_the_request_each_once() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for name in ["z", "d/b", "d/a", "db/wal"] {
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_file_counts_when_asked_for_and_a_missing_path_is_named() {
+    fn a_hidden_file_counts_on_request_and_a_missing_path_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let hidden = dir.path().join(".profile");
         std::fs::write(&hidden, "x").unwrap();

@@ -1,4 +1,4 @@
-//! Files that are read whole: scenarios, traces, schedules.
+//! Reads whole files: scenarios, traces, schedules.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,14 +9,14 @@ use anyhow::Result;
 use super::reader::{Content, line_ends_in, mark_bytes, problem_of};
 use super::user_file::FileError;
 
-/// The longest file, in bytes: a trace of a year of seconds fits.
+/// The maximal length of a file in bytes: a trace of a year in seconds fits.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Returns all of a text file, without its byte order mark.
+/// Returns the content of a text file, without its byte order mark.
 ///
 /// # Errors
-/// When it is not there, cannot be read, is no text in UTF-8, or is longer than a GiB (a device may
-/// have no end); the error names the file.
+/// If the file does not exist, cannot be read, is not UTF-8 text, or is longer than a GiB (a device
+/// may have no end); the error names the file.
 pub fn read_whole(path: &Path) -> Result<String> {
     let read = read_up_to(path, BYTES_MAX);
     Ok(read.map_err(|source| FileError::of(path, source))?)
@@ -57,14 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_dropped_and_what_is_no_text_is_named_with_its_line() {
+    fn a_byte_order_mark_is_dropped_and_bytes_that_are_no_text_have_their_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.csv");
         let read = |content: &[u8]| {
             std::fs::write(&path, content).unwrap();
             read_whole(&path)
         };
-        // The first line of a trace was taken for a header because of it.
+        // A byte order mark once made the first line of a trace a header.
         assert_eq!(read(b"\xef\xbb\xbf0,1\n").unwrap(), "0,1\n");
         for (content, why) in [
             (&b"\xff\xfe0\0"[..], "trace.csv: it is UTF-16: convert it"),

@@ -1,4 +1,4 @@
-//! Claims about the guard, against a model of a queue.
+//! Tests of the guard, against a model of a queue.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,17 +12,17 @@ fn guard() -> Controller {
     Controller::allowing_all(OBJECTIVE_US)
 }
 
-/// A server whose tail grows with its utilisation as that of a queue does, and
-/// whose service takes longer the more analytics run beside it.
+/// A model of a server. Its tail grows with its utilisation as that of a queue does, and its
+/// service time grows with the analytics beside it.
 #[derive(Debug, Clone, Copy)]
 struct Queue {
-    /// Tail at no load, alone.
+    /// The tail latency without load and analytics.
     base_us: f64,
     /// Utilisation by the load, 0 to 1.
     load: f64,
-    /// How much longer service takes with all that is left given to analytics.
+    /// The increase of the service time when analytics get everything that is left, as a factor.
     interference: f64,
-    /// Noise of a window's percentile, as a part of it, to either side.
+    /// The noise of a window's percentile, as a fraction, to either side.
     noise: f64,
 }
 
@@ -73,7 +73,7 @@ fn drawn(rng: &mut ChaCha8Rng, noise: f64) -> Queue {
             interference: rng.random_range(0.0..2.0),
             noise,
         };
-        // Alone the objective has to hold, with room for the noise.
+        // The load alone must keep the objective, with room for the noise.
         if queue.latency_us(0.0) * (1.0 + noise) < OBJECTIVE_US * 0.75 {
             return queue;
         }
@@ -94,7 +94,7 @@ fn around_a_steady_load_it_comes_to_rest() {
         let mut guard = guard();
         let begin = run(&mut guard, queue, 1000, rng);
         let rest = run(&mut guard, queue, 20_000, rng);
-        // Each test of what is known waits twice as long as the one before.
+        // Each test of a known trouble waits twice as long as the one before.
         assert!(broken(&begin) <= 8, "{queue:?}: {}", broken(&begin));
         assert!(broken(&rest) <= 8, "{queue:?}: {}", broken(&rest));
         let changed_down =
@@ -105,14 +105,14 @@ fn around_a_steady_load_it_comes_to_rest() {
 }
 
 #[test]
-fn what_the_objective_allows_is_used() {
+fn everything_that_the_objective_allows_is_used() {
     for_seeds(|rng| {
         let queue = drawn(rng, 0.0);
         let mut guard = guard();
         run(&mut guard, queue, 1000, rng);
         let rest = run(&mut guard, queue, 4000, rng);
         let mean = rest.iter().map(|sample| sample.allowed).sum::<f64>() / rest.len() as f64;
-        // The most with which the slack is still large enough to grow.
+        // The largest level whose slack still allows growth.
         let most = (0..=1000)
             .map(|part| f64::from(part) / 1000.0)
             .filter(|allowed| queue.latency_us(*allowed) <= OBJECTIVE_US * (1.0 - SLACK_GROW))
@@ -131,7 +131,7 @@ fn after_a_step_of_the_load_the_third_window_keeps_the_objective() {
         };
         let mut guard = guard();
         run(&mut guard, before, 500, rng);
-        // Then it begins to grow again, and may go too far.
+        // Afterwards it grows again, and may exceed the objective.
         let first = run(&mut guard, after, 2 + COOLDOWN_WINDOWS as usize, rng);
         for sample in &first[2..] {
             assert!(sample.slack >= 0.0, "{after:?}: {sample:?}");
@@ -140,7 +140,7 @@ fn after_a_step_of_the_load_the_third_window_keeps_the_objective() {
 }
 
 #[test]
-fn when_the_load_has_gone_all_is_given_back() {
+fn after_the_load_has_ended_everything_is_allowed() {
     for_seeds(|rng| {
         let busy = Queue {
             interference: 5.0,
@@ -219,7 +219,7 @@ fn windows_with_few_requests_are_judged_together() {
     assert_eq!(sample.window.requests, 300);
     assert_eq!(sample.window.latency_us, 2500.0);
     assert!((sample.window.length_s - 0.2).abs() < 1e-12);
-    // Rare requests are judged after a second.
+    // With rare requests, decisions come once per second.
     (window.requests, window.length_s) = (1, 0.125);
     let judged: Vec<_> = (0..20).map(|_| guard.decide(window).is_some()).collect();
     assert_eq!(
@@ -229,7 +229,7 @@ fn windows_with_few_requests_are_judged_together() {
     );
 }
 
-/// A window of so many requests, all of which took so long.
+/// Returns a window of this many requests with equal latencies.
 fn observed(window: usize, requests: u64, latency_us: f64) -> ObservedWindow {
     ObservedWindow {
         window: LatencyWindow {
@@ -245,11 +245,11 @@ fn observed(window: usize, requests: u64, latency_us: f64) -> ObservedWindow {
 }
 
 #[test]
-fn an_objective_over_alone_pauses_learns_and_gives_up_what_costs_too_much() {
+fn an_objective_over_alone_pauses_and_abandons_levels_that_cost_too_much() {
     let mut guard = Guard::new("p99=1.1x".parse().unwrap());
     let mut samples = Vec::new();
     for window in 0..600 {
-        // Beside analytics everything takes a fifth longer.
+        // Analytics increase all latencies by a fifth.
         let latency_us = if guard.allowed() > 0.0 {
             1200.0
         } else {
@@ -271,7 +271,7 @@ fn an_objective_over_alone_pauses_learns_and_gives_up_what_costs_too_much() {
 }
 
 #[test]
-fn windows_of_which_only_the_quantile_is_known_teach_nothing_of_alone() {
+fn windows_with_only_a_quantile_do_not_measure_alone() {
     let mut guard = Guard::new("p99=1.1x".parse().unwrap());
     for window in 0..600 {
         let only = observed(window, 2000, 1000.0).window;

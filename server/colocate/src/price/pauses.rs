@@ -1,30 +1,30 @@
-//! When analytics pause, so that the load is seen alone.
+//! The schedule of the pauses of analytics, which serve to measure the load alone.
 
 use super::{PAUSES_MIN, SETTLE_S};
 
-/// Length of a pause, in seconds.
+/// The length of a pause, in seconds.
 const PAUSE_S: f64 = 0.3;
-/// From one pause to the next, in seconds: 3% of the time.
+/// The time from one pause to the next, in seconds: pauses take 3% of the time.
 const EVERY_S: f64 = 10.0;
-/// The first pauses of a load come sooner, so that *alone* is known after a quarter of a minute ...
+/// The same for the first pauses of a load, so that *alone* is known after a quarter of a minute.
 const EVERY_S_FIRST: f64 = 1.5;
-/// ... but a load that changes all the time has no more of those than one in so many seconds.
+/// The time per further early pause of a load that keeps changing, in seconds.
 const FIRST_AGAIN_S: f64 = 30.0;
 
-/// Requests per second with which pauses of `kept_s` seconds come to so many requests; with fewer
-/// they are for nothing.
+/// Returns the requests per second with which the pauses of `kept_s` seconds contain `requests`
+/// requests; with fewer, pauses are useless.
 pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
     requests as f64 / (kept_s / EVERY_S * (PAUSE_S - SETTLE_S))
 }
 
-/// The pause that goes on, and the next one.
+/// The current pause, and the next one.
 #[derive(Debug, Clone)]
 pub(super) struct Pauses {
     ends_s: Option<f64>,
     next_s: Option<f64>,
-    /// Pauses that may come soon; a part of one too.
+    /// The number of early pauses still allowed, possibly fractional.
     soon: f64,
-    /// When that was counted.
+    /// The time of the last update of `soon`.
     counted_s: f64,
 }
 
@@ -42,19 +42,19 @@ impl Pauses {
         self.ends_s.is_some()
     }
 
-    /// Nobody needs the pause that goes on, nor one that was to come.
+    /// Cancels the current and the next pause.
     pub(super) fn stop(&mut self) {
         (self.ends_s, self.next_s) = (None, None);
     }
 
-    /// The load is another one: nothing is known of it alone.
+    /// Notes that the load is a different one, whose latency alone is unknown.
     pub(super) fn load_changed(&mut self, now_s: f64) {
         if self.take_soon(now_s) {
             self.next_s = Some(now_s);
         }
     }
 
-    /// Whether it is time for the next one.
+    /// Returns whether the next pause should begin.
     pub(super) fn is_due(&mut self, now_s: f64) -> bool {
         let next_s = match self.next_s {
             Some(next_s) => next_s,
@@ -68,21 +68,22 @@ impl Pauses {
         self.ends_s = Some(now_s + PAUSE_S);
     }
 
-    /// Whether the one that goes on has been long enough.
+    /// Returns whether the current pause has been long enough.
     pub(super) fn is_over(&self, now_s: f64) -> bool {
         self.ends_s.is_some_and(|ends_s| now_s >= ends_s - 1e-9)
     }
 
-    /// `is_known`: enough has been seen of the load alone.
+    /// Ends the current pause. `is_known` is true if the load alone has been measured enough.
     pub(super) fn end(&mut self, now_s: f64, is_known: bool) {
         self.ends_s = None;
         self.next_s = Some(now_s + self.every_s(now_s, is_known));
     }
 
     fn every_s(&mut self, now_s: f64, is_known: bool) -> f64 {
-        match !is_known && self.take_soon(now_s) {
-            true => EVERY_S_FIRST,
-            false => EVERY_S,
+        if !is_known && self.take_soon(now_s) {
+            EVERY_S_FIRST
+        } else {
+            EVERY_S
         }
     }
 
@@ -102,7 +103,7 @@ impl Pauses {
 mod tests {
     use super::*;
 
-    /// Seconds of ten minutes in pauses, of a load that is another one every `changes_s`.
+    /// Returns the seconds in pauses within ten minutes, for a load that changes every `changes_s`.
     fn paused_s(changes_s: f64, is_known: bool) -> f64 {
         let mut pauses = Pauses::new();
         let (mut paused, mut changed_s) = (0, 0.0);
@@ -155,7 +156,7 @@ mod tests {
         let mut paused = 0;
         for window in 0..6000 {
             let now_s = f64::from(window) / 10.0;
-            // Two seconds of requests, two of silence.
+            // Two seconds of requests, then two of silence.
             if window % 40 >= 20 {
                 pauses.stop();
             } else if pauses.is_over(now_s) {

@@ -1,4 +1,4 @@
-//! Claims about the curve, against loads whose price is known.
+//! Tests of the curve, against loads with a known price.
 
 use ebb_test_support::seed;
 use rand::{RngExt, SeedableRng};
@@ -9,17 +9,17 @@ use super::*;
 const WINDOW_S: f64 = 0.1;
 const FACTOR: f64 = 1.1;
 
-/// A load whose latencies are exponential, with a scale of each window's own.
+/// A load with exponential latencies, whose scale differs between windows.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     requests_per_s: f64,
     base_us: f64,
-    /// How much longer requests take with all that is left given to analytics, as a part.
+    /// The increase of latencies when analytics get everything that is left, as a fraction.
     price: f64,
-    /// Windows differ by this factor and more: their logarithms are spread evenly over
-    /// it, to either side.
+    /// The factor by which windows differ: the logarithms of their scales are uniform over it, to
+    /// either side.
     noise: f64,
-    /// One window in so many is a stall of 20 times that; 0: none.
+    /// The interval between stalls of 20 times the latency, in windows; 0: none.
     stall_every: u32,
 }
 
@@ -75,14 +75,14 @@ impl Run {
         }
     }
 
-    /// Plays the load for so long; what was allowed in each window.
+    /// Plays the load for this time. Returns the part that was allowed in each window.
     fn play(&mut self, load: Load, seconds: f64) -> Vec<f64> {
         let windows = (seconds / WINDOW_S).round() as usize;
         let window = |_| {
             let allowed = self.price.allowed();
             let latencies = load.latencies(allowed, &mut self.rng);
             self.t_s += WINDOW_S;
-            self.price.take(&Seen {
+            self.price.take(&CurveInput {
                 t_s: self.t_s,
                 length_s: WINDOW_S,
                 requests: latencies.total(),
@@ -99,14 +99,14 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Runs `check` with the seeds of `test`, each less one: those of these loads count from 0.
+/// Runs `check` with the seeds of `test`, each less one, because these loads count seeds from 0.
 fn for_seeds(test: &str, check: impl Fn(u64)) {
     seed::for_seeds(test, 4, |seed| check(seed.wrapping_sub(1)));
 }
 
 #[test]
 fn analytics_get_as_much_as_the_objective_lets() {
-    // With this noise, an excess of a few hundredths takes longer to see than evidence lasts.
+    // With this noise, an excess of a few hundredths takes longer to detect than evidence lasts.
     for (price, keeps, seen) in [
         (0.05, 1.0, 1.0),
         (0.2, 0.5, 0.9),
@@ -122,7 +122,7 @@ fn analytics_get_as_much_as_the_objective_lets() {
             };
             run.play(load, 120.0);
             let allowed = mean(&run.play(load, 600.0));
-            // A level less, and pauses.
+            // One level less, because of pauses and the search.
             let least = (keeps - 1.5 / LEVELS as f64) * 0.95;
             assert!(
                 (least..=seen).contains(&allowed),
@@ -206,7 +206,7 @@ fn another_load_has_another_curve() {
 }
 
 #[test]
-fn too_few_requests_prove_nothing_and_none_give_everything_back() {
+fn too_few_requests_prove_nothing_and_silence_allows_everything() {
     let rare = Load {
         requests_per_s: 50.0,
         price: 3.0,
@@ -233,7 +233,7 @@ fn too_few_requests_prove_nothing_and_none_give_everything_back() {
 }
 
 #[test]
-fn the_curve_is_monotone_and_says_what_each_level_cost() {
+fn the_curve_is_monotone_and_has_the_cost_of_each_level() {
     let mut run = Run::new(5);
     let load = Load {
         price: 0.4,
@@ -257,17 +257,20 @@ fn the_curve_is_monotone_and_says_what_each_level_cost() {
 }
 
 #[test]
-fn a_level_is_dear_at_what_analytics_had_in_it() {
-    for_seeds("a_level_is_dear_at_what_analytics_had_in_it", |seed| {
-        let mut dear = Run::new(seed);
-        let load = Load {
-            price: 1.0,
-            ..STEADY
-        };
-        dear.play(load, 60.0);
-        assert!(dear.price.is_dear_at(100.0) && !dear.price.is_dear_at(1.0));
-        let mut free = Run::new(seed);
-        free.play(STEADY, 60.0);
-        assert!(!free.price.is_dear_at(100.0));
-    });
+fn a_level_is_dear_at_the_capacity_that_analytics_had_in_it() {
+    for_seeds(
+        "a_level_is_dear_at_the_capacity_that_analytics_had_in_it",
+        |seed| {
+            let mut dear = Run::new(seed);
+            let load = Load {
+                price: 1.0,
+                ..STEADY
+            };
+            dear.play(load, 60.0);
+            assert!(dear.price.is_dear_at(100.0) && !dear.price.is_dear_at(1.0));
+            let mut free = Run::new(seed);
+            free.play(STEADY, 60.0);
+            assert!(!free.price.is_dear_at(100.0));
+        },
+    );
 }

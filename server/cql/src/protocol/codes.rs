@@ -1,6 +1,6 @@
-//! Enums that travel as numbers and have names in the specification.
+//! Enums that are encoded as numbers and have names in the specification.
 
-/// Declares such an enum, with one line for each variant: its number, and its name.
+/// Declares such an enum, with the number and the name of each variant.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -15,10 +15,10 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// The one with a number.
+            /// Returns the variant with this number.
             ///
             /// # Errors
-            /// When the protocol has none.
+            /// If the protocol does not define the number.
             pub fn from_code(code: $number) -> Result<Self> {
                 match code {
                     $($code => Ok(Self::$variant),)*
@@ -26,7 +26,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Its name in the specification.
+            /// Returns the name in the specification.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*

@@ -1,4 +1,4 @@
-//! Names and types of a result's columns or a statement's markers, as they travel.
+//! Names and types of a result's columns or a statement's markers, and their encoding.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ use super::reader::Reader;
 use super::version::Version;
 use super::writer;
 
-/// All columns are of one table, which is named once.
+/// A flag: all columns belong to one table, which is named once.
 pub(super) const GLOBAL_TABLE: i32 = 0x0001;
 pub(super) const HAS_MORE_PAGES: i32 = 0x0002;
 pub(super) const NO_METADATA: i32 = 0x0004;
 pub(super) const METADATA_CHANGED: i32 = 0x0008;
-/// How deep a type that was received may nest.
+/// The maximal nesting of a received type.
 const TYPE_DEPTH_MAX: usize = 64;
 
-/// Columns in the form of the wire. It is made once, when a statement is prepared, and
-/// copied into each result; cloning shares it.
+/// Encoded columns. They are encoded once, when a statement is prepared, and copied into each result;
+/// clones share the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Columns {
     count: u32,
@@ -34,7 +34,7 @@ pub struct Columns {
 }
 
 impl Version {
-    /// Returns how this version encodes the type `duration`.
+    /// Returns the encoding of the type `duration` in this version.
     fn durations(self) -> DurationOption {
         match self {
             Self::V4 => DurationOption::Class,
@@ -43,31 +43,31 @@ impl Version {
     }
 }
 
-/// A column to be sent, or the marker of a statement.
+/// A column to send, or the marker of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSpec<'a> {
     pub keyspace: &'a str,
     pub table: &'a str,
-    /// Its name, its alias, or what computes it. What is past 65,535 bytes is not sent.
+    /// The name, the alias, or the expression of the column. Only the first 65,535 bytes are sent.
     pub name: &'a str,
     pub ty: &'a CqlType,
 }
 
-/// A column as it was received.
+/// A received column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column<'a> {
     pub keyspace: &'a str,
     pub table: &'a str,
     pub name: &'a str,
-    /// Its type, as an `[option]`.
+    /// The type as an `[option]`.
     pub type_option: &'a [u8],
 }
 
 impl Columns {
-    /// Columns in their order. The table is named once where it is the same for all.
+    /// Encodes columns in this order. The table is named once if all columns belong to the same one.
     ///
     /// # Panics
-    /// Where the name of a keyspace or table has more than 65,535 bytes; past 2^31 - 1
+    /// If the name of a keyspace or table has more than 65,535 bytes, or there are more than 2^31 - 1
     /// columns.
     pub fn new(specs: &[ColumnSpec<'_>]) -> Self {
         let count = i32::try_from(specs.len()).expect("less than 2^31 columns");
@@ -123,8 +123,8 @@ impl Columns {
         self.count == 0
     }
 
-    /// Returns the bytes of memory that the encoded columns take. The metadata of a result takes at
-    /// most as many.
+    /// Returns the memory that the encoded columns take, in bytes. The metadata of a result takes at
+    /// most as much.
     pub fn metadata_bytes(&self) -> usize {
         if self.has_durations() {
             self.bytes.len() + self.bytes_v4.len()
@@ -141,7 +141,7 @@ impl Columns {
         let mut reader = Reader::new(&self.bytes);
         let global = self.global_table.then(|| table(&mut reader));
         let global = global.and_then(Result::ok);
-        // All were read before: they cannot fail now.
+        // All columns were decoded before, so this cannot fail.
         (0..self.count).map_while(move |_| column(&mut reader, global, &mut Vec::new()).ok())
     }
 

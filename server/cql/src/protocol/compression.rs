@@ -1,18 +1,18 @@
-//! LZ4 as the protocol frames it: the length of the plain body as four bytes,
-//! big-endian, then one raw LZ4 block.
+//! The LZ4 format of the protocol: the length of the plain body as four bytes, big-endian, then one
+//! raw LZ4 block.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use lz4_flex::block;
 
 use super::fault::{ProtocolError, Result};
 
-/// Smaller bodies are sent as they are: they would hardly shrink.
+/// Shorter bodies are not compressed, because they would hardly shrink.
 pub const COMPRESSED_BODY_BYTES_MIN: usize = 512;
-/// A block's byte stands for at most 255 plain ones.
+/// The maximal number of plain bytes per byte of a block.
 const EXPANSION_MAX: usize = 255;
 const LENGTH_BYTES: usize = 4;
 
-/// What both ends agreed on in STARTUP.
+/// The compression agreed on in STARTUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compression {
     #[default]
@@ -21,21 +21,21 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By its name in STARTUP and SUPPORTED; letters of both cases do. Snappy is not
-    /// offered.
+    /// Returns the compression of a name in STARTUP and SUPPORTED, in upper or lower case. Snappy
+    /// is not supported.
     pub fn from_name(name: &str) -> Option<Self> {
         name.eq_ignore_ascii_case("lz4").then_some(Self::Lz4)
     }
 }
 
-/// Returns the length that a compressed body states for the plain one, in bytes; `None` if the body
-/// is too short to state one.
+/// Returns the plain length in the header of a compressed body, in bytes; `None` if the body is too
+/// short to contain it.
 pub(super) fn plain_bytes(body: &[u8]) -> Option<u32> {
     body.first_chunk().copied().map(u32::from_be_bytes)
 }
 
-/// The plain body. What it allocates is bounded by `body_bytes_max` and by 255 times
-/// what was sent, whatever length is claimed.
+/// Decompresses a body. Allocations are bounded by `body_bytes_max` and by 255 times the received
+/// bytes, whatever the stated length is.
 pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {
     let Some((length, block)) = body.split_first_chunk::<LENGTH_BYTES>() else {
         return Err(ProtocolError::Truncated {
@@ -59,8 +59,7 @@ pub(super) fn decompress(body: &[u8], body_bytes_max: usize) -> Result<Bytes> {
     }
 }
 
-/// Replaces what `out` has from `start` on by its compressed form, where that is
-/// smaller. Says whether it did.
+/// Compresses `out` from `start` on, if that makes it smaller. Returns whether it did.
 pub(super) fn compress_tail(out: &mut BytesMut, start: usize) -> bool {
     let plain = &out[start..];
     if plain.len() < COMPRESSED_BODY_BYTES_MIN {

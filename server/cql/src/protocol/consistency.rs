@@ -1,4 +1,4 @@
-//! How many replicas must agree.
+//! Consistency levels.
 
 use super::codes::codes;
 use super::fault::{ProtocolError, Result};
@@ -26,7 +26,8 @@ impl Consistency {
         self as u16
     }
 
-    /// `SERIAL` or `LOCAL_SERIAL`: levels of conditional writes alone.
+    /// Returns whether the level is `SERIAL` or `LOCAL_SERIAL`, which apply only to conditional
+    /// writes.
     pub fn is_serial(self) -> bool {
         matches!(self, Self::Serial | Self::LocalSerial)
     }

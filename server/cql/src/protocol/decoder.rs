@@ -1,4 +1,4 @@
-//! Frames out of a stream of bytes.
+//! The decoder that splits received bytes into frames.
 
 use bytes::{Buf, BytesMut};
 
@@ -7,9 +7,8 @@ use super::fault::ProtocolError;
 use super::frame::{Direction, Frame, HEADER_BYTES, RESPONSE_BIT, flag};
 use super::version::Version;
 
-/// The longest body that is taken unless asked otherwise. Cassandra's limit is
-/// 256 MiB for the frame and 16 MiB for one mutation; a connection must be able to
-/// hold a frame in memory, so this is the smaller.
+/// The default limit of a body. Cassandra's limits are 256 MiB for the frame and 16 MiB for one
+/// mutation; a connection must hold a frame in memory, so this is the smaller one.
 pub const BODY_BYTES_MAX_DEFAULT: usize = 16 << 20;
 
 /// Received bytes that are not a valid frame.
@@ -21,9 +20,9 @@ pub enum FrameError {
         "Invalid or unsupported protocol version ({version}); supported versions are (4/v4, 5/v5)"
     )]
     Version {
-        /// As it was sent, without the bit for the direction.
+        /// The version as sent, without the bit for the direction.
         version: u8,
-        /// The request's stream; 0 where the header does not say.
+        /// The request's stream; 0 if the header does not contain it.
         stream: i16,
     },
     /// A version that differs from the one that the connection began with.
@@ -40,36 +39,36 @@ pub enum FrameError {
     },
     #[error("the frame goes in the wrong direction (version byte {version_byte:#04x})")]
     Direction { version_byte: u8, stream: i16 },
-    /// A negative length, in Cassandra's words.
+    /// A negative length, with Cassandra's message.
     #[error("Invalid value for envelope header body length field: {length}")]
     Length { length: i32, stream: i16 },
-    /// A body that is longer than the limit. The next frame begins behind the header and the body, so
-    /// a receiver that discards both can go on.
+    /// A body that is longer than the limit. The next frame begins after the header and the body, so
+    /// a receiver can discard both and continue.
     #[error("a body of {body_bytes} bytes is longer than the limit of {body_bytes_max}")]
     TooLong {
         body_bytes: u32,
         body_bytes_max: usize,
         stream: i16,
     },
-    /// A compressed body that is longer than the limit when it is decompressed. The frame is used up,
-    /// and those after it can be decoded.
+    /// A compressed body whose plain length is above the limit. The frame is consumed, and later
+    /// frames can be decoded.
     #[error(
         "a body of {plain_bytes} bytes when decompressed is longer than the limit of {body_bytes_max}"
     )]
     TooLongPlain {
-        /// The length before compression, as the body states it.
+        /// The plain length in the header of the body.
         plain_bytes: u32,
         body_bytes_max: usize,
         stream: i16,
     },
-    /// A body that was not to be compressed, or does not decompress. The frame is
-    /// used up, and those after it can be decoded.
+    /// A body that should not be compressed, or cannot be decompressed. The frame is consumed, and
+    /// later frames can be decoded.
     #[error("{error}")]
     Body { error: ProtocolError, stream: i16 },
 }
 
 impl FrameError {
-    /// The stream to answer in.
+    /// Returns the stream for the response.
     pub fn stream(&self) -> i16 {
         match self {
             Self::Version { stream, .. }
@@ -82,8 +81,7 @@ impl FrameError {
         }
     }
 
-    /// Returns true if the frame is still in the buffer: the receiver answers and closes the
-    /// connection, or discards the frame if the error is [`TooLong`](Self::TooLong).
+    /// Returns true if the frame is still in the buffer: the receiver responds and closes the
     pub fn is_fatal(&self) -> bool {
         !matches!(self, Self::TooLongPlain { .. } | Self::Body { .. })
     }
@@ -91,8 +89,8 @@ impl FrameError {
 
 /// Splits a stream of bytes into frames.
 ///
-/// It never reserves room for a body that has not come: the caller's buffer grows by
-/// what is received, and a claimed length past the limit is an error at once.
+/// It never reserves memory for a body that has not arrived: the caller's buffer grows with the
+/// received bytes, and a length above the limit is an immediate error.
 #[derive(Debug, Clone)]
 pub struct FrameDecoder {
     direction: Direction,
@@ -103,7 +101,7 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// For frames that go one way, with bodies of at most so many bytes, before and
+    /// Creates a decoder of frames in one direction. The limit of their bodies applies before and
     /// after decompression.
     pub fn new(direction: Direction, body_bytes_max: usize) -> Self {
         Self {
@@ -131,11 +129,11 @@ impl FrameDecoder {
         self.body_bytes_max
     }
 
-    /// Takes the first frame off the buffer; `None` while it is not all there.
+    /// Takes the first frame off the buffer; `None` while it is incomplete.
     ///
     /// # Errors
-    /// [`FrameError::is_fatal`] ones leave the buffer as it is; after others the
-    /// next call goes on behind the frame.
+    /// [Fatal](FrameError::is_fatal) errors leave the buffer unchanged; after other errors the next
+    /// call continues after the frame.
     pub fn decode(&self, buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         let Some(&version_byte) = buffer.first() else {
             return Ok(None);
@@ -204,7 +202,7 @@ impl FrameDecoder {
             };
             body = plain.map_err(|error| FrameError::Body { error, stream })?;
         }
-        // A client has no negative streams: the answer could be taken for an event.
+        // No client uses negative streams, and a response in one could be mistaken for an event.
         if stream < 0 && self.direction == Direction::Request {
             let error = ProtocolError::Forbidden("the stream of a request is negative");
             return Err(FrameError::Body { error, stream });

@@ -1,4 +1,4 @@
-//! Errors as answers, with Cassandra's codes.
+//! Error responses, with Cassandra's codes.
 
 use bytes::{BufMut, BytesMut};
 
@@ -14,55 +14,55 @@ use super::writer;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ErrorResponse {
-    /// What happened, for the driver.
+    /// The kind of the error, for drivers.
     pub kind: ErrorKind,
-    /// What happened, for people. What is past 65,535 bytes is not sent.
+    /// The message for people. Only the first 65,535 bytes are sent.
     pub message: String,
 }
 
-/// What happened, by what the driver is to do.
+/// The kind of an error, by the reaction that drivers need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// A bug or a broken machine.
+    /// A bug, or a failure of the system.
     Server,
-    /// The request was not as the protocol wants it.
+    /// The request violates the protocol.
     Protocol,
-    /// The client is not who it says.
+    /// The credentials are wrong.
     BadCredentials,
-    /// Too few replicas were alive to start.
+    /// Too few replicas are alive to start.
     Unavailable {
         consistency: Consistency,
         required: i32,
         alive: i32,
     },
-    /// More than the server takes; later is better.
+    /// The server is overloaded; a later retry may succeed.
     Overloaded,
     IsBootstrapping,
     Truncate,
-    /// A write took too long; it may still happen.
+    /// A write timed out; it may still be applied.
     WriteTimeout {
         consistency: Consistency,
         received: i32,
-        /// Replicas that were waited for.
+        /// The number of replicas that the server waited for.
         block_for: i32,
         write_type: WriteType,
     },
     ReadTimeout {
         consistency: Consistency,
         received: i32,
-        /// Replicas that were waited for.
+        /// The number of replicas that the server waited for.
         block_for: i32,
-        /// Whether the replica asked for data was among them.
+        /// True if the replica that was to return data responded.
         data_present: bool,
     },
-    /// A read failed, not for time.
+    /// A read failed for another reason than a timeout.
     ReadFailure {
         consistency: Consistency,
         received: i32,
-        /// Replicas that were waited for.
+        /// The number of replicas that the server waited for.
         block_for: i32,
         failures: i32,
-        /// Whether the replica asked for data answered.
+        /// True if the replica that was to return data responded.
         data_present: bool,
     },
     FunctionFailure {
@@ -71,33 +71,33 @@ pub enum ErrorKind {
         /// The CQL types of its arguments.
         argument_types: Vec<String>,
     },
-    /// A write failed, not for time.
+    /// A write failed for another reason than a timeout.
     WriteFailure {
         consistency: Consistency,
         received: i32,
-        /// Replicas that were waited for.
+        /// The number of replicas that the server waited for.
         block_for: i32,
         failures: i32,
         write_type: WriteType,
     },
-    /// The statement is no CQL.
+    /// The statement is not valid CQL.
     Syntax,
-    /// The client may not do that.
+    /// The client lacks a permission.
     Unauthorized,
     /// The statement is CQL, but does not fit the schema or the data.
     Invalid,
-    /// The statement asks for settings that cannot be.
+    /// The statement has invalid settings.
     Config,
-    /// What CREATE names is there.
+    /// The object that CREATE names exists.
     AlreadyExists {
-        /// The keyspace, or that of the table.
+        /// The keyspace, also of the table.
         keyspace: String,
         /// The table; empty for a keyspace.
         table: String,
     },
-    /// No such prepared statement: prepare it again.
+    /// The prepared statement is unknown: the driver must prepare it again.
     Unprepared {
-        /// As EXECUTE or BATCH had it.
+        /// The id in EXECUTE or BATCH.
         id: Vec<u8>,
     },
 }
@@ -105,16 +105,16 @@ pub enum ErrorKind {
 words! {
     WriteType, "type of a write",
     Simple = "SIMPLE",
-    /// A logged batch whose log is written.
+    /// A logged batch whose log has been written.
     Batch = "BATCH",
     UnloggedBatch = "UNLOGGED_BATCH",
     Counter = "COUNTER",
     BatchLog = "BATCH_LOG",
     /// A conditional write.
     Cas = "CAS",
-    /// A view's copy.
+    /// A write to a materialized view.
     View = "VIEW",
-    /// A log of changes.
+    /// A write to a log of changes.
     Cdc = "CDC",
 }
 
@@ -177,7 +177,7 @@ impl ErrorResponse {
         Self::new(ErrorKind::Overloaded, message)
     }
 
-    /// [`ErrorKind::Unprepared`], in Cassandra's words.
+    /// Returns [`ErrorKind::Unprepared`], with Cassandra's message.
     pub fn unprepared(id: &[u8]) -> Self {
         let hex: String = id.iter().take(64).map(|b| format!("{b:02x}")).collect();
         Self::new(
@@ -189,8 +189,8 @@ impl ErrorResponse {
         )
     }
 
-    /// [`ErrorKind::AlreadyExists`] of a table, or with an empty one of a keyspace, in
-    /// Cassandra's words.
+    /// Returns [`ErrorKind::AlreadyExists`] for a table, or for a keyspace if `table` is empty, with
+    /// Cassandra's message.
     pub fn already_exists(keyspace: &str, table: &str) -> Self {
         let message = match table {
             "" => format!("Cannot add existing keyspace \"{keyspace}\""),
@@ -218,7 +218,8 @@ impl ErrorResponse {
 
 impl ErrorKind {
     fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
-        // Rust evaluates fields in the order written, which is that on the wire.
+        // Rust evaluates fields in the order in which they are written, which is their order on the
+        // wire.
         let replicas = "a count of replicas";
         let name = "a name";
         Ok(match code {
@@ -318,7 +319,7 @@ impl ErrorKind {
                 counts(out, consistency, &[*received, *block_for]);
                 writer::string(out, write_type.word());
                 if version >= Version::V5 && *write_type == WriteType::Cas {
-                    // Those who contend wait for their turn.
+                    // The number of contending writes. It is 0, because they wait for their turn.
                     out.put_u16(0);
                 }
             }
@@ -371,7 +372,7 @@ impl ErrorKind {
     }
 }
 
-/// How many replicas failed. Since version 5 each is named, with why.
+/// Reads the number of failed replicas. Since version 5, the address and the reason of each follow.
 fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
     let count = reader.int("a count of replicas")?;
     if version >= Version::V5 {
@@ -405,7 +406,7 @@ impl From<ProtocolError> for ErrorResponse {
 
 impl From<FrameError> for ErrorResponse {
     /// Returns the response to a client that sent such a frame. A body that is too long is an invalid
-    /// request, in Cassandra's words: the client kept to the protocol.
+    /// request, with Cassandra's message, because the client did not violate the protocol.
     fn from(error: FrameError) -> Self {
         match error {
             FrameError::TooLong {

@@ -1,5 +1,5 @@
 //! Changes of the schema, as the results of statements and as events. Clients may register for the
-//! other types of events too, but ebb is one node and has none to send.
+//! other types of events too, but ebb has a single node and sends none of them.
 
 use bytes::BytesMut;
 
@@ -11,12 +11,12 @@ const TOPOLOGY: &str = "TOPOLOGY_CHANGE";
 const STATUS: &str = "STATUS_CHANGE";
 const SCHEMA: &str = "SCHEMA_CHANGE";
 
-/// Kinds of events that a connection asked for.
+/// The event types that a connection has registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventTypes {
-    /// Nodes that come and go.
+    /// Nodes that join and leave.
     pub topology: bool,
-    /// Nodes that are up and down.
+    /// Nodes that go up and down.
     pub status: bool,
     /// Changes of the schema.
     pub schema: bool,
@@ -35,7 +35,7 @@ impl EventTypes {
             ];
             let mut known = known.into_iter();
             match known.find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                Some((_, asked)) => *asked = true,
+                Some((_, is_registered)) => *is_registered = true,
                 None => return Err(ProtocolError::unknown_word("type of an event", name)),
             }
         }
@@ -48,13 +48,13 @@ impl EventTypes {
             (self.status, STATUS),
             (self.schema, SCHEMA),
         ];
-        let asked = all.into_iter().filter(|(asked, _)| *asked);
-        let names: Vec<_> = asked.map(|(_, name)| name).collect();
+        let registered = all.into_iter().filter(|(is_registered, _)| *is_registered);
+        let names: Vec<_> = registered.map(|(_, name)| name).collect();
         writer::string_list(out, &names);
     }
 }
 
-/// Enums that travel as words.
+/// Declares enums that are encoded as words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$each:meta])* $variant:ident = $word:literal,)*) => {
         $(#[$doc])*
@@ -88,16 +88,16 @@ words! {
     Dropped = "DROPPED",
 }
 
-/// A change of the schema: an event as well as the result of the statement.
+/// A change of the schema, in an event or in the result of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaChange {
     pub kind: SchemaChangeKind,
-    /// The keyspace, or the one that what changed lies in.
+    /// The changed keyspace, or the keyspace of the changed object.
     pub keyspace: String,
     pub target: SchemaTarget,
 }
 
-/// What changed in the schema. An index counts as its table.
+/// The changed object. A change of an index is a change of its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaTarget {
     Keyspace,

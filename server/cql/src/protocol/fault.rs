@@ -1,56 +1,55 @@
-//! What is wrong with bytes that claim to follow the protocol.
+//! Errors in bytes that should follow the protocol.
 
-/// Bytes that do not say what the protocol wants at that place.
+/// Bytes that violate the protocol.
 ///
-/// It is the sender's fault and ends one request, not the connection: the frame
-/// around the bytes was sound. As an answer it is a protocol error (0x000A).
+/// The sender is at fault. The error ends one request, not the connection, because the frame around
+/// the bytes was valid. In a response it is a protocol error (0x000A).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The body ends inside of an item.
+    /// The body ends within an item.
     #[error("the body ends in {what}: {needed_bytes} bytes needed, {left_bytes} left")]
     Truncated {
         what: &'static str,
-        /// What the item takes, as far as it says.
+        /// The length of the item, as far as known.
         needed_bytes: usize,
-        /// What the body still has.
+        /// The rest of the body.
         left_bytes: usize,
     },
-    /// A length or a count that no item of this kind can have.
+    /// A length or a count that is invalid for the item.
     #[error("{what} cannot have the length {length}")]
     Length { what: &'static str, length: i64 },
     /// Text that is not UTF-8.
     #[error("{what} is not UTF-8")]
     NotUtf8 { what: &'static str },
-    /// A number that stands for nothing.
+    /// An undefined number.
     #[error("{code:#06x} is no {what}")]
     UnknownCode {
-        /// What it should name.
+        /// The expected kind of number.
         what: &'static str,
         code: u32,
     },
-    /// A word that stands for nothing.
+    /// An undefined word.
     #[error("{word:?} is no {what}")]
     UnknownWord {
-        /// What it should name.
+        /// The expected kind of word.
         what: &'static str,
-        /// As it was sent; long ones are cut.
+        /// The word as sent; long words are cut.
         word: String,
     },
-    /// A flag that this message cannot have.
+    /// A flag that is invalid in this message.
     #[error("{what} cannot have the flags {flags:#04x}")]
     Flags {
         what: &'static str,
-        /// Those that do not fit.
+        /// The invalid flags.
         flags: u32,
     },
-    /// A message of the other direction: a request where a response is due, or the
-    /// other way round.
+    /// A message of the other direction: a request in place of a response, or vice versa.
     #[error("{opcode} does not go in this direction")]
     Direction {
-        /// Its name in the specification.
+        /// The name in the specification.
         opcode: &'static str,
     },
-    /// Well formed, but not to be.
+    /// The message is well formed but not allowed.
     #[error("{0}")]
     Forbidden(&'static str),
 }

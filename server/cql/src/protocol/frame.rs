@@ -12,20 +12,20 @@ use super::fault::{ProtocolError, Result};
 use super::version::Version;
 
 pub const HEADER_BYTES: usize = 9;
-/// Set in the version's byte of responses.
+/// The bit of the version byte that marks responses.
 pub const RESPONSE_BIT: u8 = 0x80;
-/// The stream of frames that answer no request: events.
+/// The stream of frames that do not respond to a request: events.
 pub const EVENT_STREAM: i16 = -1;
 
 /// Bits of the header's second byte.
 pub mod flag {
-    /// The body is compressed as STARTUP agreed.
+    /// The body is compressed with the algorithm of STARTUP.
     pub const COMPRESSION: u8 = 0x01;
-    /// A request asks for a trace; a response's body starts with its id.
+    /// A request requires a trace; a response's body starts with the id of the trace.
     pub const TRACING: u8 = 0x02;
-    /// The body has a map for a query handler of the server's owner.
+    /// The body contains a map for a custom query handler.
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
-    /// A response's body has a list of warnings.
+    /// A response's body contains a list of warnings.
     pub const WARNING: u8 = 0x08;
 }
 
@@ -50,18 +50,19 @@ codes! {
     AuthSuccess = 0x10 "AUTH_SUCCESS",
 }
 
-/// A frame as it arrived, its body decompressed.
+/// A received frame, with a decompressed body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// The version of the protocol, which decides the encoding of the body.
+    /// The version of the protocol, which determines the encoding of the body.
     pub version: Version,
     /// Bits of [`flag`]. [`flag::COMPRESSION`] is set if the body arrived compressed.
     pub flags: u8,
-    /// The number that pairs a response with its request. Requests have 0 to 32,767.
+    /// The number that pairs a response with its request. Requests use 0 to 32,767.
     pub stream: i16,
-    /// The number of the opcode. An unknown one is answered with an error, and the connection goes on.
+    /// The number of the opcode. The response to an unknown one is an error, and the connection
+    /// continues.
     pub opcode: u8,
-    /// The bytes behind the header. They share the memory that was received.
+    /// The bytes after the header. They share the memory of the receive buffer.
     pub body: Bytes,
 }
 
@@ -78,7 +79,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The header's first byte, for frames this way.
+    /// Returns the first byte of the header for frames in this direction.
     pub fn version_byte(self, version: Version) -> u8 {
         match self {
             Self::Request => version.number(),

@@ -1,8 +1,7 @@
-//! The decoders as functions of any bytes: none may panic, loop, or allocate out of
-//! proportion, and what decodes comes back the same after it is encoded again.
+//! The decoders as functions of any bytes. None may panic, loop, or allocate out of proportion, and
+//! each decoded message must survive encoding and decoding.
 //!
-//! The tests run them over damaged frames; `server/cql/fuzz` drives them with
-//! libFuzzer.
+//! The tests call them with damaged frames; `server/cql/fuzz` calls them from libFuzzer.
 
 use bytes::BytesMut;
 
@@ -12,7 +11,7 @@ use super::{
 
 const BODY_BYTES_MAX: usize = 1 << 16;
 
-/// Hands every frame in the bytes to `each`, compressed ones too.
+/// Calls `each` with every frame in the bytes, including compressed ones.
 fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     let mut decoder = FrameDecoder::new(direction, BODY_BYTES_MAX);
     decoder.set_compression(Compression::Lz4);
@@ -35,7 +34,7 @@ fn frames(bytes: &[u8], direction: Direction, mut each: impl FnMut(&Frame)) {
     }
 }
 
-/// The one frame that `encode` makes.
+/// Returns the single frame that `encode` writes.
 fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     let mut out = BytesMut::new();
     encode(&mut out);
@@ -45,7 +44,7 @@ fn again(direction: Direction, encode: impl FnOnce(&mut BytesMut)) -> Frame {
     frame.expect("a whole frame")
 }
 
-/// Frames of a client.
+/// Decodes the frames of a client.
 pub fn requests(bytes: &[u8]) {
     frames(bytes, Direction::Request, |frame| {
         let Ok(request) = Request::decode(frame) else {
@@ -58,7 +57,7 @@ pub fn requests(bytes: &[u8]) {
     });
 }
 
-/// Frames of a server.
+/// Decodes the frames of a server.
 pub fn responses(bytes: &[u8]) {
     frames(bytes, Direction::Response, |frame| {
         let Ok(answer) = Answer::decode(frame) else {

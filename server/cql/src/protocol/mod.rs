@@ -1,17 +1,16 @@
-//! Frames of the native protocol, versions 4 and 5: bytes to requests and responses to bytes,
-//! and the other way round for clients and tests.
+//! The native protocol, versions 4 and 5: decoding of requests and encoding of responses, and the
+//! reverse for clients and tests.
 //!
 //! ```text
 //! received bytes --FrameDecoder--> Frame --Request::decode--> Request (borrows)
 //! Response, or cells --RowsWriter--> in an OpenFrame --> bytes to send
 //! ```
 //!
-//! What always holds: no bytes make it panic, and none make it allocate more than a
-//! small multiple of what was received, or of the limit that the decoder was given.
-//! Executing a prepared statement and answering with rows allocates nothing but the
-//! growth of the caller's buffer.
+//! Invariants: no input causes a panic, or an allocation beyond a small multiple of the received
+//! bytes or of the decoder's limit. Executing a prepared statement and responding with rows
+//! allocates nothing except for the growth of the caller's buffer.
 //!
-//! Since version 5 the received bytes are [`Segments`] first, which have the frames in them.
+//! Since version 5, received bytes are [`Segments`], which contain the frames.
 //!
 //! Source: Cassandra's `native_protocol_v4.spec` and `native_protocol_v5.spec`.
 

@@ -1,4 +1,4 @@
-//! A frame around a body that is written in place.
+//! A frame whose body is written in place.
 
 use bytes::{BufMut, BytesMut};
 
@@ -9,17 +9,16 @@ use super::response::Response;
 use super::version::{Coding, Version};
 use super::writer;
 
-/// What a response's body starts with.
+/// The start of a response's body.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Head<'a> {
-    /// Of the trace, where the request asked for one.
+    /// The id of the trace, if the request required one.
     pub tracing_id: Option<[u8; 16]>,
-    /// Told with the response; each is cut at 65,535 bytes, and so is their count.
+    /// The warnings for the client, at most 65,535 ones, each cut after 65,535 bytes.
     pub warnings: &'a [String],
 }
 
-/// A frame whose header waits for its body: everything appended to the buffer until
-/// [`finish`](Self::finish) is the body.
+/// A frame whose header is completed after its body: all bytes appended to the buffer until
 #[derive(Debug)]
 #[must_use = "a frame that is not finished has no length"]
 pub struct OpenFrame {
@@ -44,7 +43,7 @@ impl OpenFrame {
         Self { start }
     }
 
-    /// Opens a response, with its head.
+    /// Opens a response, and writes its head.
     pub fn response(
         out: &mut BytesMut,
         version: Version,
@@ -67,15 +66,16 @@ impl OpenFrame {
         frame
     }
 
-    /// Asks for a trace of the request.
+    /// Requests a trace.
     pub fn trace(&self, out: &mut BytesMut) {
         out[self.start + 1] |= flag::TRACING;
     }
 
-    /// Ends the frame. The body is compressed where that was agreed and is worth it.
+    /// Ends the frame. The body is compressed if that was agreed on and makes it smaller. `out`
+    /// must be the buffer in which the frame began.
     ///
     /// # Panics
-    /// When the body has 2 GiB or more; `out` must be the buffer that it began in.
+    /// If the body has 2 GiB or more.
     pub fn finish(self, out: &mut BytesMut, compression: Compression) {
         let body = self.start + HEADER_BYTES;
         if compression == Compression::Lz4 && compress_tail(out, body) {
@@ -85,7 +85,7 @@ impl OpenFrame {
         out[body - 4..body].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Takes the frame back, with all of its body: something else is to be said.
+    /// Removes the frame with its body from the buffer, in order to write another one.
     pub fn abandon(self, out: &mut BytesMut) {
         out.truncate(self.start);
     }

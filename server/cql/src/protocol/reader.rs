@@ -1,20 +1,20 @@
-//! The notations of the specification (its section 3), read from borrowed bytes.
+//! A reader of the specification's notations (its section 3) that borrows the bytes.
 
 use super::consistency::Consistency;
 use super::fault::{ProtocolError, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// No value; writing it deletes.
+    /// No value; writing it deletes the cell.
     Null,
-    /// Leave what is there alone.
+    /// Leaves the cell unchanged.
     Unset,
-    /// A value in its type's format.
+    /// A value in the format of its type.
     Bytes(&'a [u8]),
 }
 
-/// Reads items one after the other. What it returns borrows from the bytes; it
-/// allocates nothing, and a failed read leaves it anywhere.
+/// Reads items in sequence. Results borrow from the bytes, and nothing is allocated. The position
+/// after a failed read is undefined.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     left: &'a [u8],
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         self.array(what)
     }
 
-    /// An `[int]` that counts.
+    /// Reads an `[int]` that is a count.
     pub fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.int(what)?;
         usize::try_from(count).map_err(|_| ProtocolError::length(what, count))
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         self.take(length.into(), what)
     }
 
-    /// `[bytes]`: every negative length is a null.
+    /// Reads `[bytes]`: every negative length is a null.
     pub fn bytes(&mut self, what: &'static str) -> Result<Option<&'a [u8]>> {
         match usize::try_from(self.int(what)?) {
             Ok(length) => self.take(length, what).map(Some),
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `[value]`: -1 is a null, -2 unset, other negative lengths are errors.
+    /// Reads a `[value]`: -1 is a null, -2 unset, other negative lengths are errors.
     pub fn value(&mut self, what: &'static str) -> Result<Value<'a>> {
         match self.int(what)? {
             -1 => Ok(Value::Null),
@@ -114,27 +114,27 @@ impl<'a> Reader<'a> {
         Consistency::from_code(self.short("consistency level")?)
     }
 
-    /// `[string list]`. The list takes at most eight times its bytes.
+    /// Reads a `[string list]`. The list takes at most eight times its bytes.
     pub fn string_list(&mut self, what: &'static str) -> Result<Vec<&'a str>> {
         let count = self.short(what)?;
         (0..count).map(|_| self.string(what)).collect()
     }
 
-    /// `[string map]`, in the order sent, repeated keys kept.
+    /// Reads a `[string map]`, in the order sent, with repeated keys.
     pub fn string_map(&mut self, what: &'static str) -> Result<Vec<(&'a str, &'a str)>> {
         let count = self.short(what)?;
         let pair = |_| Ok((self.string(what)?, self.string(what)?));
         (0..count).map(pair).collect()
     }
 
-    /// `[string multimap]`, in the order sent, repeated keys kept.
+    /// Reads a `[string multimap]`, in the order sent, with repeated keys.
     pub fn string_multimap(&mut self, what: &'static str) -> Result<Vec<(&'a str, Vec<&'a str>)>> {
         let count = self.short(what)?;
         let pair = |_| Ok((self.string(what)?, self.string_list(what)?));
         (0..count).map(pair).collect()
     }
 
-    /// Steps over a `[bytes map]`.
+    /// Skips a `[bytes map]`.
     pub fn skip_bytes_map(&mut self, what: &'static str) -> Result<()> {
         for _ in 0..self.short(what)? {
             self.string(what)?;

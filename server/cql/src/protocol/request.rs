@@ -1,8 +1,8 @@
 //! Requests.
 //!
-//! A [`Request`] borrows from the frame's body: names, text and values are read where
-//! they were received. QUERY, PREPARE and EXECUTE allocate nothing; the others one
-//! list. A custom payload is skipped, as Cassandra's own handler does.
+//! A [`Request`] borrows from the frame's body: names, text and values stay in the receive buffer.
+//! QUERY, PREPARE and EXECUTE allocate nothing; the other requests allocate one list. A custom
+//! payload is skipped, as by Cassandra's own handler.
 
 mod batch;
 mod parameters;
@@ -54,15 +54,15 @@ pub enum Request<'a> {
     },
 }
 
-/// What a client chooses for a connection.
+/// The options that a client chooses for a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Startup<'a> {
-    /// Every option that was sent, in that order, unknown ones too.
+    /// Every option in the order sent, including unknown ones.
     pub options: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Startup<'a> {
-    /// The last value of an option, by its name in either case.
+    /// Returns the last value of an option, by its name in upper or lower case.
     pub fn option(&self, name: &str) -> Option<&'a str> {
         let mut options = self.options.iter().rev();
         let found = options.find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -75,10 +75,10 @@ impl<'a> Startup<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The request in a frame. Bytes behind it are ignored, as the specification asks.
+    /// Decodes the request in a frame. Bytes after it are ignored, as the specification requires.
     ///
     /// # Errors
-    /// When the opcode is unknown or a response's, or the body is not as it says.
+    /// If the opcode is unknown or that of a response, or the body is malformed.
     pub fn decode(frame: &'a Frame) -> Result<Self> {
         let opcode = Opcode::from_code(frame.opcode)?;
         let mut reader = Reader::new(&frame.body);
@@ -188,7 +188,7 @@ fn read_keyspace_of_prepare<'a>(
 }
 
 /// Reads the flags of parameters, which have 8 bits in version 4 and 32 bits in version 5. A flag
-/// outside of `known` is an error. In version 5 bits that no request defines are ignored.
+/// outside of `known` is an error. In version 5, bits that no request defines are ignored.
 fn read_flags(
     reader: &mut Reader<'_>,
     version: Version,

@@ -1,4 +1,4 @@
-//! What a server answers.
+//! Responses.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -12,7 +12,7 @@ use super::rows::Rows;
 use super::version::Version;
 use super::writer;
 
-/// The first number of a RESULT's body.
+/// The first number in the body of a RESULT.
 pub(super) mod result_kind {
     pub const VOID: i32 = 1;
     pub const ROWS: i32 = 2;
@@ -25,35 +25,35 @@ pub(super) mod result_kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     Error(ErrorResponse),
-    /// STARTUP or REGISTER is done.
+    /// Completes STARTUP or REGISTER.
     Ready,
-    /// STARTUP needs to know who it is.
+    /// The response to STARTUP if the server requires authentication.
     Authenticate {
-        /// The mechanism, by its Java class.
+        /// The authentication mechanism, as the name of its Java class.
         authenticator: String,
     },
-    /// What STARTUP may choose.
+    /// The options for STARTUP.
     Supported {
         /// Each option with its possible values.
         options: Vec<(String, Vec<String>)>,
     },
-    /// The statement is done and has nothing to say.
+    /// Completes a statement without a result.
     Void,
     Rows(Rows),
-    /// USE is done.
+    /// Completes USE.
     SetKeyspace {
         keyspace: String,
     },
     Prepared(Prepared),
     SchemaChange(SchemaChange),
-    /// The schema is another: sent to clients that registered for it.
+    /// A change of the schema, for clients that registered for it.
     Event(SchemaChange),
     AuthChallenge {
-        /// What the mechanism says.
+        /// The bytes of the authentication mechanism.
         token: Option<Bytes>,
     },
     AuthSuccess {
-        /// What the mechanism says.
+        /// The bytes of the authentication mechanism.
         token: Option<Bytes>,
     },
 }
@@ -65,17 +65,17 @@ pub struct Prepared {
     /// The id by which EXECUTE refers to the result's columns, since version 5; empty before.
     pub result_metadata_id: Bytes,
     pub markers: Columns,
-    /// The markers of the partition key's columns, in the key's order; empty unless all
-    /// have one. Drivers find the replica by them.
+    /// The markers of the partition key's columns, in the key's order; empty unless all have one.
+    /// Drivers use them to find the replica.
     pub partition_key_markers: Vec<u16>,
-    /// The result's columns; `None` for what is no SELECT.
+    /// The result's columns; `None` if the statement is not a SELECT.
     pub columns: Option<Columns>,
 }
 
-/// A response with what came before it in the body.
+/// A response with the head of its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Of the trace that the request asked for.
+    /// The id of the trace, if the request required one.
     pub tracing_id: Option<[u8; 16]>,
     pub warnings: Vec<String>,
     pub response: Response,
@@ -185,20 +185,22 @@ impl Response {
 }
 
 impl Answer {
-    /// The answer in a frame. Bytes behind it are ignored, as the specification asks.
+    /// Decodes the response in a frame. Bytes after it are ignored, as the specification requires.
     ///
     /// # Errors
-    /// When the opcode is unknown or a request's, or the body is not as it says.
+    /// If the opcode is unknown or that of a request, or the body is malformed.
     pub fn decode(frame: &Frame) -> Result<Self> {
         let has = |flag| frame.flags & flag != 0;
         let mut reader = Reader::new(&frame.body);
-        let tracing_id = match has(flag::TRACING) {
-            true => Some(reader.uuid("the id of a trace")?),
-            false => None,
+        let tracing_id = if has(flag::TRACING) {
+            Some(reader.uuid("the id of a trace")?)
+        } else {
+            None
         };
-        let warnings = match has(flag::WARNING) {
-            true => reader.string_list("the warnings")?,
-            false => Vec::new(),
+        let warnings = if has(flag::WARNING) {
+            reader.string_list("the warnings")?
+        } else {
+            Vec::new()
         };
         if has(flag::CUSTOM_PAYLOAD) {
             reader.skip_bytes_map("the custom payload")?;

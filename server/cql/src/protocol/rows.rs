@@ -10,19 +10,19 @@ use super::response::result_kind;
 use super::version::Version;
 use super::writer;
 
-/// The columns that a result carries beside its rows.
+/// The column metadata in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metadata {
     Full,
-    /// No columns, because the client knows them.
+    /// No columns, because the client has them.
     Skipped,
-    /// All columns and their new id, because the client knows other ones. Since version 5.
+    /// All columns and their new id, because the client has other ones. Since version 5.
     Changed,
 }
 
 impl Metadata {
-    /// Returns the metadata of a result with `columns` for a request with these parameters. The client
-    /// knows the columns whose id it sent, or those of `prepared` if it sent none.
+    /// Returns the metadata for a result with `columns` and a request with these parameters. The
+    /// client has the columns whose id it sent, or those of `prepared` if it sent no id.
     pub fn of(
         parameters: &QueryParameters<'_>,
         prepared: Option<&Columns>,
@@ -41,15 +41,15 @@ impl Metadata {
     }
 }
 
-/// Writes a RESULT of kind Rows straight into a buffer, inside of an open frame.
+/// Writes a RESULT of kind Rows directly into a buffer, within an open frame.
 ///
 /// ```text
 /// kind  flags  columns  [paging state]  [new id]  [columns' names and types]  rows  cells ...
 /// ```
 ///
-/// Flags and the count of rows are set at the end. So is the paging state, which is
-/// known only when the page is cut: the rows then move to make room for it. A result
-/// without one is never moved, and nothing is allocated but the buffer's own growth.
+/// Flags and the number of rows are set at the end. So is the paging state, which is unknown until the
+/// page ends: the rows then move to make room for it. A result without a paging state is never moved,
+/// and nothing is allocated except for the growth of the buffer.
 #[derive(Debug)]
 pub struct RowsWriter<'a> {
     out: &'a mut BytesMut,
@@ -63,7 +63,7 @@ pub struct RowsWriter<'a> {
 
 impl<'a> RowsWriter<'a> {
     /// Appends the start of the body, up to the first row, as `version` encodes it. `metadata`
-    /// decides which columns it carries.
+    /// determines the columns in it.
     pub fn new(
         out: &'a mut BytesMut,
         columns: &Columns,
@@ -98,10 +98,10 @@ impl<'a> RowsWriter<'a> {
         }
     }
 
-    /// The next cell of the row; `None` is a null.
+    /// Writes the next cell of the row; `None` is a null.
     ///
     /// # Panics
-    /// When the row has all its cells; from 2 GiB.
+    /// If the row already has all its cells, or the value has 2 GiB or more.
     pub fn cell(&mut self, value: Option<&[u8]>) {
         assert!(
             self.cells_in_row < self.columns,
@@ -114,7 +114,7 @@ impl<'a> RowsWriter<'a> {
     /// Ends the row.
     ///
     /// # Panics
-    /// When cells are missing; past 2^31 - 1 rows.
+    /// If cells are missing, or there are more than 2^31 - 1 rows.
     pub fn end_row(&mut self) {
         assert_eq!(self.cells_in_row, self.columns, "a row has a cell a column");
         self.cells_in_row = 0;
@@ -122,20 +122,20 @@ impl<'a> RowsWriter<'a> {
         assert!(self.rows <= i32::MAX as u32, "a page has less rows");
     }
 
-    /// Rows that are ended.
+    /// Returns the number of completed rows.
     pub fn rows(&self) -> u32 {
         self.rows
     }
 
-    /// Bytes of all cells so far, without what stands before the first row.
+    /// Returns the number of bytes of all cells so far, without the bytes before the first row.
     pub fn bytes(&self) -> usize {
         self.out.len() - self.rows_at - 4
     }
 
-    /// Ends the result; with a paging state there is more to come.
+    /// Ends the result. A paging state means that there are more pages.
     ///
     /// # Panics
-    /// When a row is not ended.
+    /// If the last row is incomplete.
     pub fn finish(self, paging_state: Option<&[u8]>) {
         assert_eq!(self.cells_in_row, 0, "the last row is ended");
         patch(self.out, self.rows_at, self.rows as i32);
@@ -156,12 +156,12 @@ fn patch(out: &mut BytesMut, at: usize, number: i32) {
     out[at..at + 4].copy_from_slice(&number.to_be_bytes());
 }
 
-/// Rows as they were received.
+/// Received rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
-    /// Absent where the request asked to leave them out.
+    /// `None` if the request left the columns out.
     pub columns: Option<Columns>,
-    /// Where the next page starts, when there is one.
+    /// The start of the next page, if there is one.
     pub paging_state: Option<Bytes>,
     /// The new id of the columns, if they differ from those that the client knew. Since version 5.
     pub new_metadata_id: Option<Bytes>,
@@ -175,7 +175,7 @@ impl Rows {
         let mut rows = Self::read_metadata(reader, body, version)?;
         rows.row_count = reader.count("the count of rows")?;
         let from = reader.rest();
-        // Rows without columns have no bytes: they would be counted for free.
+        // Rows without columns have no bytes, so any number of them would fit.
         if rows.column_count == 0 && rows.row_count > 0 {
             return Err(ProtocolError::Forbidden("the rows have no columns"));
         }
@@ -188,7 +188,7 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Reads what stands before the rows. PREPARED has it without rows.
+    /// Reads the metadata before the rows. PREPARED contains it without rows.
     pub(super) fn read_metadata(
         reader: &mut Reader<'_>,
         body: &Bytes,
@@ -232,11 +232,11 @@ impl Rows {
         self.column_count
     }
 
-    /// All cells, row after row; `None` is a null.
+    /// Returns all cells, row by row; `None` is a null.
     pub fn cells(&self) -> impl Iterator<Item = Option<&[u8]>> {
         let mut reader = Reader::new(&self.cells);
         let count = self.row_count.saturating_mul(self.column_count);
-        // All were read before: they cannot fail now.
+        // All cells were decoded before, so this cannot fail.
         (0..count).map_while(move |_| reader.bytes("a cell").ok())
     }
 

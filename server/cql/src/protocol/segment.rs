@@ -1,5 +1,6 @@
-//! Segments: since version 5 a connection sends its frames in segments once STARTUP was answered. The
-//! specification calls segments frames, and frames envelopes; here a frame is the same as in version 4.
+//! Segments: since version 5 a connection sends its frames in segments, from the response to STARTUP
+//! on. The specification calls segments frames, and frames envelopes; here a frame is the same as in
+//! version 4.
 //!
 //! ```text
 //! plain       payload length: 17 bits  self-contained: 1            unused: 6  CRC-24
@@ -7,9 +8,9 @@
 //! both        payload                                                          CRC-32
 //! ```
 //!
-//! Numbers are little-endian. A self-contained segment has one or more whole frames. A frame that is
-//! longer than a segment is cut into segments of its own. On a connection with compression the payload
-//! is one raw LZ4 block, or plain if the plain length in the header is 0.
+//! Numbers are little-endian. A self-contained segment contains one or more whole frames. A frame that
+//! is longer than a segment is split into segments of its own. On a connection with compression the
+//! payload is one raw LZ4 block, or plain if the plain length in the header is 0.
 //!
 //! Source: Cassandra's `native_protocol_v5.spec`, section 2.
 
@@ -19,20 +20,20 @@ use lz4_flex::block;
 use super::compression::{COMPRESSED_BODY_BYTES_MIN, Compression};
 use super::frame::HEADER_BYTES as FRAME_HEADER_BYTES;
 
-/// The greatest length of a payload in bytes, before and after compression.
+/// The maximal length of a payload in bytes, before and after compression.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << LENGTH_BITS) - 1;
 const LENGTH_BITS: usize = 17;
 const LENGTH_MASK: u64 = PAYLOAD_BYTES_MAX as u64;
 const CRC24_BYTES: usize = 3;
 const CRC32_BYTES: usize = 4;
-/// The greatest number of bytes that a segment adds to its payload.
+/// The maximal number of bytes that a segment adds to its payload.
 pub const SEGMENT_BYTES_MORE_MAX: usize = 5 + CRC24_BYTES + CRC32_BYTES;
 const CRC24_INITIAL: u32 = 0x87_50_60;
 const CRC24_POLYNOMIAL: u32 = 0x1_97_4F_0B;
 /// The bytes that the CRC-32 covers before the payload, so that the checksum of zeros is not zero.
 const CRC32_PREFIX: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 
-/// Received bytes that are not a valid segment. The start of the next segment is unknown then, so the
+/// Received bytes that are not a valid segment. The start of the next segment is then unknown, so the
 /// server sends the error and closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
@@ -212,13 +213,12 @@ impl Segments {
     }
 }
 
-/// Seals frames into segments one at a time, so that a caller can pause between two: one takes a
+/// Seals frames into segments one at a time, so that a caller can pause in between: a segment takes a
 /// fraction of a millisecond.
 #[derive(Debug)]
 pub struct Sealer {
     segments: Segments,
-    /// The bytes that are still to be sealed of a frame that is longer than a segment; 0 between two
-    /// frames.
+    /// The unsealed bytes of a frame that is longer than a segment; 0 between two frames.
     left_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Values bound to a statement, as they lie in the request.
+//! Values bound to a statement, as they are in the request.
 
 use bytes::BytesMut;
 
@@ -6,12 +6,12 @@ use super::fault::Result;
 use super::reader::{Reader, Value};
 use super::writer;
 
-/// Values of one statement: checked once, read in place as often as wanted.
+/// The values of one statement: validated once, read in place any number of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Values<'a> {
     count: u16,
     named: bool,
-    // `count` times [string] where named, and [value].
+    // `count` times a [string] (if named) and a [value].
     bytes: &'a [u8],
 }
 
@@ -46,23 +46,23 @@ impl<'a> Values<'a> {
         self.count == 0
     }
 
-    /// Each has the name of its marker.
+    /// Returns whether each value has the name of its marker.
     pub fn is_named(&self) -> bool {
         self.named
     }
 
-    /// In the order sent, with their names where they have any.
+    /// Returns the values in the order sent, with their names if they have any.
     pub fn iter(&self) -> impl Iterator<Item = (Option<&'a str>, Value<'a>)> + use<'a> {
         let (named, mut reader) = (self.named, Reader::new(self.bytes));
         (0..self.count).map_while(move |_| {
             let name = named.then(|| reader.string("the name of a value"));
-            // Both were read before: they cannot fail now.
+            // Both were decoded before, so this cannot fail.
             Some((name.transpose().ok()?, reader.value("a value").ok()?))
         })
     }
 }
 
-/// Values to be sent.
+/// Values to send.
 #[derive(Debug, Clone, Default)]
 pub struct ValuesBuf {
     count: u16,
@@ -75,19 +75,19 @@ impl ValuesBuf {
         Self::default()
     }
 
-    /// One more, by its place.
+    /// Appends a value by position.
     ///
     /// # Panics
-    /// After named ones, and past 65,535.
+    /// If an earlier value has a name, or there are 65,535 values.
     pub fn push(&mut self, value: Value<'_>) -> &mut Self {
         assert!(!self.named, "the values before this have names");
         self.append(value)
     }
 
-    /// One more, by the name of its marker.
+    /// Appends a value by the name of its marker.
     ///
     /// # Panics
-    /// After ones without a name, and past 65,535.
+    /// If an earlier value has no name, or there are 65,535 values.
     pub fn push_named(&mut self, name: &str, value: Value<'_>) -> &mut Self {
         assert!(
             self.named || self.count == 0,

@@ -1,4 +1,4 @@
-//! The versions of the protocol, and what an encoder has to know of a connection.
+//! The versions of the protocol, and the properties of a connection that encoders need.
 
 use super::compression::Compression;
 
@@ -8,7 +8,7 @@ pub enum Version {
     /// Version 4, of Cassandra 2.2 and 3.
     #[default]
     V4 = 4,
-    /// Version 5, of Cassandra 4. After STARTUP, frames travel in [segments](super::Segments).
+    /// Version 5, of Cassandra 4. After STARTUP, frames are sent in [segments](super::Segments).
     V5 = 5,
 }
 
@@ -30,7 +30,7 @@ impl Version {
 /// The encoding of a connection's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Coding {
-    /// The version in the headers, which decides the encoding of the bodies.
+    /// The version in the headers, which determines the encoding of the bodies.
     pub version: Version,
     /// The compression of the bodies. Always `None` in version 5, which compresses segments instead.
     pub compression: Compression,

@@ -1,8 +1,7 @@
-//! The notations of the specification (its section 3), written to a buffer.
+//! A writer of the specification's notations (its section 3).
 //!
-//! What comes from this process always fits: the functions panic where a name or a
-//! list is longer than its length field can say, but for messages of errors, which
-//! are cut.
+//! The input comes from this process and fits: the functions panic if a name or a list is longer
+//! than its length field can express. Only the messages of errors are cut instead.
 
 use bytes::{BufMut, BytesMut};
 
@@ -16,40 +15,40 @@ fn int_len(n: usize) -> i32 {
     i32::try_from(n).expect("less than 2 GiB")
 }
 
-/// `[string]`.
+/// Writes a `[string]`.
 ///
 /// # Panics
-/// Past 65,535 bytes.
+/// If it has more than 65,535 bytes.
 pub fn string(out: &mut BytesMut, text: &str) {
     short_bytes(out, text.as_bytes());
 }
 
-/// `[string]`, cut at the last character that fits.
+/// Writes a `[string]`, cut at the last character that fits.
 pub fn string_cut(out: &mut BytesMut, text: &str) {
     string(out, &text[..text.floor_char_boundary(u16::MAX.into())]);
 }
 
-/// `[long string]`.
+/// Writes a `[long string]`.
 ///
 /// # Panics
-/// From 2 GiB.
+/// If it has 2 GiB or more.
 pub fn long_string(out: &mut BytesMut, text: &str) {
     bytes(out, Some(text.as_bytes()));
 }
 
-/// `[short bytes]`.
+/// Writes `[short bytes]`.
 ///
 /// # Panics
-/// Past 65,535 bytes.
+/// If there are more than 65,535 bytes.
 pub fn short_bytes(out: &mut BytesMut, value: &[u8]) {
     out.put_u16(short_len(value.len()));
     out.put_slice(value);
 }
 
-/// `[bytes]`.
+/// Writes `[bytes]`.
 ///
 /// # Panics
-/// From 2 GiB.
+/// If there are 2 GiB or more.
 pub fn bytes(out: &mut BytesMut, value: Option<&[u8]>) {
     match value {
         None => out.put_i32(-1),
@@ -60,10 +59,10 @@ pub fn bytes(out: &mut BytesMut, value: Option<&[u8]>) {
     }
 }
 
-/// `[value]`.
+/// Writes a `[value]`.
 ///
 /// # Panics
-/// From 2 GiB.
+/// If it has 2 GiB or more.
 pub fn value(out: &mut BytesMut, value: Value<'_>) {
     match value {
         Value::Null => out.put_i32(-1),
@@ -72,10 +71,10 @@ pub fn value(out: &mut BytesMut, value: Value<'_>) {
     }
 }
 
-/// A count of items as a `[short]`, then each by `item`.
+/// Writes the number of items as a `[short]`, then each item by `item`.
 ///
 /// # Panics
-/// Past 65,535 items.
+/// If there are more than 65,535 items.
 pub fn list<T>(out: &mut BytesMut, items: &[T], mut item: impl FnMut(&mut BytesMut, &T)) {
     out.put_u16(short_len(items.len()));
     for each in items {
@@ -83,10 +82,10 @@ pub fn list<T>(out: &mut BytesMut, items: &[T], mut item: impl FnMut(&mut BytesM
     }
 }
 
-/// `[string list]`.
+/// Writes a `[string list]`.
 ///
 /// # Panics
-/// Past 65,535 items, or bytes in one.
+/// If there are more than 65,535 items, or more bytes in one of them.
 pub fn string_list<S: AsRef<str>>(out: &mut BytesMut, texts: &[S]) {
     list(out, texts, |out, text| string(out, text.as_ref()));
 }

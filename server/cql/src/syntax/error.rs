@@ -1,12 +1,12 @@
-//! What is wrong with a statement, in Cassandra's form, and where.
+//! Errors of statements, with Cassandra's message and the place.
 
 use std::fmt;
 
-/// A text that is no statement.
+/// The error of a text that is not a valid statement.
 ///
-/// It prints as Cassandra's messages do, since drivers and people look for those:
-/// `line 1:9 no viable alternative at input 'FORM' (SELECT * [FORM] t...)`. Lines count
-/// from 1, columns from 0, in characters.
+/// It is printed like Cassandra's messages, which drivers and people search for:
+/// `line 1:9 no viable alternative at input 'FORM' (SELECT * [FORM] t...)`. Lines count from 1,
+/// columns from 0, in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     kind: ParseErrorKind,
@@ -15,17 +15,17 @@ pub struct ParseError {
     message: String,
 }
 
-/// Which of CQL's errors a [`ParseError`] is answered with.
+/// The CQL error code of a [`ParseError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParseErrorKind {
     /// `SyntaxError`, 0x2000.
     Syntax,
-    /// `Invalid`, 0x2200: well formed, and yet never right, whatever the schema.
+    /// `Invalid`, 0x2200: well formed, but invalid with every schema.
     Invalid,
 }
 
 impl ParseError {
-    /// A syntax error at a byte of `text`, which must be where a character begins.
+    /// Returns a syntax error at a byte of `text`, which must be the start of a character.
     pub(super) fn syntax(text: &str, offset: usize, message: impl Into<String>) -> Self {
         let before = &text[..offset];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -37,7 +37,7 @@ impl ParseError {
         }
     }
 
-    /// A statement that is never right.
+    /// Returns the error of a statement that is invalid with every schema.
     pub(super) fn invalid(text: &str, offset: usize, message: impl Into<String>) -> Self {
         ParseError {
             kind: ParseErrorKind::Invalid,

@@ -2,7 +2,7 @@
 
 use super::parse;
 
-/// Parses a statement. If it is one, its text is parsed again, to an equal tree.
+/// Parses a statement. If that succeeds, the printed statement must parse to an equal tree.
 pub fn statement(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(parsed) = parse(&text) {

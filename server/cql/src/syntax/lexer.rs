@@ -1,26 +1,25 @@
-//! Text to tokens.
+//! The lexer, which splits text into tokens.
 //!
-//! A token is its kind and where it lies; its text is read from the statement when
-//! somebody needs it. Numbers have no sign: the parser joins it, since `a -1` is a
-//! subtraction.
+//! A token is a kind and a range; its text is read from the statement on demand. Numbers have no
+//! sign: the parser adds it, because `a -1` is a subtraction.
 
 use super::ParseError;
 use super::ast::ConstantKind;
 
-/// Where a token lies and what it is.
+/// The kind and the range of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
     pub kind: TokenKind,
-    /// The first byte of it.
+    /// The offset of the first byte.
     pub start: usize,
-    /// The byte behind it.
+    /// The offset after the last byte.
     pub end: usize,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A word without quotes, a keyword or not.
+    /// A word without quotes, possibly a keyword.
     Word,
     QuotedName,
     /// `'...'`
@@ -58,12 +57,12 @@ pub(super) enum TokenKind {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
-    /// Behind the last one.
+    /// The end of the text, after the last token.
     End,
 }
 
 impl TokenKind {
-    /// As messages call what is expected.
+    /// Returns the name of an expected token in error messages.
     pub fn expected(self) -> &'static str {
         match self {
             TokenKind::Word => "IDENT",
@@ -104,7 +103,7 @@ impl TokenKind {
         }
     }
 
-    /// The kind of constant that a token is, if it is one.
+    /// Returns the kind of constant that the token is, if it is one.
     pub fn constant(self) -> Option<ConstantKind> {
         match self {
             TokenKind::String | TokenKind::DollarString => Some(ConstantKind::String),
@@ -119,7 +118,7 @@ impl TokenKind {
     }
 }
 
-/// Reads one token after the other.
+/// Reads tokens in sequence.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -136,7 +135,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token; [`TokenKind::End`] at the end, as often as asked.
+    /// Returns the next token; at the end of the text, always [`TokenKind::End`].
     pub fn next(&mut self) -> Result<Token, ParseError> {
         self.skip_blanks()?;
         let start = self.at;
@@ -176,7 +175,7 @@ impl<'a> Lexer<'a> {
         ParseError::syntax(self.text, self.text.len(), message)
     }
 
-    /// White space and comments.
+    /// Skips white space and comments.
     fn skip_blanks(&mut self) -> Result<(), ParseError> {
         loop {
             let rest = &self.bytes[self.at..];
@@ -198,7 +197,7 @@ impl<'a> Lexer<'a> {
     fn word(&mut self, start: usize) -> Token {
         let rest = &self.bytes[start..];
         let len = count(rest, is_word_byte);
-        // `P1Y` is a duration, `P1Year` a word.
+        // `P1Y` is a duration, `P1Year` is a word.
         if let Some(duration) = iso_duration(rest)
             && duration >= len
         {
@@ -225,7 +224,7 @@ impl<'a> Lexer<'a> {
         }
         let mut len = count(rest, |byte| byte.is_ascii_digit());
         let mut kind = TokenKind::Integer;
-        // `1..2` is a range from 1, `1...2` one from `1.`.
+        // `1..2` is a range from 1, `1...2` is a range from `1.`.
         let range = rest[len..].starts_with(b"..") && !rest[len..].starts_with(b"...");
         if rest.get(len) == Some(&b'.') && !range {
             kind = TokenKind::Float;
@@ -243,7 +242,7 @@ impl<'a> Lexer<'a> {
         self.token(kind, start, len)
     }
 
-    /// Up to the quote that is not doubled.
+    /// Reads up to the closing quote; a doubled quote does not close.
     fn quoted(&mut self, start: usize, quote: u8, kind: TokenKind) -> Result<Token, ParseError> {
         let mut at = start + 1;
         loop {
@@ -303,7 +302,7 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// How many bytes at the front are of a kind.
+/// Returns the number of leading bytes of a kind.
 fn count(bytes: &[u8], of: impl Fn(u8) -> bool) -> usize {
     let other = bytes.iter().position(|&byte| !of(byte));
     other.unwrap_or(bytes.len())
@@ -320,7 +319,8 @@ fn is_uuid(bytes: &[u8]) -> bool {
     uuid.iter().enumerate().all(|(at, &byte)| digit(at, byte))
 }
 
-/// The length of `1h30m`, where there is one and no word goes on behind it.
+/// Returns the length of a duration such as `1h30m`, if there is one that does not continue as a
+/// word.
 fn duration(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -334,7 +334,7 @@ fn duration(bytes: &[u8]) -> Option<usize> {
     (at > 0 && !goes_on).then_some(at)
 }
 
-/// The length of a duration's unit.
+/// Returns the length of a duration's unit.
 fn unit(bytes: &[u8]) -> Option<usize> {
     const MICRO: &[u8] = "\u{b5}".as_bytes();
     let lower = |at: usize| bytes.get(at).map(u8::to_ascii_lowercase);
@@ -346,7 +346,7 @@ fn unit(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of `P1Y2M3DT4H5M6S`, `P3W` or `P0001-02-03T04:05:06`, in capitals.
+/// Returns the length of `P1Y2M3DT4H5M6S`, `P3W` or `P0001-02-03T04:05:06`, in capitals.
 fn iso_duration(bytes: &[u8]) -> Option<usize> {
     if bytes.first() != Some(&b'P') {
         return None;
@@ -374,7 +374,8 @@ fn iso_duration(bytes: &[u8]) -> Option<usize> {
     (end > 1).then_some(end)
 }
 
-/// The length of numbers that each have a designator behind them, in this order.
+/// Returns the length of a sequence of numbers, each followed by one of the designators in this
+/// order.
 fn designated(bytes: &[u8], designators: &[u8]) -> usize {
     let mut at = 0;
     for &designator in designators {

@@ -1,14 +1,14 @@
-//! The text of a statement without its constants, for logs: people who read logs may not be allowed to
+//! The text of a statement without its constants, for logs: readers of logs may lack the permission to
 //! read the table, or to know a password.
 
 use super::lexer::{Lexer, TokenKind};
 
-/// Replaces a constant.
+/// The replacement of a constant.
 const MASK: &str = "?";
-/// Marks the end of a text that was cut.
+/// The end of a text that was cut.
 const CUT: &str = "...";
 
-/// Returns the text of a statement with `?` for each constant and single blanks. The text is cut after
+/// Returns the text of a statement with `?` for each constant and single spaces. The text is cut after
 /// `bytes_max` bytes, or at the first token that is not CQL; then it ends with `...`.
 ///
 /// ```
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_or_no_statement_is_cut() {
+    fn long_texts_and_invalid_statements_are_cut() {
         let text = format!("SELECT a{} FROM t", ", a".repeat(10_000));
         let cut = masked(&text, 100);
         assert!(cut.len() <= 104, "{}", cut.len());

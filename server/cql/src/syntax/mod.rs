@@ -1,18 +1,17 @@
-//! Text to statements.
+//! The parser of CQL.
 //!
 //! ```text
-//! text --lexer--> tokens --parser--> ast        Display brings parts of a tree back to text
+//! text --lexer--> tokens --parser--> ast        Display converts parts of a tree back to text
 //! masked   a text without its constants, for logs
-//! words    which words are no names
-//! error    what is wrong, and where
+//! words    words that cannot be names everywhere
+//! error    errors with their places
 //! ```
 //!
-//! [`parse`] reads CQL 3.4.5 as Cassandra 4.1 does, and ebb's own statements about
-//! snapshots. Names are brought to the form in which they are compared; nothing is
-//! checked against a schema. Any text gives a statement or an error: none makes it
-//! panic, none takes more time or memory than a constant times its length, and none
-//! gives a tree that is too high for the stack. How long a text may be is for the caller
-//! to say.
+//! [`parse`] accepts CQL 3.4.5 as Cassandra 4.1 does, and ebb's own statements about snapshots.
+//! Names are converted to the form in which they are compared; nothing is checked against a schema.
+//! Every text results in a statement or an error. No text causes a panic, takes more time or memory
+//! than a constant times its length, or results in a tree that is too high for the stack. The
+//! caller limits the length of texts.
 pub mod ast;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -29,19 +28,19 @@ mod tests;
 pub use error::{ParseError, ParseErrorKind};
 pub use masked::masked;
 
-/// How deep expressions and types may be nested. Documents that drivers write have some
-/// ten levels; a level takes about a kilobyte of stack in a build without optimization.
+/// The maximal nesting of expressions and types. Documents that drivers write have about ten
+/// levels; a level takes about a kilobyte of stack in a build without optimization.
 pub const NESTING_MAX: usize = 100;
 
-/// How many operators one outermost expression may have: each makes the tree one level
-/// higher, as `1 + 1 + 1` nests to the left.
+/// The maximal number of operators in one outermost expression. Each operator makes the tree one
+/// level higher, because `1 + 1 + 1` nests to the left.
 pub const OPERATORS_MAX: usize = 500;
 
-/// How many words, numbers, strings and signs a statement may have: what is read of it takes tens
-/// of bytes for each. Values that are bound take none.
+/// The maximal number of tokens in a statement. The parser takes tens of bytes for each. Bound
+/// values do not count.
 pub const TOKENS_MAX: usize = 1 << 20;
 
-/// Reads one statement, with or without a semicolon behind it.
+/// Parses one statement, with or without a final semicolon.
 ///
 /// ```
 /// use ebb_cql::syntax::ast::Statement;
@@ -63,8 +62,8 @@ pub const TOKENS_MAX: usize = 1 << 20;
 /// ```
 ///
 /// # Errors
-///
-/// The text is no statement: where, and what was expected, in Cassandra's form.
+/// If the text is not a statement. The error contains the place and the expected token, in
+/// Cassandra's form.
 pub fn parse(text: &str) -> Result<ast::Parsed, ParseError> {
     parser::parse(text)
 }

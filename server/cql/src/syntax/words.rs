@@ -1,10 +1,10 @@
-//! Words that mean something where a name may stand.
+//! Words with a special meaning where a name is allowed.
 
 pub(super) use ebb_model::types::identifier::RESERVED_TYPES;
 use ebb_model::types::identifier::is_reserved;
 
-/// Words that are names of columns but not of functions: with a parenthesis behind them
-/// they mean something else.
+/// Words that may be names of columns but not of functions: before a parenthesis they have another
+/// meaning.
 const NO_FUNCTION: &[&str] = &[
     "cast",
     "distinct",
@@ -15,7 +15,7 @@ const NO_FUNCTION: &[&str] = &[
     "writetime",
 ];
 
-/// Whether a word, in letters of any size, calls a function when a parenthesis follows.
+/// Returns whether a word, in upper or lower case, calls a function when a parenthesis follows.
 pub(super) fn is_function(word: &str) -> bool {
     let known = |known: &&str| known.eq_ignore_ascii_case(word);
     word.eq_ignore_ascii_case("token") || !(is_reserved(word) || NO_FUNCTION.iter().any(known))

@@ -1,4 +1,4 @@
-//! The decision: what a role may do, with all that was granted to it.
+//! The decision whether a role may execute a statement, by all permissions granted to it.
 
 use std::collections::HashMap;
 
@@ -10,25 +10,25 @@ use super::resource::Resource;
 pub struct Need {
     /// The permission.
     pub permission: Permission,
-    /// The resource that it is for.
+    /// The resource that the permission applies to.
     pub on: Resource,
 }
 
-/// What a role may do, itself and by the roles that it is a member of.
+/// The effective permissions of a role: its own and those of the roles that it is a member of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Granted {
     /// The role's own [`id`](super::Role::id).
     pub id: u64,
-    /// Whether the role itself may log in.
+    /// True if the role itself may log in; membership does not grant this.
     pub can_login: bool,
-    /// Whether it may do everything.
+    /// True if the role or one that it is a member of is a superuser.
     pub is_superuser: bool,
     pub(super) permissions: HashMap<Resource, PermissionSet>,
 }
 
 impl Granted {
-    /// Whether it may do that with the resource: by a permission on it, or on something that
-    /// it lies in.
+    /// Returns whether the role has the permission on the resource itself, or on another resource
+    /// that contains it.
     pub fn permits(&self, need: &Need) -> bool {
         let on = |resource: &Resource| {
             let set = self.permissions.get(resource);

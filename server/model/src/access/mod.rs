@@ -1,16 +1,16 @@
-//! Who may do what: roles, and their permissions on resources. Without I/O.
+//! Roles and their permissions on resources, without I/O.
 //!
 //! ```text
-//! roles        all roles: who is granted to whom, as changes from one state to the next
+//! roles        all roles and their memberships, as changes from one state to the next
 //! role         one role, as it is stored
-//! granted      what a role may do with all that was granted to it: the decision
-//! resource     what permissions are on, and what it lies in
-//! permission   what may be done
+//! granted      the effective permissions of a role: the decision
+//! resource     the objects of permissions, and which contain which
+//! permission   the permissions
 //! ```
 //!
-//! The rules and the words are those of Cassandra 4.1. A role has the permissions of every
-//! role that was granted to it, and theirs; grants never go round in a circle. A permission
-//! on a resource holds for all that lies in it.
+//! The rules and the words are those of Cassandra 4.1. A role has its own permissions and those of
+//! every role that was granted to it, directly or through other roles; grants are acyclic. A
+//! permission on a resource applies to all resources within it.
 
 mod granted;
 mod permission;

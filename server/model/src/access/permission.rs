@@ -1,15 +1,15 @@
-//! What may be done.
+//! Permissions, and sets of them.
 
 use std::fmt;
 
-/// What may be done with a resource.
+/// An operation on a resource that a role can be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Permission {
-    /// Making keyspaces, tables, types; or roles.
+    /// Creating keyspaces, tables, types; or roles.
     Create,
-    /// Changing what they are.
+    /// Altering keyspaces, tables, types; or roles.
     Alter,
-    /// Removing them.
+    /// Dropping keyspaces, tables, types; or roles.
     Drop,
     /// Reading rows.
     Select,
@@ -19,14 +19,14 @@ pub enum Permission {
     Authorize,
     /// Listing all roles.
     Describe,
-    /// Calling functions, of which there are none that it could be granted on.
+    /// Calling functions. ebb has no functions that it could be granted on.
     Execute,
-    /// Creating and dropping snapshots: ebb's own. Reading one takes SELECT.
+    /// Creating and dropping snapshots, which Cassandra does not have. Reading one requires SELECT.
     Snapshot,
 }
 
 impl Permission {
-    /// All, in Cassandra's order.
+    /// All permissions, in Cassandra's order.
     pub const ALL: [Self; 9] = [
         Self::Create,
         Self::Alter,
@@ -39,7 +39,7 @@ impl Permission {
         Self::Snapshot,
     ];
 
-    /// The word of statements.
+    /// Returns the keyword in statements.
     pub fn word(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -54,7 +54,7 @@ impl Permission {
         }
     }
 
-    /// The one of this word, in capitals.
+    /// Returns the permission of a keyword in capitals.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.word() == word)
     }
@@ -66,17 +66,17 @@ impl fmt::Display for Permission {
     }
 }
 
-/// Some permissions.
+/// A set of permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct PermissionSet(u16);
 
 impl PermissionSet {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// All.
+    /// The set of all permissions.
     pub const ALL: Self = Self::of(&Permission::ALL);
 
-    /// These.
+    /// Returns the set of these permissions.
     pub const fn of(permissions: &[Permission]) -> Self {
         let mut bits = 0;
         let mut at = 0;
@@ -87,32 +87,32 @@ impl PermissionSet {
         Self(bits)
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this is one of them.
+    /// Returns whether `permission` is in the set.
     pub fn contains(self, permission: Permission) -> bool {
         self.0 & (1 << permission as u16) != 0
     }
 
-    /// Those of either.
+    /// Returns the permissions in either set.
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of both.
+    /// Returns the permissions in both sets.
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those that are not in the other.
+    /// Returns the permissions that are not in `other`.
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Each, in the order of [`Permission::ALL`].
+    /// Returns each permission, in the order of [`Permission::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Permission> {
         let all = Permission::ALL.into_iter();
         all.filter(move |permission| self.contains(*permission))

@@ -1,11 +1,11 @@
-//! What permissions are on.
+//! The resources that permissions apply to.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::permission::{Permission, PermissionSet};
 
-/// What permissions are on.
+/// An object of permissions. An arrow points to the resource that contains it.
 ///
 /// ```text
 /// table ─► all tables of its keyspace ─► keyspace ─► all keyspaces
@@ -27,27 +27,27 @@ pub enum Resource {
     Role(Arc<str>),
 }
 
-/// How [`Resource::path`] begins.
+/// The first part of [`Resource::path`].
 const DATA: &str = "data";
 const ROLES: &str = "roles";
 
 impl Resource {
-    /// A keyspace.
+    /// Returns the resource of a keyspace.
     pub fn keyspace(name: &str) -> Self {
         Self::Keyspace(name.into())
     }
 
-    /// A table.
+    /// Returns the resource of a table.
     pub fn table(keyspace: &str, name: &str) -> Self {
         Self::Table(keyspace.into(), name.into())
     }
 
-    /// A role.
+    /// Returns the resource of a role.
     pub fn role(name: &str) -> Self {
         Self::Role(name.into())
     }
 
-    /// What it lies in.
+    /// Returns the resource that directly contains this one.
     pub fn parent(&self) -> Option<Self> {
         match self {
             Self::AllKeyspaces | Self::AllRoles => None,
@@ -58,12 +58,12 @@ impl Resource {
         }
     }
 
-    /// Itself and all that it lies in, the nearest first.
+    /// Returns this resource and all that contain it, the innermost first.
     pub fn chain(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), Self::parent)
     }
 
-    /// The permissions that there are on it.
+    /// Returns the permissions that can be granted on this resource.
     pub fn applicable(&self) -> PermissionSet {
         use Permission::{Alter, Authorize, Create, Describe, Drop, Modify, Select, Snapshot};
         match self {
@@ -78,7 +78,7 @@ impl Resource {
         }
     }
 
-    /// Its class in Cassandra.
+    /// Returns the name of the resource's class in Cassandra.
     pub fn class(&self) -> &'static str {
         match self {
             Self::AllRoles | Self::Role(_) => "RoleResource",
@@ -86,7 +86,7 @@ impl Resource {
         }
     }
 
-    /// Its name in records and in `system_auth`, as in Cassandra: `data/ks/t`, `roles/r`.
+    /// Returns the name in records and in `system_auth`, as in Cassandra: `data/ks/t`, `roles/r`.
     pub fn path(&self) -> String {
         match self {
             Self::AllKeyspaces => DATA.to_owned(),
@@ -98,9 +98,9 @@ impl Resource {
         }
     }
 
-    /// The one of this [`path`](Self::path).
+    /// Parses a [`path`](Self::path).
     pub fn from_path(path: &str) -> Option<Self> {
-        // Names of keyspaces and tables have no slash; those of roles may.
+        // Names of keyspaces and tables contain no slash; names of roles may.
         Some(match path.split_once('/') {
             None if path == DATA => Self::AllKeyspaces,
             None if path == ROLES => Self::AllRoles,
@@ -115,7 +115,7 @@ impl Resource {
     }
 }
 
-/// As messages call it.
+/// Prints the resource as Cassandra's messages name it.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

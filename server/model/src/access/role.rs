@@ -1,4 +1,4 @@
-//! One role, and the bytes that are stored of it: JSON whose `format` is looked at first.
+//! One role, and its stored record: JSON, whose field `format` is checked first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,30 +9,31 @@ use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 use crate::schema::{SchemaError, read_record};
 
-/// The format that is written, and the only one that is read.
+/// The only format that this version writes and reads.
 const FORMAT: u32 = 1;
 
-/// A role. Its name is with whoever holds it.
+/// A role. Its name is the key of [`Roles`](super::Roles).
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Role {
-    /// Drawn when it is created: another role of the same name is another one.
+    /// A random id from the role's creation. A later role of the same name has another id.
     pub id: u64,
-    /// It may do everything.
+    /// True if the role may do everything.
     pub is_superuser: bool,
-    /// It may log in.
+    /// True if the role may log in.
     pub can_login: bool,
-    /// What its password is verified with; it cannot log in without. Never shown.
+    /// The hash that verifies the password; without one the role cannot log in by password. Never
+    /// printed.
     pub password_hash: Option<String>,
-    /// The roles that were granted to it.
+    /// The roles that were granted to this role.
     pub member_of: BTreeSet<String>,
-    /// Its own permissions; none of them is empty.
+    /// The role's own permissions; none of the sets is empty.
     pub permissions: BTreeMap<Resource, PermissionSet>,
-    /// The identities in certificates that log a client in as this role. No other role has one of
-    /// them.
+    /// The identities in certificates that log a client in as this role. Each identity belongs to
+    /// at most one role.
     pub identities: BTreeSet<String>,
-    /// How many snapshots that it created may be there at once.
+    /// The maximal number of existing snapshots that the role created.
     pub snapshots_max: Option<u32>,
-    /// Snapshots that it created. Some may be gone.
+    /// The snapshots that the role created. Some may have been dropped since.
     pub snapshots: Vec<OwnedSnapshot>,
 }
 
@@ -40,11 +41,11 @@ pub struct Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnedSnapshot {
-    /// What it is of.
+    /// The keyspace of the snapshot.
     pub keyspace: String,
-    /// Its name there.
+    /// The snapshot's name in this keyspace.
     pub name: String,
-    /// The commit at which it stands: a later one of this name is another.
+    /// The sequence number of the snapshot. A later snapshot of the same name has another one.
     pub seq: u64,
 }
 
@@ -69,7 +70,7 @@ struct Record {
     login: bool,
     password_hash: Option<String>,
     member_of: BTreeSet<String>,
-    /// By paths of resources, words.
+    /// Keywords by the paths of resources.
     permissions: BTreeMap<String, Vec<String>>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     identities: BTreeSet<String>,
@@ -78,7 +79,7 @@ struct Record {
 }
 
 impl Role {
-    /// What is stored.
+    /// Encodes the role's record.
     pub fn encode(&self) -> Vec<u8> {
         let permissions = self.permissions.iter().map(|(resource, set)| {
             let words = set.iter().map(|permission| permission.word().to_owned());
@@ -99,11 +100,11 @@ impl Role {
         serde_json::to_vec(&record).expect("plain values")
     }
 
-    /// From what is stored.
+    /// Decodes a role's record.
     ///
     /// # Errors
-    /// [`SchemaError::Record`] when it is damaged, or of a format that this version does not
-    /// know.
+    /// [`SchemaError::Record`] if the record is damaged or has a format that this version does not
+    /// support.
     pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
         let record: Record = read_record(bytes, FORMAT)?;
         let permissions = record.permissions.iter().map(|(path, words)| {

@@ -1,4 +1,4 @@
-//! All roles, and how they change: each change is a function of the present ones.
+//! The set of all roles. Each change is a function from one state to the next.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::role::Role;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Roles(BTreeMap<Arc<str>, Arc<Role>>);
 
-/// Why roles cannot change so, in Cassandra's words.
+/// The reason why a change of roles is rejected, with Cassandra's message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// There is one of this name.
+    /// A role of this name exists.
     #[error("{0} already exists")]
     Exists(String),
-    /// There is none of this name.
+    /// No role of this name exists.
     #[error("{0} doesn't exist")]
     NotThere(String),
     /// No role has this identity.
@@ -27,17 +27,17 @@ pub enum RoleError {
     /// The role was granted before, or the grant would close a circle.
     #[error("{member} is a member of {role}")]
     IsMember {
-        /// Who has it.
+        /// The role that would be or is a member.
         member: String,
-        /// What was granted.
+        /// The role that was granted.
         role: String,
     },
-    /// It was not granted.
+    /// The role was not granted.
     #[error("{member} is not a member of {role}")]
     NotMember {
-        /// Who does not have it.
+        /// The role that is not a member.
         member: String,
-        /// What was not granted.
+        /// The role that was not granted.
         role: String,
     },
 }
@@ -52,27 +52,27 @@ impl FromIterator<(Arc<str>, Role)> for Roles {
 }
 
 impl Roles {
-    /// The role of this name.
+    /// Returns a role by its name.
     pub fn get(&self, name: &str) -> Option<&Arc<Role>> {
         self.0.get(name)
     }
 
-    /// The role of this name.
+    /// Returns a role by its name.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn find(&self, name: &str) -> Result<&Arc<Role>> {
         let found = self.get(name);
         found.ok_or_else(|| RoleError::NotThere(name.to_owned()))
     }
 
-    /// All, in the order of their names.
+    /// Returns all roles, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Role>)> {
         self.0.iter()
     }
 
-    /// A role and those granted to it: all that follow from them too, or only `directly`.
-    /// What is no role is not among them.
+    /// Returns the names of a role and of the roles granted to it: all of them, or with `directly`
+    /// only those granted to the role itself. Names that are not roles are left out.
     pub fn of<'a>(&'a self, name: &'a str, directly: bool) -> BTreeSet<&'a str> {
         let mut found = BTreeSet::new();
         let mut open = vec![(name, 0)];
@@ -87,13 +87,13 @@ impl Roles {
         found
     }
 
-    /// Whether it may do everything, itself or by what was granted to it.
+    /// Returns whether a role or one that it is a member of is a superuser.
     pub fn is_superuser(&self, name: &str) -> bool {
         let mut all = self.of(name, false).into_iter();
         all.any(|name| self.get(name).is_some_and(|role| role.is_superuser))
     }
 
-    /// What a role may do; `None` where there is none of this name.
+    /// Returns the effective permissions of a role; `None` if there is no such role.
     pub fn granted(&self, name: &str) -> Option<Granted> {
         let own = self.get(name)?;
         let mut permissions: HashMap<Resource, PermissionSet> = HashMap::new();
@@ -111,8 +111,8 @@ impl Roles {
         })
     }
 
-    /// Returns the role that has an identity. It searches all roles: even for thousands of roles
-    /// that takes less time than a handshake with a certificate.
+    /// Returns the role that has an identity. A search of all roles is enough: even for thousands of
+    /// them it is faster than a handshake with a certificate.
     pub fn of_identity(&self, identity: &str) -> Option<(&Arc<str>, &Arc<Role>)> {
         let mut all = self.0.iter();
         all.find(|(_, role)| role.identities.contains(identity))
@@ -145,10 +145,10 @@ impl Roles {
         }
     }
 
-    /// With one more.
+    /// Returns the roles with one more.
     ///
     /// # Errors
-    /// Where there is one of this name.
+    /// If a role of this name exists.
     pub fn with_new(&self, name: &str, role: Role) -> Result<Self> {
         match self.get(name) {
             Some(_) => Err(RoleError::Exists(name.to_owned())),
@@ -156,10 +156,10 @@ impl Roles {
         }
     }
 
-    /// With a role changed.
+    /// Returns the roles with one of them changed.
     ///
     /// # Errors
-    /// Where there is none of this name.
+    /// If there is no such role.
     pub fn with_changed(&self, name: &str, change: impl FnOnce(&mut Role)) -> Result<Self> {
         let mut role = Role::clone(self.find(name)?);
         change(&mut role);
@@ -172,16 +172,17 @@ impl Roles {
         next
     }
 
-    /// Without a role, its grants to others, and permissions on it.
+    /// Returns the roles without one of them, its grants to others, and the permissions on it.
     ///
     /// # Errors
-    /// Where there is none of this name.
+    /// If there is no such role.
     pub fn without(&self, name: &str) -> Result<Self> {
         self.find(name)?;
         Ok(self.without_mentions(name))
     }
 
-    /// Without a role, if there is one of this name, its grants to others, and permissions on it.
+    /// Returns the roles without any trace of `name`: the role (if there is one), its grants to
+    /// others, and the permissions on it.
     #[must_use]
     pub fn without_mentions(&self, name: &str) -> Self {
         let on_it = Resource::role(name);
@@ -197,10 +198,10 @@ impl Roles {
         next
     }
 
-    /// With `role` granted to `member`.
+    /// Returns the roles with `role` granted to `member`.
     ///
     /// # Errors
-    /// Where one of them is not there, and where either is a member of the other.
+    /// If one of them does not exist, or if either is a member of the other.
     pub fn with_member(&self, role: &str, member: &str) -> Result<Self> {
         self.find(role)?;
         self.find(member)?;
@@ -215,10 +216,10 @@ impl Roles {
         })
     }
 
-    /// With `role` revoked from `member`.
+    /// Returns the roles with `role` revoked from `member`.
     ///
     /// # Errors
-    /// Where one of them is not there, or it was not granted.
+    /// If one of them does not exist, or if `role` was not granted to `member`.
     pub fn without_member(&self, role: &str, member: &str) -> Result<Self> {
         self.find(role)?;
         if !self.find(member)?.member_of.contains(role) {
@@ -230,10 +231,11 @@ impl Roles {
         })
     }
 
-    /// With more permissions of a role, and those that it did not have.
+    /// Returns the roles with more permissions of one of them, and those permissions that it did not
+    /// have before.
     ///
     /// # Errors
-    /// Where there is no such role.
+    /// If there is no such role.
     pub fn with_permissions(
         &self,
         name: &str,
@@ -252,10 +254,11 @@ impl Roles {
         Ok((next, new))
     }
 
-    /// Without some permissions of a role, and those of them that it had.
+    /// Returns the roles with fewer permissions of one of them, and those permissions that it had
+    /// before.
     ///
     /// # Errors
-    /// Where there is no such role.
+    /// If there is no such role.
     pub fn without_permissions(
         &self,
         name: &str,
@@ -268,14 +271,18 @@ impl Roles {
         if gone.is_empty() {
             return Ok((self.clone(), gone));
         }
-        let next = self.with_changed(name, |role| match left.is_empty() {
-            true => drop(role.permissions.remove(on)),
-            false => drop(role.permissions.insert(on.clone(), left)),
+        let next = self.with_changed(name, |role| {
+            if left.is_empty() {
+                role.permissions.remove(on);
+            } else {
+                role.permissions.insert(on.clone(), left);
+            }
         })?;
         Ok((next, gone))
     }
 
-    /// Without permissions on what is not there; `None` where all is.
+    /// Returns the roles without permissions on resources that do not exist; `None` if all resources
+    /// exist.
     pub fn retained(&self, is_there: impl Fn(&Resource) -> bool) -> Option<Self> {
         let all_there = |role: &Role| role.permissions.keys().all(&is_there);
         if self.0.values().all(|role| all_there(role)) {
@@ -289,8 +296,8 @@ impl Roles {
         Some(next)
     }
 
-    /// What is to be written so that `self` becomes `next`: by name the role, or `None` where
-    /// it is gone.
+    /// Returns the writes that turn `self` into `next`: names with their roles, or with `None` for a
+    /// dropped role.
     pub fn difference<'a>(&self, next: &'a Self) -> Vec<(Arc<str>, Option<&'a Role>)> {
         let is_same = |name: &Arc<str>, role: &Arc<Role>| {
             let own = self.get(name);

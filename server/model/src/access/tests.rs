@@ -1,8 +1,8 @@
-//! Graphs of roles, permissions along resources, and what is stored.
+//! Graphs of roles, permissions along resources, and stored records.
 
 use super::*;
 
-/// Roles of these names, each granted to those behind it.
+/// Returns roles with these names; each role is granted to the members listed after it.
 fn graph(edges: &[(&str, &[&str])]) -> Roles {
     let mut roles = Roles::default();
     for (name, _) in edges {
@@ -25,7 +25,7 @@ fn may(roles: &Roles, role: &str, permission: Permission, on: &Resource) -> bool
 }
 
 #[test]
-fn what_is_granted_reaches_members_of_members() {
+fn grants_reach_members_of_members() {
     let roles = graph(&[("reader", &["team"]), ("team", &["ada"]), ("ada", &[])]);
     assert_eq!(
         Vec::from_iter(roles.of("ada", false)),
@@ -43,7 +43,7 @@ fn what_is_granted_reaches_members_of_members() {
 }
 
 #[test]
-fn grants_never_go_round_in_a_circle() {
+fn a_grant_that_would_close_a_cycle_is_refused() {
     let roles = graph(&[("a", &["b"]), ("b", &["c"]), ("c", &[])]);
     let message = |role, member| roles.with_member(role, member).unwrap_err().to_string();
     assert_eq!(message("c", "a"), "c is a member of a");
@@ -67,7 +67,7 @@ fn a_role_in_a_diamond_counts_once_and_ends() {
 }
 
 #[test]
-fn who_is_granted_a_superuser_is_one() {
+fn a_member_of_a_superuser_is_a_superuser() {
     let roles = graph(&[("root", &["ada"]), ("ada", &[]), ("bob", &[])]);
     let roles = roles
         .with_changed("root", |role| role.is_superuser = true)
@@ -78,7 +78,7 @@ fn who_is_granted_a_superuser_is_one() {
 }
 
 #[test]
-fn a_permission_holds_for_all_that_lies_in_its_resource_and_for_nothing_else() {
+fn a_permission_applies_to_its_resource_and_those_within_it_only() {
     let table = Resource::table("ks", "t");
     let chain = [
         table.clone(),
@@ -105,7 +105,7 @@ fn a_permission_holds_for_all_that_lies_in_its_resource_and_for_nothing_else() {
 }
 
 #[test]
-fn a_role_that_goes_leaves_nothing_behind() {
+fn a_dropped_role_leaves_no_grants_or_permissions_behind() {
     let roles = graph(&[("a", &["b"]), ("b", &[])]);
     let on_it = Resource::role("a");
     let (roles, _) = roles
@@ -121,25 +121,25 @@ fn a_role_that_goes_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_identity_is_of_one_role_and_goes_with_it() {
+fn an_identity_belongs_to_one_role_and_is_dropped_with_it() {
     let roles = graph(&[("a", &[]), ("b", &[])]);
     let roles = roles.with_identity("spiffe://x/1", "a").unwrap();
     let of = |roles: &Roles, identity| roles.of_identity(identity).map(|(name, _)| name.clone());
     assert_eq!(of(&roles, "spiffe://x/1"), Some("a".into()));
     assert_eq!(of(&roles, "spiffe://x"), None);
-    let told = |changed: Result<Roles, RoleError>| changed.unwrap_err().to_string();
+    let message = |changed: Result<Roles, RoleError>| changed.unwrap_err().to_string();
     assert_eq!(
-        told(roles.with_identity("spiffe://x/1", "b")),
+        message(roles.with_identity("spiffe://x/1", "b")),
         "spiffe://x/1 already exists"
     );
     assert_eq!(
-        told(roles.with_identity("spiffe://x/2", "c")),
+        message(roles.with_identity("spiffe://x/2", "c")),
         "c doesn't exist"
     );
     let changed = roles.without_identity("spiffe://x/1").unwrap();
     assert_eq!(of(&changed, "spiffe://x/1"), None);
     assert_eq!(
-        told(changed.without_identity("spiffe://x/1")),
+        message(changed.without_identity("spiffe://x/1")),
         "identity 'spiffe://x/1' doesn't exist"
     );
     let changed = roles.without("a").unwrap();
@@ -149,7 +149,7 @@ fn an_identity_is_of_one_role_and_goes_with_it() {
 }
 
 #[test]
-fn only_what_was_granted_is_told_as_granted_or_revoked() {
+fn only_changed_permissions_are_returned_as_granted_or_revoked() {
     let table = Resource::table("ks", "t");
     let [select, both] = [
         &[Permission::Select][..],
@@ -168,7 +168,7 @@ fn only_what_was_granted_is_told_as_granted_or_revoked() {
 }
 
 #[test]
-fn permissions_on_what_is_gone_are_not_kept() {
+fn permissions_on_dropped_resources_are_not_kept() {
     let roles = graph(&[("r", &[])]);
     let (roles, _) =
         (roles.with_permissions("r", &Resource::table("ks", "t"), PermissionSet::ALL)).unwrap();
@@ -188,7 +188,7 @@ fn permissions_on_what_is_gone_are_not_kept() {
 }
 
 #[test]
-fn a_role_comes_back_from_its_record() {
+fn a_role_is_decoded_from_its_record() {
     let mut role = Role {
         id: u64::MAX,
         is_superuser: true,

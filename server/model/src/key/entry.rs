@@ -5,33 +5,32 @@
 //!         00 × 8 | index: 4 | ff        | hash of the form: 16   | key of the row or header
 //! ```
 //!
-//! No partition has the least token, so entries lie after the schema's key and before all
-//! partitions of their table. Those of one value are one range, within which they sort as
-//! the rows do: by token, then by clustering. A form of more than [`FORM_LEN_MAX`] bytes is
-//! hashed: an entry only says where to look, and whoever looks asks the row itself.
+//! No partition has the minimal token, so entries come after the schema's key and before all
+//! partitions of their table. The entries of one value form one range, in the order of the rows: by
+//! token, then by clustering. A form of more than [`FORM_LEN_MAX`] bytes is hashed. Hashes may
+//! collide, so a reader checks the value in the row itself.
 
 use super::murmur3::hash3_x64_128;
 use super::{ByteRange, KeyError, Token};
 
-/// Forms up to this length stand in the key as they are. With its prefix and the longest
-/// key of a row an entry's key stays below the engine's 256 KiB.
+/// The maximal length of a form that is stored in the key unchanged. With its prefix and the
+/// longest key of a row, an entry's key stays below the engine's limit of 256 KiB.
 pub const FORM_LEN_MAX: usize = 64;
 
-/// The length of a form that is hashed.
+/// The length byte of a hashed form.
 const HASHED: u8 = 0xff;
 
 const HEAD_LEN: usize = 8 + 4;
 
-/// The least key that a partition can have: what lies before are the schema and entries of
-/// indexes.
+/// The least key of a partition. Only the schema and entries of indexes have lesser keys.
 pub const PARTITIONS_START: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 1];
 
-/// Whether a key is that of an index's entry.
+/// Returns whether a key belongs to an index entry.
 pub fn is_index_entry(key: &[u8]) -> bool {
     key.starts_with(&Token::MIN.to_ordered())
 }
 
-/// All entries of the indexes with these numbers, from the first to before the second.
+/// Returns the range of all entries of the indexes with ids from `from` to before `to`.
 pub fn entries_of_indexes(from: u32, to: u32) -> ByteRange {
     ByteRange {
         from: head(from),
@@ -39,8 +38,8 @@ pub fn entries_of_indexes(from: u32, to: u32) -> ByteRange {
     }
 }
 
-/// What the keys of all entries of one value begin with, and nothing else does. `form` is
-/// the value's ordered form, or several that follow each other.
+/// Returns the prefix shared by exactly the entries of one value. `form` is the value's ordered
+/// form, or a concatenation of several.
 pub fn entry_prefix(index: u32, form: &[u8]) -> Vec<u8> {
     let mut key = head(index);
     if form.len() <= FORM_LEN_MAX {
@@ -62,19 +61,19 @@ fn head(index: u32) -> Vec<u8> {
     key
 }
 
-/// The key of an entry, taken apart.
+/// The parts of an entry's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryKey<'a> {
-    /// The number of its index.
+    /// The id of the index.
     pub index: u32,
-    /// What all entries of its value begin with: see [`entry_prefix`].
+    /// The prefix of all entries of the value: see [`entry_prefix`].
     pub prefix: &'a [u8],
-    /// The key of the row, or of the header of the partition, that has the value or had it.
+    /// The key of the row, or of the header of the partition, that has or had the value.
     pub row_key: &'a [u8],
 }
 
 impl<'a> EntryKey<'a> {
-    /// Takes a key apart. The key of the row is not looked at.
+    /// Splits a key into its parts. The key of the row is not checked.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].

@@ -1,4 +1,4 @@
-//! A table's keys: from values to bytes and back.
+//! The keys of a table: encoding of values, and decoding.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use super::partition::split;
 use super::{ByteRange, KEY_LEN_MAX, KeyError, PartitionKey, Token};
 use crate::types::{CqlType, TypeError};
 
-/// The byte after a partition's prefix: its header.
+/// The byte after a partition's prefix in the key of its header.
 const HEADER: u8 = 0;
-/// The byte after a partition's prefix: one of its rows.
+/// The byte after a partition's prefix in the key of a row.
 pub const ROW: u8 = 1;
 
 /// Returns the key of the header of the partition whose keys begin with `prefix`.
@@ -17,15 +17,15 @@ pub fn header_key(prefix: &[u8]) -> Vec<u8> {
     [prefix, &[HEADER]].concat()
 }
 
-/// Returns the prefix that all keys of a partition share, out of any bytes that begin with it. Returns
-/// `None` if the bytes are shorter than the prefix.
+/// Returns the prefix that all keys of a partition share. `key` may be any bytes that begin with the
+/// prefix; the result is `None` if they are shorter.
 pub fn partition_prefix(key: &[u8]) -> Option<&[u8]> {
     let (token, rest) = key.split_first_chunk::<8>()?;
     let (len, _) = rest.split_first_chunk::<2>()?;
     key.get(..token.len() + len.len() + usize::from(u16::from_be_bytes(*len)))
 }
 
-/// Which way a clustering column sorts.
+/// The sort order of a clustering column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
     /// The least value first.
@@ -35,7 +35,7 @@ pub enum Order {
     Desc,
 }
 
-/// Writes the order as CQL does.
+/// Prints the order as in CQL.
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -45,36 +45,36 @@ impl fmt::Display for Order {
     }
 }
 
-/// A clustering column, as far as keys see it.
+/// The properties of a clustering column that its keys depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusteringColumn {
-    /// Frozen where it is a collection; no duration.
+    /// The type. Collections are frozen, and durations are not allowed.
     pub ty: CqlType,
-    /// Its direction.
+    /// The sort order.
     pub order: Order,
 }
 
-/// What the keys of a table are made of.
+/// The types and orders of the key columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyLayout {
     partition: Vec<CqlType>,
     clustering: Vec<ClusteringColumn>,
 }
 
-/// A key of the engine, taken apart.
+/// The parts of a key in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodedKey<'a> {
-    /// What all keys of the partition begin with.
+    /// The prefix of all keys of the partition.
     pub prefix: &'a [u8],
     /// The partition's token.
     pub token: Token,
     /// The serialized partition key.
     pub partition_key: &'a [u8],
-    /// What of the partition it is.
+    /// The part of the partition that the key belongs to.
     pub place: Place<'a>,
 }
 
-/// What of its partition a key is.
+/// The part of a partition that a key belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
     /// The header: static columns and deletions.
@@ -84,8 +84,7 @@ pub enum Place<'a> {
 }
 
 impl<'a> DecodedKey<'a> {
-    /// Takes a key apart; that needs no layout. The clustering columns stay encoded, see
-    /// [`KeyLayout::clustering_values`].
+    /// Splits a key into its parts, without a layout. The clustering columns stay encoded, see
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].
@@ -117,7 +116,8 @@ impl<'a> DecodedKey<'a> {
 }
 
 impl KeyLayout {
-    /// From the types of the partition key, and the clustering columns, in their order.
+    /// Creates a layout from the types of the partition key and the clustering columns, in their
+    /// order.
     pub fn new(partition: Vec<CqlType>, clustering: Vec<ClusteringColumn>) -> Self {
         Self {
             partition,
@@ -125,27 +125,27 @@ impl KeyLayout {
         }
     }
 
-    /// The types of the partition key.
+    /// Returns the types of the partition key.
     pub fn partition(&self) -> &[CqlType] {
         &self.partition
     }
 
-    /// The clustering columns.
+    /// Returns the clustering columns.
     pub fn clustering(&self) -> &[ClusteringColumn] {
         &self.clustering
     }
 
-    /// A partition key from validated values, one for each of its columns.
+    /// Builds a partition key from validated values, one for each of its columns.
     ///
     /// # Errors
-    /// As [`PartitionKey::new`]; [`KeyError::Value`] where the values are not as many as the
-    /// columns.
+    /// The errors of [`PartitionKey::new`]; [`KeyError::Value`] if the number of values is not the
+    /// number of columns.
     pub fn partition_key(&self, values: &[&[u8]]) -> Result<PartitionKey, KeyError> {
         self.count("partition", values, self.partition.len())?;
         PartitionKey::new(values)
     }
 
-    /// The values of a serialized partition key, in the order of its columns.
+    /// Splits a serialized partition key into the values of its columns.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].
@@ -157,11 +157,11 @@ impl KeyLayout {
         })
     }
 
-    /// Appends clustering values, all or the first few, in their ordered form.
+    /// Appends the ordered forms of clustering values, of all columns or the first few.
     ///
     /// # Errors
-    /// [`KeyError::ClusteringTooLong`]; [`KeyError::Value`] for a value that is not one of
-    /// its type, or more values than columns.
+    /// [`KeyError::ClusteringTooLong`]; [`KeyError::Value`] for a value that is invalid for its type,
+    /// or for more values than columns.
     pub fn encode_clustering(&self, values: &[&[u8]], out: &mut Vec<u8>) -> Result<(), KeyError> {
         if values.len() > self.clustering.len() {
             self.count("clustering", values, self.clustering.len())?;
@@ -180,20 +180,20 @@ impl KeyLayout {
         Ok(())
     }
 
-    /// Whether a clustering value can be had back from its key: see
-    /// [`ordered::is_reconstructible`]. Where not, the row keeps it.
+    /// Returns whether a clustering value can be decoded from its key: see
+    /// [`ordered::is_reconstructible`]. If not, the row stores the value.
     pub fn is_reconstructible(&self, column: usize, value: &[u8]) -> bool {
         ordered::is_reconstructible(&self.clustering[column].ty, value)
     }
 
-    /// Whether every clustering value can be had back from its key.
+    /// Returns whether every clustering value can be decoded from its key.
     pub fn is_always_reconstructible(&self) -> bool {
         let mut columns = self.clustering.iter();
         columns.all(|column| ordered::always_reconstructible(&column.ty))
     }
 
-    /// The values of encoded clustering columns, one for each column. Those that are not
-    /// reconstructible come as another value that compares as equal.
+    /// Decodes the clustering columns to one value each. Values that are not reconstructible decode to
+    /// another value that compares as equal.
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].
@@ -218,10 +218,10 @@ impl KeyLayout {
         Ok(values)
     }
 
-    /// The key of a row.
+    /// Returns the key of a row.
     ///
     /// # Errors
-    /// As [`encode_clustering`](Self::encode_clustering), and [`KeyError::Value`] where a
+    /// The errors of [`encode_clustering`](Self::encode_clustering), and [`KeyError::Value`] if a
     /// clustering value is missing.
     pub fn row_key(&self, partition: &PartitionKey, values: &[&[u8]]) -> Result<Vec<u8>, KeyError> {
         self.count("clustering", values, self.clustering.len())?;
@@ -243,14 +243,14 @@ impl KeyLayout {
 }
 
 impl PartitionKey {
-    /// The key of the partition's header.
+    /// Returns the key of the partition's header.
     pub fn header_key(&self) -> Vec<u8> {
         let mut key = self.prefix();
         key.push(HEADER);
         key
     }
 
-    /// All keys of the partition, header and rows.
+    /// Returns the range of all keys of the partition, header and rows.
     pub fn range(&self) -> ByteRange {
         ByteRange::of_prefix(self.prefix())
     }

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! schema key   00                                    before all partitions
-//! index entry  least token | index | value | row     after it, before all partitions
+//! index entry  least token | index | value | row     after the schema, before all partitions
 //! partition    token: 8 | length: 2 | partition key  the token's sign flipped, big endian
 //! header       partition | 00                        before all rows of its partition
 //! row          partition | 01 | clustering columns   each in its ordered form
 //! ```
 //!
-//! Within a table the engine's order of these keys is CQL's: by token, then by clustering
-//! columns, each in its direction. The ordered form of a value ([`ordered`]) says where it
-//! ends, so a prefix of the columns is a prefix of the bytes, and what begins with it is one
-//! range. The book draws it under Formats, CQL rows.
+//! Within a table the engine's order of these keys is CQL's: by token, then by clustering columns,
+//! each in its direction. The ordered form of a value ([`ordered`]) marks its own end, so the
+//! encoding of the first columns is a prefix of the encoding of all, and all keys with this prefix
+//! form one range. The book draws the layout under Formats, CQL rows.
 //!
 //! ```text
-//! layout     a table's keys, from values and back
-//! entry      an index's entries
-//! slice      what restrictions select, as byte ranges
+//! layout     the keys of a table: encoding and decoding
+//! entry      the entries of an index
+//! slice      restrictions on keys as byte ranges
 //! partition  the partition key and its token
-//! ordered    one value as bytes in its order
+//! ordered    one value as bytes that sort like the value
 //! murmur3    Cassandra's hash
 //! ```
 
@@ -43,37 +43,37 @@ pub use slice::{ByteRange, SliceBound, end_of_prefix, token_range};
 
 use crate::types::TypeError;
 
-/// The key of a table's first record, its schema. No partition lies before it.
+/// The key of a table's first record, its schema. It is less than every key of a partition.
 pub const SCHEMA_KEY: &[u8] = &[0];
 
-/// The longest partition key, and the longest sum of a row's clustering values, in bytes.
-/// With both at their longest a key of the engine stays below its 256 KiB: the ordered form
-/// at most doubles a value.
+/// The maximal length in bytes of a partition key, and of the sum of a row's clustering values.
+/// With both at their maximum a key stays below the engine's limit of 256 KiB, because the ordered
+/// form at most doubles the length of a value.
 pub const KEY_LEN_MAX: usize = 65_535;
 
-/// A key that cannot be made or read.
+/// The error of a key that cannot be encoded or decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// A partition key of one column whose value is empty.
+    /// The partition key has one column, whose value is empty.
     #[error("Key may not be empty")]
     Empty,
-    /// A partition key beyond [`KEY_LEN_MAX`].
+    /// The partition key is longer than [`KEY_LEN_MAX`].
     #[error("Key length of {0} is longer than maximum of 65535")]
     TooLong(usize),
-    /// Clustering values beyond [`KEY_LEN_MAX`].
+    /// The clustering values are longer than [`KEY_LEN_MAX`].
     #[error("The sum of all clustering columns is too long ({0} > 65535)")]
     ClusteringTooLong(usize),
-    /// A value that its type refuses.
+    /// A value is invalid for its type.
     #[error(transparent)]
     Value(#[from] TypeError),
-    /// A key of the engine that this table cannot have written.
+    /// The engine returned a key that this table cannot have written.
     #[error("corrupt key: {what} at byte {at} of {len}")]
     Corrupt {
-        /// What was found.
+        /// The kind of damage.
         what: &'static str,
-        /// Where.
+        /// The offset of the damage in bytes.
         at: usize,
-        /// How long the key is.
+        /// The length of the key.
         len: usize,
     },
 }

@@ -1,18 +1,18 @@
 //! Cassandra's Murmur3.
 //!
-//! Java's bytes are signed. Cassandra adds those of the tail (the last `len % 16`) with their
-//! sign, so its hash is not Austin Appleby's where one of them is above 127. Data and drivers
-//! depend on that forever.
+//! In Java bytes are signed. Cassandra adds the bytes of the tail (the last `len % 16`) with their
+//! sign, so its hash differs from Austin Appleby's if one of them is above 127. Data and drivers
+//! depend on this difference forever.
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 
-/// Both halves of the 128-bit hash with seed 0, as Cassandra computes it.
+/// Returns both halves of the 128-bit hash with seed 0, as Cassandra computes it.
 pub fn hash3_x64_128(key: &[u8]) -> (u64, u64) {
     let (mut h1, mut h2) = (0u64, 0u64);
     let (blocks, tail) = key.as_chunks::<16>();
     for block in blocks {
-        // Reading little endian, low half first.
+        // Reads the block as little endian, low half first.
         let whole = u128::from_le_bytes(*block);
         h1 ^= mix1(whole as u64);
         h1 = h1.rotate_left(27).wrapping_add(h2);
@@ -36,7 +36,7 @@ pub fn hash3_x64_128(key: &[u8]) -> (u64, u64) {
     (h1, h2)
 }
 
-/// Up to eight bytes, each widened with its sign before it is shifted into place.
+/// Combines up to eight bytes, each sign-extended before it is shifted into place.
 fn signed_tail(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,10 +1,10 @@
-//! One value as bytes whose order is the type's.
+//! Encoding of one value as bytes that sort in the order of its type.
 //!
 //! ```text
 //! ascii text blob inet     bytes, 00 as 00 01 | 00 00
-//! duration                 the same: of no key, but in elements of sets and keys of maps
+//! duration                 the same; not in keys, but in elements of sets and keys of maps
 //! tinyint smallint         sign flipped
-//! date time                as they are
+//! date time                unchanged
 //! boolean                  00 empty | 01 false | 02 true
 //! int bigint timestamp     00 empty | 01, sign flipped
 //! float double             00 empty | 01, bits: negative ones inverted, else the sign flipped
@@ -18,14 +18,13 @@
 //!                          01 null | 02 and its ordered form, 00
 //! ```
 //!
-//! A tuple ends after its last part that is not null: what a user-defined type gained
-//! since is null, and `ALTER TYPE ... ADD` changes no form.
+//! A tuple ends after its last part that is not null. Fields that `ALTER TYPE ... ADD` appends are
+//! null in older values, so their encoding does not change.
 //!
-//! A length is one byte below 255, else 255 and four bytes; of a negative `varint` it is
-//! inverted. Every form says where it ends. A column that sorts descending has all its bytes
-//! inverted.
+//! A length below 255 is one byte, others are 255 and four bytes; for a negative `varint` it is
+//! inverted. Every form marks its own end. In a column that sorts descending, all bytes are inverted.
 //!
-//! Values that compare as equal have one form, so not every value can be read back: see
+//! Values that compare as equal have one form, so not every value can be decoded from its form: see
 //! [`is_reconstructible`].
 
 use std::convert::Infallible;
@@ -47,15 +46,15 @@ const NEGATIVE: u8 = 1;
 const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
 
-// A decimal that fits into a key can be compared, in whatever form.
+// Every decimal that fits into a key, in whatever form, is comparable.
 const _: () = assert!(DECIMAL_BYTES_MAX == super::KEY_LEN_MAX);
 
-/// The reason for which [`try_encode`] returns no form.
+/// The reason why [`try_encode`] returns no form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EncodeError<E> {
-    /// The value is not one of the type, or the type has no order.
+    /// The value is invalid for the type, or the type has no order.
     Value(TypeError),
-    /// The error of the charge.
+    /// The error of `charge`.
     Charge(E),
 }
 
@@ -68,8 +67,8 @@ impl<E> From<TypeError> for EncodeError<E> {
 /// Appends the ordered form of a value.
 ///
 /// # Errors
-/// Where the value is not one of the type, as far as its form depends on it (text is not
-/// looked at), or the type has no order.
+/// If the type has no order, or the value is invalid in a way that affects its form (text is not
+/// validated).
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     match try_encode(ty, value, out, &mut |_| Ok::<_, Infallible>(())) {
         Ok(()) => Ok(()),
@@ -77,12 +76,12 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeE
     }
 }
 
-/// Appends the ordered form as [`encode`] does, for values that may have any size. It calls `charge`
-/// before each part of a collection or tuple and before the digits of each decimal, and ends with the
-/// first error that `charge` returns. What it has appended then is no form.
+/// Appends the ordered form like [`encode`], for values of any size. It calls `charge` before each
+/// part of a collection or tuple and before the digits of each decimal, and ends with the first error
+/// that `charge` returns. After an error, `out` ends with an incomplete form.
 ///
 /// # Errors
-/// Those of [`encode`], and the error of `charge`.
+/// The errors of [`encode`] and of `charge`.
 pub fn try_encode<E>(
     ty: &CqlType,
     value: &[u8],
@@ -162,20 +161,20 @@ pub fn try_encode<E>(
     Ok(())
 }
 
-/// Whether [`decode`] gives back these very bytes, so that a key alone is enough to keep them.
+/// Returns whether [`decode`] restores these very bytes, so that the key alone is enough to store
+/// them.
 ///
-/// It does for text, blobs, integers of fixed length, dates, times, durations, uuids and
-/// addresses, always. It does not for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a
-/// `varint` with needless sign bytes, a `decimal` that ends in zeros (1.00 comes back as 1),
-/// a tuple whose last components are missing, and whatever holds one of these.
+/// True for all text, blobs, integers of fixed length, dates, times, durations, uuids and addresses.
+/// False for a `boolean` that is neither 0 nor 1, a NaN of unusual bits, a `varint` with redundant
+/// sign bytes, a `decimal` that ends in zeros (1.00 decodes to 1), a tuple whose last components are
+/// missing, and every value that contains one of these.
 pub fn is_reconstructible(ty: &CqlType, value: &[u8]) -> bool {
     let Ok(is_so) = try_is_reconstructible(ty, value, &mut |_| Ok::<_, Infallible>(()));
     is_so
 }
 
-/// Returns the same as [`is_reconstructible`], for values that may have any size: it calls `charge`
-/// before each part of a collection or tuple. It computes neither a form nor digits, which takes
-/// longer.
+/// Returns the same as [`is_reconstructible`], for values of any size: it calls `charge` before each
+/// part of a collection or tuple. It computes neither forms nor digits, which would take longer.
 ///
 /// # Errors
 /// The error of `charge`.
@@ -210,7 +209,7 @@ pub fn try_is_reconstructible<E>(
             let types = definition.fields().iter().map(|(_, t)| t);
             is_reconstructible_tuple(value, types, charge)?
         }
-        // All that are left are of fixed lengths or bytes.
+        // All remaining types are of fixed length or plain bytes.
         _ => true,
     })
 }
@@ -235,7 +234,7 @@ fn are_reconstructible<E>(
     Ok(parts.rest().is_empty())
 }
 
-/// A tuple comes back with all its components, and with nulls of length -1.
+/// A decoded tuple has all its components, and its nulls have the length -1.
 fn is_reconstructible_tuple<'t, E>(
     value: &[u8],
     types: impl Iterator<Item = &'t CqlType>,
@@ -259,7 +258,7 @@ fn is_reconstructible_tuple<'t, E>(
     Ok(parts.rest().is_empty())
 }
 
-/// Whether every value of the type is [reconstructible](is_reconstructible).
+/// Returns whether every value of the type is [reconstructible](is_reconstructible).
 pub fn always_reconstructible(ty: &CqlType) -> bool {
     match ty {
         CqlType::Ascii
@@ -387,7 +386,7 @@ fn encode_tuple<'a, E>(
     Ok(())
 }
 
-/// Reads ordered forms off the front of a key; a descending column's bytes come inverted.
+/// Decodes ordered forms from the front of a key. The bytes of a descending column are inverted.
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -395,17 +394,17 @@ pub struct Reader<'a> {
     mask: u8,
 }
 
-/// What is wrong with an ordered form, and where.
+/// An invalid ordered form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed {
-    /// What was found.
+    /// The kind of damage.
     pub what: &'static str,
-    /// The byte of the reader's input.
+    /// The offset of the damage in the reader's input.
     pub at: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` from their begin, `inverted` as a descending column is.
+    /// Creates a reader of `bytes`; `inverted` for a descending column.
     pub fn new(bytes: &'a [u8], inverted: bool) -> Self {
         Self {
             bytes,
@@ -414,12 +413,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Says whether what follows is inverted.
+    /// Sets whether the following bytes are inverted.
     pub fn set_inverted(&mut self, inverted: bool) {
         self.mask = if inverted { 0xff } else { 0 };
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read so far.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -452,7 +451,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A first byte that is 0 or 1.
+    /// Reads the first byte of a form, which is 0 for an empty value and 1 otherwise.
     fn present(&mut self) -> Result<bool, Malformed> {
         match self.byte()? {
             EMPTY => Ok(false),
@@ -462,11 +461,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Takes one value off the front: for values that are [`is_reconstructible`] the one that was
-/// encoded, else one that compares as equal to it.
+/// Decodes one value off the front: the encoded value itself if it is
+/// [reconstructible](is_reconstructible), otherwise another value that compares as equal.
 ///
 /// # Errors
-/// Where the bytes are not an ordered form of the type.
+/// If the bytes are not an ordered form of the type.
 pub fn decode(ty: &CqlType, reader: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
     Ok(match ty {
         CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Duration => {

@@ -3,19 +3,19 @@
 use super::murmur3::hash3_x64_128;
 use super::{KEY_LEN_MAX, KeyError};
 
-/// Where a partition lies on the ring: Cassandra's Murmur3, first half. A partition never has
-/// [`Token::MIN`].
+/// The position of a partition on the ring: the first half of Cassandra's Murmur3 hash. No
+/// partition has [`Token::MIN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub i64);
 
 impl Token {
-    /// Before all partitions: where drivers begin to scan.
+    /// The token before all partitions, where drivers begin to scan.
     pub const MIN: Self = Self(i64::MIN);
-    /// The last token that a partition may have.
+    /// The greatest token of a partition.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The token of a partition key. The least hash counts as the greatest, for the least
-    /// means "before all".
+    /// Returns the token of a partition key. The least hash maps to the greatest token, because the
+    /// least token means "before all".
     pub fn of(partition_key: &[u8]) -> Self {
         if partition_key.is_empty() {
             return Self::MIN;
@@ -26,19 +26,19 @@ impl Token {
         }
     }
 
-    /// Eight bytes that sort as tokens do.
+    /// Encodes the token as eight bytes that sort as tokens do.
     pub fn to_ordered(self) -> [u8; 8] {
         (self.0 as u64 ^ 1 << 63).to_be_bytes()
     }
 
-    /// What [`to_ordered`](Self::to_ordered) made, back.
+    /// Decodes the result of [`to_ordered`](Self::to_ordered).
     pub fn from_ordered(bytes: [u8; 8]) -> Self {
         Self((u64::from_be_bytes(bytes) ^ 1 << 63) as i64)
     }
 }
 
-/// A partition key as Cassandra serializes it: the value of a single column as it is; of
-/// several each as length (16 bits), bytes, and a zero.
+/// A partition key in Cassandra's serialization: the value of a single column unchanged; for
+/// several columns each value as length (16 bits), bytes, and a zero.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PartitionKey {
     bytes: Vec<u8>,
@@ -46,10 +46,10 @@ pub struct PartitionKey {
 }
 
 impl PartitionKey {
-    /// From one value for each column of the partition key.
+    /// Serializes one value for each column of the partition key.
     ///
     /// # Errors
-    /// [`KeyError::Empty`] where the only value is empty, [`KeyError::TooLong`].
+    /// [`KeyError::Empty`] if the only value is empty; [`KeyError::TooLong`].
     pub fn new(values: &[&[u8]]) -> Result<Self, KeyError> {
         let bytes = match values {
             [value] => value.to_vec(),
@@ -68,7 +68,7 @@ impl PartitionKey {
         Self::from_bytes(bytes)
     }
 
-    /// From its serialized form.
+    /// Takes the serialized form.
     ///
     /// # Errors
     /// [`KeyError::Empty`], [`KeyError::TooLong`].
@@ -83,17 +83,17 @@ impl PartitionKey {
         }
     }
 
-    /// The serialized form, at most [`KEY_LEN_MAX`] bytes.
+    /// Returns the serialized form, at most [`KEY_LEN_MAX`] bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its token.
+    /// Returns the token.
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// What all keys of the partition begin with.
+    /// Returns the prefix of all keys of the partition.
     pub fn prefix(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(8 + 2 + self.bytes.len() + 1);
         out.extend(self.token.to_ordered());
@@ -103,7 +103,7 @@ impl PartitionKey {
     }
 }
 
-/// The values of a serialized partition key of `columns` columns.
+/// Splits a serialized partition key into the values of its `columns` columns.
 pub(super) fn split(bytes: &[u8], columns: usize) -> Option<Vec<&[u8]>> {
     if columns == 1 {
         return Some(vec![bytes]);

@@ -1,4 +1,4 @@
-//! What restrictions on keys select, as ranges of bytes.
+//! Restrictions on keys as byte ranges.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -6,17 +6,17 @@ use std::ops::Bound;
 use super::layout::{KeyLayout, Order};
 use super::{KeyError, PARTITIONS_START, Token};
 
-/// The bytes from `from` to before `to`; `None` is the end of all.
+/// The byte strings from `from` to before `to`. With `None` for `to`, the range has no upper end.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ByteRange {
-    /// The first key that may be part of it.
+    /// The first key of the range.
     pub from: Vec<u8>,
-    /// The first key after it.
+    /// The first key after the range.
     pub to: Option<Vec<u8>>,
 }
 
 impl ByteRange {
-    /// All keys that begin with `prefix`.
+    /// Returns the range of all keys that begin with `prefix`.
     pub fn of_prefix(prefix: Vec<u8>) -> Self {
         Self {
             to: end_of_prefix(&prefix),
@@ -24,18 +24,18 @@ impl ByteRange {
         }
     }
 
-    /// Whether nothing lies in it.
+    /// Returns whether the range contains no key.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
 
-    /// Whether a key lies in it.
+    /// Returns whether the range contains `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         *self.from <= *key && self.to.as_ref().is_none_or(|to| *key < **to)
     }
 }
 
-/// The least byte string above all that begin with `prefix`; `None` where there is none.
+/// Returns the least byte string above all that begin with `prefix`; `None` if there is none.
 pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&b| b != 0xff)?;
     let mut out = prefix[..=last].to_vec();
@@ -43,8 +43,8 @@ pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The keys of partitions whose tokens lie between two bounds. The schema's key lies in none,
-/// nor do entries of indexes: no partition has the least token.
+/// Returns the range of the keys of partitions whose tokens lie between two bounds. It never
+/// contains the schema's key or entries of indexes: no partition has the least token.
 pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
     let after = |token: Token| end_of_prefix(&token.to_ordered());
     let from = match start {
@@ -53,7 +53,7 @@ pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
         Bound::Excluded(token) => after(token),
     };
     let Some(from) = from else {
-        // Nothing lies after the last token.
+        // No key follows the last token.
         let end = Token::MAX.to_ordered().to_vec();
         return ByteRange {
             from: end.clone(),
@@ -68,17 +68,18 @@ pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
     ByteRange { from, to }
 }
 
-/// One end of a slice: values of consecutive clustering columns, compared as a tuple.
+/// One end of a slice: values for consecutive clustering columns, compared as a tuple.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceBound<'a> {
-    /// At least one; of fewer columns than the other end is fine.
+    /// At least one value; the other end may have a different number.
     pub values: &'a [&'a [u8]],
-    /// Whether rows that begin with these values are part of the slice.
+    /// True if rows that begin with these values are part of the slice.
     pub inclusive: bool,
 }
 
 impl<'a> SliceBound<'a> {
-    /// The bound on the columns after the first, for rows whose first column equals its own.
+    /// Returns the bound on the columns after the first, for rows whose first column equals the
+    /// bound's.
     fn rest(self) -> Self {
         Self {
             values: &self.values[1..],
@@ -88,15 +89,16 @@ impl<'a> SliceBound<'a> {
 }
 
 impl KeyLayout {
-    /// The rows whose first clustering columns are `equal`, and whose next ones lie between
-    /// two tuples *by value*: `a = 1 AND (b, c) > (2, 3) AND b <= 5`.
+    /// Returns the ranges of the rows whose first clustering columns are `equal`, and whose next
+    /// ones lie between two tuples *by value*: `a = 1 AND (b, c) > (2, 3) AND b <= 5`.
     ///
-    /// Where directions are mixed, a range of tuples is several ranges of keys. They are
-    /// disjoint, do not touch, and come in the order of keys, as encoded clustering columns: what
-    /// follows [`ROW`](super::ROW) in a key. None is empty; a contradiction gives none at all.
+    /// If columns have different directions, a range of tuples consists of several ranges of keys.
+    /// They are disjoint, do not touch, and come in the order of keys. They contain encoded
+    /// clustering columns: the part of a key after [`ROW`](super::ROW). None of them is empty; a
+    /// contradiction results in none at all.
     ///
     /// # Errors
-    /// As [`KeyLayout::encode_clustering`].
+    /// The errors of [`KeyLayout::encode_clustering`].
     pub fn slices(
         &self,
         equal: &[&[u8]],
@@ -115,7 +117,8 @@ impl KeyLayout {
         upper: Option<SliceBound<'a>>,
         out: &mut Vec<ByteRange>,
     ) -> Result<(), KeyError> {
-        // A bound of no values left holds for every row here, or for none.
+        // A bound with no values left applies to all rows here: either it includes them or it
+        // excludes them.
         for bound in [lower, upper].into_iter().flatten() {
             if bound.values.is_empty() && !bound.inclusive {
                 return Ok(());
@@ -130,7 +133,7 @@ impl KeyLayout {
             return Ok(());
         }
         let Some(column) = self.clustering().get(equal.len()) else {
-            // More values than columns: the encoding says so.
+            // There are more values than columns: the encoding returns the error.
             let one = least.or(greatest);
             let values: Vec<&[u8]> = equal.iter().copied().chain(one).collect();
             return self.encoded(&values).map(drop);
@@ -145,8 +148,8 @@ impl KeyLayout {
             }
         }
 
-        // In the order of values: rows at the least value, between both, at the greatest.
-        // A descending column has them the other way round.
+        // In the order of values come the rows at the least value, between both, and at the
+        // greatest. A descending column has them in reverse.
         let at_least = (least, low, None);
         let at_greatest = (greatest, None, high);
         let (first, last) = match column.order {
@@ -168,7 +171,7 @@ impl KeyLayout {
         self.add_at(equal, last, out)
     }
 
-    /// The slices of the rows whose next column is a bound's first value.
+    /// Adds the slices of the rows whose next column equals the first value of a bound.
     fn add_at<'a>(
         &self,
         equal: &[&'a [u8]],
@@ -195,7 +198,7 @@ impl KeyLayout {
     }
 }
 
-/// Appends a range, or lengthens the last one where both touch.
+/// Appends a range, or extends the last one if both touch.
 fn push(range: ByteRange, out: &mut Vec<ByteRange>) {
     if range.is_empty() {
         return;

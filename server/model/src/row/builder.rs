@@ -1,15 +1,15 @@
-//! Writes a row operand straight into the bytes that the engine is given.
+//! A writer of row operands, directly in the engine's byte format.
 
 use super::bytes::{begin_section, end_section, put_bytes, put_signed, put_varint};
 use super::cell::{Cell, Deletion, Element, Expiry, Lifetime, Marker, Original};
 use super::decode::{ROW_FORMAT, Recent, flags, tag};
 use super::error::RowError;
 
-/// Writes one row operand, front to back: deletion, marker, original clustering, then
-/// columns by ascending id and their elements by ascending path.
+/// A builder that writes one row operand, front to back: deletion, marker, original clustering,
+/// then columns by ascending id and their elements by ascending path.
 ///
-/// Calls out of order are found by [`RowBuilder::finish`]. One write need not be free of
-/// what it shadows itself: views see it right, merging drops it.
+/// [`RowBuilder::finish`] detects calls out of order. An operand may contain cells that its own
+/// deletion shadows: views ignore them, and merging drops them.
 ///
 /// ```
 /// use ebb_model::row::{Cell, Lifetime, Marker, RowBuilder, RowRef, RowView};
@@ -28,35 +28,34 @@ use super::error::RowError;
 #[derive(Debug)]
 pub struct RowBuilder<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the operand begins.
+    /// The offset of the operand in `out`.
     start: usize,
     base: i64,
-    /// The greatest timestamp written.
+    /// The greatest timestamp written so far.
     greatest: i64,
     recent: Recent,
-    /// The least column id that may come.
+    /// The least column id that is still allowed.
     next_id: u64,
     collection: Option<OpenCollection>,
     error: Option<&'static str>,
 }
 
-/// A collection that is being written.
+/// The state of a collection that is being written.
 #[derive(Debug)]
 struct OpenCollection {
-    /// Where its tag is, and the least column id before it: it vanishes if it stays empty.
+    /// The offset of the tag, and `next_id` before it: an empty collection is removed again.
     tag_at: usize,
     next_id: u64,
-    /// Where its section begins.
+    /// The offset of the section.
     section: usize,
     recent: Recent,
-    /// Where the path of its last element lies.
+    /// The range of the last element's path.
     last_path: Option<(usize, usize)>,
 }
 
 impl<'o> RowBuilder<'o> {
-    /// Begins an operand at the end of `out`. No timestamp in it is greater than
-    /// `greatest_timestamp`; those of one write are commonly all equal to it, and then
-    /// cost nothing.
+    /// Begins an operand at the end of `out`. No timestamp in it may exceed `greatest_timestamp`.
+    /// Usually all timestamps of one write equal it; they then take no space.
     pub fn new(out: &'o mut Vec<u8>, greatest_timestamp: i64) -> Self {
         let start = out.len();
         out.extend([ROW_FORMAT, 0]);
@@ -73,14 +72,14 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// The row's deletion.
+    /// Writes the row's deletion.
     pub fn deletion(&mut self, deletion: Deletion) {
         self.begin_part(flags::DELETION);
         self.write_deletion(deletion);
         self.recent.local_time_s = Some(deletion.local_time_s);
     }
 
-    /// The row's marker. INSERT writes one, UPDATE does not.
+    /// Writes the row's marker. INSERT writes one, UPDATE does not.
     pub fn marker(&mut self, marker: Marker) {
         self.begin_part(flags::MARKER);
         self.timestamp(marker.timestamp);
@@ -91,14 +90,14 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// The clustering as it was written; needed only where the key does not say.
+    /// Writes the original clustering; needed only if it cannot be decoded from the key.
     pub fn original(&mut self, original: Original<'_>) {
         self.begin_part(flags::ORIGINAL);
         self.timestamp(original.timestamp);
         put_bytes(self.out, original.bytes);
     }
 
-    /// The cell of a column of one value.
+    /// Writes the cell of a column with a single value.
     #[inline]
     pub fn cell(&mut self, column: u32, cell: Cell<'_>) {
         let tag_at = self.begin_column(column);
@@ -107,8 +106,8 @@ impl<'o> RowBuilder<'o> {
         self.recent = recent;
     }
 
-    /// Begins a collection that is not frozen, with the deletion of its older elements.
-    /// Assigning a whole collection deletes at the write's timestamp less one.
+    /// Begins a collection that is not frozen, with the deletion of its older elements. An
+    /// assignment of a whole collection deletes at the write's timestamp less one.
     pub fn begin_collection(&mut self, column: u32, deletion: Option<Deletion>) {
         let next_id = self.next_id;
         let tag_at = self.begin_column(column);
@@ -129,7 +128,7 @@ impl<'o> RowBuilder<'o> {
         });
     }
 
-    /// The next element of the collection that was begun.
+    /// Writes the next element of the open collection.
     pub fn element(&mut self, element: Element<'_>) {
         let Some(mut open) = self.collection.take() else {
             return self.fail("an element outside of a collection");
@@ -151,7 +150,8 @@ impl<'o> RowBuilder<'o> {
         self.collection = Some(open);
     }
 
-    /// Ends the collection. Without deletion and elements it leaves no trace.
+    /// Ends the open collection. A collection without deletion and elements is removed from the
+    /// operand.
     pub fn end_collection(&mut self) {
         let Some(open) = self.collection.take() else {
             return self.fail("the end of a collection that was not begun");
@@ -167,8 +167,8 @@ impl<'o> RowBuilder<'o> {
     /// Ends the operand.
     ///
     /// # Errors
-    /// Calls out of order, a timestamp of [`i64::MIN`] or above the greatest that was
-    /// announced, a time to live of 0. What was written is then taken back.
+    /// For calls out of order, for a timestamp of [`i64::MIN`] or above the announced greatest, and
+    /// for a time to live of 0. The bytes written are then removed from the output.
     pub fn finish(mut self) -> Result<(), RowError> {
         if self.collection.is_some() {
             self.fail("a collection without an end");
@@ -182,8 +182,8 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// As [`RowBuilder::finish`], and answers the greatest timestamp that was written,
-    /// [`i64::MIN`] when there is none.
+    /// Ends the operand like [`RowBuilder::finish`], and returns the greatest timestamp written,
+    /// [`i64::MIN`] if there is none.
     pub(super) fn finish_with_greatest(self) -> Result<i64, RowError> {
         let greatest = self.greatest;
         self.finish().map(|()| greatest)
@@ -194,10 +194,10 @@ impl<'o> RowBuilder<'o> {
         self.error.get_or_insert(what);
     }
 
-    /// Notes that what stands before the columns has this part.
+    /// Sets the flag of a part before the columns.
     fn begin_part(&mut self, flag: u8) {
         let flags = &mut self.out[self.start + 1];
-        // Each flag is greater than those of the parts before it.
+        // Each part has a greater flag than the parts before it.
         let in_order = *flags < flag && self.next_id == 0 && self.collection.is_none();
         *flags |= flag;
         if !in_order {
@@ -205,7 +205,7 @@ impl<'o> RowBuilder<'o> {
         }
     }
 
-    /// Writes the tag of a column with its id; answers where it is.
+    /// Writes the tag of a column with its id; returns the offset of the tag.
     #[inline]
     fn begin_column(&mut self, column: u32) -> usize {
         if self.collection.is_some() {
@@ -275,7 +275,7 @@ impl<'o> RowBuilder<'o> {
         put_signed(self.out, expiry.expiry_s);
     }
 
-    /// Writes a timestamp as how far it lies below the base.
+    /// Writes a timestamp as its distance below the base.
     fn timestamp(&mut self, timestamp: i64) {
         if timestamp == i64::MIN || timestamp > self.base {
             self.fail("a timestamp out of bounds");

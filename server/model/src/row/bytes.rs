@@ -1,5 +1,5 @@
-//! Integers and byte strings of operands: a reader that never leaves its bytes, and the
-//! functions that write what it reads.
+//! Integers and byte strings of operands: a bounds-checked reader, and the functions that write its
+//! input.
 
 use super::RowError;
 
@@ -14,13 +14,13 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a signed integer as a varint, small absolute values first (zigzag).
+/// Appends a signed integer as a zigzag varint, so that small absolute values are short.
 #[inline]
 pub(super) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Appends a byte string behind its length.
+/// Appends a byte string after its length.
 #[inline]
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first byte of an operand, which says what it is.
+    /// Reads the first byte of an operand, which is its kind and version.
     pub(super) fn format(&mut self, expected: u8) -> Result<(), RowError> {
         match self.bytes.get(self.at) {
             Some(&found) if found == expected => {
@@ -87,12 +87,12 @@ impl<'a> Reader<'a> {
         self.long_varint(u64::from(first & 0x7f))
     }
 
-    /// The rest of an integer of two bytes or more.
+    /// Reads the rest of an integer of two bytes or more.
     fn long_varint(&mut self, mut value: u64) -> Result<u64, RowError> {
         for shift in (7..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte holds the 64th bit only.
+            // The tenth byte contains only the 64th bit.
             if shift == 63 && bits > 1 {
                 break;
             }
@@ -110,22 +110,23 @@ impl<'a> Reader<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A byte string behind its length.
+    /// Reads a byte string after its length.
     #[inline]
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], RowError> {
         let len = self.varint()?;
         self.take(len)
     }
 
-    /// A section behind its length as four bytes, little-endian: whoever writes it fills
-    /// in the length when it is done, whoever reads it can pass over it.
+    /// Reads a section after its length, four bytes in little endian. The fixed width lets the
+    /// writer fill in the length at the end; a reader can skip the section.
     #[inline]
     pub(super) fn section(&mut self) -> Result<Reader<'a>, RowError> {
         let len = self.take(4)?;
         let len = u32::from_le_bytes(len.try_into().expect("four bytes were taken"));
         let start = self.at;
         self.take(u64::from(len))?;
-        // It counts from the start of the operand, so that errors say where they are.
+        // The section's offsets count from the start of the operand, so that errors report
+        // positions in it.
         Ok(Reader {
             bytes: &self.bytes[..self.at],
             at: start,
@@ -146,13 +147,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Leaves room for the length of a section that begins here.
+/// Reserves the length of a section that begins here, and returns the offset of its content.
 pub(super) fn begin_section(out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&[0; 4]);
     out.len()
 }
 
-/// Fills in the length of the section that began at `start`.
+/// Fills in the length of the section whose content begins at `start`.
 pub(super) fn end_section(out: &mut [u8], start: usize) -> Result<(), RowError> {
     let len = u32::try_from(out.len() - start)
         .map_err(|_| RowError::Build("a section of 4 GiB or more"))?;

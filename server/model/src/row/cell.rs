@@ -1,73 +1,73 @@
-//! What a row is made of, and which of two wins.
+//! The components of a row, and the order that decides between two of them.
 //!
 //! The order of two cells is Cassandra 4.1's (`org.apache.cassandra.db.rows.Cells`,
-//! `resolveRegular`), that of two markers its `LivenessInfo.supersedes`, that of two
-//! deletions its `DeletionTime.supersedes`. Where Cassandra lets the argument order
-//! decide, this order goes on, so that merging is commutative.
+//! `resolveRegular`); the order of two markers is `LivenessInfo.supersedes`, and the order of two
+//! deletions is `DeletionTime.supersedes`. Where Cassandra lets the argument order decide, this
+//! order continues with further criteria, so that merging is commutative.
 //!
-//! Timestamps are the client's: microseconds since the Unix epoch by convention, any
-//! number but [`i64::MIN`]. Local times and expiries are seconds since the Unix epoch.
+//! Timestamps come from the client: microseconds since the Unix epoch by convention, any number but
+//! [`i64::MIN`]. Local times and expiries are seconds since the Unix epoch.
 
 use std::cmp::Ordering;
 
-/// Deletes all that is not newer: of a partition, a range, a row or a collection.
+/// A deletion of everything that is not newer, in a partition, a range, a row or a collection.
 ///
 /// The greater one supersedes: by timestamp, then by local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deletion {
-    /// It deletes what has this timestamp or an older one.
+    /// The greatest timestamp that is deleted.
     pub timestamp: i64,
-    /// When it was made. It must outlive gc_grace from then on.
+    /// The time of the deletion. It must be kept for gc_grace from then on.
     pub local_time_s: i64,
 }
 
 impl Deletion {
-    /// Whether it deletes what was written with this timestamp.
+    /// Returns whether a write with this timestamp is deleted.
     pub fn deletes(self, timestamp: i64) -> bool {
         timestamp <= self.timestamp
     }
 }
 
-/// Whether a deletion, if there is one, deletes what was written with this timestamp.
+/// Returns whether a deletion, if there is one, deletes a write with this timestamp.
 #[inline]
 pub(super) fn is_shadowed(timestamp: i64, by: Option<Deletion>) -> bool {
     by.is_some_and(|deletion| deletion.deletes(timestamp))
 }
 
-/// For how long a value was written.
+/// The time to live and the expiry of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expiry {
-    /// The time to live it was written with; never 0.
+    /// The time to live from the write; never 0.
     pub ttl_s: u32,
-    /// The first second at which it is gone.
+    /// The first second at which the value no longer exists.
     pub expiry_s: i64,
 }
 
 impl Expiry {
-    /// Later expiry first. Cassandra knows no more than that; among equals the shorter
-    /// time to live was written later.
+    /// Orders by the later expiry. Cassandra compares nothing else; among equal expiries the
+    /// shorter time to live was written later.
     fn cmp(self, other: Self) -> Ordering {
         let key = |expiry: Self| (expiry.expiry_s, std::cmp::Reverse(expiry.ttl_s));
         key(self).cmp(&key(other))
     }
 
-    /// Whether it is over at this time.
+    /// Returns whether the value has expired at this time.
     #[inline]
     pub fn is_over(self, read_time_s: i64) -> bool {
         self.expiry_s <= read_time_s
     }
 }
 
-/// What becomes of a cell with time.
+/// The permanence of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// It stays.
+    /// The cell does not expire.
     Permanent,
-    /// It is a tombstone from its expiry on.
+    /// The cell turns into a tombstone at its expiry.
     Expiring(Expiry),
-    /// It was deleted.
+    /// The cell is deleted.
     Tombstone {
-        /// When.
+        /// The time of the deletion.
         local_time_s: i64,
     },
 }
@@ -77,15 +77,15 @@ pub enum Lifetime {
 pub struct Cell<'a> {
     /// The client's timestamp.
     pub timestamp: i64,
-    /// Until when it lives.
+    /// The lifetime of the cell.
     pub lifetime: Lifetime,
-    /// Its bytes in the native serialization of its type; empty for a tombstone.
+    /// The value in the native serialization of its type; empty for a tombstone.
     pub value: &'a [u8],
 }
 
 impl Cell<'_> {
-    /// The greater of two cells of one place wins: the newer; a tombstone over an
-    /// expiring cell over one that stays; the one that ends later; the greater value.
+    /// Compares two versions of one cell; the greater one wins: the newer; a tombstone before an
+    /// expiring cell before a permanent one; the one that expires later; the greater value.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         let rank = |lifetime: Lifetime| match lifetime {
             Lifetime::Permanent => 0,
@@ -109,7 +109,7 @@ impl Cell<'_> {
             })
     }
 
-    /// Whether it has a value for a reader at this time, deletions aside.
+    /// Returns whether the cell has a value at this time, deletions aside.
     #[inline]
     pub fn is_live(&self, read_time_s: i64) -> bool {
         match self.lifetime {
@@ -123,17 +123,17 @@ impl Cell<'_> {
 /// One element of a collection that is not frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// Which element: the map's key, the set's member, the place in the list or the field's
-    /// number, as bytes whose order is that of the type.
+    /// The key of a map's entry, the member of a set, the place in a list or the number of a field,
+    /// as bytes in the order of its type.
     pub path: &'a [u8],
-    /// The key or member as it was written, where `path` does not say (1.0 or 1.00).
+    /// The key or member as it was written, if it cannot be decoded from `path` (1.0 or 1.00).
     pub original: Option<&'a [u8]>,
-    /// Its cell; the value of a set's element is empty.
+    /// The element's cell; its value is empty in a set.
     pub cell: Cell<'a>,
 }
 
 impl Element<'_> {
-    /// The greater of two elements of one path wins.
+    /// Compares two versions of one element; the greater one wins.
     pub(super) fn reconcile(&self, other: &Self) -> Ordering {
         self.cell
             .reconcile(&other.cell)
@@ -141,18 +141,18 @@ impl Element<'_> {
     }
 }
 
-/// Says that the row exists, whatever its cells are: INSERT writes one.
+/// A marker that the row exists, independent of its cells: INSERT writes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marker {
     /// The client's timestamp.
     pub timestamp: i64,
-    /// Until when the row exists; none when it stays.
+    /// The expiry of the marker; `None` if it is permanent.
     pub expiry: Option<Expiry>,
 }
 
 impl Marker {
-    /// The greater of two markers wins: the newer; an expiring one over one that stays;
-    /// the one that ends later.
+    /// Compares two markers; the greater one wins: the newer; an expiring one before a permanent
+    /// one; the one that expires later.
     pub fn reconcile(&self, other: &Self) -> Ordering {
         self.timestamp
             .cmp(&other.timestamp)
@@ -162,7 +162,7 @@ impl Marker {
             })
     }
 
-    /// Whether it is there for a reader at this time, deletions aside.
+    /// Returns whether the marker exists at this time, deletions aside.
     #[inline]
     pub fn is_live(&self, read_time_s: i64) -> bool {
         self.expiry
@@ -170,12 +170,12 @@ impl Marker {
     }
 }
 
-/// The clustering as it was written, where the key does not say (1.0 or 1.00): bytes of
-/// whoever made the key. The newer one wins, then the greater.
+/// The clustering as it was written, if it cannot be decoded from the key (1.0 or 1.00). The
+/// encoding is up to the caller. The newer one wins, then the greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Original<'a> {
     /// The client's timestamp.
     pub timestamp: i64,
-    /// All clustering values.
+    /// All clustering values, encoded.
     pub bytes: &'a [u8],
 }

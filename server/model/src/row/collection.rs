@@ -1,11 +1,11 @@
-//! A collection that is not frozen as a reader sees it, and its native serialization.
+//! The live elements of a collection that is not frozen, and its native serialization.
 //!
-//! Elements lie by ascending path, and paths are bytes that sort as the element's type
-//! sorts: module `key` makes them. So operands merge without knowing types or schemas,
-//! which neither a merge operator has nor a process that folds another one's files; a
-//! comparator as a function would have to be found anew, for the schema of the time, at
-//! each place that merges. The price is that a key or member is decoded from its path
-//! when a whole collection is written out, and kept beside it where that is not possible.
+//! Elements are stored by ascending path, and paths are bytes that sort as the element's type
+//! sorts: module `key` encodes them. So operands merge without types and schemas, which neither a
+//! merge operator has nor a process that folds the files of another one. The alternative, a
+//! comparator function, would have to be found again for the schema of the time at each place that
+//! merges. The price: to write out a whole collection, each key or member is decoded from its path,
+//! and stored beside it if it cannot be decoded.
 
 use super::cell::Deletion;
 use super::decode::{CollectionRef, Elements};
@@ -14,28 +14,28 @@ use super::live::{LiveCell, live_cell};
 use crate::key::ordered;
 use crate::types::CqlType;
 
-/// The live elements of a collection; there is at least one.
+/// The live elements of a collection, at least one.
 #[derive(Debug, Clone, Copy)]
 pub struct LiveCollection<'a> {
     collection: CollectionRef<'a>,
-    /// The greatest deletion above the elements.
+    /// The greatest deletion that covers the elements.
     deletion: Option<Deletion>,
     read_time_s: i64,
 }
 
-/// An element that a reader sees.
+/// A live element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveElement<'a> {
-    /// Which element, as bytes that sort as the type does.
+    /// The path of the element, as bytes in the order of its type.
     pub path: &'a [u8],
-    /// The key or member in native serialization, where the path does not say.
+    /// The key or member in native serialization, if it cannot be decoded from `path`.
     pub original: Option<&'a [u8]>,
-    /// Its value; the bytes of a set's are empty.
+    /// The element's value; empty in a set.
     pub cell: LiveCell<'a>,
 }
 
 impl LiveElement<'_> {
-    /// Appends the key or member in native serialization, behind its length.
+    /// Appends the key or member in native serialization, after its length.
     fn write_key(
         &self,
         out: &mut Vec<u8>,
@@ -68,8 +68,7 @@ impl<'a> LiveCollection<'a> {
         }
     }
 
-    /// The live elements, by ascending path: sets and maps in the order of their type,
-    /// lists in the order of their places.
+    /// Returns the live elements, by ascending path: sets and maps in the order of their type,
     pub fn elements(&self) -> LiveElements<'a> {
         LiveElements {
             collection: *self,
@@ -77,10 +76,10 @@ impl<'a> LiveCollection<'a> {
         }
     }
 
-    /// The element of this path, if it is live.
+    /// Returns the element of this path, if it is live.
     ///
     /// # Errors
-    /// The operand is damaged.
+    /// If the operand is damaged.
     pub fn element(&self, path: &[u8]) -> Result<Option<LiveElement<'a>>, RowError> {
         for element in self.elements() {
             let element = element?;
@@ -94,8 +93,8 @@ impl<'a> LiveCollection<'a> {
     /// Appends a collection of the type `ty` in native serialization.
     ///
     /// # Errors
-    /// The operand is damaged, a path is none of the type, or a value has 2 GiB or more. `out` then
-    /// has half a collection.
+    /// If the operand is damaged, a path is invalid for the type, or a value has 2 GiB or more.
+    /// `out` then ends with an incomplete collection.
     pub fn write_value(&self, ty: &CqlType, out: &mut Vec<u8>) -> Result<(), RowError> {
         let decode = |ty: &CqlType, path: &[u8], out: &mut Vec<u8>| {
             let mut reader = ordered::Reader::new(path, false);
@@ -128,7 +127,7 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| put_value(out, element.cell.value))
     }
 
-    /// Appends a set; `decode` appends the member of a path.
+    /// Appends a set; `decode` appends the member that belongs to a path.
     pub(super) fn write_set(
         &self,
         out: &mut Vec<u8>,
@@ -137,7 +136,7 @@ impl<'a> LiveCollection<'a> {
         self.write(out, |element, out| element.write_key(out, &mut decode))
     }
 
-    /// Appends a map; `decode` appends the key of a path.
+    /// Appends a map; `decode` appends the key that belongs to a path.
     pub(super) fn write_map(
         &self,
         out: &mut Vec<u8>,
@@ -149,8 +148,7 @@ impl<'a> LiveCollection<'a> {
         })
     }
 
-    /// Appends a user-defined type that is not frozen, of `fields` fields. The path of a field is
-    /// its number as two bytes, big-endian.
+    /// Appends a user-defined type that is not frozen, with `fields` fields. The path of a field is
     pub(super) fn write_fields(&self, fields: u16, out: &mut Vec<u8>) -> Result<(), RowError> {
         let mut elements = self.elements();
         let mut element = elements.next().transpose()?;
@@ -219,7 +217,7 @@ impl<'a> Iterator for LiveElements<'a> {
     }
 }
 
-/// Appends a value behind its length, four bytes, big-endian.
+/// Appends a value after its length, four bytes in big endian.
 fn put_value(out: &mut Vec<u8>, value: &[u8]) -> Result<(), RowError> {
     let len = i32::try_from(value.len()).map_err(|_| TOO_LONG)?;
     out.extend_from_slice(&len.to_be_bytes());

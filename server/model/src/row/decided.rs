@@ -1,8 +1,8 @@
-//! Whether what was found of a row already says what its reader sees, whatever is found
-//! of it in older places.
+//! Decides whether older sources can still change the result of a read.
 //!
-//! Greater timestamps win, and among equal ones more than timestamps counts. So what has a
-//! timestamp above all that is left stands, be it a value, one that expired or a deletion.
+//! Greater timestamps win; among equal ones other criteria decide. So a value, an expired value or
+//! a deletion is final if its timestamp is above all timestamps in the sources that are not read
+//! yet.
 
 use super::cell::Deletion;
 use super::decode::Column;
@@ -10,13 +10,13 @@ use super::error::RowError;
 use super::view::RowView;
 
 impl RowView<'_> {
-    /// Whether a reader of these columns, ascending, sees the same of the row and of its
-    /// existence whatever more is merged into row and header, none of it with a timestamp
-    /// above `greatest_left`. `needs_original` says that it looks at the clustering as it
-    /// was written, which may be other than the key says.
+    /// Returns whether the result for these columns (ascending) and the row's existence are final:
+    /// merging operands with timestamps up to `greatest_left` into the row and its header cannot
+    /// change them. `needs_original` is true if the reader uses the original clustering, which may
+    /// differ from the key's.
     ///
     /// # Errors
-    /// The operand is damaged.
+    /// If the operand is damaged.
     pub fn is_decided(
         &self,
         columns: &[u32],
@@ -30,16 +30,18 @@ impl RowView<'_> {
         if needs_original && original.is_none_or(|one| one.timestamp <= greatest_left) {
             return Ok(false);
         }
-        // A marker that expired says nothing of the columns that nobody asked for.
+        // An expired marker decides nothing: columns that are not requested may still make the row
+        // exist.
         let mut exists = (self.marker()).is_some_and(|marker| marker.timestamp > greatest_left);
         let decided = self.each_decided(columns, greatest_left, &mut exists)?;
         Ok(decided && exists)
     }
 
-    /// The same of the columns alone: for a static row, which nobody asks whether it exists.
+    /// Returns whether these columns are final, without the row's existence: for a static row,
+    /// whose existence no reader checks.
     ///
     /// # Errors
-    /// The operand is damaged.
+    /// If the operand is damaged.
     pub fn are_columns_decided(
         &self,
         columns: &[u32],
@@ -49,22 +51,22 @@ impl RowView<'_> {
             || self.each_decided(columns, greatest_left, &mut false)?)
     }
 
-    /// Whether all that is left is deleted.
+    /// Returns whether everything in the sources that are left is deleted.
     fn is_deleted_above(&self, greatest_left: i64) -> bool {
         let is_above = |deletion: Deletion| deletion.timestamp > greatest_left;
         self.deletion().is_some_and(is_above)
     }
 
-    /// Whether each of the columns is; `exists` becomes true when one of them has a value.
+    /// Returns whether each of the columns is final; sets `exists` if one of them has a value.
     fn each_decided(
         &self,
         columns: &[u32],
         greatest_left: i64,
         exists: &mut bool,
     ) -> Result<bool, RowError> {
-        let mut wanted = columns;
+        let mut requested = columns;
         let mut found = self.row().columns();
-        while let Some((first, rest)) = wanted.split_first() {
+        while let Some((first, rest)) = requested.split_first() {
             let Some((id, column)) = found.next().transpose()? else {
                 return Ok(false);
             };
@@ -74,7 +76,7 @@ impl RowView<'_> {
             let is_decided = id == *first
                 && match &column {
                     Column::Cell(cell) => cell.timestamp > greatest_left,
-                    // Which elements there are is known above its deletion only.
+                    // Only above the collection's deletion is the set of its elements final.
                     Column::Collection(collection) => (collection.deletion())
                         .is_some_and(|deletion| deletion.timestamp > greatest_left),
                 };
@@ -82,7 +84,7 @@ impl RowView<'_> {
                 return Ok(false);
             }
             *exists = *exists || self.live(id, column)?.is_some();
-            wanted = rest;
+            requested = rest;
         }
         Ok(true)
     }

@@ -1,7 +1,7 @@
-//! Row operands as they lie in their bytes: nothing is built, all slices are borrowed.
+//! A zero-copy decoder of row operands.
 //!
-//! The layout is drawn in the book, Formats: CQL rows. A column that is not wanted is
-//! passed over by its lengths, a collection by the one length of its section.
+//! The layout is drawn in the book, Formats: CQL rows. A column that is not requested is skipped by
+//! its lengths, a collection by the single length of its section.
 
 use super::bytes::Reader;
 use super::cell::{Cell, Deletion, Element, Expiry, Lifetime, Marker, Original};
@@ -19,33 +19,33 @@ pub(super) mod flags {
     pub(super) const ALL: u8 = 15;
 }
 
-/// Bits of the byte before each column and each element.
+/// Bits of the tag byte before each column and each element.
 pub(super) mod tag {
     pub(in super::super) const KIND: u8 = 3;
     pub(in super::super) const PERMANENT: u8 = 0;
     pub(in super::super) const EXPIRING: u8 = 1;
     pub(in super::super) const TOMBSTONE: u8 = 2;
     pub(in super::super) const COLLECTION: u8 = 3;
-    /// A timestamp of its own follows; of a collection: a deletion follows.
+    /// A timestamp different from the base follows; for a collection, a deletion follows.
     pub(in super::super) const TIMESTAMP: u8 = 4;
-    /// Expiry or local time follow: they differ from those last seen.
+    /// The expiry or local time follows, because it differs from the last one.
     pub(in super::super) const TIMES: u8 = 8;
-    /// Elements only: the original bytes of the path follow.
+    /// For elements only: the original bytes of the path follow.
     pub(in super::super) const ORIGINAL: u8 = 16;
-    /// Columns only: from this bit on, by how much the id exceeds the last one, less
-    /// one; [`ID_FOLLOWS`] when the rest of it follows.
+    /// For columns only: the bits from this one on are the difference between the id and the last
+    /// one, less one; [`ID_FOLLOWS`] if the rest of the difference follows.
     pub(in super::super) const ID_SHIFT: u32 = 4;
     pub(in super::super) const ID_FOLLOWS: u8 = 15;
 }
 
-/// The expiry and the local time last seen: cells of one write share theirs.
+/// The last expiry and local time: cells of one write share theirs, which are stored once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Recent {
     pub(super) expiry: Option<Expiry>,
     pub(super) local_time_s: Option<i64>,
 }
 
-/// A row operand: what stands before its columns is read, its columns are not yet.
+/// A row operand whose parts before the columns are decoded. Its columns are decoded on iteration.
 #[derive(Debug, Clone, Copy)]
 pub struct RowRef<'a> {
     base: i64,
@@ -56,7 +56,7 @@ pub struct RowRef<'a> {
 }
 
 impl<'a> RowRef<'a> {
-    /// The operand that says nothing.
+    /// The empty operand.
     pub const EMPTY: RowRef<'static> = RowRef {
         base: i64::MIN,
         deletion: None,
@@ -73,15 +73,15 @@ impl<'a> RowRef<'a> {
         },
     };
 
-    /// Reads what stands before the columns.
+    /// Decodes the parts before the columns.
     ///
     /// # Errors
-    /// The bytes do not begin as a row operand does.
+    /// If the bytes do not begin as a row operand does.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RowError> {
         Self::parse_at(Reader::new(bytes))
     }
 
-    /// As [`RowRef::parse`], where the operand is the rest of a greater one.
+    /// Decodes an operand like [`RowRef::parse`], from the rest of a larger operand.
     pub(super) fn parse_at(mut reader: Reader<'a>) -> Result<Self, RowError> {
         reader.format(ROW_FORMAT)?;
         let bits = reader.byte()?;
@@ -91,26 +91,30 @@ impl<'a> RowRef<'a> {
         }
         let base = reader.signed()?;
         let mut recent = Recent::default();
-        let deletion = match bits & flags::DELETION != 0 {
-            true => Some(read_deletion(&mut reader, base, &mut recent)?),
-            false => None,
+        let deletion = if bits & flags::DELETION != 0 {
+            Some(read_deletion(&mut reader, base, &mut recent)?)
+        } else {
+            None
         };
-        let marker = match bits & flags::MARKER != 0 {
-            true => Some(Marker {
+        let marker = if bits & flags::MARKER != 0 {
+            Some(Marker {
                 timestamp: read_timestamp(&mut reader, base, true)?,
-                expiry: match expires {
-                    true => Some(read_expiry(&mut reader, &mut recent, true)?),
-                    false => None,
+                expiry: if expires {
+                    Some(read_expiry(&mut reader, &mut recent, true)?)
+                } else {
+                    None
                 },
-            }),
-            false => None,
+            })
+        } else {
+            None
         };
-        let original = match bits & flags::ORIGINAL != 0 {
-            true => Some(Original {
+        let original = if bits & flags::ORIGINAL != 0 {
+            Some(Original {
                 timestamp: read_timestamp(&mut reader, base, true)?,
                 bytes: reader.bytes()?,
-            }),
-            false => None,
+            })
+        } else {
+            None
         };
         Ok(Self {
             base,
@@ -126,33 +130,33 @@ impl<'a> RowRef<'a> {
         })
     }
 
-    /// No timestamp in the operand is greater; [`i64::MIN`] when it is empty. Of a merged
-    /// operand it is the greatest itself.
+    /// Returns an upper bound of the timestamps in the operand; [`i64::MIN`] if it is empty. For a
+    /// merged operand it is exact.
     pub fn greatest_timestamp(&self) -> i64 {
         self.base
     }
 
-    /// The row's deletion.
+    /// Returns the row's deletion.
     pub fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }
 
-    /// The row's marker, be it live or not.
+    /// Returns the row's marker, live or not.
     pub fn marker(&self) -> Option<Marker> {
         self.marker
     }
 
-    /// The clustering as it was written, where the key does not say.
+    /// Returns the original clustering, if it cannot be decoded from the key.
     pub fn original(&self) -> Option<Original<'a>> {
         self.original
     }
 
-    /// The columns, by ascending id.
+    /// Returns the columns, by ascending id.
     pub fn columns(&self) -> Columns<'a> {
         self.columns
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the operand has no content.
     pub fn is_empty(&self) -> bool {
         self.deletion.is_none()
             && self.marker.is_none()
@@ -161,16 +165,16 @@ impl<'a> RowRef<'a> {
     }
 }
 
-/// What an operand holds of one column.
+/// The content of one column in an operand.
 #[derive(Debug, Clone, Copy)]
 pub enum Column<'a> {
-    /// The cell of a column of one value (frozen collections too).
+    /// The cell of a column with a single value (frozen collections too).
     Cell(Cell<'a>),
-    /// Of a collection that is not frozen.
+    /// A collection that is not frozen.
     Collection(CollectionRef<'a>),
 }
 
-/// A collection of an operand: its elements are not read yet.
+/// A collection in an operand, whose elements are not decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub struct CollectionRef<'a> {
     deletion: Option<Deletion>,
@@ -178,12 +182,12 @@ pub struct CollectionRef<'a> {
 }
 
 impl<'a> CollectionRef<'a> {
-    /// The deletion of all its older elements: assigning a whole collection writes one.
+    /// Returns the deletion of all older elements: an assignment of a whole collection writes one.
     pub fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }
 
-    /// Its elements, by ascending path.
+    /// Returns the elements, by ascending path.
     pub fn elements(&self) -> Elements<'a> {
         self.elements
     }
@@ -195,7 +199,7 @@ pub struct Columns<'a> {
     reader: Reader<'a>,
     base: i64,
     recent: Recent,
-    /// The least id that may come.
+    /// The least id that is still allowed.
     next_id: u64,
 }
 
@@ -218,9 +222,10 @@ impl<'a> Columns<'a> {
             }
             let mut section = reader.section()?;
             let mut recent = self.recent;
-            let deletion = match bits & tag::TIMESTAMP != 0 {
-                true => Some(read_deletion(&mut section, self.base, &mut recent)?),
-                false => None,
+            let deletion = if bits & tag::TIMESTAMP != 0 {
+                Some(read_deletion(&mut section, self.base, &mut recent)?)
+            } else {
+                None
             };
             Column::Collection(CollectionRef {
                 deletion,
@@ -276,9 +281,10 @@ impl<'a> Elements<'a> {
             return Err(reader.damaged("elements out of order"));
         }
         self.last = Some(path);
-        let original = match bits & tag::ORIGINAL != 0 {
-            true => Some(reader.bytes()?),
-            false => None,
+        let original = if bits & tag::ORIGINAL != 0 {
+            Some(reader.bytes()?)
+        } else {
+            None
         };
         let cell = read_cell(reader, bits, self.base, &mut self.recent)?;
         Ok(Element {
@@ -305,7 +311,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// What follows the tag of a cell that is no collection.
+/// Decodes a cell after its tag.
 #[inline]
 fn read_cell<'a>(
     reader: &mut Reader<'a>,
@@ -342,7 +348,8 @@ fn read_cell<'a>(
     })
 }
 
-/// A timestamp, as how far it lies below the base; without one of its own it is the base.
+/// Decodes a timestamp, stored as its distance below the base; without one of its own it equals the
+/// base.
 #[inline]
 fn read_timestamp(reader: &mut Reader<'_>, base: i64, own: bool) -> Result<i64, RowError> {
     let below = if own { reader.varint()? } else { 0 };

@@ -1,28 +1,28 @@
-//! What can be wrong with an operand.
+//! The errors of operands.
 
 use thiserror::Error;
 
-/// Why an operand can be neither read nor built.
+/// The reason why an operand can be neither decoded nor built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RowError {
-    /// There are no bytes; every operand has some.
+    /// The operand has no bytes; every valid operand has some.
     #[error("empty operand")]
     Empty,
-    /// The first byte names another kind of operand, or a format that this build does
-    /// not know: open the data with the version that wrote it.
+    /// The first byte names another kind of operand, or a format that this build does not support:
+    /// open the data with the version that wrote it.
     #[error("operand of format {found:#04x} where {expected:#04x} is read")]
     Format {
-        /// The byte that should be there.
+        /// The expected first byte.
         expected: u8,
-        /// The byte that is.
+        /// The actual first byte.
         found: u8,
     },
-    /// The bytes are no operand: damage, or a bug of whoever wrote them.
+    /// The bytes are not an operand: they are damaged, or a bug in the writer.
     #[error("damaged operand: {what} at byte {offset}")]
     Damaged {
-        /// What is wrong.
+        /// The kind of damage.
         what: &'static str,
-        /// Where it was noticed, in bytes from the start of the operand.
+        /// The offset of the damage, in bytes from the start of the operand.
         offset: usize,
     },
     /// One operand has a single cell where the other, or the reader, has a collection.
@@ -31,7 +31,7 @@ pub enum RowError {
         /// The id of the column.
         column: u32,
     },
-    /// A builder was used against its rules; what it wrote is no operand.
+    /// A builder was called against its rules; its output is not an operand.
     #[error("operand built wrongly: {0}")]
     Build(&'static str),
 }

@@ -1,20 +1,20 @@
-//! Which tombstones, and what that expired, have served their time.
+//! The rule for which tombstones and expired values compactions may drop.
 
 use super::cell::{Cell, Deletion, Lifetime, Marker};
 
-/// From when on a tombstone, or what has expired, is garbage.
+/// The bounds below which a tombstone or an expired value is garbage.
 ///
-/// Both bounds must hold: gc_grace has passed, and nothing that the tombstone could still
-/// hide is anywhere else. Operands of the same key that are not folded into this one count
-/// as elsewhere, whichever is newer: memtables, other runs, other stripes of the same
-/// runs. So do writes to come, but for those that gc_grace guards no longer.
+/// Both must hold: gc_grace has passed, and no other source can contain anything that the tombstone
+/// could still hide. Other sources are all operands of the same key that are not folded into this
+/// one, newer or older: in memtables, in other runs, in other stripes of the same runs. Future
+/// writes count as well, except for those that gc_grace no longer protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Garbage {
-    /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch.
-    /// What was deleted or has expired before it has served its time.
+    /// The time of the earliest reader less gc_grace, in seconds since the Unix epoch. gc_grace has
+    /// passed for values that were deleted or expired before it.
     pub gc_before_s: i64,
-    /// The least client timestamp that any other source may hold for the key, or for the
-    /// whole partition where a header is purged; [`i64::MAX`] when there is no other.
+    /// The least client timestamp in any other source for the key, or for the whole partition if a
+    /// header is purged; [`i64::MAX`] if there is no other source.
     pub oldest_elsewhere: i64,
 }
 

@@ -1,9 +1,9 @@
-//! The operands of a partition's header: what lies above its rows, and its static row.
+//! The operands of a partition's header: the deletions above its rows, and its static row.
 //!
-//! Each partition begins with one header key. It holds the partition's deletion, the
-//! deletions of ranges of its rows, and the static row. They carry timestamps, so a
-//! deletion does not reach what was written with a newer one; the engine's own range
-//! deletions, which go by commit, cannot say that.
+//! Each partition begins with one header key. It contains the partition's deletion, the deletions
+//! of ranges of its rows, and the static row. These deletions carry client timestamps, so writes
+//! with newer timestamps survive them; the engine's own range deletions go by commit order and
+//! cannot express that.
 
 use super::builder::RowBuilder;
 use super::bytes::{Reader, begin_section, end_section, put_bytes, put_signed};
@@ -26,8 +26,8 @@ mod flags {
     pub(super) const ALL: u8 = 7;
 }
 
-/// A header operand. Its range deletions are read into a list once, so that each row of
-/// the partition finds its own by a binary search.
+/// A header operand. Its range deletions are decoded into a list once, so that each row of the
+/// partition finds its deletion by a binary search.
 #[derive(Debug, Clone)]
 pub struct Header<'a> {
     deletion: Option<Deletion>,
@@ -37,17 +37,17 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// The header that says nothing, as of a partition that has none.
+    /// The empty header, for a partition without one.
     pub const EMPTY: Header<'static> = Header {
         deletion: None,
         ranges: Vec::new(),
         static_row: None,
     };
 
-    /// Reads an operand; the columns of the static row are read when asked for.
+    /// Decodes an operand; the columns of the static row are decoded on demand.
     ///
     /// # Errors
-    /// The bytes are no header operand.
+    /// If the bytes are not a header operand.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RowError> {
         let mut reader = Reader::new(bytes);
         reader.format(HEADER_FORMAT)?;
@@ -55,9 +55,10 @@ impl<'a> Header<'a> {
         if bits & !flags::ALL != 0 {
             return Err(reader.damaged("unknown flags of a header"));
         }
-        let deletion = match bits & flags::DELETION != 0 {
-            true => Some(read_deletion(&mut reader)?),
-            false => None,
+        let deletion = if bits & flags::DELETION != 0 {
+            Some(read_deletion(&mut reader)?)
+        } else {
+            None
         };
         let mut ranges = Vec::new();
         if bits & flags::RANGES != 0 {
@@ -85,22 +86,22 @@ impl<'a> Header<'a> {
         })
     }
 
-    /// The deletion of the whole partition.
+    /// Returns the deletion of the whole partition.
     pub fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }
 
-    /// The deletions of ranges, disjoint and ascending.
+    /// Returns the deletions of ranges, disjoint and ascending.
     pub fn ranges(&self) -> &[RangeDeletion<'a>] {
         &self.ranges
     }
 
-    /// The static row.
+    /// Returns the static row.
     pub fn static_row(&self) -> Option<RowRef<'a>> {
         self.static_row
     }
 
-    /// The greatest deletion above the row of this encoded clustering.
+    /// Returns the greatest deletion that covers the row of this encoded clustering.
     #[inline]
     pub fn deletion_at(&self, clustering: &[u8]) -> Option<Deletion> {
         if self.ranges.is_empty() {
@@ -110,7 +111,7 @@ impl<'a> Header<'a> {
             .max(ranges::deletion_at(&self.ranges, clustering))
     }
 
-    /// The static row as a reader at this time sees it.
+    /// Returns the static row's view at a read time in seconds since the Unix epoch.
     pub fn static_view(&self, read_time_s: i64) -> RowView<'a> {
         RowView::new(
             self.static_row.unwrap_or(RowRef::EMPTY),
@@ -119,8 +120,8 @@ impl<'a> Header<'a> {
         )
     }
 
-    /// Appends this header with one more static row, without what its own deletions
-    /// shadow and what is garbage.
+    /// Appends this header, merged with another static row, without garbage and without content
+    /// that its own deletions shadow.
     fn write(
         &self,
         other_row: RowRef<'_>,
@@ -148,14 +149,14 @@ impl<'a> Header<'a> {
         header.write_static_row(row, other_row, rules)
     }
 
-    /// The canonical bytes without what is garbage.
+    /// Returns the canonical bytes without garbage.
     pub(super) fn without(&self, garbage: Garbage) -> Result<Vec<u8>, RowError> {
         let mut out = Vec::new();
         self.write(RowRef::EMPTY, Some(garbage), &mut out)?;
         Ok(out)
     }
 
-    /// Whether it says nothing.
+    /// Returns whether the header has no content.
     pub fn is_empty(&self) -> bool {
         self.deletion.is_none()
             && self.ranges.is_empty()
@@ -163,12 +164,10 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The header operand that two header operands make.
-///
-/// Which of them was committed first does not matter.
+/// Merges two header operands. The result does not depend on their order of commit.
 ///
 /// # Errors
-/// One of them is no header operand.
+/// If one of them is not a header operand.
 pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     let (one, two) = (Header::parse(older)?, Header::parse(newer)?);
     let both = Header {
@@ -181,7 +180,7 @@ pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     Ok(merged)
 }
 
-/// Writes one header operand, front to back: deletion, ranges, static row.
+/// A builder that writes one header operand, front to back: deletion, ranges, static row.
 ///
 /// ```
 /// use ebb_model::row::{Deletion, Header, HeaderBuilder, RangeDeletion};
@@ -200,30 +199,30 @@ pub fn merge_headers(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
 #[derive(Debug)]
 pub struct HeaderBuilder<'o> {
     out: &'o mut Vec<u8>,
-    /// Where the operand begins.
+    /// The offset of the operand in `out`.
     start: usize,
 }
 
 impl<'o> HeaderBuilder<'o> {
-    /// Begins an operand at the end of `out`. It is complete at any time.
+    /// Begins an operand at the end of `out`. The operand is valid after every call.
     pub fn new(out: &'o mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend([HEADER_FORMAT, 0]);
         Self { out, start }
     }
 
-    /// The deletion of the whole partition; at most once, before all else.
+    /// Writes the deletion of the whole partition; at most once, before all else.
     pub fn deletion(&mut self, deletion: Deletion) {
         debug_assert_eq!(self.out[self.start + 1], 0, "the deletion comes first");
         self.out[self.start + 1] |= flags::DELETION;
         put_deletion(self.out, deletion);
     }
 
-    /// Deletions of ranges; at most once. They may overlap, in any order; those without a
-    /// clustering are left out.
+    /// Writes deletions of ranges; at most once. They may overlap, in any order; empty ones are
+    /// left out.
     ///
     /// # Errors
-    /// They take 4 GiB or more.
+    /// If they take 4 GiB or more.
     pub fn ranges(&mut self, ranges: &[RangeDeletion<'_>]) -> Result<(), RowError> {
         self.write_ranges(&ranges::union_all(ranges))
     }
@@ -246,14 +245,15 @@ impl<'o> HeaderBuilder<'o> {
         let section = begin_section(self.out);
         for piece in pieces {
             put_bytes(self.out, piece.start);
-            // No interval ends with the empty bytes, which sort first.
+            // No interval ends with the empty bytes, which sort first, so they can stand for "no
+            // end".
             put_bytes(self.out, piece.end.unwrap_or_default());
             put_deletion(self.out, piece.deletion);
         }
         end_section(self.out, section)
     }
 
-    /// Writes the static row that two make, if anything of it stays.
+    /// Writes the merged static row, if any of it remains.
     fn write_static_row(
         self,
         one: RowRef<'_>,

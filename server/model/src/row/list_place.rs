@@ -1,31 +1,31 @@
 //! The places of a list's elements.
 //!
-//! A place is bytes by which the elements sort. As in Cassandra they sort by when they came,
-//! whatever timestamp a statement writes them at. When that was the request says, by the
-//! timestamp that drivers send with it, and otherwise the server's. So a request that a
-//! driver sends again names the same places and adds nothing.
+//! A place is the sort key of an element. As in Cassandra, elements sort by the time of their
+//! request, not by the timestamp that a statement writes with. The time of a request is the
+//! timestamp that drivers send with it, otherwise the server's time. So when a driver repeats a
+//! request, its elements get the same places, and the repetition adds nothing.
 //!
 //! ```text
 //! side       1  00 prepended, 01 appended
 //! time       8  of the request, sign flipped; prepended: all bits inverted, the newest first
-//! operation  4  which one of its request; prepended: inverted
-//! element    4  which one of its operation
+//! operation  4  the index within the request; prepended: inverted
+//! element    4  the index within the operation
 //! mark       4  a hash of the value: other values of the same time have other places
 //! ```
 
 use crate::key::hash3_x64_128;
 
-/// Where new elements go.
+/// The end of a list that new elements are added to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListEnd {
-    /// Before all that are there.
+    /// Before all existing elements.
     Front,
-    /// After all that are there.
+    /// After all existing elements.
     Back,
 }
 
-/// The place of the `element`th value that the `operation`th operation of a request adds, both
-/// counted from 0. The request came at `came_us`, in microseconds since 1970.
+/// Returns the place of the `element`th value that the `operation`th operation of a request adds,
+/// both counted from 0. `came_us` is the time of the request, in microseconds since 1970.
 pub fn list_place(
     side: ListEnd,
     came_us: i64,
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn places_sort_as_the_list_is_read() {
         let in_order = [
-            // The newer of two prepends comes first, its own elements in their order.
+            // The newer of two prepends comes first, with its elements in their order.
             list_place(ListEnd::Front, 20, 0, 0, b"a"),
             list_place(ListEnd::Front, 20, 0, 1, b"b"),
             list_place(ListEnd::Front, 10, 1, 0, b"c"),

@@ -1,19 +1,20 @@
-//! Whether a reader at one time sees a cell, and what of it.
+//! The reader's view of a cell at one time.
 
 use super::cell::{Cell, Deletion, Lifetime, is_shadowed};
 
-/// A value that a reader sees.
+/// A live value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveCell<'a> {
-    /// Its bytes in the native serialization of its type.
+    /// The value in the native serialization of its type.
     pub value: &'a [u8],
-    /// CQL's writetime(): the client's timestamp.
+    /// The result of CQL's writetime(): the client's timestamp.
     pub writetime: i64,
-    /// CQL's ttl(): the seconds that are left to it, at least 1; none when it stays.
+    /// The result of CQL's ttl(): the remaining seconds, at least 1; `None` if the value is
+    /// permanent.
     pub ttl_s: Option<i64>,
 }
 
-/// The cell as a reader sees it, if it does.
+/// Returns the cell's value if it is live.
 #[inline]
 pub(super) fn live_cell<'a>(
     cell: Cell<'a>,

@@ -1,10 +1,10 @@
-//! Two operands become one.
+//! Merges two operands into one.
 //!
-//! Both are read once, side by side, and the result is written as they are read: no map
-//! is built. What the operands' own deletions shadow is not written. The greatest timestamp,
-//! which stands first, is known beforehand: it is the greater one of the two, for its
-//! holder is shadowed only by a deletion of that timestamp. Only where garbage is dropped
-//! it may turn out to be another; then the operand is written a second time.
+//! Both are decoded once, side by side, and the result is written in the same pass: no map is
+//! built. Content that the operands' own deletions shadow is not written. The greatest timestamp,
+//! which stands first in the result, is known in advance: it is the greater one of the two, because
+//! only a deletion of the same timestamp can shadow its holder. Only when garbage is dropped, the
+//! greatest timestamp may change; then the operand is written a second time.
 
 use std::cmp::Ordering;
 
@@ -14,12 +14,10 @@ use super::decode::{CollectionRef, Column, RowRef};
 use super::error::RowError;
 use super::garbage::Garbage;
 
-/// The row operand that two row operands make.
-///
-/// Which of them was committed first does not matter.
+/// Merges two row operands. The result does not depend on their order of commit.
 ///
 /// # Errors
-/// One of them is no row operand.
+/// If one of them is not a row operand.
 pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     let mut merged = Vec::with_capacity(older.len() + newer.len());
     let (older, newer) = (RowRef::parse(older)?, RowRef::parse(newer)?);
@@ -27,17 +25,17 @@ pub fn merge_rows(older: &[u8], newer: &[u8]) -> Result<Vec<u8>, RowError> {
     Ok(merged)
 }
 
-/// What is left out beside what the operands shadow themselves.
+/// The content that a merge leaves out, besides the content that the operands shadow themselves.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
-    /// A deletion that lies above the whole row.
+    /// A deletion that covers the whole row.
     pub(super) above: Option<Deletion>,
-    /// What no reader needs.
+    /// The bounds of garbage to drop.
     pub(super) garbage: Option<Garbage>,
 }
 
 impl Rules {
-    /// Appends the canonical operand that two make; false when it is empty.
+    /// Appends the canonical merged operand; returns false if it is empty.
     pub(super) fn write_exact(
         self,
         left: RowRef<'_>,
@@ -48,15 +46,14 @@ impl Rules {
         let base = left.greatest_timestamp().max(right.greatest_timestamp());
         let greatest = self.write(left, right, base, out)?;
         if greatest != base {
-            // What had the greatest timestamp is gone.
+            // The holder of the greatest timestamp was garbage.
             out.truncate(start);
             self.write(left, right, greatest, out)?;
         }
         Ok(greatest != i64::MIN)
     }
 
-    /// Appends the operand that two make, and answers its greatest timestamp. `base` is
-    /// not below it.
+    /// Appends the merged operand, and returns its greatest timestamp. `base` must not be less.
     fn write(
         self,
         left: RowRef<'_>,
@@ -201,7 +198,8 @@ impl Rules {
             && !self.garbage.is_some_and(|garbage| garbage.has_cell(cell))
     }
 
-    /// A deletion stays where it supersedes those above it.
+    /// Returns whether a deletion remains: it must supersede the deletion above it, and not be
+    /// garbage.
     fn keeps_deletion(self, deletion: Deletion, above: Option<Deletion>) -> bool {
         Some(deletion) > above
             && !self
@@ -210,7 +208,7 @@ impl Rules {
     }
 }
 
-/// The greater of two, of which one may be missing.
+/// Returns the greater of two optional values.
 #[inline]
 fn greater<T>(one: Option<T>, two: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Option<T> {
     match (one, two) {

@@ -1,23 +1,23 @@
-//! A write as a merge operand, reconciliation, and a row as of a time.
+//! Writes as merge operands, their reconciliation, and rows as of a time.
 //!
 //! ```text
 //! builder, header     a write           →  an operand: bytes in the book, Formats: CQL rows
-//! parts, list_place   a value           →  the elements of several cells that it is
+//! parts, list_place   a value           →  the elements for its cells, if it has several
 //! merge, header       two operands      →  one, by Cassandra's rules of reconciliation
-//! view, collection    operands, a time  →  what a reader sees
-//! purge, stats        an operand        →  what a compaction may drop, what a run says of itself
-//! live, garbage, decode, ranges, cell      what they stand on
+//! view, collection    operands, a time  →  the live content for a reader
+//! purge, stats        an operand        →  the garbage in it; the statistics that runs keep
+//! live, garbage, decode, ranges, cell      the basis of the modules above
 //! ```
 //!
-//! A table's rows are only ever written as operands, so their order of commit says
-//! nothing: the client's timestamps decide. What always holds:
+//! Rows of tables are written only as operands, so their order of commit is irrelevant: the
+//! client's timestamps decide. Invariants:
 //!
-//! - Merging is commutative, associative and idempotent, looks at no clock and needs no
-//!   schema. Merged operands are canonical: the same writes give the same bytes, in
-//!   whatever order and grouping they were merged.
-//! - Only a view judges time to live, by the time it is given.
-//! - Operands are untrusted: bad bytes are a [`RowError`], never a panic, and nothing is
-//!   allocated beyond a multiple of what was given.
+//! - Merging is commutative, associative and idempotent, and uses neither a clock nor a schema.
+//!   Merged operands are canonical: the same writes result in the same bytes, in whatever order and
+//!   grouping they were merged.
+//! - Only a view evaluates times to live, by the read time that it is given.
+//! - Operands are untrusted: bad bytes result in a [`RowError`], never in a panic, and allocations
+//!   are bounded by a multiple of the input's size.
 
 mod builder;
 mod bytes;

@@ -1,30 +1,30 @@
-//! A value of a type that lies in several cells, as what goes into these.
+//! Splits a value of a type with several cells into the content of these cells.
 
 use std::convert::Infallible;
 
 use crate::key::ordered::{self, EncodeError};
 use crate::types::{Charge, CqlType, TypeError, elements};
 
-/// One of them: an element of a collection, or a field of a user-defined type.
+/// An element of a collection, or a field of a user-defined type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'v> {
-    /// Which one it is: see [`Element::path`](super::Element::path).
+    /// The path: see [`Element::path`](super::Element::path).
     pub path: Vec<u8>,
-    /// The key or member itself, where its path does not say.
+    /// The key or member itself, if it cannot be decoded from `path`.
     pub original: Option<&'v [u8]>,
-    /// What goes into its cell; nothing of a set's element.
+    /// The value of the cell; empty for an element of a set.
     pub value: &'v [u8],
 }
 
-/// The parts of a value, one after the other.
+/// An iterator over the parts of a value.
 pub type Parts<'p, 'v, E> = Box<dyn Iterator<Item = Result<Part<'v>, E>> + 'p>;
 
-/// The parts of a value, which `ty` validates, in its order: by ascending path, if sets and
-/// maps have their [normal form](CqlType::normalize). `list_place` says the path of an element
-/// of a list, from its number from 0 and its value. A type of one cell has no parts.
+/// Returns the parts of a valid value of `ty` in the order of the value: by ascending path, if sets
+/// and maps have their [normal form](CqlType::normalize). `list_place` returns the path of a list's
+/// element, from its index and its value. A type of one cell has no parts.
 ///
 /// # Errors
-/// Where the value is none of the type, or has a null in a collection.
+/// If the value is invalid for the type, or a collection contains a null.
 pub fn parts<'p, 'v: 'p>(
     ty: &'p CqlType,
     value: &'v [u8],
@@ -37,13 +37,13 @@ pub fn parts<'p, 'v: 'p>(
     })))
 }
 
-/// Returns the parts as [`parts`] does, of a value whose paths may take long to compute.
+/// Returns the parts like [`parts`], for a value whose paths may take long to compute.
 ///
 /// The iterator computes the path of a part in the step that returns this part, and calls `charge` as
-/// [`ordered::try_encode`] does. An error of `charge` is that of the part.
+/// [`ordered::try_encode`] does. It returns an error of `charge` in place of the part.
 ///
 /// # Errors
-/// Those of [`parts`].
+/// The errors of [`parts`].
 pub fn try_parts<'p, 'v: 'p, E: 'p>(
     ty: &'p CqlType,
     value: &'v [u8],
@@ -94,10 +94,10 @@ pub fn try_parts<'p, 'v: 'p, E: 'p>(
     Ok(parts)
 }
 
-/// An element as it is read: a null is `None`.
+/// A decoded element; `None` is null.
 type Element<'v> = Result<Option<&'v [u8]>, TypeError>;
 
-/// Returns the part of a set or map for one member or key, which `ty` validates. It calls `charge` as
+/// Returns the part of a set or map for one valid member or key. It calls `charge` as
 /// [`ordered::try_encode`] does.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Garbage: what a compaction may drop of a folded operand, so that no reader notices,
-//! now or after writes that are still to come.
+//! Removes the garbage of a folded operand in a compaction. No reader notices, now or after future
+//! writes.
 
 use super::builder::RowBuilder;
 use super::cell::{Cell, Deletion, is_shadowed};
@@ -9,26 +9,26 @@ use super::garbage::Garbage;
 use super::header::Header;
 use super::merge::Rules;
 
-/// What becomes of an operand.
+/// The result of purging an operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purged {
-    /// It stays as it is.
+    /// The operand is unchanged.
     Kept,
-    /// These bytes take its place.
+    /// These bytes replace the operand.
     Rewritten(Vec<u8>),
-    /// Nothing is left: the key goes.
+    /// Nothing remains: the key can be dropped.
     Gone,
 }
 
-/// Drops the garbage of a folded row operand, and what `above` shadows: the deletion that
-/// the partition's header has for it, [`Header::deletion_at`].
+/// Drops the garbage of a folded row operand, and the content that `above` shadows: the deletion in
+/// the partition's header that covers the row, [`Header::deletion_at`].
 ///
-/// `above` must be of a header that every reader of this operand sees, which is one of the
-/// same stripe, as it was before it was purged itself. An operand whose bytes merely could
-/// be shorter is kept; a second look costs compactions more than it saves.
+/// `above` must come from a header that every reader of this operand sees, that is from the same
+/// stripe, in its state before it was purged itself. An operand whose encoding alone could be
+/// shorter is kept; checking for that costs compactions more than it saves.
 ///
 /// # Errors
-/// The bytes are no row operand.
+/// If the bytes are not a row operand.
 pub fn purge_row(
     row: &[u8],
     above: Option<Deletion>,
@@ -61,8 +61,8 @@ pub fn purge_row(
     })
 }
 
-/// Whether the original clustering is of a row that is gone: it has neither marker nor
-/// columns, and what else there may be of it is newer and brings its own.
+/// Returns whether the original clustering belongs to a dead row: the row has neither marker nor
+/// columns, and operands of it in other sources are newer and contain their own.
 fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
     row.original()
         .is_some_and(|original| original.timestamp < garbage.oldest_elsewhere)
@@ -70,14 +70,14 @@ fn has_useless_original(row: &RowRef<'_>, garbage: Garbage) -> bool {
         && row.columns().next().is_none()
 }
 
-/// Drops the garbage of a folded header operand, and what its own deletions shadow.
+/// Drops the garbage of a folded header operand, and the content that its own deletions shadow.
 ///
-/// Its deletions lie above all rows of the partition, so [`Garbage::oldest_elsewhere`]
-/// must be of the whole partition: rows of the same compaction count too, unless they are
-/// purged with this header as it was.
+/// Its deletions cover all rows of the partition, so [`Garbage::oldest_elsewhere`] must be that of
+/// the whole partition. Rows of the same compaction count too, unless they are purged with this
+/// header in its state before the purge.
 ///
 /// # Errors
-/// The bytes are no header operand.
+/// If the bytes are not a header operand.
 pub fn purge_header(header: &[u8], garbage: Garbage) -> Result<Purged, RowError> {
     let out = Header::parse(header)?.without(garbage)?;
     Ok(if out == header {
@@ -89,8 +89,8 @@ pub fn purge_header(header: &[u8], garbage: Garbage) -> Result<Purged, RowError>
     })
 }
 
-/// Whether the rules leave out anything of an operand; most have nothing, and are then
-/// not written anew.
+/// Returns whether the rules drop anything from an operand. Most operands have no garbage, and are
+/// then not rewritten.
 fn drops_any(row: RowRef<'_>, rules: Rules, garbage: Garbage) -> Result<bool, RowError> {
     let drops_cell =
         |cell: &Cell<'_>| is_shadowed(cell.timestamp, rules.above) || garbage.has_cell(cell);

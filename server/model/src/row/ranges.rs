@@ -6,47 +6,46 @@
 //!   union        [a─ 5 ─d)[d─ 9 ─g)[g ───── 5 ──── p)
 //! ```
 //!
-//! Where deletions overlap the greater one is kept, pieces are split, and neighbours with
-//! one deletion become one piece. So the pieces say for each clustering its greatest
-//! deletion and nothing else, and two sets of writes that mean the same are the same.
+//! The greatest of overlapping deletions is kept, and pieces are split for that. Neighbours with the
+//! same deletion become one piece. So the pieces map each clustering to its greatest deletion,
+//! and two sets of deletions with the same meaning have the same pieces.
 
 use super::cell::Deletion;
 
 /// A deletion of all rows whose encoded clustering lies in an interval of bytes.
 ///
-/// CQL's bounds become bytes by the prefix of values they name: all clusterings that
-/// begin with these values lie from the prefix itself up to the first bytes after all
-/// that begin with it.
+/// A bound in CQL names a prefix of values, which becomes bytes: the clusterings that begin with
+/// these values are the byte strings from the encoded prefix to before the end of the prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RangeDeletion<'a> {
-    /// The first clustering; empty to begin with the partition.
+    /// The first clustering; empty for the start of the partition.
     pub start: &'a [u8],
-    /// Where it ends: the first bytes not deleted; none to the end of the partition.
+    /// The first bytes after the range; `None` for the end of the partition.
     pub end: Option<&'a [u8]>,
     /// The deletion.
     pub deletion: Deletion,
 }
 
 impl RangeDeletion<'_> {
-    /// Whether no clustering lies in it.
+    /// Returns whether the interval is empty.
     pub(super) fn is_void(&self) -> bool {
         self.end.is_some_and(|end| end <= self.start)
     }
 
-    /// Whether it ends at or before these bytes.
+    /// Returns whether the interval ends at or before these bytes.
     fn ends_by(&self, at: &[u8]) -> bool {
         self.end.is_some_and(|end| end <= at)
     }
 }
 
-/// The deletion at a clustering. `ranges` are disjoint and ascending.
+/// Returns the deletion of a clustering. `ranges` are disjoint and ascending.
 pub(super) fn deletion_at(ranges: &[RangeDeletion<'_>], clustering: &[u8]) -> Option<Deletion> {
     let after = ranges.partition_point(|range| range.start <= clustering);
     let range = ranges[..after].last()?;
     (!range.ends_by(clustering)).then_some(range.deletion)
 }
 
-/// The union of ranges in any order, as disjoint ascending pieces.
+/// Returns the union of ranges in any order, as disjoint ascending pieces.
 pub(super) fn union_all<'a>(ranges: &[RangeDeletion<'a>]) -> Vec<RangeDeletion<'a>> {
     match ranges {
         [] => Vec::new(),
@@ -59,7 +58,7 @@ pub(super) fn union_all<'a>(ranges: &[RangeDeletion<'a>]) -> Vec<RangeDeletion<'
     }
 }
 
-/// The union of two lists of disjoint ascending pieces.
+/// Returns the union of two lists of disjoint ascending pieces.
 pub(super) fn union<'a>(
     left: &[RangeDeletion<'a>],
     right: &[RangeDeletion<'a>],
@@ -79,7 +78,7 @@ pub(super) fn union<'a>(
         let Some(start) = next.iter().flatten().map(|range| range.start.max(at)).min() else {
             return pieces;
         };
-        // The piece reaches to where the next of the two begins or ends.
+        // The piece extends to the next begin or end of either range.
         let mut end: Option<&[u8]> = None;
         let mut deletion = None;
         for range in next.into_iter().flatten() {
@@ -110,7 +109,7 @@ pub(super) fn union<'a>(
     }
 }
 
-/// Adds a piece; one that continues the last becomes part of it.
+/// Appends a piece, or extends the last one if the piece continues it.
 pub(super) fn push<'a>(pieces: &mut Vec<RangeDeletion<'a>>, piece: RangeDeletion<'a>) {
     match pieces.last_mut() {
         Some(last) if last.end == Some(piece.start) && last.deletion == piece.deletion => {

@@ -1,32 +1,30 @@
-//! What an operand says of itself to the run or memtable that holds it.
+//! The statistics of an operand, for the run or memtable that contains it.
 
 use super::cell::{Cell, Deletion, Expiry, Lifetime};
 use super::decode::{Column, RowRef};
 use super::error::RowError;
 use super::header::Header;
 
-/// Bounds over operands. Those of a run are the union of its operands'.
+/// Bounds over operands. The bounds of a run are the union of those of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
-    /// The least client timestamp; [`i64::MAX`] without any. A deletion below it hides
-    /// nothing here.
+    /// The least client timestamp; [`i64::MAX`] without operands. A deletion below it hides nothing
+    /// here.
     pub least_timestamp: i64,
-    /// The greatest client timestamp; [`i64::MIN`] without any. Nothing here is seen under
-    /// a deletion that is not below it.
+    /// The greatest client timestamp; [`i64::MIN`] without operands. A deletion at or above it
+    /// hides everything here.
     pub greatest_timestamp: i64,
-    /// When the last of it was deleted or expires, in seconds since the Unix epoch;
-    /// [`i64::MAX`] when something never does, [`i64::MIN`] without any.
+    /// The latest time at which anything here was deleted or expires, in seconds since the Unix
+    /// epoch; [`i64::MAX`] if some content never expires, [`i64::MIN`] without operands.
     pub greatest_local_time_s: i64,
-    /// When the first of it expires, in seconds since the Unix epoch; [`i64::MAX`] when
-    /// nothing does.
+    /// The first expiry, in seconds since the Unix epoch; [`i64::MAX`] if nothing expires.
     pub least_expiry_s: i64,
-    /// When the last of what expires does, in seconds since the Unix epoch; [`i64::MIN`] when
-    /// nothing does.
+    /// The last expiry, in seconds since the Unix epoch; [`i64::MIN`] if nothing expires.
     pub greatest_expiry_s: i64,
 }
 
 impl Stats {
-    /// Of no operand.
+    /// The bounds of no operands.
     pub const NONE: Self = Self {
         least_timestamp: i64::MAX,
         greatest_timestamp: i64::MIN,
@@ -35,7 +33,7 @@ impl Stats {
         greatest_expiry_s: i64::MIN,
     };
 
-    /// Of both.
+    /// Returns the bounds of both together.
     pub fn union(self, other: Self) -> Self {
         Self {
             least_timestamp: self.least_timestamp.min(other.least_timestamp),
@@ -84,7 +82,7 @@ impl Stats {
             }
         }
         if let Some(original) = row.original() {
-            // It ends with the row, whenever that is.
+            // The original clustering goes with the row, whenever that is.
             self.add(original.timestamp, i64::MIN);
         }
         for column in row.columns() {
@@ -102,21 +100,21 @@ impl Stats {
     }
 }
 
-/// The bounds of a row operand. The greatest timestamp alone is known without reading the
-/// columns: [`RowRef::greatest_timestamp`].
+/// Returns the bounds of a row operand. [`RowRef::greatest_timestamp`] is cheaper, because it does
+/// not decode the columns.
 ///
 /// # Errors
-/// The bytes are no row operand.
+/// If the bytes are not a row operand.
 pub fn row_stats(row: &[u8]) -> Result<Stats, RowError> {
     let mut stats = Stats::NONE;
     stats.add_row(RowRef::parse(row)?)?;
     Ok(stats)
 }
 
-/// The bounds of a header operand.
+/// Returns the bounds of a header operand.
 ///
 /// # Errors
-/// The bytes are no header operand.
+/// If the bytes are not a header operand.
 pub fn header_stats(header: &[u8]) -> Result<Stats, RowError> {
     let header = Header::parse(header)?;
     let mut stats = Stats::NONE;

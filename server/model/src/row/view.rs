@@ -1,8 +1,8 @@
-//! A row as a reader at one time sees it.
+//! The reader's view of a row at one time.
 //!
-//! Nothing is decoded before it is asked for, so a predicate looks at its cell alone, and
-//! columns that are not wanted are passed over. Cassandra's rule of when a row is there:
-//! its marker is live, or any cell of it, asked for or not.
+//! Columns are decoded on demand: a predicate decodes only its cell, and columns that are not
+//! requested are skipped. As in Cassandra, a row exists if its marker or any of its cells is live,
+//! requested or not.
 
 use super::cell::{Deletion, Marker, is_shadowed};
 use super::collection::LiveCollection;
@@ -14,33 +14,33 @@ use super::live::{LiveCell, live_cell};
 #[derive(Debug, Clone, Copy)]
 pub struct RowView<'a> {
     row: RowRef<'a>,
-    /// The greatest deletion that lies above all of it, its own included.
+    /// The greatest deletion that covers the whole row, its own included.
     deletion: Option<Deletion>,
     read_time_s: i64,
-    /// By ascending column.
+    /// The hidden cells, by ascending column.
     dropped: &'a [DroppedCells],
 }
 
-/// Cells of a column from before it was dropped: once it is added again, they stay hidden.
+/// The hidden cells of a dropped column. They stay hidden when the column is added again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedCells {
-    /// The column's id.
+    /// The id of the column.
     pub column: u32,
-    /// The greatest timestamp that is hidden, in microseconds since 1970.
+    /// The greatest hidden timestamp, in microseconds since 1970.
     pub timestamp_us: i64,
 }
 
-/// What a reader sees of one column.
+/// The live content of one column.
 #[derive(Debug, Clone, Copy)]
 pub enum LiveColumn<'a> {
-    /// The value of a column of one value.
+    /// The value of a column with a single value.
     Cell(LiveCell<'a>),
     /// A collection that is not frozen, with at least one element.
     Collection(LiveCollection<'a>),
 }
 
 impl<'a> RowView<'a> {
-    /// The view of a row of which nothing is stored.
+    /// The view of a row that is not stored.
     pub const EMPTY: RowView<'static> = RowView {
         row: RowRef::EMPTY,
         deletion: None,
@@ -48,8 +48,8 @@ impl<'a> RowView<'a> {
         dropped: &[],
     };
 
-    /// The row as of `read_time_s`, in seconds since the Unix epoch, under the deletion
-    /// that the partition's header has for it ([`super::Header::deletion_at`]).
+    /// Creates the view of a row as of `read_time_s`, in seconds since the Unix epoch. `above` is
+    /// the deletion in the partition's header that covers the row ([`super::Header::deletion_at`]).
     pub fn new(row: RowRef<'a>, above: Option<Deletion>, read_time_s: i64) -> Self {
         Self {
             row,
@@ -59,18 +59,18 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// The row without what its columns had before they were dropped, in the order of
-    /// columns: see [`TableSchema::dropped_cells`](crate::schema::TableSchema::dropped_cells).
+    /// Hides cells of dropped columns, given in the order of columns: see
+    /// [`TableSchema::dropped_cells`](crate::schema::TableSchema::dropped_cells).
     pub fn without(self, dropped: &'a [DroppedCells]) -> Self {
         Self { dropped, ..self }
     }
 
-    /// Whether the row is there. `known` are the ids of the table's columns, ascending,
-    /// where columns were dropped: cells of others do not count. See
+    /// Returns whether the row exists. If columns were dropped, `known` contains the ids of the
+    /// table's columns, ascending: cells of other columns do not count. See
     /// [`TableSchema::ids_beside_dropped`](crate::schema::TableSchema::ids_beside_dropped).
     ///
     /// # Errors
-    /// The operand is damaged.
+    /// If the operand is damaged.
     pub fn is_live(&self, known: Option<&[u32]>) -> Result<bool, RowError> {
         if self.marker().is_some() {
             return Ok(true);
@@ -93,23 +93,23 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// The marker, if it is live.
+    /// Returns the marker, if it is live.
     pub fn marker(&self) -> Option<Marker> {
         self.row.marker().filter(|marker| {
             !is_shadowed(marker.timestamp, self.deletion) && marker.is_live(self.read_time_s)
         })
     }
 
-    /// The clustering as it was written, where the key does not say.
+    /// Returns the original clustering, if it cannot be decoded from the key.
     pub fn original_clustering(&self) -> Option<&'a [u8]> {
         let original = self.row.original()?;
         (!is_shadowed(original.timestamp, self.deletion)).then_some(original.bytes)
     }
 
-    /// The value of a column of one value; none where it is null.
+    /// Returns the value of a column with a single value; `None` if it is null.
     ///
     /// # Errors
-    /// The operand is damaged, or the column is a collection.
+    /// If the operand is damaged, or the column is a collection.
     pub fn cell(&self, column: u32) -> Result<Option<LiveCell<'a>>, RowError> {
         match self.column(column)? {
             Some(LiveColumn::Cell(cell)) => Ok(Some(cell)),
@@ -118,11 +118,11 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// The collection of a column that is one and not frozen; none where it is null, which
-    /// is where it has no element.
+    /// Returns the collection of a column that is not frozen; `None` if it is null, that is, has no
+    /// live elements.
     ///
     /// # Errors
-    /// The operand is damaged, or the column is of one value.
+    /// If the operand is damaged, or the column has a single value.
     pub fn collection(&self, column: u32) -> Result<Option<LiveCollection<'a>>, RowError> {
         match self.column(column)? {
             Some(LiveColumn::Collection(collection)) => Ok(Some(collection)),
@@ -131,31 +131,30 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// What is live of one column.
+    /// Returns the live content of one column.
     ///
     /// # Errors
-    /// The operand is damaged.
+    /// If the operand is damaged.
     pub fn column(&self, column: u32) -> Result<Option<LiveColumn<'a>>, RowError> {
         let live = self.columns(&[column]).next().transpose()?;
         Ok(live.map(|(_, column)| column))
     }
 
-    /// What is live of the wanted columns, by ascending id, read in one pass. `wanted` is
-    /// ascending; columns that are null are left out.
-    pub fn columns<'w>(&self, wanted: &'w [u32]) -> LiveColumns<'a, 'w> {
+    /// Returns the live content of the columns `requested` (ascending), by ascending id, decoded in
+    /// one pass. Null columns are left out.
+    pub fn columns<'w>(&self, requested: &'w [u32]) -> LiveColumns<'a, 'w> {
         LiveColumns {
             view: *self,
             columns: self.row.columns(),
-            wanted,
+            requested,
         }
     }
 
-    /// The operand.
     pub(super) fn row(&self) -> RowRef<'a> {
         self.row
     }
 
-    /// The greatest deletion that lies above all of it.
+    /// Returns the greatest deletion that covers the whole row.
     pub(super) fn deletion(&self) -> Option<Deletion> {
         self.deletion
     }
@@ -179,7 +178,8 @@ impl<'a> RowView<'a> {
         }
     }
 
-    /// The greatest deletion above the cells of a column: that it was dropped is one.
+    /// Returns the greatest deletion that covers the cells of a column; the drop of a column counts
+    /// as one.
     #[inline]
     fn deletion_of(&self, id: u32) -> Option<Deletion> {
         if self.dropped.is_empty() {
@@ -194,30 +194,30 @@ impl<'a> RowView<'a> {
     }
 }
 
-/// Iterates over the live ones of the wanted columns: see [`RowView::columns`].
+/// An iterator over the live columns among the requested ones: see [`RowView::columns`].
 #[derive(Debug, Clone)]
 pub struct LiveColumns<'a, 'w> {
     view: RowView<'a>,
     columns: Columns<'a>,
-    wanted: &'w [u32],
+    requested: &'w [u32],
 }
 
 impl<'a> Iterator for LiveColumns<'a, '_> {
     type Item = Result<(u32, LiveColumn<'a>), RowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.wanted.is_empty() {
+        while !self.requested.is_empty() {
             let (id, column) = match self.columns.next()? {
                 Ok(column) => column,
                 Err(error) => return Some(Err(error)),
             };
-            while let [first, rest @ ..] = self.wanted
+            while let [first, rest @ ..] = self.requested
                 && *first < id
             {
-                self.wanted = rest;
+                self.requested = rest;
             }
-            if self.wanted.first() == Some(&id) {
-                self.wanted = &self.wanted[1..];
+            if self.requested.first() == Some(&id) {
+                self.requested = &self.requested[1..];
                 if let Some(live) = self.view.live(id, column).transpose() {
                     return Some(live.map(|live| (id, live)));
                 }

@@ -1,4 +1,4 @@
-//! A table after ALTER TABLE: each change gives a new schema, or says why not.
+//! ALTER TABLE: each change of a table returns a new schema or the reason against it.
 
 use std::sync::Arc;
 
@@ -11,21 +11,22 @@ use crate::key::Order;
 use crate::types::CqlType;
 
 impl TableSchema {
-    /// The table with one more column. One that was dropped comes back with its id, and
-    /// with its cells from after [`DroppedColumn::dropped_us`].
+    /// Returns the table with one more column. A column that was dropped before gets its old id
+    /// back, and with it its cells from after [`DroppedColumn::dropped_us`].
     ///
     /// # Errors
-    /// Where the name is taken, the type does not fit the table, or a column of this name was
-    /// dropped that had another kind, or a type whose values this one cannot be read as.
+    /// If the name is taken, if the type does not fit the table, or if a column of this name was
+    /// dropped whose kind was another or whose values the new type cannot read.
     pub fn add_column(
         &self,
         name: &str,
         ty: CqlType,
         is_static: bool,
     ) -> Result<Self, SchemaError> {
-        let kind = match is_static {
-            true => ColumnKind::Static,
-            false => ColumnKind::Regular,
+        let kind = if is_static {
+            ColumnKind::Static
+        } else {
+            ColumnKind::Regular
         };
         ty.check_new()?;
         if self.column(name).is_some() {
@@ -59,9 +60,10 @@ impl TableSchema {
         }
         let counters = self.is_counter();
         if counters != (ty == CqlType::Counter) {
-            let (not, table) = match counters {
-                true => ("a non counter", "a counter"),
-                false => ("a counter", "a non counter"),
+            let (not, table) = if counters {
+                ("a non counter", "a counter")
+            } else {
+                ("a counter", "a non counter")
             };
             return Err(SchemaError::Configuration(format!(
                 "{}.{}: Cannot have {not} column (\"{name}\") in {table} table",
@@ -90,11 +92,11 @@ impl TableSchema {
         next.checked()
     }
 
-    /// The table without a column, whose cells up to a timestamp are gone. What an earlier
-    /// drop of it hid stays hidden.
+    /// Returns the table without a column, whose cells up to the timestamp `dropped_us` are gone.
+    /// Cells that an earlier drop hid stay hidden.
     ///
     /// # Errors
-    /// Where there is none of this name, or it is part of the key.
+    /// If there is no such column, or it is part of the key.
     pub fn drop_column(&self, name: &str, dropped_us: i64) -> Result<Self, SchemaError> {
         let column = self.existing(name)?;
         if column.kind < ColumnKind::Static {
@@ -115,10 +117,10 @@ impl TableSchema {
         next.checked()
     }
 
-    /// The table with a column of its key under another name.
+    /// Returns the table with a key column renamed.
     ///
     /// # Errors
-    /// Where there is none of this name, it is not of the key, or the new name is taken.
+    /// If there is no such column, it is not part of the key, or the new name is taken.
     pub fn rename_column(&self, from: &str, to: &str) -> Result<Self, SchemaError> {
         let column = self.existing(from)?;
         if column.kind >= ColumnKind::Static {
@@ -139,11 +141,11 @@ impl TableSchema {
         next.checked()
     }
 
-    /// The table with other options; those not named stay.
+    /// Returns the table with changed options; options that are not named keep their values.
     ///
     /// # Errors
-    /// The errors of [`TableOptions::set`](super::TableOptions::set), and that of CREATE TABLE if it
-    /// would refuse the table with these options.
+    /// The errors of [`TableOptions::set`](super::TableOptions::set), and the error of CREATE TABLE
+    /// for a table with the resulting options.
     pub fn alter_options(
         &self,
         changes: impl IntoIterator<Item = (String, OptionValue)>,
@@ -155,10 +157,10 @@ impl TableSchema {
         next.checked()
     }
 
-    /// The table with a user-defined type in its new form.
+    /// Returns the table with a user-defined type in its new form.
     ///
     /// # Errors
-    /// If CREATE TABLE would refuse the table with the type in its new form, the same error.
+    /// The error of CREATE TABLE for a table with the new form.
     pub(super) fn with_type(&self, new: &Arc<UserType>) -> Result<Self, SchemaError> {
         let mut next = self.clone();
         for column in &mut next.columns {
@@ -178,7 +180,7 @@ impl TableSchema {
     }
 }
 
-/// Whether cells of a type are cells of another too: Cassandra's
+/// Returns whether cells of the type `old` are valid as cells of `ty`: Cassandra's
 /// `AbstractType.isSerializationCompatibleWith`.
 fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
     use CqlType::{Ascii, Bigint, Blob, Decimal, Duration, Inet, Text, Timestamp, Varint};
@@ -190,7 +192,8 @@ fn reads_cells_of(ty: &CqlType, old: &CqlType) -> bool {
     }
 }
 
-/// A type whose user-defined types are tuples: those may be dropped or altered later.
+/// Replaces the user-defined types within a type by tuples, because the user-defined types may be
+/// dropped or altered later.
 fn expand(ty: &CqlType) -> CqlType {
     let inner = |t: &Arc<CqlType>| Arc::new(expand(t));
     match ty {

@@ -1,4 +1,4 @@
-//! All keyspaces at one moment, and the changes that concern more than one table.
+//! A schema of all keyspaces, and the changes that concern more than one table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::types::CqlType;
 
-/// Every keyspace. A change gives another schema that shares what did not change.
+/// All keyspaces. A change returns a new schema that shares its unchanged parts with the old one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     keyspaces: BTreeMap<Arc<str>, Arc<KeyspaceSchema>>,
@@ -28,7 +28,7 @@ impl Default for Schema {
 }
 
 impl Schema {
-    /// Of these keyspaces. A later one takes the place of an earlier one of its name.
+    /// Returns a schema of these keyspaces. A later one replaces an earlier one of the same name.
     pub fn new(keyspaces: impl IntoIterator<Item = KeyspaceSchema>) -> Self {
         let by_name = |k: KeyspaceSchema| (k.name.clone(), Arc::new(k));
         Self::from_parts(
@@ -48,7 +48,8 @@ impl Schema {
         };
         for keyspace in keyspaces.values() {
             add(keyspace.encode());
-            // That an index is built changes no statement.
+            // The end of an index build changes the meaning of no statement, so it leaves the
+            // version unchanged.
             keyspace
                 .tables()
                 .for_each(|table| add(table.with_indexes_built().encode()));
@@ -65,25 +66,26 @@ impl Schema {
         self.version
     }
 
-    /// A keyspace by its name.
+    /// Returns a keyspace by its name.
     pub fn keyspace(&self, name: &str) -> Option<&Arc<KeyspaceSchema>> {
         self.keyspaces.get(name)
     }
 
-    /// All keyspaces, by name.
+    /// Returns all keyspaces, by name.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceSchema>> {
         self.keyspaces.values()
     }
 
-    /// A table by its keyspace and name.
+    /// Returns a table by its keyspace and name.
     pub fn table(&self, keyspace: &str, table: &str) -> Option<&Arc<TableSchema>> {
         self.keyspace(keyspace)?.table(table)
     }
 
-    /// With one more keyspace.
+    /// Returns the schema with one more keyspace.
     ///
     /// # Errors
-    /// [`SchemaError::KeyspaceExists`]; [`SchemaError::Unreadable`] if one of this name is there.
+    /// [`SchemaError::KeyspaceExists`]; [`SchemaError::Unreadable`] if an unreadable keyspace has
+    /// this name.
     pub fn create_keyspace(&self, keyspace: KeyspaceSchema) -> Result<Self, SchemaError> {
         if let Some(unreadable) = self.unreadable(&keyspace.name, None) {
             return Err(unreadable);
@@ -94,10 +96,10 @@ impl Schema {
         Ok(self.with(keyspace))
     }
 
-    /// With other replication, durability or both.
+    /// Returns the schema with new replication, durability or both of a keyspace.
     ///
     /// # Errors
-    /// Where there is no such keyspace, or replication without a class.
+    /// If there is no such keyspace, or `replication` has no class.
     pub fn alter_keyspace(
         &self,
         name: &str,
@@ -117,10 +119,10 @@ impl Schema {
         }))
     }
 
-    /// Without a keyspace and all that is in it, readable or not.
+    /// Returns the schema without a keyspace and its contents, readable or not.
     ///
     /// # Errors
-    /// Where there is no such keyspace.
+    /// If there is no such keyspace.
     pub fn drop_keyspace(&self, name: &str) -> Result<Self, SchemaError> {
         let (mut keyspaces, mut unreadable) = (self.keyspaces.clone(), self.unreadable.clone());
         if unreadable.remove(name).is_none() {
@@ -130,11 +132,11 @@ impl Schema {
         Ok(Self::from_parts(keyspaces, unreadable))
     }
 
-    /// With one more table.
+    /// Returns the schema with one more table.
     ///
     /// # Errors
-    /// [`SchemaError::TableExists`]; [`SchemaError::Unreadable`] if one of this name is there; what
-    /// [`TableSchema::create`] refuses.
+    /// [`SchemaError::TableExists`]; [`SchemaError::Unreadable`] if an unreadable table has this
+    /// name; the errors of [`TableSchema::create`].
     pub fn create_table(&self, definition: TableDefinition) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(&definition.keyspace)?.clone();
         if keyspace.tables.contains_key(definition.name.as_str()) {
@@ -151,10 +153,11 @@ impl Schema {
         Ok(self.with(keyspace))
     }
 
-    /// With a table as `change` makes it: see the functions of [`TableSchema`].
+    /// Returns the schema with a table changed by `change`, usually one of the functions of
+    /// [`TableSchema`].
     ///
     /// # Errors
-    /// Where there is no such table; what `change` refuses.
+    /// If there is no such table; the errors of `change`.
     pub fn alter_table(
         &self,
         keyspace: &str,
@@ -168,10 +171,10 @@ impl Schema {
         Ok(self.with(keyspace))
     }
 
-    /// Without a table, readable or not.
+    /// Returns the schema without a table, readable or not.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn drop_table(&self, keyspace: &str, table: &str) -> Result<Self, SchemaError> {
         let of = self.keyspace(keyspace);
         if of.is_none_or(|of| !of.unreadable_tables.contains_key(table)) {
@@ -183,12 +186,13 @@ impl Schema {
         Ok(self.with(next))
     }
 
-    /// With one more index, which is to be built, and its table; none where `if_not_exists`
-    /// leaves nothing to do. Without a name it has one of the table and the column.
+    /// Returns the schema with one more index, which has yet to be built, and the indexed table.
+    /// Returns `None` if the index exists and `if_not_exists` allows that. The default name
+    /// consists of the names of table and column.
     ///
     /// # Errors
-    /// Where there is no such table, the name is taken, the same is indexed already; what
-    /// [`TableSchema::check_index`] refuses.
+    /// If there is no such table, the name is taken, or an equal index exists; the errors of
+    /// [`TableSchema::check_index`].
     pub fn create_index(
         &self,
         (keyspace, table): (&str, &str),
@@ -202,9 +206,10 @@ impl Schema {
             return Err(of.unreadable_table(table).unwrap_or_else(missing));
         };
         if let Some(name) = name.filter(|name| of.table_of_index(name).is_some()) {
-            return match if_not_exists {
-                true => Ok(None),
-                false => invalid(format!("Index '{name}' already exists")),
+            return if if_not_exists {
+                Ok(None)
+            } else {
+                invalid(format!("Index '{name}' already exists"))
             };
         }
         if found.is_counter() {
@@ -222,12 +227,13 @@ impl Schema {
             }
         };
         if let Some(same) = found.index_by(column, target) {
-            return match if_not_exists {
-                true => Ok(None),
-                false => invalid(format!(
+            return if if_not_exists {
+                Ok(None)
+            } else {
+                invalid(format!(
                     "Index {name} is a duplicate of existing index {}",
                     same.name
-                )),
+                ))
             };
         }
         let next = self.alter_table(keyspace, table, |table| {
@@ -236,11 +242,11 @@ impl Schema {
         next.map(Some)
     }
 
-    /// Without an index, and the name of the table that had it.
+    /// Returns the schema without an index, and the name of the table that had it.
     ///
     /// # Errors
-    /// If there is no such index; [`SchemaError::Unreadable`] if a table that cannot be read may
-    /// have the index.
+    /// If there is no such index; [`SchemaError::Unreadable`] if an unreadable table may have the
+    /// index.
     pub fn drop_index(&self, keyspace: &str, index: &str) -> Result<(Self, Arc<str>), SchemaError> {
         let of = self.keyspace(keyspace);
         let Some(table) = of.and_then(|of| of.table_of_index(index)) else {
@@ -252,11 +258,11 @@ impl Schema {
         Ok((next, table.name.clone()))
     }
 
-    /// With one more user-defined type.
+    /// Returns the schema with one more user-defined type.
     ///
     /// # Errors
-    /// If its keyspace is not there or has a type of this name, readable or not, if a type that
-    /// cannot be read may use this name, or if a table uses another type of this name.
+    /// If its keyspace does not exist or has a type of this name, readable or not; if an unreadable
+    /// type may use this name; or if a table uses another type of this name.
     pub fn create_type(&self, new: UserType) -> Result<Self, SchemaError> {
         let mut keyspace = self.existing(new.keyspace())?.clone();
         if let Some(unreadable) = keyspace.unreadable_type(new.name()) {
@@ -271,7 +277,8 @@ impl Schema {
         for (_, ty) in new.fields() {
             ty.check_new()?;
         }
-        // With another type of this name, a type that cannot be read would read as what it is not.
+        // An unreadable type that names this one would change its meaning with a new type of the
+        // name.
         let users = keyspace.unreadable_users(new.name()).into_iter();
         let mut users = users.filter(|user| user.kind == ObjectKind::Type);
         if let Some(user) = users.next() {
@@ -281,7 +288,8 @@ impl Schema {
                 new.name()
             ));
         }
-        // The part of the keyspace's record is lost. Made as it was, the type is the table's again.
+        // The keyspace's record may have lost the type while a table still has it. Only an equal
+        // type may be created then, which becomes the table's type again.
         let is_other = |table: &&Arc<TableSchema>| {
             let used = table.used_types();
             used.get(new.name()).is_some_and(|used| ***used != new)
@@ -298,21 +306,24 @@ impl Schema {
         Ok(self.with(keyspace))
     }
 
-    /// Without a user-defined type that nothing uses, readable or not.
+    /// Returns the schema without an unused user-defined type, readable or not.
     ///
     /// # Errors
-    /// If there is no such type, or a table or type uses it, or may use it.
+    /// If there is no such type, or if a table or type uses it or may use it.
     pub fn drop_type(&self, keyspace: &str, name: &str) -> Result<Self, SchemaError> {
         let mut next = self.existing(keyspace)?.clone();
         if next.unreadable_types.remove(name).is_none() {
             self.existing_type(keyspace, name)?;
         }
-        let users = |found: Vec<&str>, what: &str| match found.is_empty() {
-            true => Ok(()),
-            false => invalid(format!(
-                "Cannot drop user type '{keyspace}.{name}' as it is still used by {what} {}",
-                found.join(", ")
-            )),
+        let users = |found: Vec<&str>, what: &str| {
+            if found.is_empty() {
+                Ok(())
+            } else {
+                invalid(format!(
+                    "Cannot drop user type '{keyspace}.{name}' as it is still used by {what} {}",
+                    found.join(", ")
+                ))
+            }
         };
         let types = next.types.values();
         let types = types.filter(|t| t.fields().iter().any(|(_, ty)| ty.mentions(name)));
@@ -329,12 +340,12 @@ impl Schema {
         Ok(self.with(next))
     }
 
-    /// With one more field at the end of a user-defined type, in all types and tables that use
-    /// it. Values that were written without it have it null.
+    /// Returns the schema with one more field at the end of a user-defined type, in all types and
+    /// tables that use the type. In values from before, the new field is null.
     ///
     /// # Errors
-    /// Where the field is there, the type would contain itself or grow too large, or is part
-    /// of a partition key: its serialized form is the key.
+    /// If the field exists, if the type would contain itself or grow too large, or if the type is
+    /// part of a partition key: its serialized form is the key.
     pub fn add_field(
         &self,
         keyspace: &str,
@@ -376,10 +387,10 @@ impl Schema {
         self.with_type(UserType::new(keyspace, name, fields)?)
     }
 
-    /// With a field of a user-defined type under another name.
+    /// Returns the schema with a field of a user-defined type renamed.
     ///
     /// # Errors
-    /// Where there is no such field, or the new name is taken.
+    /// If there is no such field, or the new name is taken.
     pub fn rename_field(
         &self,
         keyspace: &str,
@@ -403,7 +414,7 @@ impl Schema {
         self.with_type(UserType::new(keyspace, name, fields)?)
     }
 
-    /// With a type in its new form wherever it is used.
+    /// Returns the schema with a type in its new form in all types and tables that use it.
     fn with_type(&self, new: UserType) -> Result<Self, SchemaError> {
         let new = Arc::new(new);
         let mut next = self.existing(new.keyspace())?.clone();

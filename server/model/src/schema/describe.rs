@@ -1,4 +1,4 @@
-//! The statements that make a keyspace, type or table, as DESCRIBE prints them.
+//! The CREATE statements of keyspaces, types, tables and indexes, as DESCRIBE prints them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use super::{ColumnKind, IndexedColumn, KeyspaceSchema, OptionValue, TableSchema}
 use crate::types::identifier::Quoted;
 use crate::types::{QuotedType, UserType};
 
-/// A text as CQL writes it.
+/// Returns a text as a CQL string literal.
 fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
@@ -16,16 +16,19 @@ fn text(value: &str) -> String {
 fn map(entries: &BTreeMap<String, String>, quoted: bool) -> String {
     let entries: Vec<String> = entries
         .iter()
-        .map(|(key, value)| match quoted {
-            true => format!("{}: {}", text(key), text(value)),
-            false => format!("{}: {value}", text(key)),
+        .map(|(key, value)| {
+            if quoted {
+                format!("{}: {}", text(key), text(value))
+            } else {
+                format!("{}: {value}", text(key))
+            }
         })
         .collect();
     format!("{{{}}}", entries.join(", "))
 }
 
 impl KeyspaceSchema {
-    /// `CREATE KEYSPACE`, without what is in it.
+    /// Returns the `CREATE KEYSPACE` statement, without the keyspace's types and tables.
     pub fn describe(&self) -> String {
         format!(
             "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
@@ -37,7 +40,7 @@ impl KeyspaceSchema {
 }
 
 impl UserType {
-    /// `CREATE TYPE`.
+    /// Returns the `CREATE TYPE` statement.
     pub fn describe(&self) -> String {
         let fields: Vec<String> = self
             .fields()
@@ -54,7 +57,7 @@ impl UserType {
 }
 
 impl IndexedColumn<'_> {
-    /// `CREATE INDEX`, of this table.
+    /// Returns the `CREATE INDEX` statement for an index of `table`.
     pub fn describe(&self, table: &TableSchema) -> String {
         format!(
             "CREATE INDEX {} ON {}.{} ({});",
@@ -67,7 +70,7 @@ impl IndexedColumn<'_> {
 }
 
 impl TableSchema {
-    /// `CREATE TABLE`, `with_id` where DESCRIBE asks for internals.
+    /// Returns the `CREATE TABLE` statement; `with_id` for DESCRIBE ... WITH INTERNALS.
     pub fn describe(&self, with_id: bool) -> String {
         let mut out = format!(
             "CREATE TABLE {}.{} (\n",
@@ -118,7 +121,7 @@ impl TableSchema {
         }
         for (name, kind, _) in OPTIONS {
             let value = match (kind, self.options.get(name)) {
-                // Known for old clients' sake only.
+                // Accepted only for old clients.
                 (_, None) => continue,
                 _ if name == "dclocal_read_repair_chance" => continue,
                 (Kind::Text, Some(OptionValue::Text(value))) => text(value),

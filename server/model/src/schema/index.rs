@@ -1,8 +1,8 @@
-//! A secondary index: what of which column it is by, and under which values it has a row.
+//! Secondary indexes: the indexed part of a column, and the prefixes of the index entries.
 //!
-//! A row is under the *form* of each of its values: the ordered form of a cell's value, of a
-//! collection's elements or keys, or of an entry's key and then its value. Values that are
-//! equal in CQL have one form. The keys of entries are those of [`crate::key`].
+//! The entries of a row contain the *form* of each of its indexed values: the ordered encoding of a
+//! cell's value, of a collection's elements or keys, or of an entry's key and then its value.
+//! Values that are equal in CQL have equal forms. [`crate::key`] describes the keys of entries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::row::{LiveColumn, RowError, RowView};
 use crate::types::identifier::Quoted;
 use crate::types::{CqlType, TypeError};
 
-/// The part of a column that an index has entries for. CQL and records spell it alike.
+/// The indexed part of a column. CQL and records use the same words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexTarget {
@@ -32,7 +32,7 @@ pub enum IndexTarget {
 }
 
 impl IndexTarget {
-    /// As CQL and records spell it.
+    /// Returns the word for CQL and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Simple => "simple",
@@ -54,20 +54,21 @@ impl fmt::Display for IndexTarget {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSchema {
-    /// Its number in the keys of its entries: no other index of its table ever has it.
+    /// The id of the index in the keys of its entries. No other index of its table ever has this
+    /// id.
     pub id: u32,
-    /// Its name, which no other index of its keyspace has.
+    /// The name, unique among the indexes of the keyspace.
     pub name: Arc<str>,
-    /// The column that it is by.
+    /// The indexed column.
     pub column: ColumnId,
-    /// What of it.
+    /// The indexed part of the column.
     pub target: IndexTarget,
-    /// The rows from before it was created may not have their entries yet.
+    /// True until the index is built: rows from before its creation may have no entries yet.
     #[serde(rename = "building")]
     pub is_building: bool,
 }
 
-/// What a value stands in.
+/// A stored value, and whether it is a cell or an element.
 #[derive(Debug, Clone, Copy)]
 pub enum Indexed<'v> {
     /// A column of one cell.
@@ -76,7 +77,8 @@ pub enum Indexed<'v> {
     Element(&'v [u8], &'v [u8]),
 }
 
-/// An index and its column: what maintains and reads it asks these.
+/// An index together with its column. It computes the prefixes that writers and readers of entries
+/// need.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedColumn<'s> {
     /// The index.
@@ -86,16 +88,15 @@ pub struct IndexedColumn<'s> {
 }
 
 impl IndexedColumn<'_> {
-    /// What the keys of the entries begin with under which a row is for this value of the
-    /// column, as the stored row has it.
+    /// Returns the key prefix of the index entries for a value as it is stored in a row.
     ///
     /// # Errors
-    /// Where the value is none of the column's type.
+    /// If the value is invalid for the column's type.
     pub fn prefix_of(&self, value: Indexed<'_>) -> Result<Vec<u8>, TypeError> {
         let mut form = Vec::new();
         match (value, self.index.target, &self.column.ty) {
             (Indexed::Cell(value), ..) => ordered::encode(&self.column.ty, value, &mut form)?,
-            // The path of a member or key is its form.
+            // The path of a set's element and of a map's key is already its form.
             (Indexed::Element(_, value), _, CqlType::List { element, .. }) => {
                 ordered::encode(element, value, &mut form)?;
             }
@@ -117,12 +118,12 @@ impl IndexedColumn<'_> {
         Ok(entry_prefix(self.index.id, &form))
     }
 
-    /// What the keys of the entries begin with under which rows are that have this value,
-    /// key, or (of [`IndexTarget::Entries`]) this key and value.
+    /// Returns the key prefix of the index entries of all rows with this value, with this map key,
+    /// or (for [`IndexTarget::Entries`]) with this map key and value.
     ///
     /// # Errors
-    /// Where a value is none of its type.
-    pub fn prefix_for(&self, wanted: &[&[u8]]) -> Result<Vec<u8>, TypeError> {
+    /// If a value is invalid for its type.
+    pub fn prefix_for(&self, requested: &[&[u8]]) -> Result<Vec<u8>, TypeError> {
         let (target, ty) = (self.index.target, &self.column.ty);
         let types: Vec<&CqlType> = match (target, ty) {
             (IndexTarget::Keys, CqlType::Map { key, .. }) => vec![key],
@@ -134,17 +135,17 @@ impl IndexedColumn<'_> {
             _ => vec![ty],
         };
         let mut form = Vec::new();
-        for (ty, value) in types.into_iter().zip(wanted) {
+        for (ty, value) in types.into_iter().zip(requested) {
             ordered::encode(ty, value, &mut form)?;
         }
         Ok(entry_prefix(self.index.id, &form))
     }
 
-    /// Hands `each` what [`prefix_of`](Self::prefix_of) says of everything that a reader sees
-    /// of the column in a row, static or not. For columns that are of no key.
+    /// Calls `each` with the result of [`prefix_of`](Self::prefix_of) for every live value of the
+    /// column in a row, static or not. Only for columns outside the primary key.
     ///
     /// # Errors
-    /// Where the row is damaged.
+    /// If the row is damaged.
     pub fn for_each_live(
         &self,
         row: &RowView<'_>,
@@ -170,11 +171,11 @@ impl IndexedColumn<'_> {
         Ok(())
     }
 
-    /// What the key of the entry begins with under which a row of this clustering is, for an
-    /// index by a clustering column.
+    /// Returns the key prefix of the index entry of a row with this clustering, for an index on a
+    /// clustering column.
     ///
     /// # Errors
-    /// Where the clustering is none of the table.
+    /// If the clustering is invalid for the table.
     pub fn prefix_of_clustering(
         &self,
         table: &TableSchema,
@@ -184,11 +185,11 @@ impl IndexedColumn<'_> {
         Ok(self.prefix_of(Indexed::Cell(&values[self.column.position]))?)
     }
 
-    /// What the key of the entry begins with under which a partition is, for an index by a
-    /// column of the partition key.
+    /// Returns the key prefix of the index entry of a partition, for an index on a column of the
+    /// partition key.
     ///
     /// # Errors
-    /// Where the key is none of the table.
+    /// If the key is invalid for the table.
     pub fn prefix_of_partition(
         &self,
         table: &TableSchema,
@@ -198,7 +199,8 @@ impl IndexedColumn<'_> {
         Ok(self.prefix_of(Indexed::Cell(values[self.column.position]))?)
     }
 
-    /// Whether its entries are of partitions, by their headers, and not of rows.
+    /// Returns whether the entries lead to partitions, not to rows. An entry then exists while the
+    /// partition has a header.
     pub fn is_of_partitions(&self) -> bool {
         matches!(
             self.column.kind,
@@ -206,7 +208,7 @@ impl IndexedColumn<'_> {
         )
     }
 
-    /// What of the column it is by, as `CREATE INDEX` says it: `c`, `keys(c)`.
+    /// Returns the target as in `CREATE INDEX`: `c`, `keys(c)`.
     pub fn target(&self) -> String {
         let column = Quoted(&self.column.name);
         match self.index.target {
@@ -217,12 +219,12 @@ impl IndexedColumn<'_> {
 }
 
 impl TableSchema {
-    /// Its indexes, by name.
+    /// Returns the indexes in the order of their names.
     pub fn indexes(&self) -> &[IndexSchema] {
         &self.indexes
     }
 
-    /// Its indexes with their columns, by name.
+    /// Returns the indexes with their columns, in the order of their names.
     pub fn indexed_columns(&self) -> impl Iterator<Item = IndexedColumn<'_>> {
         self.indexes.iter().filter_map(|index| {
             let column = self.column_by_id(index.column)?;
@@ -230,13 +232,13 @@ impl TableSchema {
         })
     }
 
-    /// An index with its column, by its number.
+    /// Returns an index and its column by the id of the index.
     pub fn indexed_column(&self, id: u32) -> Option<IndexedColumn<'_>> {
         self.indexed_columns().find(|one| one.index.id == id)
     }
 
-    /// The numbers that indexes had that are gone, as ranges from a first to before a second.
-    /// What lies in entries of these is nobody's.
+    /// Returns the ids of dropped indexes as ranges, each from its first id to before its second.
+    /// Entries with these ids are garbage.
     pub fn ids_of_no_index(&self) -> Vec<(u32, u32)> {
         let mut ids: Vec<u32> = self.indexes.iter().map(|index| index.id).collect();
         ids.sort_unstable();
@@ -252,11 +254,11 @@ impl TableSchema {
         ranges
     }
 
-    /// What a target of `CREATE INDEX` means of a column: a collection that is not frozen is
-    /// indexed by its values where nothing is said.
+    /// Returns the target that `CREATE INDEX` gets for a column: [`IndexTarget::Simple`] of a
+    /// collection that is not frozen means its values.
     ///
     /// # Errors
-    /// What Cassandra refuses, in its words.
+    /// Cassandra's messages.
     pub fn check_index(
         &self,
         column: &str,
@@ -323,17 +325,17 @@ impl TableSchema {
         Ok(target)
     }
 
-    /// The index by this of a column, if there is one.
+    /// Returns the index on this part of a column, if there is one.
     pub fn index_by(&self, column: &str, target: IndexTarget) -> Option<&IndexSchema> {
         let column = self.column(column)?.id;
         let mut indexes = self.indexes.iter();
         indexes.find(|index| index.column == column && index.target == target)
     }
 
-    /// The table with one more index, which is to be built.
+    /// Returns the table with one more index, which has yet to be built.
     ///
     /// # Errors
-    /// As [`check_index`](Self::check_index), and for a name that can be none.
+    /// The errors of [`check_index`](Self::check_index), and one for an invalid name.
     pub fn create_index(
         &self,
         name: &str,
@@ -360,7 +362,7 @@ impl TableSchema {
         next.checked()
     }
 
-    /// The table without an index; as it is where it has none of this name.
+    /// Returns the table without an index; unchanged if it has no index of this name.
     #[must_use]
     pub fn drop_index(&self, name: &str) -> Self {
         let mut next = self.clone();
@@ -368,7 +370,7 @@ impl TableSchema {
         next
     }
 
-    /// The table whose index of this number is built; as it is where it has none.
+    /// Returns the table with an index marked as built; unchanged if it has no index of this id.
     #[must_use]
     pub fn with_index_built(&self, id: u32) -> Self {
         let mut next = self.clone();
@@ -379,7 +381,7 @@ impl TableSchema {
         next
     }
 
-    /// The table as if all its indexes were built.
+    /// Returns the table with all its indexes marked as built.
     #[must_use]
     pub(super) fn with_indexes_built(&self) -> Self {
         let mut next = self.clone();
@@ -389,15 +391,15 @@ impl TableSchema {
         next
     }
 
-    /// The table with those indexes only that have an entry for each row: what a snapshot can
-    /// be read by.
+    /// Returns the table with only those indexes that have an entry for each row. A snapshot can be
+    /// read by these only.
     #[must_use]
     pub fn without_unbuilt_indexes(mut self) -> Self {
         self.indexes.retain(|index| !index.is_building);
         self
     }
 
-    /// Refuses to change a column that indexes are by.
+    /// Returns an error if the column has indexes, because it must not change then.
     pub(super) fn check_not_indexed(&self, what: &str, column: &Column) -> Result<(), SchemaError> {
         let indexes = self.indexes.iter();
         let indexes: Vec<&str> = indexes
@@ -415,18 +417,19 @@ impl TableSchema {
     }
 }
 
-/// Holds an index's name to Cassandra's rules.
+/// Checks an index's name against Cassandra's rules.
 pub(super) fn check_index_name(name: &str) -> Result<(), SchemaError> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    match !name.is_empty() && name.bytes().all(word) {
-        true => Ok(()),
-        false => Err(SchemaError::Configuration(format!(
+    if !name.is_empty() && name.bytes().all(word) {
+        Ok(())
+    } else {
+        Err(SchemaError::Configuration(format!(
             "Illegal index name {name}"
-        ))),
+        )))
     }
 }
 
-/// The name of an index on a column where none is given.
+/// Returns the default name of an index on a column.
 pub(super) fn default_index_name(table: &str, column: &str) -> String {
     let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
     format!("{table}_{column}_idx")

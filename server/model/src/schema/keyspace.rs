@@ -1,4 +1,4 @@
-//! One keyspace: how it says it is replicated, its types and its tables.
+//! One keyspace: its replication options, its types and its tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,20 @@ pub struct KeyspaceSchema {
     pub(super) durable_writes: bool,
     pub(super) types: BTreeMap<Arc<str>, Arc<UserType>>,
     pub(super) tables: BTreeMap<Arc<str>, Arc<TableSchema>>,
-    /// Types that cannot be read, by name.
+    /// The unreadable types, by name.
     pub(super) unreadable_types: BTreeMap<Arc<str>, UnreadableType>,
-    /// Tables that cannot be read, by name with the reason.
+    /// The unreadable tables, by name with the reason.
     pub(super) unreadable_tables: BTreeMap<Arc<str>, Arc<str>>,
-    /// The snapshot whose tables these are; `None` for the tables as they are now.
+    /// The snapshot that the tables belong to; `None` for the current tables.
     pub(super) snapshot: Option<Arc<str>>,
 }
 
 impl KeyspaceSchema {
-    /// A keyspace without types and tables. Replication is kept and shown; there is one copy.
+    /// Creates a keyspace without types and tables. Replication is stored and shown but has no
+    /// effect: there is one copy.
     ///
     /// # Errors
-    /// A bad name, or replication without a class.
+    /// If the name is invalid, or `replication` has no class.
     pub fn new(
         name: &str,
         replication: BTreeMap<String, String>,
@@ -51,69 +52,69 @@ impl KeyspaceSchema {
         })
     }
 
-    /// The keyspace for the tables of a snapshot, whose errors then name the snapshot.
+    /// Marks the keyspace as one of a snapshot, so that errors name the snapshot.
     #[must_use]
     pub fn at_snapshot(mut self, snapshot: &str) -> Self {
         self.snapshot = Some(snapshot.into());
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What `WITH replication` said.
+    /// Returns the options of `WITH replication`.
     pub fn replication(&self) -> &BTreeMap<String, String> {
         &self.replication
     }
 
-    /// What `durable_writes` said.
+    /// Returns the option `durable_writes`, which is stored and shown only.
     pub fn durable_writes(&self) -> bool {
         self.durable_writes
     }
 
-    /// A table by its name.
+    /// Returns a table by its name.
     pub fn table(&self, name: &str) -> Option<&Arc<TableSchema>> {
         self.tables.get(name)
     }
 
-    /// All tables, by name.
+    /// Returns all tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
         self.tables.values()
     }
 
-    /// The table that has the index of a name.
+    /// Returns the table that has the index of this name.
     pub fn table_of_index(&self, index: &str) -> Option<&Arc<TableSchema>> {
         let mut tables = self.tables.values();
         tables.find(|table| table.indexes.iter().any(|one| *one.name == *index))
     }
 
-    /// A user-defined type by its name.
+    /// Returns a user-defined type by its name.
     pub fn user_type(&self, name: &str) -> Option<&Arc<UserType>> {
         self.types.get(name)
     }
 
-    /// All user-defined types, those that others use before them.
+    /// Returns all user-defined types, each after the types that it uses.
     pub fn user_types(&self) -> Vec<&Arc<UserType>> {
         in_order_of_use(self.types.values())
     }
 
-    /// Reads a type as a statement of this keyspace may name it.
+    /// Parses a type in a statement that uses this keyspace.
     ///
     /// # Errors
-    /// As [`CqlType::parse`].
+    /// See [`CqlType::parse`].
     pub fn parse_type(&self, text: &str) -> Result<CqlType, TypeError> {
         CqlType::parse(text, &|name| self.user_type(name).cloned())
     }
 }
 
-/// Types by name, each after those that it uses.
+/// Sorts types by depth and name, so that each comes after the types that it uses.
 pub(super) fn in_order_of_use<'a>(
     types: impl Iterator<Item = &'a Arc<UserType>>,
 ) -> Vec<&'a Arc<UserType>> {
     let mut types: Vec<_> = types.collect();
-    // What uses another nests deeper.
+    // A type nests deeper than the types that it uses.
     types.sort_by_key(|t| (t.depth(), t.name()));
     types
 }

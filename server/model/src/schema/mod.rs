@@ -1,21 +1,21 @@
 //! Keyspaces, tables, columns and user-defined types, as values, as records and as DDL.
 //!
-//! A [`Schema`] is all keyspaces at one moment. It never changes: executors hold it by `Arc`,
-//! and a DDL statement makes a new one, or says in Cassandra's words why not. Nothing here
-//! reads or writes; who runs a statement stores the records and then shows the new schema.
+//! A [`Schema`] contains all keyspaces at one moment and is immutable: executors hold it by `Arc`,
+//! and a DDL statement returns a new one, or an error with Cassandra's message. This module does no
+//! I/O; the executor of a statement stores the records and then publishes the new schema.
 //!
 //! ```text
-//! catalog    all keyspaces: look-ups, what changes several tables, the version
-//! opening    what a start reads, and the check of a change by the same functions
+//! catalog    all keyspaces: look-ups, changes of several tables, the version
+//! opening    decoding at the start of a server, and the check of a change by the same functions
 //! unreadable   objects whose records cannot be read, by name with the reason
 //! keyspace   one keyspace: replication, types, tables
 //! alter      a table after ADD, DROP, RENAME, WITH
 //! table      one table: columns, their ids, keys
 //! rules      the rules for tables: one list for CREATE, ALTER and records
-//! index      secondary indexes, and the values that rows are under
-//! options    what stands behind WITH
-//! record     the bytes that are stored, from untrusted bytes
-//! describe   the statements that make it, as DESCRIBE prints them
+//! index      secondary indexes, and the key prefixes of their entries
+//! options    the options of WITH
+//! record     the stored records, and their decoding from untrusted bytes
+//! describe   the CREATE statements that DESCRIBE prints
 //! ```
 
 mod alter;
@@ -45,39 +45,40 @@ pub use unreadable::{ObjectKind, Unreadable};
 pub use crate::types::UserType;
 use crate::types::{CqlType, TypeError};
 
-/// The longest name of a keyspace or table.
+/// The maximal length of the name of a keyspace or table.
 pub const NAME_LEN_MAX: usize = 48;
 
-/// A change or a record that is refused.
+/// The error of a rejected change or an unreadable record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// The statement asks for what cannot be (Cassandra's code 0x2200).
+    /// The statement is invalid (Cassandra's code 0x2200).
     #[error("{0}")]
     Invalid(String),
     /// An option or a name is wrong (Cassandra's code 0x2300).
     #[error("{0}")]
     Configuration(String),
-    /// The keyspace is there already (Cassandra's code 0x2400).
+    /// The keyspace exists already (Cassandra's code 0x2400).
     #[error("Cannot add existing keyspace \"{0}\"")]
     KeyspaceExists(String),
-    /// The table is there already (Cassandra's code 0x2400).
+    /// The table exists already (Cassandra's code 0x2400).
     #[error("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\"")]
     TableExists {
-        /// Its keyspace.
+        /// The table's keyspace.
         keyspace: String,
-        /// Its name.
+        /// The table's name.
         table: String,
     },
-    /// A stored record that cannot be read: damaged, or of a format this version lacks.
+    /// A stored record cannot be read: it is damaged, or has a format that this version does not
+    /// support.
     #[error("schema record: {0}")]
     Record(String),
-    /// The statement names an object that is there, and whose record cannot be read.
+    /// The statement names an object that exists but whose record cannot be read.
     #[error("{0}")]
     Unreadable(Box<Unreadable>),
 }
 
 impl SchemaError {
-    /// The reason, as a part of a longer message.
+    /// Returns the reason as a part of a longer message.
     pub fn reason(&self) -> String {
         match self {
             Self::Record(reason) => reason.clone(),
@@ -96,7 +97,7 @@ fn invalid<T>(message: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError::Invalid(message.into()))
 }
 
-/// Holds the name of a keyspace or table to Cassandra's rules; the error says them.
+/// Checks the name of a keyspace or table against Cassandra's rules; the error states them.
 fn check_name(kind: &str, name: &str) -> Result<(), String> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if !name.is_empty() && name.len() <= NAME_LEN_MAX && name.bytes().all(word) {
@@ -108,7 +109,7 @@ fn check_name(kind: &str, name: &str) -> Result<(), String> {
     ))
 }
 
-/// A type with every use of the user-defined type of `new`'s name replaced by `new`.
+/// Replaces every use of the user-defined type with `new`'s name by `new`.
 fn replace_type(ty: &CqlType, new: &Arc<UserType>) -> Result<CqlType, TypeError> {
     if !ty.mentions(new.name()) {
         return Ok(ty.clone());
@@ -146,7 +147,7 @@ fn replace_type(ty: &CqlType, new: &Arc<UserType>) -> Result<CqlType, TypeError>
     })
 }
 
-/// A user-defined type with `new` replaced in its fields.
+/// Replaces a user-defined type in the fields of another.
 fn replace_in_type(definition: &UserType, new: &Arc<UserType>) -> Result<UserType, TypeError> {
     let fields = definition
         .fields()

@@ -1,5 +1,5 @@
-//! Decodes the records that a server reads at its start, by the names of their objects. A
-//! change of the schema is checked by the same functions before anything of it is written.
+//! Decodes the records of keyspaces and tables at the start of a server. The same functions check a
+//! change of the schema before any of it is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ impl KeyspaceSchema {
         }
     }
 
-    /// The keyspace with a table from its record. If there is no record but a reason, if the
-    /// record cannot be decoded, or if it does not fit the others, the table is one that cannot
-    /// be read.
+    /// Adds a table by its record. `record` is the reason if the record could not be read. In this
+    /// case, and if the record cannot be decoded or contradicts other records, the table becomes an
+    /// unreadable one.
     #[must_use]
     pub fn with_record(mut self, name: &str, record: Result<&[u8], String>) -> Self {
         let opened = record.and_then(|record| {
@@ -40,10 +40,10 @@ impl KeyspaceSchema {
         }
     }
 
-    /// Returns a table that was read, if it fits the other records of the keyspace. One commit
-    /// writes a type and the tables that use it, so a table that has another form of the type
-    /// shows that one of the records is an old one. A type that the keyspace does not have, or
-    /// cannot read, is no contradiction: the table has all that its rows need.
+    /// Returns a decoded table if it fits the other records of the keyspace. One commit writes a
+    /// type and the tables that use it, so a table with another form of the type proves that one of
+    /// the records is stale. A type that is missing or unreadable in the keyspace is no
+    /// contradiction: the table's record contains all types that its rows need.
     fn fitting(&self, table: TableSchema) -> Result<TableSchema, SchemaError> {
         let differs = |(name, used): &(&str, &Arc<UserType>)| {
             let own = self.types.get(*name);
@@ -85,11 +85,12 @@ impl TableSchema {
 }
 
 impl Schema {
-    /// Checks that the next start reads what `next` changes of this schema exactly as it is in
-    /// `next`. The rules for statements should let nothing through that fails here.
+    /// Checks that the next start will decode each object that differs between this schema and
+    /// `next` exactly as it is in `next`. The rules for statements should prevent every failure of
+    /// this check.
     ///
     /// # Errors
-    /// [`SchemaError::Invalid`], with what could not be read and the reason.
+    /// [`SchemaError::Invalid`], with the unreadable object and the reason.
     pub fn check_reopening(&self, next: &Self) -> Result<(), SchemaError> {
         for keyspace in next.keyspaces() {
             let before = self.keyspace(keyspace.name());

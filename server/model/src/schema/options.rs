@@ -1,4 +1,4 @@
-//! What stands behind `WITH` of a table.
+//! The options of a table, which stand behind `WITH`.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::SchemaError;
 
-/// The value of an option as a statement or a record says it: a constant's text, or a map.
+/// The value of an option in a statement or a record: a constant's text, or a map.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OptionValue {
     /// A string without its quotes, a number or a boolean.
     Text(String),
-    /// A map whose keys and values are such texts.
+    /// A map from constants to constants, each as in [`Text`](Self::Text).
     Map(BTreeMap<String, String>),
 }
 
@@ -22,7 +22,7 @@ pub enum OptionValue {
 /// `compression`. The other options have no effect. They are checked, stored and shown, because tools
 /// send them.
 ///
-/// Values are kept in the form in which CQL reads them without quotes: `'+128'` as `128`, `'.5'` as
+/// Values are stored in normal form, which CQL accepts without quotes: `'+128'` as `128`, `'.5'` as
 /// `0.5`, `'yes'` as `true`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -35,22 +35,22 @@ pub(super) enum Kind {
     Text,
     Boolean,
     Double,
-    /// An integer of 32 bits, not below this.
+    /// A 32-bit integer of at least this value.
     Integer(i32),
     Map,
     /// A map whose values are blobs.
     Extensions,
 }
 
-/// A default: the entries of a map, or one without a name.
+/// A default value: the entries of a map, or a single entry without a name.
 pub(super) type Entries = &'static [(&'static str, &'static str)];
 
-/// 20 years, the most that Cassandra lets a cell live.
+/// The maximal TTL in Cassandra: 20 years.
 pub const TTL_MAX_SECS: i32 = 20 * 365 * 24 * 60 * 60;
 
-/// Names, kinds and defaults, in the order of DESCRIBE. The defaults are Cassandra 4.1's, but
-/// for gc_grace_seconds: on one copy it guards late writes with old timestamps only, so an
-/// hour is enough.
+/// Names, kinds and defaults, in the order of DESCRIBE. The defaults are those of Cassandra 4.1,
+/// except for gc_grace_seconds: with a single copy it only protects against late writes with old
+/// timestamps, so an hour is enough.
 pub(super) const OPTIONS: [(&str, Kind, Entries); 18] = [
     ("additional_write_policy", Kind::Text, &[("", "99p")]),
     ("bloom_filter_fp_chance", Kind::Double, &[("", "0.01")]),
@@ -95,7 +95,7 @@ pub(super) const OPTIONS: [(&str, Kind, Entries); 18] = [
     ("min_index_interval", Kind::Integer(1), &[("", "128")]),
     ("read_repair", Kind::Text, &[("", "BLOCKING")]),
     ("speculative_retry", Kind::Text, &[("", "99p")]),
-    // Older clients send it; no table shows it.
+    // Accepted from older clients; DESCRIBE does not print it.
     ("dclocal_read_repair_chance", Kind::Double, &[("", "0.0")]),
 ];
 
@@ -135,7 +135,7 @@ impl TableOptions {
     /// Sets one option.
     ///
     /// # Errors
-    /// In Cassandra's words: no such option, a value of another kind, a number out of range.
+    /// Cassandra's messages: for unknown options, values of the wrong kind, and numbers out of range.
     pub fn set(&mut self, name: &str, value: OptionValue) -> Result<(), SchemaError> {
         let Some((_, kind, _)) = OPTIONS.iter().find(|(option, ..)| *option == name) else {
             return super::invalid(format!("Unknown property '{name}'"));
@@ -145,27 +145,27 @@ impl TableOptions {
         Ok(())
     }
 
-    /// The value of an option; `None` where there is no option of this name.
+    /// Returns the value of an option; `None` for an unknown name.
     pub fn get(&self, name: &str) -> Option<&OptionValue> {
         self.values.get(name)
     }
 
-    /// Options and their values, by name.
+    /// Returns the options and their values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
         self.values.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// Seconds that a write lives unless it says so itself; 0 is forever.
+    /// Returns the TTL in seconds of writes without a TTL; 0 means that they do not expire.
     pub fn default_time_to_live_secs(&self) -> u32 {
         self.integer("default_time_to_live")
     }
 
-    /// Seconds that a tombstone is kept at least.
+    /// Returns the seconds for which tombstones are kept at least.
     pub fn gc_grace_secs(&self) -> u32 {
         self.integer("gc_grace_seconds")
     }
 
-    /// The comment.
+    /// Returns the option `comment`.
     pub fn comment(&self) -> &str {
         match self.get("comment") {
             Some(OptionValue::Text(text)) => text,
@@ -196,8 +196,8 @@ impl TableOptions {
         }
     }
 
-    /// The options of a record in the form in which [`set`](Self::set) keeps them: earlier
-    /// versions stored values as they were written.
+    /// Brings the options of a record into the form that [`set`](Self::set) stores. Earlier versions
+    /// stored values exactly as statements contained them.
     ///
     /// # Errors
     /// The errors of [`set`](Self::set).
@@ -211,7 +211,7 @@ impl TableOptions {
         Ok(normal)
     }
 
-    /// Holds what a record says to what [`set`](Self::set) would have let in, all there.
+    /// Checks that every option of a record is present and valid for [`set`](Self::set).
     pub(super) fn check(&self) -> Result<(), SchemaError> {
         for (name, kind, _) in OPTIONS {
             match self.values.get(name) {
@@ -219,9 +219,10 @@ impl TableOptions {
                 None => return super::invalid(format!("Missing property '{name}'")),
             }
         }
-        match self.values.len() == OPTIONS.len() {
-            true => Ok(()),
-            false => super::invalid("Unknown properties"),
+        if self.values.len() == OPTIONS.len() {
+            Ok(())
+        } else {
+            super::invalid("Unknown properties")
         }
     }
 }
@@ -293,7 +294,7 @@ fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, Sc
     Ok(OptionValue::Text(normal))
 }
 
-/// A blob in lower case; none where the text is no blob.
+/// Returns a blob in lower case; `None` if the text is not a blob.
 fn blob(text: &str) -> Option<String> {
     let text = text.to_ascii_lowercase();
     let digits = text.strip_prefix("0x")?;
@@ -301,9 +302,9 @@ fn blob(text: &str) -> Option<String> {
     is_blob.then_some(text)
 }
 
-/// A number from 0 to 1 as Java's `Double.toString` writes it: 0.5, 1.0E-4.
+/// Prints a number from 0 to 1 like Java's `Double.toString`: 0.5, 1.0E-4.
 fn double(value: f64) -> String {
-    // Minus zero passes for zero.
+    // Minus zero counts as zero.
     let value = value.abs();
     if value == 0.0 || value >= 1e-3 {
         return format!("{value:?}");

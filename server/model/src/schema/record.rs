@@ -1,8 +1,8 @@
-//! Keyspaces and tables as the bytes that are stored: JSON whose `format` is looked at first.
+//! The stored records of keyspaces and tables: JSON, whose field `format` is checked first.
 //!
-//! A table's record carries every user-defined type that it uses, so it can be read without
-//! its keyspace: a snapshot of the table alone has all that decodes its rows. Types are
-//! written as CQL spells them; a JSON parser and [`CqlType::parse`] both bound nesting.
+//! A table's record contains every user-defined type that the table uses, so that it can be decoded
+//! without its keyspace: a snapshot of the table alone has everything that decodes its rows. Types
+//! are stored as their CQL text; the JSON parser and [`CqlType::parse`] both bound nesting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{
 use crate::key::Order;
 use crate::types::{CqlType, DEPTH_MAX};
 
-/// The format that is written, and the only one that is read.
+/// The only format that this version writes and reads.
 const FORMAT: u32 = 1;
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct TableRecord {
     dropped: Vec<DroppedRecord>,
     next_column_id: u32,
     options: TableOptions,
-    // Left out of a table that never had one, so that older versions read it.
+    // Omitted for a table that never had an index, so that older versions can read the record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<IndexSchema>,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -95,7 +95,7 @@ fn refuse<T>(what: impl std::fmt::Display) -> Result<T, SchemaError> {
     Err(SchemaError::Record(what.to_string()))
 }
 
-/// The error of a rule, for a record that does not satisfy the rule.
+/// Turns the error of a violated rule into the error of the record.
 fn as_record(error: SchemaError) -> SchemaError {
     SchemaError::Record(error.reason())
 }
@@ -144,7 +144,7 @@ fn decode_type(
     ty.map(Arc::new).or_else(refuse)
 }
 
-/// Reads the types that a table uses: each of them, or the table cannot be read.
+/// Decodes the types that a table uses. One unreadable type makes the table unreadable.
 fn decode_types(keyspace: &str, records: &[TypeRecord]) -> Result<Types, SchemaError> {
     let mut types = Types::new();
     for record in records {
@@ -156,7 +156,7 @@ fn decode_types(keyspace: &str, records: &[TypeRecord]) -> Result<Types, SchemaE
     Ok(types)
 }
 
-/// Reads the types of a keyspace. A type that cannot be read does not keep others from it.
+/// Decodes the types of a keyspace. An unreadable type does not affect the others.
 fn decode_known_types(
     keyspace: &str,
     records: Vec<TypeRecord>,
@@ -168,8 +168,8 @@ fn decode_known_types(
     let mut types = Types::new();
     let mut unreadable = BTreeMap::new();
     let mut left = records;
-    // Types come after those that they use. Where a damaged record has another order, a further
-    // round reads one more level of nesting.
+    // Types usually come after the types that they use. If a damaged record has another order, each
+    // further round decodes one more level of nesting.
     for _ in 0..DEPTH_MAX {
         let before = left.len();
         unreadable.clear();
@@ -197,7 +197,7 @@ fn parse(text: &str, types: &Types) -> Result<CqlType, SchemaError> {
     CqlType::parse_stored(text, &|name| types.get(name).cloned()).or_else(refuse)
 }
 
-/// Every user-defined type of a type, those of fields too.
+/// Collects every user-defined type within a type, fields included.
 fn collect<'a>(ty: &'a CqlType, into: &mut BTreeMap<&'a str, &'a Arc<UserType>>) {
     match ty {
         CqlType::List { element, .. } | CqlType::Set { element, .. } => collect(element, into),
@@ -215,7 +215,7 @@ fn collect<'a>(ty: &'a CqlType, into: &mut BTreeMap<&'a str, &'a Arc<UserType>>)
 }
 
 impl KeyspaceSchema {
-    /// The keyspace and its types as a record; tables have their own.
+    /// Encodes the keyspace and its types; tables have their own records.
     pub fn encode(&self) -> Vec<u8> {
         let mut types = encode_types(self.types.values());
         types.extend(self.unreadable_types.iter().map(|(name, ty)| TypeRecord {
@@ -232,8 +232,8 @@ impl KeyspaceSchema {
         serde_json::to_vec(&record).expect("texts and numbers are JSON")
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, without tables. Types that cannot be read are
-    /// left out: see [`unreadable_type`](Self::unreadable_type).
+    /// Decodes a record of [`encode`](Self::encode); the keyspace has no tables yet. Unreadable types
+    /// are set aside: see [`unreadable_type`](Self::unreadable_type).
     ///
     /// # Errors
     /// [`SchemaError::Record`].
@@ -247,10 +247,10 @@ impl KeyspaceSchema {
         Ok(keyspace)
     }
 
-    /// With a table that was read from its own record, in place of one of its name.
+    /// Adds a table from its own record, in place of a table of the same name.
     ///
     /// # Errors
-    /// [`SchemaError::Record`] where the table belongs to another keyspace.
+    /// [`SchemaError::Record`] if the table belongs to another keyspace.
     pub fn with_table(mut self, table: TableSchema) -> Result<Self, SchemaError> {
         if table.keyspace != self.name {
             return refuse(format!(
@@ -262,8 +262,8 @@ impl KeyspaceSchema {
         Ok(self)
     }
 
-    /// With a table as a snapshot has it, and with the types that the table uses as the snapshot
-    /// has them: since then they may have been altered or dropped.
+    /// Adds a table as it is in a snapshot, and the types that it uses as they are in the snapshot:
+    /// they may have been altered or dropped later.
     ///
     /// # Errors
     /// See [`with_table`](Self::with_table).
@@ -279,16 +279,16 @@ impl KeyspaceSchema {
     }
 }
 
-/// Every user-defined type that columns use, those of fields too, by name.
+/// Returns every user-defined type that columns use, fields included, by name.
 fn used_types(columns: &[Column]) -> BTreeMap<&str, &Arc<UserType>> {
     let mut types = BTreeMap::new();
     columns.iter().for_each(|c| collect(&c.ty, &mut types));
     types
 }
 
-/// Refuses a record that leaves open which type a column is of. Earlier versions wrote a
-/// user-defined type called "int" as `int`, like the native type. Records contain the types that
-/// columns use and no others, so such a type shows that a column is of it.
+/// Rejects a record in which the type of a column is ambiguous. Earlier versions wrote a user-defined
+/// type called "int" as `int`, like the native type. A record contains exactly the types that its
+/// columns use, so the presence of such a type proves that a column has it.
 fn check_names_of_types(
     record: &TableRecord,
     types: &Types,
@@ -303,7 +303,8 @@ fn check_names_of_types(
     let texts = || record.columns.iter().map(|c| c.ty.as_str()).zip(columns);
     let is_of_earlier = texts().any(|(text, column)| column.ty.to_string() != text)
         || record.types.iter().any(|ty| is_respelled(ty, types));
-    // A key column of a user-defined type is frozen, and the record has `frozen<int>` then.
+    // Key columns with a user-defined type are frozen, so their text is `frozen<int>`, which is
+    // unambiguous.
     let is_ambiguous = |(text, column): &(&str, &Column)| {
         let is_value = column.kind >= ColumnKind::Static;
         is_value && column.ty.is_native() && types.contains_key(*text)
@@ -318,7 +319,7 @@ fn check_names_of_types(
     }
 }
 
-/// Returns whether this version writes a field of a type in another way than the record has it.
+/// Returns whether this version spells the type of a field differently than the record does.
 fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
     let definition = types.get(record.name.as_str());
     let fields = definition.into_iter().flat_map(|ty| ty.fields());
@@ -327,12 +328,12 @@ fn is_respelled(record: &TypeRecord, types: &Types) -> bool {
 }
 
 impl TableSchema {
-    /// Every user-defined type that the columns use, those of fields too, by name.
+    /// Returns every user-defined type that the columns use, fields included, by name.
     pub(super) fn used_types(&self) -> BTreeMap<&str, &Arc<UserType>> {
         used_types(&self.columns)
     }
 
-    /// The table as a record that needs no other.
+    /// Encodes the table as a self-contained record.
     pub fn encode(&self) -> Vec<u8> {
         let record = TableRecord {
             format: FORMAT,
@@ -371,7 +372,7 @@ impl TableSchema {
         serde_json::to_vec(&record).expect("texts and numbers are JSON")
     }
 
-    /// Reads what [`encode`](Self::encode) wrote, and checks the rules for tables.
+    /// Decodes a record of [`encode`](Self::encode), and checks the rules for tables.
     ///
     /// # Errors
     /// [`SchemaError::Record`].

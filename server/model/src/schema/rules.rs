@@ -1,6 +1,6 @@
-//! The rules that every table satisfies. CREATE, ALTER and the decoding of a record all apply
-//! this one list, so a change that a statement makes is never refused by the next start. CREATE
-//! and ALTER apply the rules for counters too.
+//! The rules that every table satisfies. CREATE, ALTER and the decoding of a record all apply this
+//! one list, so that the next start cannot reject the result of a statement. CREATE and ALTER also
+//! apply the rules for counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{ColumnKind, SchemaError, TableSchema, check_name, invalid};
 use crate::types::CqlType;
 
 impl TableSchema {
-    /// Puts the columns into their order, and checks what a statement makes of a table.
+    /// Puts the columns into their order, and checks the table that results from a statement.
     ///
     /// # Errors
     /// See [`check`](Self::check); for counters, Cassandra's errors of CREATE TABLE.
@@ -20,8 +20,8 @@ impl TableSchema {
         Ok(table)
     }
 
-    /// Checks the rules for counters. They are no rules for records: earlier versions stored
-    /// tables of counters with a `default_time_to_live`. Those are served, and changed once
+    /// Checks the rules for counters. Records are exempt: earlier versions stored tables of
+    /// counters with a `default_time_to_live`. Such tables are served, but can change only after
     /// ALTER TABLE sets it to 0.
     fn check_counters(&self) -> Result<(), SchemaError> {
         if !self.is_counter() {
@@ -40,8 +40,8 @@ impl TableSchema {
     /// Checks the rules.
     ///
     /// # Errors
-    /// For what a statement can ask for, the error that CREATE TABLE or CREATE INDEX gives, in
-    /// Cassandra's words. For what no statement can, [`SchemaError::Record`].
+    /// For violations that a statement can cause, Cassandra's message for CREATE TABLE or CREATE
+    /// INDEX. For all others, [`SchemaError::Record`].
     pub(super) fn check(&self) -> Result<(), SchemaError> {
         check_name("Keyspace", &self.keyspace).map_err(SchemaError::Configuration)?;
         check_name("Table", &self.name).map_err(SchemaError::Configuration)?;
@@ -77,7 +77,7 @@ impl TableSchema {
 
     fn check_key_positions(&self) -> Result<(), SchemaError> {
         for kind in [ColumnKind::PartitionKey, ColumnKind::Clustering] {
-            // The columns of a kind lie in the order of their positions.
+            // `columns_of` returns key columns in the order of their positions.
             let columns = self.columns_of(kind);
             if columns.iter().enumerate().any(|(i, c)| c.position != i) {
                 return impossible("positions of key columns are not 0, 1, 2 and so on");
@@ -89,8 +89,8 @@ impl TableSchema {
         Ok(())
     }
 
-    /// Checks the types as they are now: those that users define change after the columns that
-    /// use them were created.
+    /// Checks the current types, because user-defined types may change after the columns that use
+    /// them were created.
     fn check_types(&self) -> Result<(), SchemaError> {
         for column in &self.columns {
             column.ty.check()?;
@@ -159,7 +159,7 @@ pub(super) fn check_key_type(
     Ok(())
 }
 
-/// An error for what no statement makes.
+/// Returns the error for a state that no statement causes.
 fn impossible(what: impl Into<String>) -> Result<(), SchemaError> {
     Err(SchemaError::Record(what.into()))
 }

@@ -11,13 +11,13 @@ use crate::key::{ClusteringColumn, KeyLayout, Order};
 use crate::row::DroppedCells;
 use crate::types::CqlType;
 
-/// What names a column in stored rows. No other column of its table ever has it. One that is
-/// dropped and added again has its old one, and its cells from before stay hidden.
+/// The id of a column in stored rows, unique within the table forever. A column that is dropped and
+/// added again gets its old id back, and its cells from before stay hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ColumnId(pub u32);
 
-/// The role of a column in its row. Records and `system_schema` spell it alike.
+/// The role of a column in its row. Records and `system_schema` use the same words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnKind {
@@ -32,7 +32,7 @@ pub enum ColumnKind {
 }
 
 impl ColumnKind {
-    /// As `system_schema.columns` spells it.
+    /// Returns the word of `system_schema.columns`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PartitionKey => "partition_key",
@@ -46,37 +46,38 @@ impl ColumnKind {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its id in stored rows.
+    /// The id in stored rows.
     pub id: ColumnId,
-    /// Its name, lower case unless it was quoted.
+    /// The name, lower case unless it was quoted.
     pub name: Arc<str>,
-    /// Its type.
+    /// The type.
     pub ty: CqlType,
-    /// What it is of its row.
+    /// The role in the row.
     pub kind: ColumnKind,
-    /// Which of the partition key's or clustering columns it is, from 0; 0 for others.
+    /// The index among the partition key's or clustering columns, from 0; 0 for other columns.
     pub position: usize,
-    /// Which way a clustering column sorts.
+    /// The sort order of a clustering column.
     pub order: Order,
 }
 
-/// A column that was dropped: its id stays its own, for the day when it is added again.
+/// A dropped column. Its id stays reserved for a column of the same name that is added later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedColumn {
-    /// Its id in stored rows.
+    /// The id in stored rows.
     pub id: ColumnId,
-    /// The name that it had.
+    /// The name.
     pub name: Arc<str>,
-    /// Its type, user-defined types turned into tuples, which outlive them.
+    /// The type, with user-defined types turned into tuples, because the types may be dropped or
+    /// changed later.
     pub ty: CqlType,
     /// Static or regular.
     pub kind: ColumnKind,
-    /// Its cells up to this timestamp are gone, in microseconds since 1970: what `USING
-    /// TIMESTAMP` said, or else when it was dropped.
+    /// The timestamp in microseconds since 1970 up to which the column's cells are hidden: the one of
+    /// `USING TIMESTAMP`, or else the time of the drop.
     pub dropped_us: i64,
 }
 
-/// What `CREATE TABLE` says.
+/// The content of a `CREATE TABLE` statement.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
     /// The keyspace.
@@ -85,19 +86,19 @@ pub struct TableDefinition {
     pub name: String,
     /// A new id.
     pub id: Uuid,
-    /// Name, type, and whether it is static, in the order of the statement.
+    /// Name, type and whether the column is static, in the order of the statement.
     pub columns: Vec<(String, CqlType, bool)>,
-    /// Names of the partition key's columns.
+    /// The names of the partition key's columns.
     pub partition_key: Vec<String>,
-    /// Names of the clustering columns.
+    /// The names of the clustering columns.
     pub clustering: Vec<String>,
-    /// What CLUSTERING ORDER BY says; empty where it is not there.
+    /// The content of CLUSTERING ORDER BY; empty without one.
     pub order: Vec<(String, Order)>,
-    /// What else stands behind WITH.
+    /// The other options of WITH.
     pub options: TableOptions,
 }
 
-/// A table. Its columns come as `SELECT *` returns them: the partition key and clustering
+/// A table. Its columns are in the order of `SELECT *`: the partition key and clustering
 /// columns by position, then static ones by name, then the others by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -116,10 +117,10 @@ pub struct TableSchema {
 }
 
 impl TableSchema {
-    /// A new table.
+    /// Creates a table.
     ///
     /// # Errors
-    /// What Cassandra refuses, in its words.
+    /// Cassandra's messages.
     pub fn create(definition: TableDefinition) -> Result<Self, SchemaError> {
         let TableDefinition {
             keyspace,
@@ -186,9 +187,10 @@ impl TableSchema {
                 id: ColumnId(0),
                 name: column.into(),
                 ty,
-                kind: match is_static {
-                    true => ColumnKind::Static,
-                    false => ColumnKind::Regular,
+                kind: if is_static {
+                    ColumnKind::Static
+                } else {
+                    ColumnKind::Regular
                 },
                 position: 0,
                 order: Order::Asc,
@@ -211,7 +213,7 @@ impl TableSchema {
         table.checked()
     }
 
-    /// Puts columns into their order, and makes anew what follows from them.
+    /// Sorts the columns, and recomputes the derived fields.
     pub(super) fn assemble(mut self) -> Self {
         sort(&mut self.columns);
         self.dropped.sort_by_key(|old| old.id);
@@ -234,7 +236,7 @@ impl TableSchema {
         self
     }
 
-    /// A table of these parts, not checked yet.
+    /// Returns a table that is not checked yet.
     pub(super) fn from_parts(
         (keyspace, name): (Arc<str>, Arc<str>),
         id: Uuid,
@@ -260,45 +262,44 @@ impl TableSchema {
         })
     }
 
-    /// The keyspace that it belongs to.
+    /// Returns the name of the keyspace.
     pub fn keyspace(&self) -> &str {
         &self.keyspace
     }
 
-    /// Its name.
+    /// Returns the name of the table.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its id: another one for each table ever made.
+    /// Returns the id, which is unique among all tables ever created.
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    /// All columns, in the order of `SELECT *`.
+    /// Returns all columns, in the order of `SELECT *`.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The columns of one kind: key columns by position, others by name.
+    /// Returns the columns of one kind: key columns by position, others by name.
     pub fn columns_of(&self, kind: ColumnKind) -> &[Column] {
         let start = self.columns.partition_point(|c| c.kind < kind);
         let end = self.columns.partition_point(|c| c.kind <= kind);
         &self.columns[start..end]
     }
 
-    /// A column by its name.
+    /// Returns a column by its name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|c| *c.name == *name)
     }
 
-    /// A column by its id; `None` for dropped ones too.
+    /// Returns a column by its id; `None` for dropped columns.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
         self.columns.iter().find(|c| c.id == id)
     }
 
-    /// The columns that were dropped, in the order of their ids; those that were added again
-    /// too.
+    /// Returns the dropped columns in the order of their ids, including those that were added again.
     pub fn dropped(&self) -> &[DroppedColumn] {
         &self.dropped
     }
@@ -310,23 +311,24 @@ impl TableSchema {
         self.ids_beside_dropped.as_deref()
     }
 
-    /// What readers of a row must not see of its columns, in the order of their ids.
+    /// Returns the hidden cells of dropped columns, in the order of their ids.
     pub fn dropped_cells(&self) -> &[DroppedCells] {
         &self.dropped_cells
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn options(&self) -> &TableOptions {
         &self.options
     }
 
-    /// How its keys are made.
+    /// Returns the layout of the keys.
     pub fn layout(&self) -> &KeyLayout {
         &self.layout
     }
 
-    /// Whether its values are counters. A table of counters stays one when all of them are
-    /// dropped, as in Cassandra, which has a flag for it; ebb looks at the dropped columns.
+    /// Returns whether the table's values are counters. A table of counters stays one when all
+    /// counters are dropped, as in Cassandra. Cassandra stores a flag for it; ebb looks at the dropped
+    /// columns.
     pub fn is_counter(&self) -> bool {
         let is_value = |c: &&Column| c.kind >= ColumnKind::Static;
         let mut values = self.columns.iter().filter(is_value).peekable();
@@ -337,7 +339,7 @@ impl TableSchema {
         !self.dropped.is_empty() && dropped.all(|old| old.ty == CqlType::Counter)
     }
 
-    /// Whether it has static columns.
+    /// Returns whether the table has static columns.
     pub fn has_static_columns(&self) -> bool {
         !self.columns_of(ColumnKind::Static).is_empty()
     }
@@ -371,12 +373,13 @@ fn check_order(clustering: &[String], order: &[(String, Order)]) -> Result<(), S
         if column == named {
             continue;
         }
-        return match order.iter().any(|(c, _)| c == column) {
-            true => invalid(format!(
+        return if order.iter().any(|(c, _)| c == column) {
+            invalid(format!(
                 "The order of columns in the CLUSTERING ORDER directive must match that of the \
                  clustering columns ({column} must appear before {named})"
-            )),
-            false => invalid(format!("Missing CLUSTERING ORDER for column {column}")),
+            ))
+        } else {
+            invalid(format!("Missing CLUSTERING ORDER for column {column}"))
         };
     }
     Ok(())

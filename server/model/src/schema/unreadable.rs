@@ -1,7 +1,8 @@
 //! Objects of the schema whose records cannot be read.
 //!
-//! The schema keeps their names, each with the reason. So everything else is served, a statement
-//! that names such an object gets the reason, no other object takes its name, and DROP removes it.
+//! The schema keeps their names with the reason. So the server serves everything else, a statement
+//! that names such an object returns the reason, the name stays reserved, and DROP removes the
+//! object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,14 +38,14 @@ pub struct Unreadable {
     pub keyspace: String,
     /// The name of the object; `None` for a keyspace, and for roles whose names cannot be read.
     pub name: Option<String>,
-    /// The snapshot whose record of the object it is; `None` for the object as it is now.
+    /// The snapshot whose record is unreadable; `None` for the current record.
     pub snapshot: Option<String>,
     /// The reason.
     pub why: String,
 }
 
 impl Unreadable {
-    /// A keyspace that cannot be read.
+    /// Returns the entry of an unreadable keyspace.
     pub fn keyspace(name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Keyspace,
@@ -55,7 +56,7 @@ impl Unreadable {
         }
     }
 
-    /// A table that cannot be read.
+    /// Returns the entry of an unreadable table.
     pub fn table(keyspace: &str, name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Table,
@@ -64,8 +65,8 @@ impl Unreadable {
         }
     }
 
-    /// A role whose record in a keyspace cannot be read; without a name for some of the roles, if
-    /// not even their names can be read.
+    /// Returns the entry of a role whose record in a keyspace is unreadable. The name is `None` if
+    /// not even the names of the roles can be read.
     pub fn role(keyspace: &str, name: Option<&str>, why: &str) -> Self {
         Self {
             kind: ObjectKind::Role,
@@ -74,7 +75,7 @@ impl Unreadable {
         }
     }
 
-    /// A record of the node in a keyspace.
+    /// Returns the entry of an unreadable record of the node itself.
     pub fn node(keyspace: &str, name: &str, why: &str) -> Self {
         Self {
             kind: ObjectKind::Node,
@@ -89,7 +90,7 @@ impl Unreadable {
         }
     }
 
-    /// The object as a snapshot has it.
+    /// Marks the entry as one of a snapshot.
     #[must_use]
     pub fn at_snapshot(mut self, snapshot: &str) -> Self {
         self.snapshot = Some(snapshot.to_owned());
@@ -153,18 +154,18 @@ impl From<Unreadable> for SchemaError {
     }
 }
 
-/// A user-defined type whose part of the keyspace's record cannot be read. The part is written
-/// back as it is.
+/// A user-defined type whose part of the keyspace's record is unreadable. Writing the keyspace's
+/// record preserves this part unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnreadableType {
-    /// Names and types of the fields, as the record has them.
+    /// The names and types of the fields, as in the record.
     pub(super) fields: Vec<(String, String)>,
     pub(super) why: String,
 }
 
 impl UnreadableType {
-    /// Returns whether a field may be of the type `name`. In a text that is no type, any place
-    /// may be its name.
+    /// Returns whether a field may have the type `name`. If a field's type does not parse, any
+    /// occurrence of the name in its text counts.
     fn may_use(&self, name: &str) -> bool {
         let quoted = Quoted(name).to_string();
         let mut types = self.fields.iter().map(|(_, ty)| ty);
@@ -176,15 +177,15 @@ impl UnreadableType {
 }
 
 impl Schema {
-    /// The schema with one more keyspace that cannot be read.
+    /// Returns the schema with one more unreadable keyspace.
     #[must_use]
     pub fn with_unreadable_keyspace(mut self, name: &str, why: &str) -> Self {
         self.unreadable.insert(name.into(), why.into());
         self
     }
 
-    /// Returns the error for a keyspace that is there but cannot be read, or for a table of a
-    /// keyspace; `None` for those that can be read and those that are not there.
+    /// Returns the error for an existing but unreadable keyspace, or for such a table of a
+    /// keyspace; `None` for readable and for missing objects.
     pub fn unreadable(&self, keyspace: &str, table: Option<&str>) -> Option<SchemaError> {
         if let Some(why) = self.unreadable.get(keyspace) {
             return Some(Unreadable::keyspace(keyspace, why).into());
@@ -192,8 +193,8 @@ impl Schema {
         self.keyspace(keyspace)?.unreadable_table(table?)
     }
 
-    /// Returns the error for a keyspace that cannot be read, or else for one of its tables that
-    /// cannot: it may have an index of any name. `None` if every index of the keyspace is known.
+    /// Returns the error for an unreadable keyspace, or else for one of its unreadable tables,
+    /// which may have an index of any name. `None` if every index of the keyspace is known.
     pub fn unreadable_owner_of_index(&self, keyspace: &str) -> Option<SchemaError> {
         self.unreadable(keyspace, None).or_else(|| {
             let keyspace = self.keyspace(keyspace)?;
@@ -201,12 +202,12 @@ impl Schema {
         })
     }
 
-    /// The names of the keyspaces that cannot be read.
+    /// Returns the names of the unreadable keyspaces.
     pub fn unreadable_keyspaces(&self) -> impl Iterator<Item = &Arc<str>> {
         self.unreadable.keys()
     }
 
-    /// Every object that cannot be read.
+    /// Returns every unreadable object.
     pub fn all_unreadable(&self) -> Vec<Unreadable> {
         let keyspaces = self.unreadable.iter();
         let keyspaces = keyspaces.map(|(name, why)| Unreadable::keyspace(name, why));
@@ -214,27 +215,27 @@ impl Schema {
         keyspaces.chain(inside).collect()
     }
 
-    /// Returns whether there is such a keyspace, readable or not.
+    /// Returns whether the keyspace exists, readable or not.
     pub fn has_keyspace(&self, name: &str) -> bool {
         self.keyspace(name).is_some() || self.unreadable.contains_key(name)
     }
 
-    /// Returns whether there is such a table, readable or not. A keyspace that cannot be read may
-    /// have any.
+    /// Returns whether the table exists, readable or not. An unreadable keyspace counts as having
+    /// every table.
     pub fn has_table(&self, keyspace: &str, name: &str) -> bool {
         self.table(keyspace, name).is_some() || self.unreadable(keyspace, Some(name)).is_some()
     }
 }
 
 impl KeyspaceSchema {
-    /// The keyspace with one more table that cannot be read.
+    /// Returns the keyspace with one more unreadable table.
     #[must_use]
     pub fn with_unreadable_table(mut self, name: &str, why: &str) -> Self {
         self.unreadable_tables.insert(name.into(), why.into());
         self
     }
 
-    /// Returns the error for a table that is there but cannot be read.
+    /// Returns the error for an existing but unreadable table.
     pub fn unreadable_table(&self, name: &str) -> Option<SchemaError> {
         let why = self.unreadable_tables.get(name)?;
         Some(self.as_unreadable_table(name, why).into())
@@ -247,18 +248,18 @@ impl KeyspaceSchema {
         }
     }
 
-    /// The names of the tables that cannot be read.
+    /// Returns the names of the unreadable tables.
     pub fn unreadable_tables(&self) -> impl Iterator<Item = &Arc<str>> {
         self.unreadable_tables.keys()
     }
 
-    /// Returns the error for a user-defined type that is there but cannot be read.
+    /// Returns the error for an existing but unreadable user-defined type.
     pub fn unreadable_type(&self, name: &str) -> Option<SchemaError> {
         let why = &self.unreadable_types.get(name)?.why;
         Some(Unreadable::user_type(&self.name, name, why).into())
     }
 
-    /// Every type and table that cannot be read.
+    /// Returns every unreadable type and table.
     pub fn all_unreadable(&self) -> Vec<Unreadable> {
         let types = self.unreadable_types.iter();
         let types = types.map(|(name, ty)| Unreadable::user_type(&self.name, name, &ty.why));
@@ -267,8 +268,8 @@ impl KeyspaceSchema {
         types.chain(tables).collect()
     }
 
-    /// Returns the unreadable objects that may use a type of this name: every table, as nothing
-    /// is known of its columns, and types with fields that mention the name.
+    /// Returns the unreadable objects that may use a type of this name: every table, because its
+    /// columns are unknown, and the types with fields that mention the name.
     pub(super) fn unreadable_users(&self, name: &str) -> Vec<Unreadable> {
         let may_use = |found: &Unreadable| match (found.kind, &found.name) {
             (ObjectKind::Type, Some(of)) => {

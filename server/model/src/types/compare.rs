@@ -1,4 +1,4 @@
-//! The order of values: that of Cassandra 4.1's comparators, type by type.
+//! The total order of the values of each type: the order of Cassandra 4.1's comparators.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -8,7 +8,7 @@ use super::number::{compare_decimals, compare_varints, comparison_bytes, is_comp
 use super::{Charge, CqlType, TypeError};
 
 impl CqlType {
-    /// Which of two values comes first.
+    /// Compares two values in the order of this type.
     ///
     /// Empty values come before all others. Numbers go by value (so decimal 1.0 equals
     /// 1.00, and every NaN equals every other and comes last; -0.0 lies before 0.0), text and
@@ -85,7 +85,7 @@ impl CqlType {
     }
 }
 
-/// Empty values first, then those of the right length, then wrong ones.
+/// Ranks a value: empty ones first, then valid ones, then invalid ones.
 fn rank(bytes: &[u8], valid: bool) -> u8 {
     match (bytes.is_empty(), valid) {
         (true, _) => 0,
@@ -120,7 +120,7 @@ pub(crate) fn time_first(high: u64) -> u64 {
     high << 48 | (high << 16) & 0xffff_0000_0000 | high >> 32
 }
 
-/// What [`time_first`] made, back.
+/// Restores the high half of a v1 uuid from the result of [`time_first`].
 pub(crate) fn time_last(ordered: u64) -> u64 {
     ordered >> 48 | (ordered >> 16) & 0xffff_0000 | ordered << 32
 }
@@ -131,7 +131,7 @@ pub(crate) fn halves(uuid: [u8; 16]) -> (u64, u64) {
     ((whole >> 64) as u64, whole as u64)
 }
 
-/// A `uuid` as its order sees it: version, then time (v1) or bytes, then the low half.
+/// Returns a `uuid` as a sort key: version, then time (v1) or bytes, then the low half.
 pub(crate) fn uuid_order(uuid: [u8; 16]) -> (u8, u64, u64) {
     let (high, low) = halves(uuid);
     let version = uuid[6] >> 4;
@@ -139,13 +139,14 @@ pub(crate) fn uuid_order(uuid: [u8; 16]) -> (u8, u64, u64) {
     (version, high, low)
 }
 
-/// A `timeuuid` as its order sees it: time, then the low half by signed bytes.
+/// Returns a `timeuuid` as a sort key: time, then the low half by signed bytes.
 pub(crate) fn timeuuid_order(uuid: [u8; 16]) -> (u64, u64) {
     let (high, low) = halves(uuid);
     (time_first(high), low ^ SIGN_OF_EACH_BYTE)
 }
 
-/// Flips the sign of each byte, which makes unsigned what compared as signed.
+/// An XOR mask that flips the sign bit of each byte: the unsigned order of the result is the order of
+/// the bytes as signed numbers.
 pub(crate) const SIGN_OF_EACH_BYTE: u64 = 0x8080_8080_8080_8080;
 
 fn compare_collections<E>(
@@ -168,7 +169,7 @@ fn compare_parts<'a, E>(
     charge: Charge<'_, E>,
 ) -> Result<Ordering, E> {
     for ty in types.iter().cycle() {
-        // What cannot be read ends a collection, as its last element does.
+        // An element that cannot be read ends the collection, as if it came after the last one.
         let (a, b) = (a.next().and_then(Result::ok), b.next().and_then(Result::ok));
         let (a, b) = match (a, b) {
             (Some(a), Some(b)) => (a, b),
@@ -204,7 +205,7 @@ fn compare_tuples<'t, E>(
     Ok(Ordering::Equal)
 }
 
-/// Null comes first.
+/// Compares two optional values. Null comes first.
 fn compare_options<E>(
     ty: &CqlType,
     a: Option<&[u8]>,

@@ -1,16 +1,17 @@
-//! What a column's value may be.
+//! CQL types: the variants, their nesting, and CQL's rules about both.
 
 use std::sync::Arc;
 
 use super::{TypeError, UserType};
 
-/// How deep types may nest, user-defined types counted. Recursion over a type ends here.
+/// The maximal depth of nested types, user-defined types included. It bounds the recursion over a
+/// type.
 pub const DEPTH_MAX: usize = 64;
-/// How many types may be part of one type, each use of a user-defined type counted anew.
-/// Without it twenty small user-defined types describe a million fields.
+/// The maximal number of types in one type, where each use of a user-defined type counts anew.
+/// Without this bound, twenty small user-defined types describe a million fields.
 pub const NODES_MAX: usize = 4096;
-/// How deep the text of a type may nest in a statement, as the parser of CQL counts: each
-/// `frozen<...>` is a level too, and a user-defined type is its name.
+/// The maximal depth of a type's text in a statement, as the parser of CQL counts: each
+/// `frozen<...>` is a level too, and a user-defined type is only a name.
 pub const WRITTEN_DEPTH_MAX: usize = 100;
 
 /// A CQL type. `varchar` is [`Text`](Self::Text).
@@ -90,7 +91,7 @@ impl CqlType {
         Self::Varint,
     ];
 
-    /// A `list`, not frozen.
+    /// Returns a `list` that is not frozen.
     pub fn list(element: Self) -> Self {
         Self::List {
             element: Arc::new(element),
@@ -98,7 +99,7 @@ impl CqlType {
         }
     }
 
-    /// A `set`, not frozen.
+    /// Returns a `set` that is not frozen.
     pub fn set(element: Self) -> Self {
         Self::Set {
             element: Arc::new(element),
@@ -106,7 +107,7 @@ impl CqlType {
         }
     }
 
-    /// A `map`, not frozen.
+    /// Returns a `map` that is not frozen.
     pub fn map(key: Self, value: Self) -> Self {
         Self::Map {
             key: Arc::new(key),
@@ -115,12 +116,12 @@ impl CqlType {
         }
     }
 
-    /// A `tuple`, which freezes what it holds.
+    /// Returns a `tuple` of the frozen `types`.
     pub fn tuple(types: impl IntoIterator<Item = Self>) -> Self {
         Self::Tuple(types.into_iter().map(Self::freeze).collect())
     }
 
-    /// A user-defined type, not frozen.
+    /// Returns a user-defined type that is not frozen.
     pub fn udt(definition: Arc<UserType>) -> Self {
         Self::Udt {
             definition,
@@ -128,8 +129,8 @@ impl CqlType {
         }
     }
 
-    /// The type as `frozen<...>` makes it: one cell, and all that it holds frozen too.
-    /// Native types stay what they are.
+    /// Returns the type as `frozen<...>` makes it: one cell, with all nested types frozen too.
+    /// Native types do not change.
     #[must_use]
     pub fn freeze(self) -> Self {
         let inner = |t: Arc<Self>| Arc::new(Arc::unwrap_or_clone(t).freeze());
@@ -156,8 +157,8 @@ impl CqlType {
         }
     }
 
-    /// Whether a value lies in several cells: a collection or user-defined type that is not
-    /// frozen.
+    /// Returns whether a value consists of several cells: true for collections and user-defined
+    /// types that are not frozen.
     pub fn is_multi_cell(&self) -> bool {
         matches!(
             self,
@@ -168,7 +169,7 @@ impl CqlType {
         )
     }
 
-    /// Whether it is a list, set or map, frozen or not.
+    /// Returns whether the type is a list, set or map, frozen or not.
     pub fn is_collection(&self) -> bool {
         matches!(
             self,
@@ -176,12 +177,13 @@ impl CqlType {
         )
     }
 
-    /// Whether it is neither a collection, a tuple nor a user-defined type.
+    /// Returns whether the type is neither a collection, a tuple nor a user-defined type.
     pub fn is_native(&self) -> bool {
         !self.is_collection() && !matches!(self, Self::Tuple(_) | Self::Udt { .. })
     }
 
-    /// Whether a duration is part of it: such values have no order and are no key.
+    /// Returns whether the type is or contains a duration. Such values have no order and cannot be
+    /// keys.
     pub fn contains_duration(&self) -> bool {
         match self {
             Self::Duration => true,
@@ -190,7 +192,7 @@ impl CqlType {
         }
     }
 
-    /// Whether the user-defined type `name` is part of it, at any depth.
+    /// Returns whether the type is or contains the user-defined type `name`, at any depth.
     pub fn mentions(&self, name: &str) -> bool {
         match self {
             Self::Udt { definition, .. } => {
@@ -201,7 +203,7 @@ impl CqlType {
         }
     }
 
-    /// How deep it nests; a native type has depth 1.
+    /// Returns the depth of the nested types; a native type has depth 1.
     pub fn depth(&self) -> usize {
         match self {
             Self::Udt { definition, .. } => definition.depth() + 1,
@@ -209,14 +211,14 @@ impl CqlType {
         }
     }
 
-    /// How deep its text nests, as DESCRIBE prints it: see [`WRITTEN_DEPTH_MAX`].
+    /// Returns the depth of the type's text as DESCRIBE prints it: see [`WRITTEN_DEPTH_MAX`].
     pub(crate) fn written_depth(&self) -> usize {
         let is_in_frozen = !self.is_native() && !self.is_multi_cell();
         let inner = self.parts().map(Self::written_depth).max();
         1 + usize::from(is_in_frozen) + inner.unwrap_or(0)
     }
 
-    /// How many types it is made of, itself counted.
+    /// Returns the number of types in this type, this one included.
     pub fn nodes(&self) -> usize {
         match self {
             Self::Udt { definition, .. } => definition.nodes().saturating_add(1),
@@ -226,7 +228,7 @@ impl CqlType {
         }
     }
 
-    /// The types that it is made of directly, fields of user-defined types excepted.
+    /// Returns the types directly below this one, except for the fields of user-defined types.
     fn parts(&self) -> impl Iterator<Item = &Self> {
         let (one, two, many): (Option<&Self>, Option<&Self>, &[Self]) = match self {
             Self::List { element, .. } | Self::Set { element, .. } => (Some(element), None, &[]),
@@ -237,20 +239,20 @@ impl CqlType {
         one.into_iter().chain(two).chain(many)
     }
 
-    /// Holds a type to what CQL allows and to our bounds.
+    /// Checks the type against CQL's rules and against [`DEPTH_MAX`] and [`NODES_MAX`].
     ///
     /// # Errors
-    /// In Cassandra's words: counters and durations where they may not be, collections and
-    /// user-defined types that are not frozen inside of others.
+    /// Cassandra's messages: for counters and durations where CQL does not allow them, and for
+    /// collections and user-defined types that are not frozen inside of others.
     pub fn check(&self) -> Result<(), TypeError> {
         self.check_bounds()?;
         self.check_rules()
     }
 
-    /// Checks a type that a statement gives to a column or field. DESCRIBE prints types in full:
-    /// `frozen<list<list<int>>>` as `frozen<list<frozen<list<int>>>>`, and that must be a type
-    /// that a statement can have too. Types of stored records are not held to this: earlier
-    /// versions accepted deeper ones.
+    /// Checks a type that a statement gives to a column or field. DESCRIBE prints types in full
+    /// (`frozen<list<list<int>>>` as `frozen<list<frozen<list<int>>>>`), and the printed type must
+    /// be valid in a statement too. This check does not apply to types of stored records, because
+    /// earlier versions accepted deeper ones.
     ///
     /// # Errors
     /// The errors of [`check`](Self::check), and one for a type whose text nests too deep.

@@ -14,8 +14,8 @@ use super::TypeError;
 /// Reads the elements of a list or set. For a map use [`pairs`].
 ///
 /// # Errors
-/// Where there is no count or it is negative. A count that lies is seen only by the
-/// iteration, which ends with an error at the end of the bytes.
+/// If there is no count or a negative one. A count above the real number of elements appears only
+/// during the iteration, which ends with an error at the end of the bytes.
 pub fn elements(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
     let (count, rest) = split_count(bytes)?;
     Ok(Elements {
@@ -27,7 +27,7 @@ pub fn elements(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
 /// Reads keys and values of a map in turn: two elements for each entry.
 ///
 /// # Errors
-/// As [`elements`].
+/// See [`elements`].
 pub fn pairs(bytes: &[u8]) -> Result<Elements<'_>, TypeError> {
     let mut parts = elements(bytes)?;
     parts.left *= 2;
@@ -39,10 +39,10 @@ pub fn components(bytes: &[u8]) -> Components<'_> {
     Components { rest: bytes }
 }
 
-/// How many elements or entries a collection says it has.
+/// Returns the number of elements or entries in the header of a collection.
 ///
 /// # Errors
-/// Where there is no count or it is negative.
+/// If there is no count or a negative one.
 pub fn count(bytes: &[u8]) -> Result<usize, TypeError> {
     split_count(bytes).map(|(count, _)| count)
 }
@@ -63,7 +63,7 @@ pub(super) fn split_i32(bytes: &[u8]) -> Option<(i32, &[u8])> {
     Some((i32::from_be_bytes(*head), rest))
 }
 
-/// One element off the front: `Some(None)` is null, `None` is too few bytes.
+/// Takes one element off the front: `Some(None)` is null; `None` means too few bytes.
 fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (len, after) = split_i32(rest)?;
     let Ok(len) = usize::try_from(len) else {
@@ -75,8 +75,8 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(element))
 }
 
-/// The elements of a collection; `None` is a null, which CQL does not allow there.
-/// After an error it ends.
+/// The elements of a collection; `None` is a null, which CQL does not allow there. The iteration
+/// ends after an error.
 #[derive(Debug, Clone)]
 pub struct Elements<'a> {
     left: u64,
@@ -84,7 +84,8 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The bytes that no element has taken yet; after the last one there should be none.
+    /// Returns the bytes that the iteration has not read; after the last element none should be
+    /// left.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -102,14 +103,14 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The components of a tuple or user-defined type. After an error it ends.
+/// The components of a tuple or user-defined type. The iteration ends after an error.
 #[derive(Debug, Clone)]
 pub struct Components<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Components<'a> {
-    /// The bytes that no component has taken yet.
+    /// Returns the bytes that the iteration has not read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -132,7 +133,7 @@ impl<'a> Iterator for Components<'a> {
 /// Appends one element: its length and its bytes, or null.
 ///
 /// # Panics
-/// Where the element is longer than `i32::MAX`; frames are far smaller.
+/// If the element is longer than `i32::MAX`; frames are far smaller.
 pub fn write_element(element: Option<&[u8]>, out: &mut Vec<u8>) {
     match element {
         Some(bytes) => {
@@ -144,10 +145,10 @@ pub fn write_element(element: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// A list or set from its elements, in the order given.
+/// Encodes a list or set of `elements` in the given order.
 ///
 /// # Panics
-/// Beyond `i32::MAX` elements or bytes in one of them.
+/// If there are more than `i32::MAX` elements, or more bytes in one of them.
 pub fn build<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut out = vec![0; 4];
     let mut count = 0i32;
@@ -159,10 +160,10 @@ pub fn build<'a>(elements: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     out
 }
 
-/// A map from its entries, in the order given.
+/// Encodes a map of `entries` in the given order.
 ///
 /// # Panics
-/// Beyond `i32::MAX` entries or bytes in one part of them.
+/// If there are more than `i32::MAX` entries, or more bytes in one key or value.
 pub fn build_map<'a>(entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Vec<u8> {
     let mut out = vec![0; 4];
     let mut count = 0i32;
@@ -175,10 +176,10 @@ pub fn build_map<'a>(entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) ->
     out
 }
 
-/// A tuple or user-defined type from its components.
+/// Encodes a tuple or a value of a user-defined type.
 ///
 /// # Panics
-/// Where a component is longer than `i32::MAX`.
+/// If a component is longer than `i32::MAX`.
 pub fn build_tuple<'a>(components: impl IntoIterator<Item = Option<&'a [u8]>>) -> Vec<u8> {
     let mut out = Vec::new();
     for component in components {

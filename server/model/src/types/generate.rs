@@ -1,5 +1,5 @@
-//! Random values of any type, mostly from the corners of it, so that equal and neighbouring
-//! ones are frequent.
+//! Random values of any type. Most are edge cases from a small set, so that equal and neighbouring
+//! values are frequent.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -135,14 +135,14 @@ fn tuple<'a>(types: impl ExactSizeIterator<Item = &'a CqlType>, rng: &mut impl R
     out
 }
 
-/// A few bytes out of `from`.
+/// Returns zero to four bytes, each from `from`.
 fn few(from: &[u8], rng: &mut impl Rng) -> Vec<u8> {
     (0..rng.random_range(0..5))
         .map(|_| *from.choose(rng).unwrap())
         .collect()
 }
 
-/// So many bytes: all alike, zeros with one other, or random.
+/// Returns `len` bytes: all equal, zeros with one other byte, or random ones.
 fn corners(len: usize, rng: &mut impl Rng) -> Vec<u8> {
     let corner = *[0, 1, 0x7f, 0x80, 0xff].choose(rng).unwrap();
     match rng.random_range(0..4) {
@@ -156,7 +156,7 @@ fn corners(len: usize, rng: &mut impl Rng) -> Vec<u8> {
     }
 }
 
-/// Of the fewest bytes or more, short or long.
+/// Returns a `varint`, short or long, with or without redundant bytes.
 fn varint(rng: &mut impl Rng) -> Vec<u8> {
     let mut bytes = corners(rng.random_range(1..4), rng);
     let sign = if bytes[0] & 0x80 == 0 { 0 } else { 0xff };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The hex digits of bytes, for a message: of long ones the first [`SHOWN_MAX`](Self::SHOWN_MAX).
+/// The hex digits of bytes in a message, cut after [`SHOWN_MAX`](Self::SHOWN_MAX) bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Hex<'b>(pub &'b [u8]);
 

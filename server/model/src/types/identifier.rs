@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Words that are no names unless they are quoted, as in Cassandra 4.1, in order.
-/// `true` and `false` are constants.
+/// Words that must be quoted to be names, as in Cassandra 4.1, in ascending order. `true` and
+/// `false` are constants.
 const RESERVED: &[&str] = &[
     "add",
     "allow",
@@ -66,13 +66,13 @@ const RESERVED: &[&str] = &[
     "with",
 ];
 
-/// The longest of the reserved words.
+/// The length of the longest reserved word.
 const RESERVED_LEN_MAX: usize = 12;
 
-/// Words that statements take as names, and that Cassandra 4.1 quotes all the same.
+/// Words that Cassandra 4.1 quotes although statements accept them as names without quotes.
 const QUOTED: [&str; 5] = ["default", "mbean", "mbeans", "replace", "unset"];
 
-/// Words that name no user-defined type unless they are quoted, as in Cassandra 4.1.
+/// Words that must be quoted to name a user-defined type, as in Cassandra 4.1.
 pub const RESERVED_TYPES: [&str; 6] = [
     "bitstring",
     "byte",
@@ -82,7 +82,7 @@ pub const RESERVED_TYPES: [&str; 6] = [
     "macaddr",
 ];
 
-/// Whether a word, in letters of any size, is no name unless it is quoted.
+/// Returns whether a word, in upper or lower case, must be quoted to be a name.
 pub fn is_reserved(word: &str) -> bool {
     if word.len() > RESERVED_LEN_MAX {
         return false;
@@ -96,7 +96,7 @@ pub fn is_reserved(word: &str) -> bool {
         .is_ok()
 }
 
-/// Whether a text is read as one word and as itself without quotes, reserved or not.
+/// Returns whether the lexer reads `text` without quotes as one word, unchanged, reserved or not.
 pub fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_lowercase)
@@ -105,12 +105,12 @@ pub fn is_word(text: &str) -> bool {
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
 }
 
-/// Whether `name` can stand in a statement without quotes.
+/// Returns whether `name` can stand in a statement without quotes.
 fn is_plain(name: &str) -> bool {
     is_word(name) && !is_reserved(name) && !QUOTED.contains(&name)
 }
 
-/// Prints a name as a statement needs it: in quotes unless it is plain.
+/// A name as a statement requires it: in quotes unless it is plain.
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -135,10 +135,10 @@ mod tests {
         assert!(is_reserved("Select") && is_reserved("materialized") && !is_reserved("ttl"));
     }
 
-    /// There were two lists of words: DESCRIBE printed a column `true` without quotes, and
-    /// what it printed could not be read.
+    /// DESCRIBE and the parser once had separate lists of words: DESCRIBE printed a column `true`
+    /// without quotes, and the parser rejected the output.
     #[test]
-    fn what_would_not_be_read_as_a_name_is_quoted() {
+    fn a_text_that_is_no_plain_name_is_quoted() {
         for name in ["true", "false", "select", "default", "Upper", "1a", ""] {
             assert_eq!(Quoted(name).to_string(), format!("\"{name}\""));
         }

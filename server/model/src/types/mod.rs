@@ -1,17 +1,16 @@
 //! CQL types and their native serialization.
 //!
-//! A value is bytes as the native protocol sends them; what they mean, a [`CqlType`] says.
-//! Bytes from clients go through [`CqlType::validate`] once; whoever reads them later may
-//! rely on it, yet nothing here panics, loops or allocates beyond its input where they are
-//! wrong.
+//! A value consists of the bytes that the native protocol sends; a [`CqlType`] gives them a
+//! meaning. [`CqlType::validate`] checks the bytes from clients once, and later readers rely on it.
+//! Yet with invalid bytes no function here panics, loops or allocates beyond its input.
 //!
 //! ```text
-//! cql_type, user_type   what types there are, and CQL's rules about their nesting
-//! name, option          a type as system_schema spells it; as result metadata says it
+//! cql_type, user_type   the types, and CQL's rules about their nesting
+//! name, option          a type as text in system_schema, and as bytes in result metadata
 //! validate, elements    untrusted bytes; the parts of collections, tuples, user types
 //! compare, number       Cassandra's order of values
-//! sort, normal          values brought into that order, by a sort that can be given up
-//! literal               a value as CQL writes it, both ways
+//! sort, normal          values brought into that order, by a sort that can be interrupted
+//! literal               a value as text in CQL, both ways
 //! generate              random values of any type, for tests
 //! ```
 
@@ -41,13 +40,13 @@ pub use option::DurationOption;
 pub use sort::{Charge, sort_once, sort_stable};
 pub use user_type::UserType;
 
-/// A type or a value that CQL refuses, in Cassandra's words where it has any.
+/// The error of an invalid type or value, with Cassandra's message where Cassandra has one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TypeError(String);
 
 impl TypeError {
-    /// An error that reads `message`.
+    /// Returns an error with the text `message`.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }

@@ -1,4 +1,4 @@
-//! Types as `system_schema` spells them: `frozen<map<text, int>>`.
+//! The text of types in `system_schema`: `frozen<map<text, int>>`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,10 +9,10 @@ use super::identifier::{Quoted, RESERVED_TYPES};
 use super::{CqlType, DEPTH_MAX, TypeError, UserType};
 
 impl CqlType {
-    /// Reads a type. `resolve` finds the user-defined types of its keyspace by name.
+    /// Parses a type. `resolve` finds the user-defined types of the keyspace by name.
     ///
     /// # Errors
-    /// Where the text is no type, a name is unknown, or [`CqlType::check`] refuses it.
+    /// If the text is no type, a name is unknown, or [`CqlType::check`] fails.
     pub fn parse(
         text: &str,
         resolve: &dyn Fn(&str) -> Option<Arc<UserType>>,
@@ -22,8 +22,8 @@ impl CqlType {
         Ok(ty)
     }
 
-    /// Reads a type from a record. Earlier versions wrote a user-defined type with the name of a
-    /// native type without quotes. `frozen<int>` can only be such a type, and is read as one.
+    /// Parses a type from a record. Earlier versions wrote a user-defined type whose name is that
+    /// of a native type without quotes. `frozen<int>` can only be such a type, and parses as one.
     ///
     /// # Errors
     /// See [`parse`](Self::parse).
@@ -40,8 +40,8 @@ impl CqlType {
         Ok(ty)
     }
 
-    /// Returns the names of the user-defined types in the text of a type from a record, whether
-    /// there are such types or not.
+    /// Returns the names of the user-defined types in the text of a type from a record. The types
+    /// need not exist.
     ///
     /// # Errors
     /// If the text is no type.
@@ -60,7 +60,7 @@ impl CqlType {
         Ok(names.into_inner())
     }
 
-    /// A native type's name, of any case; `varchar` is `text`.
+    /// Returns the native type of a name in upper or lower case; `varchar` is `text`.
     pub fn native(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("varchar") {
             return Some(Self::Text);
@@ -129,10 +129,10 @@ impl fmt::Display for CqlType {
     }
 }
 
-/// Types that take other types. `set` is reserved everywhere.
+/// Names that take other types as parameters. `set` is missing, because it is reserved everywhere.
 const GENERIC_TYPES: [&str; 5] = ["frozen", "list", "map", "tuple", "vector"];
 
-/// Prints the name of a user-defined type so that no reader takes it for one of CQL's own types:
+/// The name of a user-defined type, quoted if it would otherwise read as one of CQL's own types:
 /// `"int"` is a type that a user created, `int` is not.
 pub struct QuotedType<'a>(pub &'a str);
 
@@ -142,7 +142,7 @@ impl fmt::Display for QuotedType<'_> {
             || RESERVED_TYPES.contains(&self.0)
             || GENERIC_TYPES.contains(&self.0);
         if is_taken {
-            // These words have no quote inside.
+            // None of these words contains a quote.
             write!(f, "\"{}\"", self.0)
         } else {
             Quoted(self.0).fmt(f)
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads the whole text as one type, which is not checked.
+    /// Parses the whole text as one type, without [`CqlType::check`].
     fn parse_all(mut self) -> Result<CqlType, TypeError> {
         let ty = self.parse_type(0)?;
         if !self.rest.trim_start().is_empty() {
@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name in lower case, or a quoted one as it is, and which of both it was.
+    /// Parses a name, in lower case unless it is quoted, and returns whether it was quoted.
     fn name(&mut self) -> Result<(String, bool), TypeError> {
         self.rest = self.rest.trim_start();
         if let Some(mut rest) = self.rest.strip_prefix('"') {
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
     }
 
     fn parse_type(&mut self, depth: usize) -> Result<CqlType, TypeError> {
-        // `frozen<...>` is no level of the type, but one of this recursion.
+        // `frozen<...>` is a level of this recursion, but not of the type.
         if depth > 2 * DEPTH_MAX {
             return Err(TypeError::new(format!(
                 "A type may nest {DEPTH_MAX} deep at most, frozen<> not counted"

@@ -1,7 +1,7 @@
 //! The normal form of values: sets and maps in the order of their elements, each once.
 //!
-//! Clients send them in any order. Values that are equal must have equal bytes, whoever
-//! wrote them, at every depth: they are compared, hashed and shown by these.
+//! Clients send them in any order. Equal values need equal bytes at every depth, because values are
+//! compared, hashed and shown by their bytes.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -9,9 +9,9 @@ use std::convert::Infallible;
 use super::{Charge, CqlType, elements, sort_once};
 
 impl CqlType {
-    /// A value that the type validates, with the elements of all sets and the keys of all
-    /// maps in it in the type's order, each once: of equal elements the first, of equal
-    /// keys the last with its value, as in a literal. Other bytes are left as they are.
+    /// Returns a valid value with the elements of all sets and the keys of all maps in it in the
+    /// type's order, each once: the first of equal elements, and the last of equal keys with its
+    /// value, as in a literal. Other bytes are returned unchanged.
     pub fn normalize<'v>(&self, value: &'v [u8]) -> Cow<'v, [u8]> {
         let Ok(normal) = self.try_normalize(value, &mut |_| Ok::<_, Infallible>(()));
         normal
@@ -34,7 +34,7 @@ impl CqlType {
         })
     }
 
-    /// The normal form; none where the value has it already.
+    /// Returns the normal form; `None` if the value already has it.
     fn reordered<E>(&self, value: &[u8], charge: Charge<'_, E>) -> Result<Option<Vec<u8>>, E> {
         match self {
             Self::List { element, .. } if element.has_order_within() => {
@@ -87,7 +87,7 @@ impl CqlType {
         }
     }
 
-    /// Whether there is anything in its values that has an order.
+    /// Returns whether the type is or contains a set or map.
     fn has_order_within(&self) -> bool {
         match self {
             Self::Set { .. } | Self::Map { .. } => true,
@@ -101,12 +101,12 @@ impl CqlType {
     }
 }
 
-/// The elements of a collection; none where it is damaged or has nulls.
+/// Returns the elements of a collection; `None` if it is damaged or contains nulls.
 fn parts(elements: elements::Elements<'_>) -> Option<Vec<&[u8]>> {
     elements.map(|part| part.ok().flatten()).collect()
 }
 
-/// Whether each value is greater than the one before it.
+/// Returns whether each value is greater than the one before it.
 fn is_ascending<'p, E>(
     ty: &CqlType,
     values: impl Iterator<Item = &'p [u8]>,
@@ -125,10 +125,10 @@ fn is_ascending<'p, E>(
     Ok(true)
 }
 
-/// Parts in their normal form, and whether any had another.
+/// Parts in their normal form, and whether any part changed.
 type Parts<'p> = (Vec<Cow<'p, [u8]>>, bool);
 
-/// Each part in its normal form, and whether any had another.
+/// Brings each part into its normal form, and returns whether any part changed.
 fn each<'p, E>(
     parts: impl Iterator<Item = (&'p CqlType, &'p [u8])>,
     charge: Charge<'_, E>,
@@ -140,7 +140,8 @@ fn each<'p, E>(
     Ok((parts, changed))
 }
 
-/// A tuple or user-defined type, of as many components as it has.
+/// Encodes a tuple or user-defined type of the components that the value has, each in its normal
+/// form.
 fn components<'t, E>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],

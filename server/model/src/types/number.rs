@@ -1,28 +1,28 @@
 //! Numbers of any size: `varint` and `decimal`.
 //!
-//! A `varint` is a two's complement integer, big endian, not necessarily of the fewest bytes.
+//! A `varint` is a two's complement integer, big endian, not necessarily of minimal length.
 //! A `decimal` is a scale of 32 bits and a `varint`; its value is `varint * 10^-scale`.
 
 use std::cmp::Ordering;
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// The longest integer that is written as decimal digits, in bytes: one of 100,000 digits. That takes
-/// time with the square of the length, about 15 ms for this one.
+/// The length in bytes of the longest integer that is printed in decimal, one of 100,000 digits. The
+/// time to print one grows with the square of its length, and is about 15 ms for this length.
 pub const DIGITS_BYTES_MAX: usize = 41_525;
 
-/// The longest `decimal` that has a place among the numbers, in bytes with its scale: as long as a
-/// key may be. Comparing two such numbers takes some milliseconds; without a bound it would take
-/// minutes.
+/// The maximal length of a comparable `decimal`, in bytes with its scale: the maximal length of a
+/// key. Comparing two such numbers takes some milliseconds; without a bound it would take minutes.
 pub const DECIMAL_BYTES_MAX: usize = 65_535;
 
-/// The bytes that are compared in about the time in which the digits of a number of `bytes` are
-/// computed, beyond the time that any value takes: a quarter of a microsecond for each byte.
+/// Returns the cost of printing a number of `bytes` in decimal, as the number of bytes that a
+/// comparison reads in the same time (beyond the time that any value takes): a quarter of a
+/// microsecond for each byte.
 pub fn digits_bytes(bytes: usize) -> usize {
     256 * bytes.saturating_sub(16)
 }
 
-/// A `varint` without the bytes that only repeat its sign.
+/// Returns a `varint` without its redundant leading sign bytes.
 pub fn minimal(mut bytes: &[u8]) -> &[u8] {
     while let [first @ (0 | 0xff), second, ..] = bytes {
         if (first ^ second) & 0x80 != 0 {
@@ -33,13 +33,13 @@ pub fn minimal(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Whether a `varint` that is not empty lies below zero.
+/// Returns whether a `varint` of at least one byte is negative.
 pub fn is_negative(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|b| b & 0x80 != 0)
 }
 
-/// The order of two `varint`s by value, empty ones first. Of two that have one sign and
-/// as many bytes the order is that of their bytes.
+/// Compares two `varint`s by value, empty ones first. Varints of the same sign and minimal length are
+/// in the order of their bytes.
 pub fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
     let (a, b) = (minimal(a), minimal(b));
     let rank = |bytes: &[u8]| match bytes {
@@ -47,14 +47,15 @@ pub fn compare_varints(a: &[u8], b: &[u8]) -> Ordering {
         _ if is_negative(bytes) => 1,
         _ => 2,
     };
-    let by_length = match is_negative(a) {
-        true => b.len().cmp(&a.len()),
-        false => a.len().cmp(&b.len()),
+    let by_length = if is_negative(a) {
+        b.len().cmp(&a.len())
+    } else {
+        a.len().cmp(&b.len())
     };
     rank(a).cmp(&rank(b)).then(by_length).then(a.cmp(b))
 }
 
-/// The order of two `decimal`s by value: 1.0 equals 1.00. `None` if one of them is
+/// Compares two `decimal`s by value: 1.0 equals 1.00. `None` if one of them is
 /// [not comparable](is_comparable).
 pub fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
     let ((a_scale, a_unscaled), (b_scale, b_unscaled)) = (comparable(a)?, comparable(b)?);
@@ -71,11 +72,11 @@ pub fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
     }))
 }
 
-/// The bytes that are compared or computed at most when [`compare_decimals`] compares two values, as
-/// if all took equally long.
+/// Returns an upper bound for the cost of [`compare_decimals`] of two values, in bytes of a plain
+/// comparison.
 pub fn comparison_bytes(a: &[u8], b: &[u8]) -> usize {
-    /// The comparison of two numbers of 64 KiB with different scales takes up to 8 ms. In this time a
-    /// core compares about 64 times the bytes of both.
+    /// Comparing two numbers of 64 KiB with different scales takes up to 8 ms. In this time a core
+    /// compares about 64 times the bytes of both.
     const OF_A_POWER: usize = 64;
     match (comparable(a), comparable(b)) {
         (Some((a_scale, _)), Some((b_scale, _))) if a_scale != b_scale => {
@@ -85,8 +86,8 @@ pub fn comparison_bytes(a: &[u8], b: &[u8]) -> usize {
     }
 }
 
-/// Returns whether a `decimal` has a place among the numbers: it has a scale and a digit, and no more
-/// than [`DECIMAL_BYTES_MAX`].
+/// Returns whether the order of numbers includes this `decimal`: it has a scale and at least one byte
+/// of a number, and is no longer than [`DECIMAL_BYTES_MAX`].
 pub fn is_comparable(decimal: &[u8]) -> bool {
     comparable(decimal).is_some()
 }
@@ -95,8 +96,8 @@ fn comparable(decimal: &[u8]) -> Option<(i32, &[u8])> {
     split_decimal(decimal).filter(|_| decimal.len() <= DECIMAL_BYTES_MAX)
 }
 
-/// Returns whether a `decimal` is what [`Digits::to_decimal`] returns of its value: of all its
-/// spellings the one with the least scale and the fewest bytes. It computes no digits but the last.
+/// Returns whether a `decimal` equals the result of [`Digits::to_decimal`] for its value: the
+/// encoding with the least scale and the fewest bytes. Only the last digit is computed.
 pub fn has_least_scale(decimal: &[u8]) -> bool {
     let Some((scale, unscaled)) = comparable(decimal) else {
         return false;
@@ -107,15 +108,15 @@ pub fn has_least_scale(decimal: &[u8]) -> bool {
     let unscaled = BigInt::from_signed_bytes_be(unscaled);
     match unscaled.sign() {
         Sign::NoSign => scale == 0,
-        // No scale lies below the least one, which keeps its zeros.
+        // A number with the least scale that exists keeps its zeros.
         Sign::Minus | Sign::Plus => scale == i32::MIN || unscaled % 10_u32 != BigInt::ZERO,
     }
 }
 
-/// The order of two numbers above zero, each a magnitude times `10^-scale`.
+/// Compares two numbers above zero, each a magnitude times `10^-scale`.
 ///
-/// Their bits decide unless the numbers are about equal. Only then the power of ten between them is
-/// computed, which is no longer than they are: 1e2000000000 is never written out.
+/// The number of bits decides unless the numbers are about equal. Only then the power of ten between
+/// them is computed, which is no longer than they are: 1e2000000000 is never expanded.
 fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) -> Ordering {
     if a_scale > b_scale {
         return compare_scaled((b, b_scale), (a, a_scale)).reverse();
@@ -132,7 +133,7 @@ fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) 
     (a * BigUint::from(10_u32).pow(shift as u32)).cmp(b)
 }
 
-/// A `decimal` in the one form that all its spellings share:
+/// The canonical form of a `decimal`, the same for all encodings of one value:
 /// `sign * 0.d1 d2 ... dn * 10^exponent`, where neither `d1` nor `dn` is zero.
 ///
 /// The exponent is never expanded: 1e2000000000 has one digit.
@@ -140,14 +141,14 @@ fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) 
 pub struct Digits {
     /// Zero has no digits and exponent 0.
     pub sign: Sign,
-    /// Where the point stands, relative to the first digit.
+    /// The place of the decimal point, relative to the first digit.
     pub exponent: i64,
-    /// 0 to 9 each, the most significant first.
+    /// The digits 0 to 9, the most significant first.
     pub digits: Vec<u8>,
 }
 
 impl Digits {
-    /// Returns the form of a `decimal`; `None` if it is [not comparable](is_comparable).
+    /// Returns the canonical form of a `decimal`; `None` if it is [not comparable](is_comparable).
     pub fn of(decimal: &[u8]) -> Option<Self> {
         let (scale, unscaled) = comparable(decimal)?;
         let (sign, magnitude) = BigInt::from_signed_bytes_be(unscaled).into_parts();
@@ -170,15 +171,16 @@ impl Digits {
         })
     }
 
-    /// The `decimal` of this value with the least scale, which is one of its spellings:
-    /// 1.00 gives 1. `None` where no scale of 32 bits can say it.
+    /// Returns the `decimal` of this value with the least scale: 1.00 gives 1. `None` if no scale of
+    /// 32 bits fits.
     pub fn to_decimal(&self) -> Option<Vec<u8>> {
         let mut digits = self.digits.clone();
         if digits.is_empty() {
             return Some(decimal(0, &BigInt::ZERO));
         }
         let mut scale = (digits.len() as i64).checked_sub(self.exponent)?;
-        // A value of the least scale whose digits ended in zeros: they come back.
+        // The value has the least possible scale and digits that ended in zeros: restores these
+        // zeros.
         const ZEROS_MAX: i64 = 1 << 18;
         let missing = i64::from(i32::MIN).checked_sub(scale)?;
         if missing > 0 {
@@ -193,13 +195,13 @@ impl Digits {
     }
 }
 
-/// Scale and unscaled value of a `decimal`.
+/// Splits a `decimal` into its scale and unscaled value.
 pub fn split_decimal(bytes: &[u8]) -> Option<(i32, &[u8])> {
     let (scale, unscaled) = super::elements::split_i32(bytes)?;
     (!unscaled.is_empty()).then_some((scale, unscaled))
 }
 
-/// The bytes of a `decimal`.
+/// Encodes a `decimal`.
 pub fn decimal(scale: i32, unscaled: &BigInt) -> Vec<u8> {
     let mut out = scale.to_be_bytes().to_vec();
     out.extend(unscaled.to_signed_bytes_be());

@@ -11,9 +11,9 @@ const DURATION_CLASS: &str = "org.apache.cassandra.db.marshal.DurationType";
 /// The encoding of the type `duration`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DurationOption {
-    /// The name of its Java class, as Cassandra sends it in v4.
+    /// The name of the Java class, as Cassandra sends it in v4.
     Class,
-    /// The id that it has since v5.
+    /// The numeric id, which exists since v5.
     Id,
 }
 
@@ -95,7 +95,8 @@ impl CqlType {
     }
 }
 
-/// A `[string]`: a length of 16 bits and as many bytes. Names are far shorter than that.
+/// Appends a `[string]`: a length of 16 bits and as many bytes. Names are far shorter than the
+/// limit.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     let len = text.floor_char_boundary(usize::from(u16::MAX));
     out.extend((len as u16).to_be_bytes());

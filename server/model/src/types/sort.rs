@@ -1,18 +1,17 @@
-//! A sort that can be given up.
+//! A merge sort that can be interrupted.
 //!
 //! Comparing two values may take milliseconds (decimals), so a sort of a client's values may take
-//! minutes. The sort of the standard library has no way to stop: it must compare until it ends, and
-//! may panic if the comparisons contradict each other. This is a merge sort, whose comparisons may
-//! fail.
+//! minutes. The sort of the standard library cannot be interrupted, and may panic if an aborted
+//! comparison returns inconsistent results. The comparisons of this sort may return errors.
 
 use std::cmp::Ordering;
 
 use super::CqlType;
 
-/// Charges the work for as many bytes that are compared, and may give the work up by an error.
+/// A callback that charges the work of comparing this many bytes; its error interrupts the work.
 pub type Charge<'c, E> = &'c mut dyn FnMut(usize) -> Result<(), E>;
 
-/// Returns items in the order of `ty`, by the value that `value` returns of an item. Of items with
+/// Returns items in the order of `ty`, by the value that `value` returns for an item. Of items with
 /// equal values only the first is kept.
 ///
 /// # Errors
@@ -30,8 +29,7 @@ pub fn sort_once<T, E>(
     })
 }
 
-/// Returns items in the order of `compare`, all of them. Items that compare as equal keep their
-/// order.
+/// Returns all items in the order of `compare`. Equal items keep their order.
 ///
 /// # Errors
 /// The first error of `compare`.
@@ -39,18 +37,18 @@ pub fn sort_stable<T, E>(
     items: Vec<T>,
     mut compare: impl FnMut(&T, &T) -> Result<Ordering, E>,
 ) -> Result<Vec<T>, E> {
-    // The sort compares an item with later ones only.
+    // The merge sort passes the earlier item of each pair first.
     merge_sort(items, |a, b| Ok(compare(a, b)?.then(Ordering::Less)))
 }
 
-/// Sorts items, and keeps the first of equal ones. The first item of each comparison came before the
-/// second one.
+/// Sorts items, and keeps the first of equal ones. The first argument of each comparison is the item
+/// that came earlier.
 fn merge_sort<T, E>(
     items: Vec<T>,
     mut compare_items: impl FnMut(&T, &T) -> Result<Ordering, E>,
 ) -> Result<Vec<T>, E> {
     let mut compare = |a: usize, b: usize| compare_items(&items[a], &items[b]);
-    // Places of items, in ascending runs, and the ends of the runs.
+    // Indexes into `items` in ascending runs, and the ends of the runs.
     let mut order: Vec<usize> = Vec::with_capacity(items.len());
     let mut ends = Vec::new();
     for at in 0..items.len() {
@@ -88,7 +86,7 @@ fn merge_sort<T, E>(
         .collect())
 }
 
-/// Appends two ascending runs as one. Of equal items the one of `left` stays, which came first.
+/// Appends two ascending runs as one. Of equal items the one of `left` stays, because it came first.
 fn merge<E>(
     mut left: &[usize],
     mut right: &[usize],

@@ -1,16 +1,18 @@
-//! A type that a user made with `CREATE TYPE`.
+//! User-defined types (`CREATE TYPE`).
 
 use std::sync::Arc;
 
 use super::{CqlType, DEPTH_MAX, NODES_MAX, TypeError};
 
-/// A user-defined type with its fields' types resolved.
+/// A user-defined type with the types of its fields resolved.
 ///
-/// It never changes: `ALTER TYPE` makes a new one, and whoever holds the old one keeps it.
+/// The value is immutable: `ALTER TYPE` creates a new one, and existing references keep the old
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UserType {
-    // The numbers are kept, because computing them walks through every use of every user-defined
-    // type. They come first, because most types that differ differ in them.
+    // These values are stored, because computing them visits every use of every user-defined type.
+    // They come first, so that the derived `==` finds most differences without comparing the
+    // fields.
     nodes: usize,
     depth: usize,
     contains_duration: bool,
@@ -20,11 +22,12 @@ pub struct UserType {
 }
 
 impl UserType {
-    /// A type of `keyspace` with its fields in their order.
+    /// Creates a type of `keyspace` with `fields` in this order.
     ///
     /// # Errors
-    /// In Cassandra's words: a field named twice, a counter, a user-defined type that is not
-    /// frozen; more nesting or fields than [`DEPTH_MAX`] and [`NODES_MAX`] allow.
+    /// Cassandra's messages: for repeated field names, counters, and user-defined types that are
+    /// not frozen; and errors for more nesting or fields than [`DEPTH_MAX`] and [`NODES_MAX`]
+    /// allow.
     pub fn new(
         keyspace: &str,
         name: &str,
@@ -49,7 +52,7 @@ impl UserType {
         let nodes = fields
             .iter()
             .fold(0usize, |sum, (_, t)| sum.saturating_add(t.nodes()));
-        // One more for the type that uses it.
+        // A type that uses this one adds one level and one node.
         if depth >= DEPTH_MAX || nodes >= NODES_MAX {
             return Err(TypeError::new(format!(
                 "Type '{name}' nests deeper than {DEPTH_MAX} or is made of more than {NODES_MAX} types"
@@ -66,37 +69,37 @@ impl UserType {
         })
     }
 
-    /// The keyspace that it belongs to.
+    /// Returns the keyspace of the type.
     pub fn keyspace(&self) -> &str {
         &self.keyspace
     }
 
-    /// Its name, as it is stored: lower case unless it was quoted.
+    /// Returns the name as it is stored: lower case unless it was quoted.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Names and types of its fields, in their order.
+    /// Returns the names and types of the fields, in the order of their creation.
     pub fn fields(&self) -> &[(Arc<str>, CqlType)] {
         &self.fields
     }
 
-    /// The place of a field.
+    /// Returns the index of a field.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|(field, _)| **field == *name)
     }
 
-    /// How deep the deepest field nests.
+    /// Returns the depth of the deepest field's type.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// How many types its fields are made of.
+    /// Returns the number of types in all fields.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Whether a duration is part of a field.
+    /// Returns whether a field is or contains a duration.
     pub fn contains_duration(&self) -> bool {
         self.contains_duration
     }

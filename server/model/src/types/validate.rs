@@ -1,14 +1,14 @@
-//! Whether bytes from a client are a value of a type, with Cassandra 4.1's messages.
+//! Validation of a client's bytes against a type, with Cassandra 4.1's messages.
 
 use super::elements::{components, elements, pairs, split_i32};
 use super::{CqlType, Hex, TypeError, vint};
 
 impl CqlType {
-    /// Holds untrusted bytes to the type. An empty value is one of most types; of
-    /// `smallint`, `tinyint`, `date`, `time`, `duration` and collections it is not.
+    /// Validates untrusted bytes as a value of the type. The empty value is valid for most types,
+    /// but not for `smallint`, `tinyint`, `date`, `time`, `duration` and collections.
     ///
     /// # Errors
-    /// In Cassandra's words, with what was expected and what came.
+    /// Cassandra's messages, with the expected and the actual form.
     pub fn validate(&self, bytes: &[u8]) -> Result<(), TypeError> {
         let len = bytes.len();
         let refuse = |message: String| Err(TypeError::new(message));
@@ -35,7 +35,7 @@ impl CqlType {
             }
             Self::Date if len != 4 => refuse(format!("Expected 4 byte long for date ({len})")),
             Self::Time if len != 8 => refuse(format!("Expected 8 byte long for time ({len})")),
-            // Cassandra takes a scale without digits and then fails to read it.
+            // Cassandra accepts a scale without digits here and later fails to read it.
             Self::Decimal if len == 4 => refuse("Expected 0 or at least 5 bytes (4)".to_owned()),
             Self::Decimal if (1..4).contains(&len) => {
                 refuse(format!("Expected 0 or at least 4 bytes ({len})"))
@@ -47,7 +47,7 @@ impl CqlType {
             Self::Uuid | Self::Timeuuid if len != 16 && len != 0 => {
                 refuse(format!("UUID should be 16 or 0 bytes ({len})"))
             }
-            // Cassandra shows the first digit, which is not the version.
+            // Cassandra's message shows the first hex digit of the value, which is not the version.
             Self::Timeuuid if len == 16 && bytes[6] & 0xf0 != 0x10 => refuse(format!(
                 "Invalid version for TimeUUID type: 0x{:x}",
                 bytes[0] >> 4
@@ -78,11 +78,11 @@ impl CqlType {
         }
     }
 
-    /// Holds untrusted bytes to the type of the list behind IN. Unlike the elements of a value that
-    /// is written, those of such a list may be null.
+    /// Validates untrusted bytes as the list of an IN relation on this type. Unlike the elements of
+    /// a value that is written, the elements of such a list may be null.
     ///
     /// # Errors
-    /// In Cassandra's words, with what was expected and what came.
+    /// Cassandra's messages, with the expected and the actual form.
     pub fn validate_in(&self, bytes: &[u8]) -> Result<(), TypeError> {
         match self {
             Self::List { element, .. } => validate_collection("list", bytes, &[element], true),
@@ -91,7 +91,7 @@ impl CqlType {
     }
 }
 
-/// Checks a collection whose elements are of one type, or whose entries are of two.
+/// Checks a collection whose elements have one type, or whose entries have two.
 fn validate_collection(
     kind: &str,
     bytes: &[u8],

@@ -1,9 +1,10 @@
-//! Cassandra's variable-length integers: the count of leading ones in the first byte says how
-//! many bytes follow; signed ones are zigzag. The native protocol has them in durations.
+//! Cassandra's variable-length integers: the number of leading one bits in the first byte is the
+//! number of further bytes; signed integers are zigzag encoded. Durations in the native protocol
+//! use them.
 
 /// Appends an unsigned integer in 1 to 9 bytes.
 pub fn write_unsigned(value: u64, out: &mut Vec<u8>) {
-    // Each byte beyond the first costs one bit of the first.
+    // Each byte beyond the first takes one bit of the first byte.
     let extra = (1..9).find(|n| value >> (7 * n) == 0).map_or(8, |n| n - 1);
     let bytes = value.to_be_bytes();
     if extra == 8 {
@@ -21,7 +22,7 @@ pub fn write_signed(value: i64, out: &mut Vec<u8>) {
     write_unsigned(((value << 1) ^ (value >> 63)) as u64, out);
 }
 
-/// Takes an unsigned integer off the front, or `None` where the bytes end too early.
+/// Takes an unsigned integer off the front; `None` if the bytes end too early.
 pub fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;
@@ -38,7 +39,7 @@ pub fn read_unsigned(bytes: &mut &[u8]) -> Option<u64> {
     )
 }
 
-/// Takes a signed integer off the front, or `None` where the bytes end too early.
+/// Takes a signed integer off the front; `None` if the bytes end too early.
 pub fn read_signed(bytes: &mut &[u8]) -> Option<i64> {
     let value = read_unsigned(bytes)?;
     Some((value >> 1) as i64 ^ -((value & 1) as i64))

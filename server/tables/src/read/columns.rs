@@ -1,5 +1,5 @@
-//! The columns that a reader looks at, out of a partition's key and header and out of the keys and
-//! operands of its rows.
+//! The requested columns of a row, from a partition's key and header and from the keys and operands of
+//! its rows.
 //!
 //! ```text
 //!   key of the partition ─┐
@@ -17,7 +17,7 @@ use ebb_model::schema::{ColumnKind, TableSchema};
 use super::error::Result;
 use super::partition::Partition;
 
-/// The columns of a table that a reader looks at, each at a slot.
+/// The columns of a table that a reader requests, each at a slot.
 #[derive(Debug)]
 pub struct Projection {
     slots: usize,
@@ -27,7 +27,7 @@ pub struct Projection {
     clustering: Vec<(usize, usize)>,
     statics: ColumnsById,
     regular: ColumnsById,
-    /// True if the reader needs clustering values as they were written, and keys may not determine them.
+    /// True if the reader needs the original clustering values, and keys may not determine them.
     needs_original: bool,
 }
 
@@ -92,8 +92,8 @@ impl Projection {
         }
     }
 
-    /// Returns whether these columns of a row and of the static row stay the same whatever more is
-    /// merged into header and row, none of it with a timestamp above `greatest_left`.
+    /// Returns whether these columns of a row and of the static row are final: merging operands with
+    /// timestamps up to `greatest_left` into header and row cannot change them.
     ///
     /// # Errors
     /// If the header or the operand is damaged.
@@ -125,7 +125,7 @@ pub struct ProjectedPartition<'p> {
 }
 
 impl<'p> ProjectedPartition<'p> {
-    /// Reads the key and the header of a partition, as [`Partition::new`].
+    /// Decodes the key and the header of a partition, like [`Partition::new`].
     ///
     /// # Errors
     /// If the header or the partition key is damaged.
@@ -156,7 +156,7 @@ impl<'p> ProjectedPartition<'p> {
         })
     }
 
-    /// Returns the partition, by whose rules rows are visible.
+    /// Returns the partition, which has the rules of visibility.
     #[inline]
     pub fn partition(&self) -> &Partition<'p> {
         &self.partition
@@ -168,7 +168,7 @@ impl<'p> ProjectedPartition<'p> {
         &self.cells
     }
 
-    /// Returns a row, if it is there, by its encoded clustering and its operand.
+    /// Returns a row, if it exists, by its encoded clustering and its operand.
     ///
     /// # Errors
     /// If the clustering or the operand is damaged.
@@ -196,8 +196,8 @@ impl<'p> ProjectedPartition<'p> {
         }))
     }
 
-    /// Calls `each` with the slots and the cells of a row that are not null, without those that all
-    /// rows of the partition share.
+    /// Calls `each` with the slots and the non-null cells of a row, without the cells that all rows of
+    /// the partition share.
     ///
     /// # Errors
     /// If the operand is damaged. An error of `each` is reported as damage of the operand.
@@ -237,17 +237,17 @@ impl<'p> ProjectedPartition<'p> {
     }
 }
 
-/// A row that is there.
+/// A row that exists.
 #[derive(Debug)]
 pub struct ProjectedRow<'r> {
     clustering: &'r [u8],
     view: RowView<'r>,
-    /// Empty if the reader looks at no clustering column.
+    /// Empty if no clustering column is requested.
     clustering_values: Vec<Vec<u8>>,
 }
 
 impl<'r> ProjectedRow<'r> {
-    /// Returns what is visible of the row.
+    /// Returns the visible content of the row.
     pub fn view(&self) -> RowView<'r> {
         self.view
     }

@@ -11,18 +11,18 @@ pub enum TableError {
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
-    /// The store returned bytes that are no key, header or row of the table.
+    /// The store returned bytes that are not a key, header or row of the table.
     #[error("{0}")]
     Damaged(Box<Damage>),
 }
 
-/// Stored bytes that are no key, header or row of their table.
+/// Stored bytes that are not a key, header or row of their table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a row of table {table} is damaged: {reason}, at key {}", Hex(key))]
 pub struct Damage {
     /// The table, as `KEYSPACE.TABLE`.
     pub table: String,
-    /// The key of the engine under which the bytes lie.
+    /// The engine's key of the bytes.
     pub key: Vec<u8>,
     /// The damage that a decoder found.
     pub reason: DamageReason,
@@ -31,13 +31,13 @@ pub struct Damage {
 /// Damage of stored bytes, as a decoder reports it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DamageReason {
-    /// The key cannot be taken apart.
+    /// The key cannot be decoded.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The header or the row cannot be decoded.
     #[error(transparent)]
     Row(#[from] RowError),
-    /// A value is not one of its type.
+    /// A value is invalid for its type.
     #[error(transparent)]
     Value(#[from] TypeError),
 }

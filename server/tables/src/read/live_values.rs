@@ -1,4 +1,4 @@
-//! The entries that an index has for a stored row.
+//! The index entries of a stored row.
 
 use ebb_model::key::{Place, header_key};
 use ebb_model::row::RowView;
@@ -22,8 +22,8 @@ impl<'s> LiveValues<'s> {
     }
 
     /// Calls `each` with the key of every index entry of one stored row or partition header. `key` is
-    /// its key and `row` its bytes. `header` is the partition's header, which deletes rows below it;
-    /// it is not read if `key` is the header's own.
+    /// its key and `row` its bytes. `header` is the partition's header, which may delete rows of the
+    /// partition; it is ignored if `key` is the header's own.
     ///
     /// # Errors
     /// If stored bytes that the entries depend on are damaged.

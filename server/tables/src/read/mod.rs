@@ -1,4 +1,4 @@
-//! Reads of rows: what a reader at one time sees of the bytes that a table stores.
+//! Reads of rows: the content that is visible to a reader at one time, from the bytes that a table stores.
 //!
 //! ```text
 //!   source        keys and operands of a table at one instant, or of computed rows
@@ -6,24 +6,24 @@
 //!     │  ├─► partition_scan   the header of a known partition, and the stored rows of a selection
 //!     │  └─► row_reader       the header and one row, by their keys
 //!     v       v
-//!   partition     a header over static columns and rows: every rule of what is visible
+//!   partition     a header over static columns and rows: every rule of visibility
 //!     ├─► reads before writes, checks of job outputs
-//!     ├─► columns       the columns that a reader looks at ─► SELECT, IF, job inputs
+//!     ├─► columns       the columns that a reader requests ─► SELECT, IF, job inputs
 //!     └─► live_values   the entries that an index has for a row
 //!   error         stored bytes that cannot be read, by table and key
 //! ```
 //!
-//! The purge in merges ([`CqlRow`](crate::CqlRow)) stands below: it drops what no reader may notice,
-//! by the same functions of `ebb-model`.
+//! The purge in merges ([`CqlRow`](crate::CqlRow)) must match these rules: it drops only content that no
+//! reader can see, by the same functions of `ebb-model`.
 //!
 //! # The purge race
 //!
-//! **A header is never newer than the rows that it is combined with.** A merge may purge a deletion
-//! from a header together with the rows that it hides, also while a reader is at work: an iterator
-//! that was opened before keeps the old rows, and a later look-up of the header finds the new one,
-//! which hides nothing. So deleted rows would come back. Every reader does one of three things:
+//! **A header is never newer than the rows that it is combined with.** A merge may purge a deletion from a
+//! header together with the rows that it hides, also while a reader is active: an iterator that was opened
+//! before returns the old rows, and a later look-up of the header finds the new one, which hides nothing.
+//! So deleted rows would reappear. Every reader does one of three things:
 //!
-//! | how | who |
+//! | method | readers |
 //! | --- | --- |
 //! | it reads the header before it opens the iterator, or reads the row after the header or with it | [`RowScan`] for the partition in which its range begins (that of a page, a split, or a step of an index build), [`PartitionScan`] and [`RowReader::read_row`] for SELECT of known partitions, IF, reads before writes |
 //! | it takes the header from the same iterator as the rows | [`RowScan`] for all other partitions: SELECT over ranges, index builds, job inputs and outputs |

@@ -1,5 +1,5 @@
-//! A partition as a reader at one time sees it: the only place that puts together what of a row is
-//! visible.
+//! A partition's visible content at one time: the only place that combines a row with everything that may
+//! hide parts of it.
 //!
 //! ```text
 //!   header   deletion of the partition ─┬─► static columns
@@ -7,13 +7,13 @@
 //!   schema   columns that were dropped ─┘
 //! ```
 //!
-//! A row is there if its marker is live, or any cell of a column that the table has, whether the
-//! statement selects it or not. A cell is live if it has not expired and if every deletion above it is
-//! older: that of its row, of a range of rows, of its partition, and, for a column that was dropped and
-//! added again, the drop. Static columns with a value are a row of their own in a partition without
-//! other rows.
+//! A row exists if its marker is live, or any cell of a column that the table has, whether the statement
+//! selects it or not. A cell is live if it has not expired and if every deletion that covers it is older:
+//! the one of its row, of a range of rows, of its partition, and, for a column that was dropped and added
+//! again, the drop. Static columns with a value form a row of their own in a partition without other rows.
 //!
-//! The header and the rows of a call have to be of one instant: see [the purge race](super#the-purge-race).
+//! The header and the rows of a call must come from one instant: see [the purge
+//! race](super#the-purge-race).
 
 use ebb_model::key::{DecodedKey, ROW, header_key};
 use ebb_model::row::{Header, RowRef, RowView};
@@ -23,7 +23,7 @@ use ebb_model::types::{TypeError, elements};
 use super::error::{DamageReason, Result, TableError};
 use crate::mutation::{self, Mutation};
 
-/// Takes apart a key that the table stores.
+/// Splits a key that the table stores into its parts.
 ///
 /// # Errors
 /// If the key is damaged.
@@ -32,7 +32,7 @@ pub fn read_key<'k>(schema: &TableSchema, key: &'k [u8]) -> Result<DecodedKey<'k
     DecodedKey::read(key).map_err(|error| TableError::damaged(schema, key, error))
 }
 
-/// A partition: its header, and the time by which its reader judges what has expired.
+/// A partition: its header, and the time that expiries are compared with.
 #[derive(Debug)]
 pub struct Partition<'p> {
     schema: &'p TableSchema,
@@ -127,7 +127,7 @@ impl<'p> Partition<'p> {
         Ok(!has_rows && self.has_static_values()?)
     }
 
-    /// Returns what is visible of a row, be it there or not, by its encoded clustering and its operand.
+    /// Returns the visible content of a row, which may be none, by its encoded clustering and its operand.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -156,7 +156,7 @@ impl<'p> Partition<'p> {
         Ok(view.without(self.schema.dropped_cells()))
     }
 
-    /// Returns a row, if it is there, by its encoded clustering and its operand.
+    /// Returns a row, if it exists, by its encoded clustering and its operand.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -199,8 +199,8 @@ impl<'p> Partition<'p> {
         Ok(values)
     }
 
-    /// Returns the greatest timestamp that the deletion of the partition, or a column that was dropped
-    /// and added again, hides. Neither hides a write above it. It is [`i64::MIN`] if there is neither.
+    /// Returns the greatest timestamp that the deletion of the partition or the drop of a column hides.
+    /// Writes above it are not hidden. It is [`i64::MIN`] if there is neither.
     pub fn hidden_up_to(&self) -> i64 {
         let dropped = self.schema.dropped_cells().iter();
         let dropped = dropped.map(|cells| cells.timestamp_us);
@@ -208,16 +208,15 @@ impl<'p> Partition<'p> {
         dropped.chain(deletion).max().unwrap_or(i64::MIN)
     }
 
-    /// Returns the greatest timestamp that the static columns have or that is hidden of them. A write
-    /// above it is visible.
+    /// Returns the greatest timestamp of the static columns or of what hides them. A write above it is
+    /// visible.
     pub fn greatest_timestamp_of_statics(&self) -> i64 {
         let row = self.header.static_row();
         let greatest = row.map_or(i64::MIN, |row| row.greatest_timestamp());
         greatest.max(self.hidden_up_to())
     }
 
-    /// Returns the greatest timestamp that a row has or that is hidden of it. A write above it is
-    /// visible.
+    /// Returns the greatest timestamp of a row or of what hides it. A write above it is visible.
     ///
     /// # Errors
     /// If the operand is damaged.
@@ -239,13 +238,13 @@ impl<'p> Partition<'p> {
         Ok(greatest.max(deletion).max(self.hidden_up_to()))
     }
 
-    /// Returns the error for damage that shows when static columns are decoded.
+    /// Returns the error for damage found while static columns are decoded.
     #[cold]
     pub fn damaged_header(&self, reason: impl Into<DamageReason>) -> TableError {
         damaged_header(self.schema, self.key.prefix, reason)
     }
 
-    /// Returns the error for damage that shows when columns of a row are decoded.
+    /// Returns the error for damage found while columns of a row are decoded.
     #[cold]
     pub fn damaged_row(&self, clustering: &[u8], reason: impl Into<DamageReason>) -> TableError {
         let key = [self.key.prefix, &[ROW], clustering].concat();

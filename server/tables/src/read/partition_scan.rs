@@ -31,7 +31,7 @@ pub struct PartitionScan<'s> {
     rows: &'s Rows,
     bounds: ByteRange,
     reversed: bool,
-    /// The indexes of the clusterings, or of the ranges of clusterings, that were not begun yet.
+    /// The indexes of the clusterings, or of the ranges of clusterings, that the scan has not begun.
     left: Range<usize>,
     /// The step of the only row, which was read with the header.
     only: Option<RowStep>,
@@ -85,8 +85,8 @@ impl<'s> PartitionScan<'s> {
         Ok((reader.source.get(header_key)?, scan))
     }
 
-    /// Returns the next step: a row, be it visible or not, the key of a selected row that the table does
-    /// not have, or the announcement of a range.
+    /// Returns the next step: a stored row (visible or not), the key of a selected row that the table
+    /// does not have, or the announcement of a range.
     ///
     /// # Errors
     /// If the store cannot read an entry.

@@ -1,4 +1,4 @@
-//! Reads of single rows, as far as the columns that a reader looks at depend on them.
+//! Reads of single rows, only as deep as the requested columns need.
 
 use bytes::Bytes;
 use ebb_model::key::DecodedKey;
@@ -17,18 +17,18 @@ pub struct RowReader<'r> {
     pub source: Source<'r>,
     /// The schema of the table.
     pub schema: &'r TableSchema,
-    /// The columns that the reader looks at.
+    /// The requested columns.
     pub projection: &'r Projection,
-    /// The time by which the reader judges what has expired, in seconds since 1970.
+    /// The time that expiries are compared with, in seconds since 1970.
     pub read_time_s: i64,
-    /// True if the static columns of a partition without rows are a row for the reader.
+    /// True if the static columns of a partition without rows count as a row.
     pub static_rows: bool,
 }
 
 impl RowReader<'_> {
-    /// Reads the header of a partition and one of its rows at once, or as much of both as decides the
-    /// columns that the reader looks at. `keys` are those of the header and of the row; `partition` is
-    /// either of them.
+    /// Reads the header of a partition and one of its rows at once, or only as much of both as decides
+    /// the requested columns. `keys` are the keys of the header and of the row; `partition` is either
+    /// of them.
     ///
     /// # Errors
     /// If the store cannot read a key. Damage shows when the operands are decoded.
@@ -38,9 +38,9 @@ impl RowReader<'_> {
         partition: DecodedKey<'_>,
         keys: [&[u8]; 2],
     ) -> Result<[Option<Bytes>; 2]> {
-        // Both keys have the same prefix and one byte behind it.
+        // Both keys have the same prefix, followed by one byte.
         let clustering = &keys[1][keys[0].len()..];
-        // A partition without rows may have one of its static columns.
+        // In a partition without rows, the static columns may be a row.
         let needs_all = self.static_rows && self.schema.has_static_columns();
         let enough = |found: &FoundSoFar<'_>| {
             let [header, row] = found.values else {
@@ -54,7 +54,7 @@ impl RowReader<'_> {
             let decided = partition.and_then(|partition| {
                 (self.projection).is_decided(&partition, clustering, row, found.greatest_left)
             });
-            // Damaged writes decide nothing.
+            // Damaged operands decide nothing, so the read continues and reports the damage later.
             decided.unwrap_or(false)
         };
         self.source.get_both(keys, &enough)

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   RowScan ─┬─ next_partition ─► PartitionStart ─► Partition or ProjectedPartition
-//!            │                                        │ row: whether it is there, and what is visible
+//!            │                                        │ row: existence and visible content
 //!            └─ next_row ───────► StoredRow ──────────┘
 //! ```
 //!
 //! The partition lives in the caller, and a scan returns keys and operands as the engine yields them:
-//! it allocates nothing per row. Every stored row passes through the caller, be it visible or not, so
-//! that the caller can pace itself, check for interrupts and count tombstones.
+//! it allocates nothing per row. Every stored row passes through the caller, visible or not, so that
+//! the caller can pace itself, check for interrupts and count tombstones.
 
 #[cfg(test)]
 mod tests;
@@ -34,8 +34,8 @@ pub struct RowScan<'s> {
     /// The end of the range.
     to: Option<&'s [u8]>,
     entries: Entries<'s>,
-    /// An entry that was read ahead: the first row of the current partition, or the first entry
-    /// behind the partition.
+    /// An entry that was read ahead: the first row of the current partition, or the first entry after
+    /// the partition.
     pending: Option<Entry>,
     /// The key and the operand of the header before the range. `None` after the first partition.
     header_before: Option<Entry>,
@@ -52,7 +52,8 @@ pub struct PartitionStart {
     pub key: Bytes,
     /// The operand of the header, if the partition has one.
     pub header: Option<Bytes>,
-    /// True if the header lies in the range. Only one of several ranges that cut a partition has it.
+    /// True if the header lies in the range. If several ranges cut a partition, only one of them
+    /// contains it.
     pub header_in_range: bool,
 }
 
@@ -91,7 +92,7 @@ impl<'s> RowScan<'s> {
     /// were not read are skipped.
     ///
     /// # Errors
-    /// As [`RowScan::next_row`].
+    /// See [`RowScan::next_row`].
     pub fn next_partition(&mut self) -> Result<Option<PartitionStart>> {
         self.skip_rows()?;
         let Some((key, operand)) = self.pending.take() else {
@@ -116,17 +117,17 @@ impl<'s> RowScan<'s> {
         }))
     }
 
-    /// Returns whether the range has a partition behind the current one. Rows of the current partition
+    /// Returns whether the range has a partition after the current one. Rows of the current partition
     /// that were not read are skipped.
     ///
     /// # Errors
-    /// As [`RowScan::next_row`].
+    /// See [`RowScan::next_row`].
     pub fn has_next_partition(&mut self) -> Result<bool> {
         self.skip_rows()?;
         Ok(self.pending.is_some())
     }
 
-    /// Returns the next row of the current partition, be it visible or not; `None` behind the last one.
+    /// Returns the next row of the current partition, visible or not; `None` after the last one.
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a key is damaged.
@@ -159,8 +160,8 @@ impl<'s> RowScan<'s> {
         }
     }
 
-    /// Returns whether any of the rows of the current partition that were not read yet is there.
-    /// `partition` is the current partition.
+    /// Returns whether any unread row of the current partition exists. `partition` is the current
+    /// partition.
     ///
     /// # Errors
     /// As [`RowScan::next_row`], and if an operand is damaged.
@@ -173,9 +174,9 @@ impl<'s> RowScan<'s> {
         Ok(false)
     }
 
-    /// Moves behind the rows of the current partition.
+    /// Skips the rows of the current partition.
     fn skip_rows(&mut self) -> Result<()> {
-        // Many partitions end here, and to open the range anew costs more than to read one entry.
+        // Many partitions end here, and opening the range again costs more than reading one entry.
         if self.next_row()?.is_none() {
             return Ok(());
         }
@@ -200,7 +201,7 @@ impl<'s> RowScan<'s> {
     }
 }
 
-/// Returns the key of the header before `from`, if rows of its partition may lie from `from` on.
+/// Returns the key of the header before `from`, if rows of its partition may follow `from`.
 fn header_key_before(from: &[u8]) -> Option<Vec<u8>> {
     let prefix = partition_prefix(from)?;
     let header_key = header_key(prefix);

@@ -17,8 +17,8 @@ pub enum Source<'s> {
 }
 
 impl<'s> Source<'s> {
-    /// Returns the time by which the source judges what expires, in seconds since 1970. Computed rows
-    /// are of `now_us`.
+    /// Returns the time that expiries are compared with, in seconds since 1970. For computed rows it
+    /// is `now_us`.
     pub fn read_time_s(&self, now_us: i64) -> i64 {
         match self {
             Self::Stored(reader, _) => {
@@ -43,8 +43,8 @@ impl<'s> Source<'s> {
         }
     }
 
-    /// Returns the operands of two keys, the first of which is the smaller one, or as much of them
-    /// as is `enough`.
+    /// Returns the operands of two keys, the smaller one first, or only as much of them as satisfies
+    /// `enough`.
     ///
     /// # Errors
     /// If the store cannot read a key.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// A row as it is stored, be it visible or not.
+/// A row as it is stored, visible or not.
 #[derive(Debug)]
 pub struct StoredRow {
     /// The key of the engine.

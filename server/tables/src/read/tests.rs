@@ -7,10 +7,10 @@ use ebb_model::types::CqlType;
 
 use super::*;
 
-/// When the clock of a test begins, in seconds since 1970.
+/// The first time of a test's clock, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
 
-/// The table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
+/// Returns the table `t (k int, c int, s text STATIC, a int, b text, PRIMARY KEY (k, c))`.
 pub(super) fn schema() -> TableSchema {
     let column = |name: &str, ty, is_static| (name.to_string(), ty, is_static);
     let definition = TableDefinition {
@@ -53,7 +53,7 @@ fn cell(row: &mut RowBuilder<'_>, schema: &TableSchema, column: &str, timestamp:
     row.cell(schema.column(column).unwrap().id.0, cell);
 }
 
-/// An UPDATE of a column.
+/// Returns the operand of an UPDATE of a column.
 fn update(schema: &TableSchema, column: &str, timestamp: i64) -> Vec<u8> {
     let mut operand = Vec::new();
     let mut row = RowBuilder::new(&mut operand, timestamp);
@@ -62,7 +62,7 @@ fn update(schema: &TableSchema, column: &str, timestamp: i64) -> Vec<u8> {
     operand
 }
 
-/// An INSERT of the primary key alone.
+/// Returns the operand of an INSERT of the primary key alone.
 fn insert(timestamp: i64) -> Vec<u8> {
     let mut operand = Vec::new();
     let mut row = RowBuilder::new(&mut operand, timestamp);
@@ -102,7 +102,7 @@ fn with_partition<T>(
     check(&Partition::new(schema, key, header, NOW_S).unwrap())
 }
 
-/// Whether the row with the clustering 5 is there.
+/// Returns whether the row with the clustering 5 exists.
 fn is_there(schema: &TableSchema, header: Option<&[u8]>, row: &[u8]) -> bool {
     with_partition(schema, header, |partition| {
         let row = partition.row(&clustering(schema, 5), row).unwrap();
@@ -153,7 +153,7 @@ fn a_row_that_has_only_cells_of_a_dropped_column_is_not_there() {
 }
 
 #[test]
-fn static_values_are_a_row_where_there_is_no_other() {
+fn static_values_are_a_row_if_there_is_no_other() {
     let mut schema = schema();
     let statics = |timestamp| {
         header(|header| {

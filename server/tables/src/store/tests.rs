@@ -1,4 +1,4 @@
-//! What a power loss leaves of a change of the schema, at whatever call it comes.
+//! The effects of a power loss at any call during a change of the schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ enum Step {
     CreateKeyspace(&'static str),
     CreateTable(&'static str, &'static str),
     AlterTable(&'static str, &'static str),
-    /// The keyspace's record and those of all its tables.
+    /// Changes the record of the keyspace and those of all its tables.
     AlterType(&'static str),
     Truncate(&'static str, &'static str),
     Snapshot(&'static str),
@@ -83,7 +83,7 @@ impl Fixture {
         Ok(self.db.existing_keyspace(keyspace)?.existing_table(table)?)
     }
 
-    /// Does a step, with records that say at which place of the script they were written.
+    /// Executes a step. The written records contain the index of the step.
     fn take(&self, step: Step, at: usize) -> Result<()> {
         let record = format!("record of step {at}").into_bytes();
         match step {
@@ -127,7 +127,7 @@ impl Fixture {
         self.store.creations.range::<&[u8], _>(..).count()
     }
 
-    /// That the database holds what the records say, and no more.
+    /// Asserts that the database contains exactly the content of the model.
     fn holds(&self, model: &Model) {
         assert_eq!(self.found, *model);
         assert_eq!(self.notes(), 0);
@@ -141,7 +141,7 @@ impl Fixture {
     }
 }
 
-/// What a step makes of a model.
+/// Returns the model after a step.
 fn after(step: Step, at: usize, before: &Model) -> Model {
     let record = format!("record of step {at}").into_bytes();
     let mut model = before.clone();
@@ -174,7 +174,7 @@ fn after(step: Step, at: usize, before: &Model) -> Model {
 }
 
 #[test]
-fn a_change_that_a_power_loss_cuts_is_there_or_not_and_never_half() {
+fn a_change_cut_by_a_power_loss_is_done_or_undone_and_never_half() {
     let mut cut_in: BTreeSet<usize> = BTreeSet::new();
     for nth_call in 1.. {
         let disk = MemDisk::new();
@@ -191,7 +191,7 @@ fn a_change_that_a_power_loss_cuts_is_there_or_not_and_never_half() {
                 }
             }
         }
-        // Closed without power: what the handles would write does not arrive.
+        // Closed without power: no writes of the handles reach the disk.
         let done = cut.is_none() && disk.has_power();
         drop(fixture);
         disk.restart(nth_call);
@@ -208,7 +208,7 @@ fn a_change_that_a_power_loss_cuts_is_there_or_not_and_never_half() {
             }
             None => reopened.holds(&model),
         }
-        // And what was found can be changed further.
+        // Further changes are possible afterwards.
         reopened.store.create_keyspace("further", b"r").unwrap();
         reopened
             .store
@@ -222,7 +222,7 @@ fn a_change_that_a_power_loss_cuts_is_there_or_not_and_never_half() {
 }
 
 #[test]
-fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
+fn a_power_loss_during_the_completion_does_not_change_its_result() {
     for nth_call in 1.. {
         let disk = MemDisk::new();
         let fixture = open(&disk).unwrap();
@@ -232,8 +232,8 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
             .store
             .create_table("b", "t", b"b.t", Default::default())
             .unwrap();
-        // All three cuts at once: a record alone, a drop that was only decided, and a
-        // table without a record whose creation was noted.
+        // All three interruptions at once: a record alone, a drop that was only decided, and a
+        // noted table without a record.
         fixture.store.write_keyspace("alone", b"c", &[]).unwrap();
         let dropping = dropping_record(&fixture.db, "b").unwrap();
         fixture.store.keyspaces.put(b"b", &dropping).unwrap();
@@ -257,7 +257,7 @@ fn a_power_loss_during_the_completion_changes_nothing_of_its_end() {
     }
 }
 
-/// A table whose record was lost was taken for one whose creation was cut short, and dropped.
+/// A table whose record was lost was once mistaken for an interrupted creation, and dropped.
 #[test]
 fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_empty() {
     for (noted, with_row, is_dropped) in [
@@ -282,7 +282,7 @@ fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_
             table.put(&[0xff; 9], b"row").unwrap();
         }
         let case = format!("noted: {noted}, with a row: {with_row}");
-        // A statement decides as an opening does.
+        // A statement applies the same rule as an opening.
         let unreadable = |created: Result<Table>| {
             let refused = created.unwrap_err();
             let is_so = |error: &SchemaError| matches!(error, SchemaError::Unreadable(_));
@@ -326,7 +326,7 @@ fn a_table_without_a_record_is_dropped_only_if_its_creation_was_noted_and_it_is_
     }
 }
 
-/// `ebb repair` brought back that a keyspace was being dropped, and the start dropped a later
+/// `ebb repair` once restored the record of an interrupted drop, and the next start dropped a later
 /// keyspace of the same name.
 #[test]
 fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
@@ -352,7 +352,8 @@ fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
         keyspace.create_snapshot("s").unwrap();
     };
     let nothing: Change = |_| ();
-    // The tables when the drop is decided; what is there later; and is it dropped?
+    // The tables when the drop is decided; whether the record lists them; the later change; whether
+    // the drop is completed.
     for (case, before, is_listed, after, is_dropped) in [
         ("cut", create, true, nothing, true),
         ("cut, with rows", create, true, with_a_row, true),
@@ -395,7 +396,7 @@ fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
         }
         let why = found[0].record.as_ref().unwrap_err();
         assert!(why.contains("it is being dropped"), "{case}: {why}");
-        // A statement drops what there is now.
+        // A statement drops the tables that exist now.
         let has_others = case == "a later table of others";
         let dropped = store.drop_keyspace("a", || ());
         assert_eq!(dropped.is_err(), has_others, "{case}");
@@ -404,7 +405,7 @@ fn a_drop_is_completed_only_if_its_record_lists_everything_that_is_there() {
 }
 
 #[test]
-fn a_creation_that_failed_is_done_again() {
+fn a_failed_creation_can_be_repeated() {
     let disk = MemDisk::new();
     let fixture = open(&disk).unwrap();
     fixture.store.create_keyspace("a", b"a").unwrap();

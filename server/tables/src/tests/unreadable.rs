@@ -1,4 +1,4 @@
-//! Objects whose records cannot be read, and everything else.
+//! Unreadable objects do not affect the rest of the catalog.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,7 +10,7 @@ use ebb_storage::{ErrorKind, FileSystem, Table};
 
 use super::*;
 
-/// A catalog with the table `app.t`, which has a row, the table `app.u`, and the keyspace `other`.
+/// Returns a catalog with the table `app.t`, which has a row, the table `app.u`, and the keyspace `other`.
 fn with_rows(disk: &MemDisk) -> Catalog {
     let catalog = open(disk).unwrap();
     for change in &CHANGES[..4] {
@@ -24,7 +24,7 @@ fn with_rows(disk: &MemDisk) -> Catalog {
 
 const ROW: &[u8] = b"\xffrow";
 
-/// A table of the store.
+/// Returns a table of the store.
 fn table(catalog: &Catalog, keyspace: &str, name: &str) -> Table {
     let keyspace = catalog.db().existing_keyspace(keyspace).unwrap();
     keyspace.existing_table(name).unwrap()
@@ -33,7 +33,7 @@ fn table(catalog: &Catalog, keyspace: &str, name: &str) -> Table {
 fn unreadable(catalog: &Catalog) -> Vec<String> {
     let mut all = catalog.unreadable();
     all.extend(catalog.unreadable_in_snapshots().unwrap());
-    // A command that only looks finds the same.
+    // A read-only command finds the same.
     assert_eq!(unreadable_objects(catalog.db()).unwrap(), all);
     all.iter().map(Unreadable::to_string).collect()
 }
@@ -45,7 +45,7 @@ fn is_refused(result: Result<bool>) -> bool {
     )
 }
 
-/// At the next start the table was gone, with its rows.
+/// At the next start such a table was once dropped with its rows.
 #[test]
 fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_record() {
     let disk = MemDisk::new();
@@ -66,7 +66,7 @@ fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_reco
     let state = catalog.state();
     assert!(state.table("app", "t").is_none() && state.table("app", "u").is_some());
     drop(state);
-    // Nothing takes its name, other tables are altered, and types that it may use are not.
+    // Its name stays reserved, other tables can be altered, and types that it may use cannot.
     assert!(is_refused(apply(&catalog, CHANGES[2])));
     let alter: Change =
         |schema| schema.alter_table("app", "u", |u| u.add_column("a", CqlType::Text, false));
@@ -179,7 +179,7 @@ fn a_type_that_cannot_be_read_leaves_the_tables_that_use_it_in_service() {
         assert!(catalog.state().table("app", "t").is_some());
         assert!(is_refused(apply(&catalog, CHANGES[1])));
         assert!(is_refused(apply(&catalog, CHANGES[5])));
-        // The record is written anew, and has the type as it was.
+        // The rewritten record contains the unreadable type unchanged.
         assert!(apply(&catalog, CHANGES[6]).unwrap());
     }
 }
@@ -213,7 +213,8 @@ fn permissions_on_a_table_that_cannot_be_read_stay() {
     assert!(!held(&catalog));
 }
 
-/// Bytes that are not UTF-8 are replaced in a name that is shown, which then may be the name of another role.
+/// Bytes that are not UTF-8 are replaced in a displayed name, which may then equal the name of another
+/// role.
 #[test]
 fn a_role_whose_name_is_not_utf_8_is_dropped_and_no_other_one() {
     let disk = MemDisk::new();
@@ -243,7 +244,7 @@ fn a_role_whose_name_is_not_utf_8_is_dropped_and_no_other_one() {
     assert!(catalog.roles().state().roles().get(healthy).is_some());
 }
 
-/// A member of a role that cannot be read may be a superuser again once that is restored.
+/// A member of an unreadable role may become a superuser again once that role is restored.
 #[test]
 fn a_member_of_a_role_that_cannot_be_read_may_be_a_superuser() {
     let disk = MemDisk::new();
@@ -265,7 +266,7 @@ fn a_member_of_a_role_that_cannot_be_read_may_be_a_superuser() {
     assert!(state.may_be_superuser("ada") && !state.may_be_superuser("eve"));
 }
 
-/// The record of one role kept everything from being served.
+/// The record of one role once kept everything from being served.
 #[test]
 fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
     let disk = MemDisk::new();
@@ -302,7 +303,7 @@ fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
         assert_eq!(state.unreadable("bad").unwrap().to_string(), *found);
         let ada = state.roles().get("ada").unwrap();
         assert!(ada.member_of.contains("bad") && ada.permissions.contains_key(&on_it));
-        // Nothing takes its name, and other changes leave its record alone.
+        // Its name stays reserved, and other changes preserve its record.
         assert!(is_refused(add(&catalog, "bad")));
         assert!(add(&catalog, &format!("other{life}")).unwrap());
         assert_eq!(records(&catalog).get(b"bad").unwrap().unwrap(), "{}");
@@ -321,7 +322,7 @@ fn a_role_that_cannot_be_read_is_out_of_service_alone_until_it_is_dropped() {
 }
 
 #[test]
-fn records_of_the_node_that_cannot_be_read_are_made_anew_and_named() {
+fn unreadable_records_of_the_node_are_replaced_and_reported() {
     for (key, name) in [
         (&b"host_id"[..], "identity"),
         (&b"token"[..], "identity"),
@@ -338,7 +339,7 @@ fn records_of_the_node_that_cannot_be_read_are_made_anew_and_named() {
         drop(catalog);
 
         let catalog = open(&disk).unwrap();
-        // The reason is for the log. A command that only looks finds nothing any more.
+        // The reason is for the log. A read-only command no longer finds the damage.
         assert_eq!(catalog.unreadable(), found);
         let begin = format!("the record {name} of the node cannot be read: ");
         assert!(found[0].to_string().starts_with(&begin), "{}", found[0]);
@@ -373,15 +374,15 @@ fn a_damaged_block_takes_only_the_table_out_of_service_whose_record_it_has() {
     apply(&catalog, CHANGES[2]).unwrap();
     catalog.db().flush().unwrap();
     let after = sstables(&disk);
-    // The other new files have a few bytes of ebb's own tables.
+    // The other new files contain a few bytes of ebb's own tables.
     let new = after.difference(&before);
     let of_table = new.max_by_key(|path| disk.file_len(path).unwrap()).unwrap();
     drop(catalog);
     let fork = disk.fork();
     fork.remove(of_table).unwrap();
     let found = unreadable(&open(&fork).unwrap());
-    let is_told = |it: &String| it.contains("table app.t cannot be read: cannot read /db/");
-    assert!(found.len() == 1 && is_told(&found[0]), "{found:?}");
+    let is_reported = |it: &String| it.contains("table app.t cannot be read: cannot read /db/");
+    assert!(found.len() == 1 && is_reported(&found[0]), "{found:?}");
     disk.flip_bit(of_table, 100, 3).unwrap();
 
     let catalog = open(&disk).unwrap();
@@ -428,7 +429,7 @@ fn a_read_that_the_system_refuses_is_no_damage() {
                     assert_eq!(unreadable(&catalog), [""; 0]);
                     break;
                 }
-                // The read was one that nothing depends on.
+                // Nothing depends on the failed read.
                 assert_eq!(catalog.state().schema().all_unreadable(), []);
             }
             Err(CatalogError::Store(error)) => {
@@ -441,7 +442,7 @@ fn a_read_that_the_system_refuses_is_no_damage() {
     assert!(refused > 0);
 }
 
-/// Only a snapshot has the table: a job reads it, or a statement.
+/// Only the snapshot has the table: a job or a statement reads it.
 #[test]
 fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let disk = MemDisk::new();
@@ -456,7 +457,7 @@ fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let [found] = &found[..] else {
         panic!("{found:?}");
     };
-    // A start does not wait for the files of snapshots.
+    // A start does not read the files of snapshots.
     assert_eq!(catalog.unreadable(), []);
     let begin = "the schema of table app.t at snapshot s cannot be read: ";
     assert!(found.starts_with(begin), "{found}");
@@ -465,7 +466,7 @@ fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     let now = state.schema().keyspace("app").unwrap();
     let then = keyspace_at(catalog.db(), now, "s").unwrap();
     assert!(then.table("u").is_some());
-    // The error does not advise to drop the table, which is whole now.
+    // The error does not recommend to drop the table, whose current state is readable.
     assert_eq!(then.unreadable_table("t").unwrap().to_string(), *found);
     assert!(now.unreadable_table("t").is_none());
     let snapshot = keyspace.snapshot("s").unwrap();
@@ -473,7 +474,7 @@ fn a_snapshot_is_read_without_the_table_that_cannot_be_read() {
     assert!(at.at_snapshot("s").to_string().starts_with(begin));
 }
 
-/// A snapshot may be created while a table is.
+/// A snapshot may be created during the creation of a table.
 #[test]
 fn a_snapshot_of_a_table_that_was_being_created_does_not_have_it() {
     let catalog = with_rows(&MemDisk::new());

@@ -10,7 +10,7 @@ use ebb_model::schema::Indexed;
 use super::row::OperandWriter;
 use super::times::WriteTimes;
 
-/// A value; `None` deletes.
+/// A value; `None` is a deletion.
 type Value<'v> = Option<Cow<'v, [u8]>>;
 
 /// The columns that one write changes in a row, or the static columns that it changes in a partition.
@@ -25,7 +25,7 @@ enum Column<'v> {
     Cell(Value<'v>),
     Collection {
         deletion: Option<Deletion>,
-        /// By path.
+        /// The elements by path.
         elements: BTreeMap<Vec<u8>, Entry<'v>>,
     },
 }
@@ -37,7 +37,7 @@ struct Entry<'v> {
 }
 
 impl Column<'_> {
-    /// Returns the values that the write gives the column, without those that it deletes.
+    /// Returns the values that the write sets in the column; deletions are left out.
     fn values(&self) -> impl Iterator<Item = Indexed<'_>> {
         let (cell, elements) = match self {
             Self::Cell(value) => (value.as_deref(), None),
@@ -69,7 +69,7 @@ impl<'v> RowBuffer<'v> {
         self.columns.insert(column, Column::Cell(value));
     }
 
-    /// Returns the value that the write gives a column of one cell.
+    /// Returns the value that the write sets in a column of one cell.
     pub fn value(&self, column: u32) -> Option<&[u8]> {
         match self.columns.get(&column) {
             Some(Column::Cell(value)) => value.as_deref(),
@@ -90,9 +90,9 @@ impl<'v> RowBuffer<'v> {
         *self.collection(column).0 = Some(deletion);
     }
 
-    /// Sets or deletes an element of a collection. Of several for one path the one counts that would
-    /// count if they came with the same timestamp in other writes. `original` is the key or member
-    /// where the path does not determine it; a deletion has none.
+    /// Sets or deletes an element of a collection. Of several changes of one path, the winner is the
+    /// one that would win between separate writes of the same timestamp. `original` is the key or
+    /// member if the path does not determine it; a deletion has none.
     pub fn element(
         &mut self,
         column: u32,
@@ -112,8 +112,8 @@ impl<'v> RowBuffer<'v> {
         elements.insert(path, Entry { original, value });
     }
 
-    /// Returns the elements that a collection will have after the write, values by paths. `before` are
-    /// its elements by ascending path. `charge` is called for each element.
+    /// Returns the elements that a collection will have after the write, as values by paths. `before`
+    /// contains its elements by ascending path. `charge` is called for each element.
     ///
     /// # Errors
     /// The error of `charge`.
@@ -163,7 +163,7 @@ impl<'v> RowBuffer<'v> {
         };
         let place = self.columns.entry(column).or_insert_with(empty);
         if matches!(place, Column::Cell(_)) {
-            // A column is one or the other, by its type.
+            // The type of a column determines which of the two it is.
             *place = empty();
         }
         match place {
@@ -172,7 +172,7 @@ impl<'v> RowBuffer<'v> {
         }
     }
 
-    /// Returns whether the write gives a column a value: then the row exists.
+    /// Returns whether the write sets a value in any column: then the row exists.
     pub fn has_values(&self) -> bool {
         let mut columns = self.columns.values();
         columns.any(|column| column.values().next().is_some())
@@ -183,13 +183,13 @@ impl<'v> RowBuffer<'v> {
         self.columns.keys().copied()
     }
 
-    /// Returns the values that the write gives a column, without those that it deletes.
+    /// Returns the values that the write sets in a column; deletions are left out.
     pub fn values(&self, column: u32) -> impl Iterator<Item = Indexed<'_>> {
         let column = self.columns.get(&column);
         column.into_iter().flat_map(|column| column.values())
     }
 
-    /// Appends the operand of the row, as [`OperandWriter::row`].
+    /// Appends the operand of the row, like [`OperandWriter::row`].
     ///
     /// # Errors
     /// If a collection takes 4 GiB or more.
@@ -202,10 +202,10 @@ impl<'v> RowBuffer<'v> {
         self.write(OperandWriter::row(self.times, has_marker, original, out))
     }
 
-    /// Appends the operand of the static columns, as [`OperandWriter::statics`].
+    /// Appends the operand of the static columns, like [`OperandWriter::statics`].
     ///
     /// # Errors
-    /// As [`RowBuffer::write_row`].
+    /// See [`RowBuffer::write_row`].
     pub fn write_statics(&self, out: &mut Vec<u8>) -> Result<(), RowError> {
         self.write(OperandWriter::statics(self.times, out))
     }

@@ -5,7 +5,7 @@ use ebb_model::row::{HeaderBuilder, RangeDeletion, RowBuilder, RowError};
 
 use super::times::WriteTimes;
 
-/// Appends the operand of a row that is deleted.
+/// Appends the operand that deletes a row.
 ///
 /// # Errors
 /// If the timestamp is `i64::MIN`.
@@ -15,12 +15,12 @@ pub fn delete_row(times: &WriteTimes, out: &mut Vec<u8>) -> Result<(), RowError>
     row.finish()
 }
 
-/// Appends the operand of the header of a partition that is deleted.
+/// Appends the header operand that deletes a partition.
 pub fn delete_partition(times: &WriteTimes, out: &mut Vec<u8>) {
     HeaderBuilder::new(out).deletion(times.deletion());
 }
 
-/// Appends the operand of the header of a partition in which ranges of encoded clusterings are deleted.
+/// Appends the header operand that deletes ranges of encoded clusterings in a partition.
 ///
 /// # Errors
 /// If the ranges take 4 GiB or more.

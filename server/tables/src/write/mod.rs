@@ -1,14 +1,15 @@
 //! Writes of rows: the operands that change rows, static columns and partitions of a table.
 //!
 //! ```text
-//!   times       when a write happens, and how long its values live ─► cells, markers, deletions
+//!   times       the time of a write, and the time to live of its values ─► cells, markers, deletions
 //!     ├─► row         the operand of a row or of static columns ─► virtual tables, job outputs
 //!     │     └─► buffer    operations on the columns of a row, combined ─► INSERT, UPDATE, IF, batches
 //!     └─► deletion    operands that delete rows, ranges of rows and partitions ─► DELETE
 //! ```
 //!
 //! A null value deletes its cell. A column of several cells is replaced by a deletion of its older
-//! elements, one microsecond before the new ones. `read` has the rules by which readers see the result.
+//! elements, one microsecond before the new ones. `read` contains the rules by which the result is
+//! visible.
 
 mod buffer;
 mod deletion;

@@ -9,8 +9,8 @@ use ebb_model::types::{TypeError, elements};
 
 use super::times::WriteTimes;
 
-/// Returns the values of a clustering as one tuple, if the key of their row does not determine them:
-/// 1.0 and 1.00 have one key.
+/// Returns the values of a clustering as one tuple, if the key of their row does not determine them: 1.0
+/// and 1.00 have the same key.
 pub fn original_clustering<'v>(
     layout: &KeyLayout,
     values: impl Iterator<Item = &'v [u8]> + Clone,
@@ -29,7 +29,7 @@ pub struct OperandWriter<'o> {
 
 impl<'o> OperandWriter<'o> {
     /// Begins the operand of a row at the end of `out`. A row with a marker, as INSERT writes it, exists
-    /// also if all its columns are null. `original` is what [`original_clustering`] returns.
+    /// even if all its columns are null. `original` is the result of [`original_clustering`].
     pub fn row(
         times: WriteTimes,
         has_marker: bool,
@@ -49,7 +49,7 @@ impl<'o> OperandWriter<'o> {
         Self { row, times }
     }
 
-    /// Begins the operand of the static columns of a partition, which lie in its header.
+    /// Begins the operand of the static columns of a partition, which are stored in its header.
     pub fn statics(times: WriteTimes, out: &'o mut Vec<u8>) -> Self {
         let row = HeaderBuilder::new(out).static_row(times.timestamp_us);
         Self { row, times }
@@ -61,11 +61,11 @@ impl<'o> OperandWriter<'o> {
         self.row.cell(column, self.times.cell(value));
     }
 
-    /// Writes a column as an assignment does: if it has several cells, those that are older are
-    /// deleted. The elements of a list get places as if the request came at the timestamp.
+    /// Writes a column as an assignment: if it has several cells, the older ones are deleted. The
+    /// elements of a list get places as if the request came at the timestamp.
     ///
     /// # Errors
-    /// If the value is not one of the column's type.
+    /// If the value is invalid for the column's type.
     pub fn assign(&mut self, column: &Column, value: &[u8]) -> Result<(), TypeError> {
         let (id, ty) = (column.id.0, &column.ty);
         if !ty.is_multi_cell() {
@@ -101,7 +101,7 @@ impl<'o> OperandWriter<'o> {
     /// Ends the operand.
     ///
     /// # Errors
-    /// As [`RowBuilder::finish`].
+    /// See [`RowBuilder::finish`].
     pub fn finish(self) -> Result<(), RowError> {
         self.row.finish()
     }

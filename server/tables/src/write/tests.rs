@@ -14,7 +14,7 @@ const TIMES: WriteTimes = WriteTimes {
     ttl_s: None,
 };
 
-/// The table `t (k int PRIMARY KEY, a text, b set<int>)`.
+/// Returns the table `t (k int PRIMARY KEY, a text, b set<int>)`.
 fn schema() -> TableSchema {
     let column = |name: &str, ty| (name.to_string(), ty, false);
     let definition = TableDefinition {
@@ -34,7 +34,7 @@ fn schema() -> TableSchema {
     TableSchema::create(definition).unwrap()
 }
 
-/// The columns `a` and `b`, by ascending id.
+/// Returns the columns `a` and `b`, by ascending id.
 fn columns(schema: &TableSchema) -> Vec<&Column> {
     let mut columns: Vec<&Column> = schema.columns_of(ColumnKind::Regular).iter().collect();
     columns.sort_by_key(|column| column.id.0);

@@ -1,4 +1,4 @@
-//! The time of a write, and the cells, markers and deletions that it gives.
+//! The time of a write, and the cells, markers and deletions with this time.
 
 use ebb_model::row::{Cell, Deletion, Expiry, Lifetime, Marker};
 
@@ -14,7 +14,7 @@ pub struct WriteTimes {
 }
 
 impl WriteTimes {
-    /// Returns the times of a write that happens at its timestamp and whose values do not expire.
+    /// Returns the times of a write at its timestamp, with values that do not expire.
     pub fn at(timestamp_us: i64) -> Self {
         Self {
             timestamp_us,

@@ -1,22 +1,21 @@
-//! The fields of one record.
+//! The split of one record into fields.
 
 use memchr::{memchr, memchr2, memchr3};
 
 use super::{CsvDialect, CsvProblem};
 
-/// Splits records into fields, one record at a time. Kept from record to record, it allocates
-/// nothing.
+/// Splits records into fields, one record at a time. Reusing it allocates nothing per record.
 #[derive(Debug, Clone, Default)]
 pub struct CsvFields {
     dialect: CsvDialect,
-    /// The fields without their quotes, one behind the other.
+    /// The fields without their quotes, concatenated.
     text: Vec<u8>,
     /// The ends of the fields in `text`.
     ends: Vec<usize>,
 }
 
 impl CsvFields {
-    /// A splitter of records in `dialect`.
+    /// Creates a splitter of records in `dialect`.
     pub fn new(dialect: CsvDialect) -> Self {
         Self {
             dialect,
@@ -24,11 +23,10 @@ impl CsvFields {
         }
     }
 
-    /// Splits `record`, which has no line end behind it. An empty record has one field, which is
-    /// empty.
+    /// Splits `record`, given without a line end. An empty record has one empty field.
     ///
     /// # Errors
-    /// When `record` is not exactly one record; it has no fields then.
+    /// If `record` is not exactly one record; it then has no fields.
     pub fn parse(&mut self, record: &[u8]) -> Result<(), CsvProblem> {
         self.text.clear();
         self.ends.clear();
@@ -47,13 +45,13 @@ impl CsvFields {
             if at == record.len() {
                 return Ok(());
             }
-            // Past the delimiter.
+            // Skips the delimiter.
             at += 1;
         }
     }
 
-    /// Takes a field without quotes, or the rest of one, from `from` on. Returns where it ends: at
-    /// a delimiter or at the end of the record.
+    /// Takes a field without quotes, or the rest of one, from `from` on. Returns the place of its
+    /// end, which is a delimiter or the end of the record.
     fn take_unquoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let rest = &record[from..];
         let bytes = memchr(self.dialect.delimiter, rest).unwrap_or(rest.len());
@@ -70,7 +68,7 @@ impl CsvFields {
         Ok(from + bytes)
     }
 
-    /// Takes a field in quotes, whose text begins at `from`. Returns where it ends, as
+    /// Takes a field in quotes, whose text begins at `from`. Returns the place of its end, like
     /// [`Self::take_unquoted`].
     fn take_quoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let mut at = from;
@@ -99,29 +97,29 @@ impl CsvFields {
         }
     }
 
-    /// The number of the field that is being taken, from 1.
+    /// Returns the number of the current field, from 1.
     fn number(&self) -> usize {
         self.ends.len() + 1
     }
 
-    /// The number of fields of the last record.
+    /// Returns the number of fields of the last record.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether the last record had no fields: it was none.
+    /// Returns whether the last record has no fields, because it was malformed.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// A field of the last record, from 0, without its quotes.
+    /// Returns a field of the last record, counted from 0, without its quotes.
     pub fn get(&self, at: usize) -> Option<&[u8]> {
         let end = *self.ends.get(at)?;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         Some(&self.text[start..end])
     }
 
-    /// The fields of the last record.
+    /// Returns the fields of the last record.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).filter_map(|at| self.get(at))
     }
@@ -202,13 +200,13 @@ mod tests {
         assert_eq!(fields.get(1), None);
     }
 
-    /// A text of the bytes that matter to CSV.
+    /// Returns random text of the bytes that have a meaning in CSV.
     fn drawn(rng: &mut ChaCha8Rng, bytes: usize) -> Vec<u8> {
         let byte = |_| b"\"\",,\n\rax "[rng.random_range(0..9)];
         (0..bytes).map(byte).collect()
     }
 
-    /// The fields of the record that [`Machine`] finds at the begin of `text`.
+    /// Returns the end and the fields of the record that [`Machine`] finds at the start of `text`.
     fn first(text: &[u8]) -> Option<(usize, Vec<Vec<u8>>)> {
         let mut machine = Machine::new(CsvDialect::default());
         let end = machine.scan(text).ok()?;
@@ -224,15 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_well_formed_has_the_fields_that_the_crate_csv_finds() {
-        let test = "what_is_well_formed_has_the_fields_that_the_crate_csv_finds";
+    fn well_formed_records_have_the_fields_that_the_crate_csv_finds() {
+        let test = "well_formed_records_have_the_fields_that_the_crate_csv_finds";
         for_seeds(test, 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let mut accepted = 0;
             for _ in 0..50_000 {
                 let bytes = rng.random_range(1..12);
                 let text = drawn(&mut rng, bytes);
-                // That crate passes over empty lines.
+                // The crate `csv` skips empty lines.
                 if matches!(text[0], b'\n' | b'\r') {
                     continue;
                 }
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_joined_comes_apart_again() {
+    fn joined_fields_are_split_again() {
         for all in [
             &["a", "b"][..],
             &["", ""],

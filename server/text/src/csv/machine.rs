@@ -1,13 +1,14 @@
-//! Finds where a record ends. It gets the bytes piece by piece and keeps none of them.
+//! The search for the end of a record. It gets the bytes piece by piece and stores none of them.
 
 use memchr::{memchr, memchr_iter, memchr3};
 
 use super::{CsvDialect, CsvProblem};
 
-/// A record that is malformed.
+/// A malformed record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// The byte of the record that is wrong, from 0. Of a quote that is not closed, the quote.
+    /// The place of the wrong byte in the record, from 0. For an unclosed quote, the place of the
+    /// quote.
     pub(crate) at: usize,
     pub(crate) problem: CsvProblem,
 }
@@ -16,9 +17,9 @@ pub(crate) struct Malformed {
 enum State {
     /// In a field without quotes, or before a field.
     Unquoted,
-    /// Behind the quote that opens a field.
+    /// After the quote that opens a field.
     Quoted,
-    /// Behind a quote that closes the field, unless another quote follows.
+    /// After a quote that closes the field, unless another quote follows.
     Closed,
 }
 
@@ -32,18 +33,18 @@ enum State {
 pub(crate) struct Machine {
     dialect: CsvDialect,
     state: State,
-    /// The byte before was a delimiter, or there was none.
+    /// True if the previous byte was a delimiter, or there is no previous byte.
     is_field_start: bool,
-    /// The bytes of the record so far.
+    /// The number of bytes of the record so far.
     bytes: usize,
-    /// The delimiters so far, those in quotes left out.
+    /// The number of delimiters so far, without those in quotes.
     delimiters: usize,
-    /// The place of the last quote that opened a field.
+    /// The place of the last quote that opened a field, from the start of the record.
     opened_at: Option<usize>,
 }
 
 impl Machine {
-    /// The search before the first byte of a record.
+    /// Begins a search at the first byte of a record.
     pub(crate) fn new(dialect: CsvDialect) -> Self {
         Self {
             dialect,
@@ -55,7 +56,7 @@ impl Machine {
         }
     }
 
-    /// The search in the middle of a field in quotes, of a record whose begin is unknown.
+    /// Begins a search within a field in quotes, in a record whose start is unknown.
     pub(crate) fn inside_quotes(dialect: CsvDialect) -> Self {
         Self {
             state: State::Quoted,
@@ -64,11 +65,11 @@ impl Machine {
         }
     }
 
-    /// Searches the bytes that follow in the record. Returns the place among `bytes` of the line
-    /// end that ends it; `None` if all of them belong to it.
+    /// Searches the next bytes of the record. Returns the place among `bytes` of the line end that
+    /// ends the record; `None` if all of them belong to the record.
     ///
     /// # Errors
-    /// When the record is malformed. The search is over then.
+    /// If the record is malformed. The search then ends.
     pub(crate) fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
         let CsvDialect {
             delimiter,
@@ -132,10 +133,10 @@ impl Machine {
         Ok(None)
     }
 
-    /// Ends the record where the file ends.
+    /// Ends the record at the end of the file.
     ///
     /// # Errors
-    /// When a quote is open.
+    /// If a quote is open.
     pub(crate) fn finish(&self) -> Result<(), Malformed> {
         if self.dialect.lenient_quotes {
             return Ok(());
@@ -149,23 +150,23 @@ impl Machine {
         }
     }
 
-    /// The place of the quote that is open, from the begin of the record.
+    /// Returns the place of an open quote, from the start of the record.
     pub(crate) fn open_quote(&self) -> Option<usize> {
         let is_open = self.state == State::Quoted;
         is_open.then(|| self.opened_at.unwrap_or_default())
     }
 
-    /// The bytes that were searched, up to the line end that was found.
+    /// Returns the number of searched bytes, up to the line end that was found.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The number of fields that have begun.
+    /// Returns the number of fields that have begun.
     pub(crate) fn fields(&self) -> usize {
         self.delimiters + 1
     }
 
-    /// Whether a field is in quotes.
+    /// Returns whether any field so far was in quotes.
     pub(crate) fn has_quotes(&self) -> bool {
         self.opened_at.is_some()
     }
@@ -187,7 +188,8 @@ mod tests {
         lenient_quotes: true,
     };
 
-    /// Searches `text` in pieces of `piece` bytes. Returns the bytes of the record and its fields.
+    /// Searches `text` in pieces of `piece` bytes. Returns the numbers of bytes and fields of the
+    /// record.
     fn ended(
         dialect: CsvDialect,
         text: &str,
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_ends_at_the_first_line_end_outside_of_quotes_however_the_bytes_come() {
+    fn a_record_ends_at_the_first_line_end_outside_of_quotes_for_any_pieces() {
         for (text, expected) in [
             ("a,b\nc", Some((3, 2))),
             ("a,b\r\nc", Some((3, 2))),

@@ -1,14 +1,14 @@
-//! CSV as RFC 4180 describes it: where a record ends, its fields, and how fields are written.
+//! CSV as in RFC 4180: the ends of records, their fields, and writing of records.
 //!
 //! ```text
-//!   bytes ─> Machine: where the record ends, or what is malformed
+//!   bytes ─> Machine: the end of the record, or an error
 //!   a record ─> CsvFields ─> fields ─> push_field, push_record ─> a record
 //! ```
 //!
-//! A record that this module accepts is never repaired: a quote inside a field without quotes, text
-//! behind a closing quote and a quote that is not closed are errors, unless the
-//! [dialect](CsvDialect) is lenient. The crate `csv` accepts all three without a notice, so ebb
-//! has a reader of its own. Tests compare it with that crate on records that are well formed.
+//! The module never repairs a record: a quote inside a field without quotes, text after a closing
+//! quote and an unclosed quote are errors, unless the [dialect](CsvDialect) is lenient. The crate
+//! `csv` silently accepts all three, so ebb has a reader of its own. Tests compare it with that
+//! crate on well-formed records.
 
 mod fields;
 mod machine;
@@ -20,19 +20,19 @@ pub(crate) use machine::{Machine, Malformed};
 pub use names::problem_of_names;
 pub use write::{push_field, push_fields, push_record, record};
 
-/// The rules by which the records of a CSV file are written.
+/// The format of the records of a CSV file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CsvDialect {
     /// The byte between two fields: ASCII, and neither a quote nor a line end.
     pub delimiter: u8,
-    /// Malformed quotes are read as text instead of being refused: a quote inside a field that
-    /// does not begin with one, and whatever follows a closing quote, belong to the field. A quote
-    /// that is not closed takes the rest of the file.
+    /// Accepts malformed quotes as text: a quote inside a field that does not begin with one, and
+    /// all text after a closing quote, belong to the field. An unclosed quote takes the rest of the
+    /// file.
     pub lenient_quotes: bool,
 }
 
 impl Default for CsvDialect {
-    /// Commas, and quotes by the rules: the records that ebb writes.
+    /// Commas and strict quotes: the format that ebb writes.
     fn default() -> Self {
         Self {
             delimiter: b',',
@@ -57,7 +57,7 @@ pub enum CsvProblem {
     /// A quote in the middle of this field, from 1, which does not begin with one.
     #[error("a quote stands inside field {0}, which does not begin with a quote")]
     QuoteInField(usize),
-    /// Other bytes than a delimiter or a line end behind the closing quote of this field, from 1.
+    /// Another byte than a delimiter or a line end after the closing quote of this field, from 1.
     #[error("text follows the closing quote of field {0}")]
     TextAfterQuote(usize),
     /// A line end outside of quotes.

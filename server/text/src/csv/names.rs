@@ -1,9 +1,9 @@
-//! The names in a header.
+//! The column names in a header.
 
 use std::collections::HashSet;
 
-/// Returns a sentence about the names of columns if two are the same: neither could be meant. One
-/// column without a name is accepted, since columns have numbers, too.
+/// Returns an error message if two columns have the same name, because the name would be ambiguous.
+/// One column without a name is accepted, because it can be referred to by its number.
 pub fn problem_of_names(names: &[String]) -> Option<String> {
     let mut seen = HashSet::new();
     let double = names.iter().find(|name| !seen.insert(*name))?;

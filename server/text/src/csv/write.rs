@@ -1,10 +1,9 @@
-//! Records of fields, with commas and with quotes where they are needed.
+//! Writing of CSV records, with commas, and with quotes only where they are needed.
 
 use super::CsvFields;
 
-/// Adds a field to a record, in quotes where it needs them, and a comma before it
-/// unless the record is empty. A record of one empty field is written as `""`, so
-/// that its line is not empty.
+/// Appends a field to a record, in quotes if it needs them, and a comma before it unless the record
+/// is empty. A record of one empty field becomes `""`, so that its line is not empty.
 pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
     if record.is_empty() && field.is_empty() {
         record.extend_from_slice(b"\"\"");
@@ -16,7 +15,7 @@ pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
     push_escaped(record, field);
 }
 
-/// Adds fields as key or value of a row has them: one as it is, several as a CSV
+/// Appends fields in the form of a row's key or value: a single one as it is, several as a CSV
 /// record. Missing ones are empty.
 pub fn push_fields<'f>(to: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = Option<&'f [u8]>>) {
     let is_record = fields.len() > 1;
@@ -30,8 +29,8 @@ pub fn push_fields<'f>(to: &mut Vec<u8>, fields: impl ExactSizeIterator<Item = O
     }
 }
 
-/// Adds the record of `fields` to `to`. One empty field is `""`; an empty first field of several
-/// is nothing, as other programs write it.
+/// Appends the record of `fields` to `to`. A single empty field becomes `""`; an empty first field
+/// of several becomes nothing, as in other programs.
 pub fn push_record(to: &mut Vec<u8>, fields: &CsvFields) {
     if let (1, Some(b"")) = (fields.len(), fields.get(0)) {
         to.extend_from_slice(b"\"\"");

@@ -6,7 +6,7 @@ use ebb_storage::{
     Db, ErrorKind, FileSystem, Maintenance, Options, SortedWriterOptions, TableOptions,
 };
 
-/// A folder with files, and what loads of it left.
+/// A folder with files to load.
 struct Fixture {
     dir: tempfile::TempDir,
 }
@@ -18,7 +18,7 @@ impl Fixture {
         Self { dir }
     }
 
-    /// Twenty files of a hundred lines.
+    /// Creates twenty files of a hundred lines.
     fn with_lines() -> Self {
         let fixture = Self::new();
         for n in 0..20 {
@@ -36,7 +36,7 @@ impl Fixture {
         walk(&[self.dir.path().join("in")], None).unwrap()
     }
 
-    /// Loads into a new database; what happened, and the keys and values of the table.
+    /// Loads into a new database. Returns the result, and the keys and values of the table.
     fn load_with(
         &self,
         options: &LoadOptions,
@@ -79,7 +79,7 @@ fn by(key: &str) -> LoadOptions {
 }
 
 #[test]
-fn every_line_of_every_text_file_is_loaded_once_whatever_the_threads() {
+fn every_line_of_every_text_file_is_loaded_once_with_any_number_of_threads() {
     let fixture = Fixture::with_lines();
     for threads in [1, 3, 100] {
         let options = LoadOptions {
@@ -98,7 +98,7 @@ fn every_line_of_every_text_file_is_loaded_once_whatever_the_threads() {
 }
 
 #[test]
-fn a_limit_cuts_at_the_same_line_whatever_the_threads() {
+fn a_limit_cuts_at_the_same_line_with_any_number_of_threads() {
     let fixture = Fixture::with_lines();
     let load = |threads| {
         let options = LoadOptions {
@@ -115,17 +115,17 @@ fn a_limit_cuts_at_the_same_line_whatever_the_threads() {
 }
 
 #[test]
-fn a_file_that_is_bad_further_on_ends_the_load_or_is_left_out_whole() {
+fn a_file_that_is_malformed_at_its_end_ends_the_load_or_is_skipped_whole() {
     let fixture = Fixture::with_lines();
-    // Text in what the walk looks at, not further on.
+    // Text at the start, which the walk reads, but not later.
     let late = [&b"x\n".repeat(10_000)[..], b"\xff"].concat();
     fixture.write("late", late);
-    let said = fixture.refused(&LoadOptions::default());
+    let message = fixture.refused(&LoadOptions::default());
     assert!(
-        said.contains("in/late: line 10001: byte 1 is not UTF-8"),
-        "{said}"
+        message.contains("in/late: line 10001: byte 1 is not UTF-8"),
+        "{message}"
     );
-    assert!(said.ends_with("nothing was loaded"), "{said}");
+    assert!(message.ends_with("nothing was loaded"), "{message}");
     let options = LoadOptions {
         skip_bad: true,
         ..LoadOptions::default()
@@ -137,12 +137,12 @@ fn a_file_that_is_bad_further_on_ends_the_load_or_is_left_out_whole() {
 }
 
 #[test]
-fn the_first_good_file_decides_the_columns_where_bad_ones_are_left_out() {
-    // Both files were left out: the columns of the bad one counted.
+fn the_first_good_file_determines_the_columns_if_bad_ones_are_skipped() {
+    // Once both files were skipped, because the columns of the bad one were required.
     let fixture = Fixture::new();
     fixture.write("a.csv", "1\n2,3\n");
     fixture.write("b.csv", "1,2\n");
-    // Long, so that the thread of the file behind it is faster.
+    // The file is long, so that the thread of the next file is faster.
     fixture.write("c.csv", "3,4\n".repeat(50_000));
     fixture.write("d.csv", "5,6,7\n");
     for threads in [1, 4] {
@@ -189,11 +189,11 @@ fn rows_by_a_column_are_sorted_within_little_memory() {
 }
 
 #[test]
-fn rows_with_the_same_key_are_refused_with_their_places_or_the_last_counts() {
+fn rows_with_the_same_key_are_refused_with_their_places_or_the_last_wins() {
     let fixture = Fixture::new();
     fixture.write("a.csv", "id,v\n1,a\n2,b\n");
     fixture.write("b.csv", "id,v\n3,c\n1,d\n");
-    let said = fixture.refused(&by("id"));
+    let message = fixture.refused(&by("id"));
     let expected = [
         "key \"1\" is there twice: in line 2 of ",
         "in/a.csv and in line 3 of ",
@@ -201,7 +201,7 @@ fn rows_with_the_same_key_are_refused_with_their_places_or_the_last_counts() {
         "--duplicates last",
     ];
     for part in expected {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
     let options = LoadOptions {
         duplicates: Duplicates::Last,
@@ -217,17 +217,17 @@ fn files_of_other_columns_or_of_no_known_format_are_refused() {
     let fixture = Fixture::new();
     fixture.write("a.csv", "id,v\n1,a\n");
     fixture.write("b.csv", "id,w\n2,b\n");
-    let said = fixture.refused(&by("id"));
+    let message = fixture.refused(&by("id"));
     assert!(
-        said.contains("b.csv: line 1: its columns are id, w") && said.contains("are id, v"),
-        "{said}"
+        message.contains("b.csv: line 1: its columns are id, w") && message.contains("are id, v"),
+        "{message}"
     );
     fixture.write("b.csv", "id,v\n2,b\n");
     fixture.write("c.txt", "id,v\n3,c\n");
-    let said = fixture.refused(&by("id"));
+    let message = fixture.refused(&by("id"));
     assert!(
-        said.contains("c.txt") && said.contains("--format"),
-        "{said}"
+        message.contains("c.txt") && message.contains("--format"),
+        "{message}"
     );
     let options = LoadOptions {
         format: Some(crate::TextFormat::Csv),
@@ -238,7 +238,7 @@ fn files_of_other_columns_or_of_no_known_format_are_refused() {
 
 #[test]
 fn files_without_a_header_have_records_of_the_same_width() {
-    // Jobs refused such files, loads did not.
+    // Jobs rejected such files, but loads did not.
     let fixture = Fixture::new();
     fixture.write("a.csv", "1,a\n");
     fixture.write("b.csv", "2,b,c\n");
@@ -246,19 +246,19 @@ fn files_without_a_header_have_records_of_the_same_width() {
         header: false,
         ..by("1")
     };
-    let said = fixture.refused(&options);
-    assert!(said.contains("records have 3 fields"), "{said}");
-    assert!(said.contains("records have 2 fields"), "{said}");
+    let message = fixture.refused(&options);
+    assert!(message.contains("records have 3 fields"), "{message}");
+    assert!(message.contains("records have 2 fields"), "{message}");
     fixture.write("b.csv", "2,b\n");
     assert_eq!(fixture.load(&options).0.rows, 2);
 }
 
 #[test]
-fn a_malformed_file_loads_nothing_whatever_is_wrong_with_it() {
+fn a_file_with_any_malformation_loads_nothing() {
     let fixture = Fixture::new();
     fixture.write("a.csv", "id,v\n1,a\n2,b\n");
     let late = |end: &str| format!("id,v\n{}{end}", "x,y\n".repeat(50_000));
-    for (content, told) in [
+    for (content, expected) in [
         (
             late("3,\"c\n4,d\n").into_bytes(),
             "line 50002: a quote is still open",
@@ -290,7 +290,7 @@ fn a_malformed_file_loads_nothing_whatever_is_wrong_with_it() {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("in/b.csv") && error.contains(told),
+            error.contains("in/b.csv") && error.contains(expected),
             "{error}"
         );
         assert_eq!(dir.path().read_dir().unwrap().count(), 0);
@@ -314,7 +314,7 @@ fn a_load_onto_a_full_disk_loads_nothing_and_leaves_no_scratch_file() {
         .collect();
     fixture.write("a.csv", format!("id,v\n{csv}"));
     fixture.write("b.csv", format!("id,v\n{}", csv.replace('\n', "b\n")));
-    // In runs of a few rows, by several threads; then lines, which need no sorting.
+    // Runs of a few rows, by several threads; then lines, which need no sort.
     let sorted = LoadOptions {
         duplicates: Duplicates::Last,
         sort_bytes: 4 << 10,
@@ -341,8 +341,8 @@ fn a_load_onto_a_full_disk_loads_nothing_and_leaves_no_scratch_file() {
             let loaded = disk.load(&fixture, &options);
             disk.check(loaded, rows, &format!("room for {room} bytes"));
         }
-        // File systems that allocate late find out at a sync. The first one is of a file in
-        // the scratch folder; a failed sync of the log is another story.
+        // File systems that allocate late report a full disk at a sync. The first sync is of a file
+        // in the scratch folder; a failed sync of the log is tested elsewhere.
         let calls = [
             (FaultOp::Create, u64::MAX),
             (FaultOp::Append, u64::MAX),
@@ -367,7 +367,7 @@ fn a_load_onto_a_full_disk_loads_nothing_and_leaves_no_scratch_file() {
     }
 }
 
-/// A database whose disk has no space left at some moment of a load.
+/// A database whose disk becomes full at some moment of a load.
 struct FullDisk {
     disk: MemDisk,
     db: Db,
@@ -417,7 +417,7 @@ impl FullDisk {
         rows.range::<&[u8], _>(..).map(Result::unwrap).count()
     }
 
-    /// All rows or none, now and when the database is opened again.
+    /// Checks that the table has all rows or none, before and after the database is reopened.
     fn check(self, loaded: Result<LoadReport, LoadError>, rows: usize, at: &str) {
         let expected = match &loaded {
             Ok(_) => rows,
@@ -438,7 +438,7 @@ impl FullDisk {
     }
 }
 
-/// As the command line tells it from other errors.
+/// Recognizes a full disk like the command line does.
 fn is_disk_full(error: &LoadError) -> bool {
     match error {
         LoadError::Store(error) => error.kind() == ErrorKind::DiskFull,
@@ -447,7 +447,7 @@ fn is_disk_full(error: &LoadError) -> bool {
     }
 }
 
-/// Cancels at the first telling of a phase.
+/// Cancels at the first report of a phase.
 struct CancelIn(LoadPhase, AtomicBool);
 
 impl LoadControl for CancelIn {
@@ -463,7 +463,7 @@ impl LoadControl for CancelIn {
 }
 
 #[test]
-fn a_cancelled_load_loads_nothing_whatever_it_was_doing() {
+fn a_load_cancelled_in_any_phase_loads_nothing() {
     let fixture = Fixture::new();
     let rows: String = (0..40_000).map(|n| format!("{n},abcdefghij\n")).collect();
     fixture.write("a.csv", format!("id,v\n{rows}"));

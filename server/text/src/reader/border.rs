@@ -1,22 +1,21 @@
-//! The search for a place where a part of a file may begin: between two records, without reading all
-//! before it.
+//! The search for a border between two records, at which a part of a file may begin, without reading
+//! everything before it.
 //!
-//! Behind a line end there are two possibilities: a record begins there, or the bytes belong to a
-//! field in quotes. Both are followed at once, and as a rule the wrong one is refuted within a line
-//! or two:
+//! After a line end there are two possibilities: a record begins there, or the bytes belong to a field
+//! in quotes. Both are followed at once, and usually the wrong one is refuted within a line or two:
 //!
 //! ```text
 //!   ...7,"two<LF>
 //!   lines",x<LF>       a record begins here:   lines"    a quote inside a field: refuted
-//!   8,y<LF>            inside of quotes:       lines",x  well formed; the next record is a border
+//!   8,y<LF>            inside quotes:          lines",x  well formed; the next record is a border
 //! ```
 //!
-//! A field in quotes ends within [`LINE_BYTES_MAX`], so bytes without any quote are decided, too. If
-//! both stay possible for long, the file is read from the last border that is known. A sample needs no
-//! certain border: [`likely_border`] takes the likelier possibility after few bytes.
+//! A field in quotes ends within [`LINE_BYTES_MAX`], so bytes without any quote are decided too. If
+//! both possibilities remain for long, the file is read from the last known border. A sample does not
+//! need a certain border: [`likely_border`] takes the likelier possibility after few bytes.
 //!
-//! In a malformed file the place that is returned may be no border. That is never silent: the part
-//! before it does not end with a record then, and its reader returns an error.
+//! In a malformed file the returned place may not be a border. This is never silent: then the part
+//! before it does not end with a record, and its reader returns an error.
 
 use std::fs::File;
 use std::io;
@@ -26,23 +25,23 @@ use super::records::{LINE_BYTES_MAX, RecordKind};
 use super::{encoding, line_ends};
 use crate::csv::{CsvDialect, Machine};
 
-/// Bytes that are read at a time.
+/// The number of bytes per read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// The search behind a place reads this share of the bytes that lie between the last known border
-/// and the place. Bytes without quotes may leave both possibilities open, and are read from that
-/// border then: all borders of such a file together cost about one reading of it.
+/// The part of the distance from the last known border to the place that the search after the place
+/// may read. Bytes without quotes may leave both possibilities open; then the file is read from the
+/// known border. With this bound, all borders of such a file together cost about one reading of it.
 const SEARCH_SHARE: u64 = 8;
 
-/// A record is taken to be no longer than this where a likely border is enough. A sample looks at
-/// dozens of places, and each of them reads about as much.
+/// The assumed maximal length of a record where a likely border is enough. A sample looks at dozens of
+/// places, and reads about this much at each of them.
 const LIKELY_RECORD_BYTES_MAX: u64 = 128 << 10;
 
-/// Returns where the first record begins at or behind `at` in a file of `file_bytes` bytes; the end
-/// of the file if there is none. A record begins at `known`, which is before `at`.
+/// Returns the place of the first record at or after `at` in a file of `file_bytes` bytes; the end of
+/// the file if there is none. `known` must be the place of a record before `at`.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn record_border(
     file: &File,
     file_bytes: u64,
@@ -53,18 +52,18 @@ pub fn record_border(
     Search::new(file, file_bytes, LINE_BYTES_MAX as u64).border(known, at, kind)
 }
 
-/// Returns where a record probably begins at or behind `at` in a file of `file_bytes` bytes, by the
-/// bytes behind that place alone: few of them, unless a line is longer. Returns the end of the file
-/// if no line begins there. A place inside of a long field in quotes may be returned, so a reader has
-/// to expect that the records from there on are malformed.
+/// Returns the probable place of the first record at or after `at` in a file of `file_bytes` bytes. It
+/// reads only the bytes from there on: few of them, unless a line is longer. Returns the end of the
+/// file if no line begins there. The place may lie inside a long field in quotes, so the reader must
+/// expect malformed records.
 ///
 /// # Errors
-/// When the file cannot be read.
+/// If the file cannot be read.
 pub fn likely_border(file: &File, file_bytes: u64, at: u64, kind: RecordKind) -> io::Result<u64> {
     Search::new(file, file_bytes, LIKELY_RECORD_BYTES_MAX).likely_border(at, kind)
 }
 
-/// Bytes that can be read at any place.
+/// A source of bytes at any offset.
 trait ReadAt {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
@@ -106,7 +105,7 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         if line >= self.file_bytes {
             return Ok(line);
         }
-        // A lenient reading refutes nothing.
+        // Every text is well formed in a lenient dialect, so nothing can be refuted.
         if !dialect.lenient_quotes {
             let before_bytes = at.saturating_sub(known);
             let bytes_max = self.record_bytes_max.min(before_bytes / self.search_share);
@@ -117,7 +116,7 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         self.walk(known, at, dialect)
     }
 
-    /// Returns the border that the bytes behind `at` make likely, without a walk.
+    /// Returns the likely border by the bytes after `at`, without a walk.
     fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
         if at == 0 {
             return Ok(0);
@@ -132,7 +131,7 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         }
     }
 
-    /// The bytes at `at`; none at the end of the file.
+    /// Returns the bytes at `at`; none at the end of the file.
     fn block<'b>(&self, buffer: &'b mut [u8], at: u64) -> io::Result<&'b [u8]> {
         let left = self.file_bytes.saturating_sub(at);
         let room = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
@@ -140,10 +139,10 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         Ok(&buffer[..read])
     }
 
-    /// Returns where the first line begins at or behind `at`, which is not 0.
+    /// Returns the place of the first line at or after `at`, which is not 0.
     fn line(&self, at: u64) -> io::Result<u64> {
         let mut buffer = vec![0; self.block_bytes];
-        // With the byte before: a line may begin right there.
+        // Includes the byte before: a line may begin exactly at `at`.
         let mut place = at - 1;
         let mut after_cr = false;
         loop {
@@ -164,8 +163,8 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         }
     }
 
-    /// Returns the first border at or behind `line`, which is behind a line end, from about
-    /// `bytes_max` of the bytes behind it; `None` if these leave both possibilities open.
+    /// Returns the first border at or after `line`, the start of a line, by about `bytes_max` bytes
+    /// from there on; `None` if they leave both possibilities open.
     fn guess(&self, line: u64, dialect: CsvDialect, bytes_max: u64) -> io::Result<Option<u64>> {
         let mut outside = Reading::new(Machine::new(dialect), dialect, line, line);
         let mut inside = Reading::new(Machine::inside_quotes(dialect), dialect, line, line);
@@ -194,7 +193,7 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         }
     }
 
-    /// Returns the first border at or behind `at` by reading all records from `known` on.
+    /// Returns the first border at or after `at` by reading all records from `known` on.
     fn walk(&self, known: u64, at: u64, dialect: CsvDialect) -> io::Result<u64> {
         let mut buffer = vec![0; self.block_bytes];
         let mut place = known;
@@ -221,19 +220,19 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
     }
 }
 
-/// A reading of records from a place on, which the bytes may refute.
+/// A hypothesis that a record begins at a place, which the bytes may refute.
 struct Reading {
     machine: Machine,
     dialect: CsvDialect,
-    /// The begin of the record that is being read.
+    /// The start of the current record.
     record: u64,
-    /// The record has ended with a CR, and its LF may follow.
+    /// True if the record has ended with a CR, whose LF may follow.
     after_cr: bool,
     /// The first place that counts as a border.
     from: u64,
-    /// The first record that begins at or behind `from`, but for the one that the reading began with.
+    /// The first record at or after `from`, except for the one that the reading began with.
     border: Option<u64>,
-    /// The bytes are malformed if this reading is right.
+    /// True if the bytes are malformed under this hypothesis.
     is_refuted: bool,
 }
 
@@ -250,7 +249,7 @@ impl Reading {
         }
     }
 
-    /// Reads on: `bytes`, which lie at `place`.
+    /// Continues with `bytes`, which begin at `place`.
     fn go_on(&mut self, bytes: &[u8], place: u64, record_bytes_max: u64) {
         let mut at = 0;
         while at < bytes.len() && !self.is_refuted {
@@ -280,7 +279,7 @@ impl Reading {
         }
     }
 
-    /// Ends the reading with the file, at `place`.
+    /// Ends the reading at the end of the file, `place`.
     fn end(&mut self, place: u64) {
         if self.after_cr {
             self.begin_record(place);

@@ -1,4 +1,4 @@
-//! The kind of a file by its first bytes, whatever its name is.
+//! The kind of a file by its first bytes, regardless of its name.
 
 use std::fs::File;
 use std::io;
@@ -6,37 +6,37 @@ use std::os::unix::fs::FileExt;
 
 use super::encoding::foreign_encoding;
 
-/// The form in which a file stores its text.
+/// The encoding of the text in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
     /// The file is the text.
     Plain,
-    /// Compressed: no part of it can be read without all that is before it.
+    /// The text is compressed: no part of it can be read without everything before it.
     Gzip,
 }
 
-/// The reason why a file is not read as text. It begins with a verb: "is UTF-16 ...".
+/// The reason why a file is not readable as text. Its message begins with a verb: "is UTF-16 ...".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignContent {
-    /// A file in another format than text.
+    /// The file has another format than text.
     #[error(
         "is a file in the format {0}, which is not read: make text, CSV or JSON lines of it, \
          plain or compressed by gzip"
     )]
     Format(&'static str),
-    /// Text in another encoding than UTF-8.
+    /// The text has another encoding than UTF-8.
     #[error("is {0}: convert it first (iconv -f {0} -t UTF-8)")]
     Encoding(&'static str),
 }
 
-/// The number of bytes at the start of a file that its kind is recognised by.
+/// The number of bytes at the start of a file that determine its kind.
 pub(crate) const START_BYTES: usize = 16;
 
 const GZIP: &[u8] = b"\x1f\x8b";
 
-/// Formats that are not read, by what files of them begin with.
-/// Each of these beginnings has a byte that no text has.
+/// The first bytes of formats that are not readable. Each of them contains a byte that no text
+/// contains.
 const FORMATS: [(&[u8], &str); 7] = [
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\xfd7zXZ\0", "xz"),
@@ -48,31 +48,31 @@ const FORMATS: [(&[u8], &str); 7] = [
 ];
 
 impl Content {
-    /// Returns how the text in `file` is stored, or why it is not read.
+    /// Returns the encoding of the text in `file`, or the reason why it is not readable.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// If the file cannot be read.
     pub fn of(file: &File) -> io::Result<Result<Self, ForeignContent>> {
         let mut start = [0; START_BYTES];
         let read = file.read_at(&mut start, 0)?;
         let start = &start[..read];
-        // It could be the first word of a text, and the last one.
+        // This may be a word, so the end of the file is checked too.
         if start.starts_with(b"PAR1") && has_control(start) && ends_with(file, b"PAR1")? {
             return Ok(Err(ForeignContent::Format("Parquet")));
         }
         Ok(Self::of_start(start))
     }
 
-    /// The same by the first bytes alone, [`START_BYTES`] of them.
+    /// Returns the same by the first [`START_BYTES`] bytes alone.
     pub(crate) fn of_start(start: &[u8]) -> Result<Self, ForeignContent> {
         if start.starts_with(GZIP) {
             return Ok(Self::Gzip);
         }
-        // The first three could be those of a word.
+        // The first three bytes may be a part of a word.
         if start.starts_with(b"BZh") && start.get(4..10) == Some(b"1AY&SY") {
             return Err(ForeignContent::Format("bzip2"));
         }
-        // It could be the first line of a text.
+        // This may be the first line of a text.
         if start.starts_with(b"ORC\n") && has_control(start) {
             return Err(ForeignContent::Format("ORC"));
         }
@@ -87,7 +87,7 @@ impl Content {
     }
 }
 
-/// Returns whether there is a control character that texts do not have.
+/// Returns whether `start` contains a control character that texts do not contain.
 fn has_control(start: &[u8]) -> bool {
     // Tab, the line ends, form feed, and the escapes of coloured logs.
     let is_of_text = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);

@@ -2,13 +2,13 @@
 
 use memchr::memchr;
 
-/// The byte order mark of UTF-8, as spreadsheets write it.
+/// The byte order mark of UTF-8, which spreadsheets write.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The longest byte order mark, in bytes.
+/// The maximal length of a byte order mark, in bytes.
 pub(super) const MARK_BYTES_MAX: usize = 4;
 
-/// The byte order marks of encodings that are not read. That of UTF-32 begins with that of UTF-16.
+/// The byte order marks of other encodings. The one of UTF-32 begins with the one of UTF-16.
 const FOREIGN_MARKS: [(&[u8], &str); 4] = [
     (b"\xff\xfe\0\0", "UTF-32"),
     (b"\0\0\xfe\xff", "UTF-32"),
@@ -16,7 +16,7 @@ const FOREIGN_MARKS: [(&[u8], &str); 4] = [
     (b"\xfe\xff", "UTF-16"),
 ];
 
-/// Returns how many bytes the byte order mark has that a text in UTF-8 begins with; 0 without one.
+/// Returns the length of the byte order mark at the start of a UTF-8 text; 0 without one.
 pub(crate) fn mark_bytes(start: &[u8]) -> usize {
     if start.starts_with(MARK) {
         MARK.len()
@@ -25,7 +25,7 @@ pub(crate) fn mark_bytes(start: &[u8]) -> usize {
     }
 }
 
-/// Returns the encoding whose byte order mark a text begins with, unless it is UTF-8.
+/// Returns the encoding of the byte order mark at the start of a text, unless it is UTF-8.
 pub(super) fn foreign_encoding(start: &[u8]) -> Option<&'static str> {
     let found = FOREIGN_MARKS
         .iter()
@@ -33,8 +33,8 @@ pub(super) fn foreign_encoding(start: &[u8]) -> Option<&'static str> {
     found.map(|&(_, encoding)| encoding)
 }
 
-/// Returns what keeps `text` from being UTF-8 without NUL: the place of the first byte that is
-/// wrong, and a sentence. A character that is cut off at the end is wrong, too.
+/// Returns the first error if `text` is not UTF-8 without NUL: the place of the wrong byte, and a
+/// message. A character that is cut off at the end counts as an error.
 pub(crate) fn problem_of(text: &[u8]) -> Option<(usize, String)> {
     if let Some(at) = memchr(0, text) {
         let problem = "it has a NUL byte: this is a binary file, or text in UTF-16, to be \

@@ -1,18 +1,18 @@
-//! Text that is compressed by gzip.
+//! Decompression of gzip.
 
 use std::io::{self, BufReader, Read};
 
 use flate2::bufread::MultiGzDecoder;
 
-/// Bytes of the compressed text that are read at a time.
+/// The number of compressed bytes per read.
 const READ_BYTES: usize = 64 << 10;
 
-/// Compressed text that cannot be unpacked: the content of the file is at fault, and not the disk.
+/// The error of damaged compressed text. The content of the file is the cause, not the disk.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct DamagedGzip(&'static str);
 
-/// The text of `packed`, which is compressed by gzip; of several members, of all of them.
+/// Returns the text in `packed`, a gzip file of one or more members.
 pub fn gunzip<R: Read>(packed: R) -> impl Read + use<R> {
     let packed = BufReader::with_capacity(READ_BYTES, packed);
     Gunzip(MultiGzDecoder::new(packed))
@@ -22,7 +22,7 @@ struct Gunzip<R>(MultiGzDecoder<BufReader<R>>);
 
 impl<R: Read> Read for Gunzip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // No file, pipe or terminal answers with these kinds.
+        // The system does not return errors of these kinds for files, pipes or terminals.
         self.0.read(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => damaged("the gzip file is cut off: copy it again"),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
@@ -37,7 +37,7 @@ fn damaged(problem: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, DamagedGzip(problem))
 }
 
-/// Returns the problem of compressed text, if `error` is of that kind.
+/// Returns the message if `error` is about damaged compressed text.
 pub(super) fn problem_of(error: &io::Error) -> Option<String> {
     let damaged = error.get_ref()?.downcast_ref::<DamagedGzip>()?;
     Some(damaged.to_string())
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn all_members_are_unpacked_and_what_is_cut_or_damaged_is_an_error() {
+    fn all_members_are_unpacked_and_cut_or_damaged_ones_are_an_error() {
         let packed = [gzip(b"one\n"), gzip(b"two\n")].concat();
         assert_eq!(unpacked(&packed).unwrap(), b"one\ntwo\n");
         for cut in 1..packed.len() {

@@ -1,29 +1,30 @@
-//! The check of a JSON line: a whole object by RFC 8259 that every reader of JSON in ebb takes.
+//! Validation of a JSON line: it must be an object by RFC 8259 that every JSON reader in ebb
+//! accepts.
 
 use memchr::memchr2;
 use serde::de::IgnoredAny;
 
-/// Objects and lists in each other at most, the object of the line included: what `serde_json`
-/// reads into a value.
+/// The maximal nesting of objects and lists, the object of the line included: the limit of
+/// `serde_json` for values.
 pub(super) const NESTING_MAX: usize = 127;
 
-/// Checks that `text`, which is UTF-8, is one object. Of members with the same name the last one
-/// counts, as everywhere in ebb.
+/// Checks that `text`, which is UTF-8, is one object. Members may have the same name; the last one
+/// wins, as everywhere in ebb.
 ///
 /// # Errors
-/// A sentence about what is wrong.
+/// A message about the problem.
 pub(super) fn check_object(text: &[u8]) -> Result<(), String> {
     let no_object = |why: &str| format!("it is no JSON object: {why}");
     if text.trim_ascii_start().first() != Some(&b'{') {
         return Err(no_object("expected an object, as in {\"id\": 1}"));
     }
     // Checks the grammar in one pass without recursion, and parses no number.
-    serde_json::from_slice::<IgnoredAny>(text).map_err(|error| no_object(&described(&error)))?;
+    serde_json::from_slice::<IgnoredAny>(text).map_err(|error| no_object(&message_of(&error)))?;
     check_depth_and_strings(text).map_err(|why| no_object(&why))
 }
 
-/// The message of `error` without the line, which is always the first.
-fn described(error: &serde_json::Error) -> String {
+/// Returns the message of `error` without the place: the line is always the first.
+fn message_of(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match message.strip_suffix(&place) {
@@ -32,7 +33,7 @@ fn described(error: &serde_json::Error) -> String {
     }
 }
 
-/// Checks what `serde_json` leaves open in values that it only passes over. `text` is JSON.
+/// Checks the rules that `serde_json` does not enforce for ignored values. `text` is JSON.
 fn check_depth_and_strings(text: &[u8]) -> Result<(), String> {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(&byte) = text.get(at) {
@@ -52,7 +53,7 @@ fn check_depth_and_strings(text: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns where the string ends whose text begins at `at`: the place of its closing quote.
+/// Returns the end of the string whose text begins at `at`: the place of its closing quote.
 fn string_end(text: &[u8], mut at: usize) -> Result<usize, String> {
     loop {
         let rest = text.get(at..).unwrap_or_default();
@@ -69,13 +70,13 @@ fn string_end(text: &[u8], mut at: usize) -> Result<usize, String> {
                 return Err(format!("\\u{unit:04x} is half of a character"));
             }
             (Some(_), _) => 6,
-            // Of two bytes: \n and its like.
+            // An escape of two bytes, such as \n.
             (None, _) => 2,
         };
     }
 }
 
-/// Returns the UTF-16 code unit whose escape, `\uXXXX`, begins at `at`.
+/// Returns the UTF-16 code unit of the escape `\uXXXX` at `at`.
 fn escaped_unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..)?.strip_prefix(b"\\u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

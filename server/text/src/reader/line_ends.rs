@@ -4,16 +4,16 @@ use std::io::{self, Read};
 
 use memchr::{memchr2, memchr2_iter};
 
-/// Bytes that are read at a time to count lines.
+/// The number of bytes per read when lines are counted.
 const READ_BYTES: usize = 64 << 10;
 
-/// Returns where the first line end is.
+/// Returns the place of the first line end.
 pub(super) fn find(bytes: &[u8]) -> Option<usize> {
     memchr2(b'\n', b'\r', bytes)
 }
 
-/// Returns how many bytes the line end at `at` has. `None` after a CR that is the last of `bytes`,
-/// unless `is_last`: the next byte may be its LF.
+/// Returns the length of the line end at `at`. `None` if it is a CR at the end of `bytes`, unless
+/// `is_last`: the next byte may be its LF.
 pub(super) fn length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
     match (bytes[at], bytes.get(at + 1)) {
         (b'\r', Some(b'\n')) => Some(2),
@@ -22,7 +22,7 @@ pub(super) fn length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
     }
 }
 
-/// The number of line ends in bytes that come in pieces.
+/// A counter of line ends in bytes that come in pieces.
 #[derive(Debug, Default)]
 struct Count {
     line_ends: u64,
@@ -56,7 +56,7 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
 /// Reads `text` to its end and returns the number of its line ends.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn count_line_ends(mut text: impl Read) -> io::Result<u64> {
     let mut buffer = vec![0; READ_BYTES];
     let mut count = Count::default();

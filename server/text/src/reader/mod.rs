@@ -1,30 +1,30 @@
-//! The one reader of text, CSV and JSON lines: for loads and for jobs.
+//! The single reader of text, CSV and JSON lines, for loads and for jobs.
 //!
 //! ```text
-//!   a file ─> Content: plain, gzip, or a format that is not read
+//!   a file ─> Content: plain, gzip, or an unreadable format
 //!     plain, or gunzip ─> Records ─> a record, its place, its line
-//!     plain ─> record_border: where a part of it may begin; likely_border: where a sample may
+//!     plain ─> record_border: a place where a part may begin; likely_border: one for a sample
 //! ```
 //!
 //! Invariants:
 //!
-//! - A line ends with LF, CRLF or CR, in any mixture. A byte order mark at the start is no part of
+//! - A line ends with LF, CRLF or CR, in any mixture. A byte order mark at the start is not part of
 //!   the first record.
 //! - A record is UTF-8 without NUL, of at most [`LINE_BYTES_MAX`]. A CSV record is well formed and
 //!   has as many fields as the first one; a JSON line is an object. Anything else is an error with
 //!   the line, and nothing is repaired unless a [CSV dialect](crate::csv::CsvDialect) is lenient.
-//! - The parts of a file, read one by one, have the records of the whole.
+//! - The parts of a file, read one by one, contain exactly the records of the whole file.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `records` | the records of a file or of a part of it |
 //! | `border` | the search for a place where a part of a file may begin |
 //! | `content` | the kind of a file by its first bytes |
 //! | `encoding` | byte order marks, UTF-8 |
-//! | `gzip` | unpacking, and damage of what is packed |
-//! | `json` | the check of a JSON line |
-//! | `line_ends` | where lines end, and how many there are |
-//! | `sniff` | whether a file can be text, by a look at its start |
+//! | `gzip` | decompression, and damaged files |
+//! | `json` | the validation of a JSON line |
+//! | `line_ends` | the ends of lines, and their number |
+//! | `sniff` | whether a file can be text, by its start |
 
 mod border;
 mod content;

@@ -1,4 +1,4 @@
-//! The records of a file, or of a part of it, one after the other.
+//! A reader of the records of a file, or of a part of it, in their order.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -7,34 +7,34 @@ use super::content::ForeignContent;
 use super::{encoding, gzip, json, line_ends};
 use crate::csv::{CsvDialect, CsvProblem, Machine, Malformed};
 
-/// The longest line or CSV record, in bytes: 64 MiB. A longer one is an error, since a record has
-/// to fit into memory.
+/// The maximal length of a line or CSV record: 64 MiB. A longer one is an error, because a record
+/// must fit into memory.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that are read at a time, unless a caller chooses.
+/// The number of bytes per read, unless a caller chooses another.
 const READ_BYTES: usize = 256 << 10;
 
-/// The kind of records that a file has.
+/// The kind of the records of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// Lines.
     Text,
-    /// CSV records, also over several lines. Empty lines are none.
+    /// CSV records, which may contain several lines. Empty lines are not records.
     Csv(CsvDialect),
-    /// Lines, each of them a JSON object. Blank lines are none.
+    /// Lines, each of them a JSON object. Blank lines are not records.
     JsonLines,
 }
 
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The place of its first byte in the text.
+    /// The offset of its first byte in the text.
     pub offset: u64,
-    /// The line in which it begins. The line in which the reading began is 1.
+    /// The line in which it begins. The line at which reading began is 1.
     pub line: u64,
-    /// The record as it is written, without its line end.
+    /// The text of the record without its line end.
     pub text: &'a [u8],
-    /// The bytes from the end of the record before to the end of this one, line ends included.
+    /// The bytes from the end of the previous record to the end of this one, line ends included.
     pub bytes: u64,
 }
 
@@ -44,32 +44,32 @@ pub enum RecordError {
     /// The file cannot be read.
     #[error("line {line}: {source}")]
     Io {
-        /// The line that was to be read.
+        /// The line at which reading failed.
         line: u64,
-        /// The answer of the system.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The content is not what it should be.
+    /// The content is malformed.
     #[error("line {line}: {problem}")]
     Malformed {
-        /// The line in which the problem is, counted as [`Record::line`].
+        /// The line of the problem, counted as [`Record::line`].
         line: u64,
-        /// A sentence about the problem, and what to do about it.
+        /// A message about the problem and its remedy.
         problem: String,
     },
 }
 
-/// Reads the records of a text, or of a part of it that begins and ends between records.
+/// Reads the records of a text, or of a part that begins and ends between records.
 pub struct Records<'a> {
     source: Box<dyn Read + 'a>,
     kind: RecordKind,
-    /// Bytes of the part that have not been read; `None`: all until the source ends.
+    /// The number of unread bytes of the part; `None` without a limit.
     left_bytes: Option<u64>,
     read_bytes: usize,
     buffer: Vec<u8>,
-    /// The part of the buffer that has been read and not been used.
+    /// The range of the buffer that has been read but not used.
     unread: Range<usize>,
-    /// The place of `unread` in the text.
+    /// The offset of `unread` in the text.
     offset: u64,
     /// The line in which `unread` begins.
     line: u64,
@@ -80,13 +80,13 @@ pub struct Records<'a> {
     record_bytes_max: usize,
 }
 
-/// The place of a record at the begin of the unread bytes.
+/// A record at the start of the unread bytes.
 struct Found {
     text_bytes: usize,
-    /// With its line end.
+    /// The number of bytes with the line end.
     all_bytes: usize,
     fields: usize,
-    /// It may go over several lines.
+    /// True if a field is in quotes, so that the record may contain several lines.
     has_quotes: bool,
 }
 
@@ -122,7 +122,7 @@ impl Search {
         }
     }
 
-    /// Ends the record where the text ends.
+    /// Ends the record at the end of the text.
     fn finish(&self) -> Result<(), Malformed> {
         match self {
             Self::Line { .. } => Ok(()),
@@ -145,13 +145,14 @@ impl Search {
 }
 
 impl<'a> Records<'a> {
-    /// The records of a whole text. A byte order mark at its start is passed over.
+    /// Creates a reader of a whole text. A byte order mark at its start is skipped.
     pub fn new(source: impl Read + 'a, kind: RecordKind) -> Self {
         Self::of(Box::new(source), kind, 0, None)
     }
 
-    /// The records of a part of a text; `source` stands at its first byte. A part that begins at 0
-    /// may begin with a byte order mark. Lines are counted from the begin of the part.
+    /// Creates a reader of a part of a text. `source` begins with the first byte of the part. A
+    /// part that begins at 0 may begin with a byte order mark. Lines are counted from the start of
+    /// the part.
     pub fn of_part(source: impl Read + 'a, part: Range<u64>, kind: RecordKind) -> Self {
         let bytes = part.end.saturating_sub(part.start);
         Self::of(Box::new(source), kind, part.start, Some(bytes))
@@ -179,14 +180,15 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Sets how many bytes are read at a time, at least one. Before the first record.
+    /// Sets the number of bytes per read, at least one. Call it before the first record.
     #[must_use]
     pub fn reading(mut self, bytes: usize) -> Self {
         self.read_bytes = bytes.max(1);
         self
     }
 
-    /// Sets how many fields each CSV record must have. Without this, as many as the first one.
+    /// Sets the required number of fields of each CSV record. The default is the number of the
+    /// first record.
     #[must_use]
     pub fn with_fields(mut self, fields: Option<usize>) -> Self {
         self.fields = fields;
@@ -196,8 +198,8 @@ impl<'a> Records<'a> {
     /// Returns the next record; `None` after the last one.
     ///
     /// # Errors
-    /// When the source cannot be read, ends before the part, or has no record of the kind. The
-    /// reading is over then.
+    /// If the source cannot be read, ends before the part, or contains a malformed record. Reading
+    /// then ends.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, RecordError> {
         let begin = self.offset;
         if !self.has_begun {
@@ -229,7 +231,7 @@ impl<'a> Records<'a> {
         }))
     }
 
-    /// Passes over the byte order mark of a text.
+    /// Skips the byte order mark of a text.
     fn begin(&mut self) -> Result<(), RecordError> {
         self.has_begun = true;
         if self.offset > 0 {
@@ -248,7 +250,7 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Finds the next line or CSV record, which may be blank. `None` at the end.
+    /// Finds the next line or CSV record, which may be blank. `None` at the end of the text.
     fn find(&mut self) -> Result<Option<Found>, RecordError> {
         let mut search = Search::new(self.kind);
         let mut text_bytes = None;
@@ -258,7 +260,7 @@ impl<'a> Records<'a> {
                 let found = search.go_on(unread);
                 text_bytes = found.map_err(|malformed| self.malformed_csv(malformed))?;
             }
-            // Before more is read, so that the buffer stays within its bound.
+            // Checked before more is read, so that the buffer stays within its bound.
             if text_bytes.unwrap_or(unread.len()) > self.record_bytes_max {
                 return Err(self.too_long(&search));
             }
@@ -316,14 +318,14 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Uses up unread bytes.
+    /// Consumes unread bytes.
     fn pass(&mut self, bytes: usize, line_ends: u64) {
         self.unread.start += bytes;
         self.offset += bytes as u64;
         self.line += line_ends;
     }
 
-    /// Reads on, or finds that the text has ended.
+    /// Reads more bytes, or detects the end of the text.
     fn fill(&mut self) -> Result<(), RecordError> {
         if self.left_bytes == Some(0) {
             self.is_at_end = true;
@@ -333,7 +335,7 @@ impl<'a> Records<'a> {
         self.unread = 0..self.unread.len();
         if self.unread.end == self.buffer.len() {
             let doubled = self.read_bytes.max(2 * self.buffer.len());
-            // Always more than is unread, by the check in `find`.
+            // This exceeds the unread bytes, because of the check in `find`.
             let bytes_max = self.record_bytes_max + 2 + self.read_bytes;
             self.buffer.resize(doubled.min(bytes_max), 0);
         }
@@ -372,7 +374,7 @@ impl<'a> Records<'a> {
         RecordError::Io { line, source }
     }
 
-    /// A problem at a byte of the unread ones.
+    /// Returns the error for a problem at a byte of the unread ones.
     fn malformed(&self, at: usize, problem: String) -> RecordError {
         let before = &self.buffer[self.unread.start..][..at];
         RecordError::Malformed {

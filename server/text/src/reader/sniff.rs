@@ -1,4 +1,4 @@
-//! A look at the start of a file: whether it can be text at all.
+//! A test of the start of a file: can it be text?
 
 use std::fs::File;
 use std::io;
@@ -8,31 +8,31 @@ use super::content::{Content, ForeignContent};
 use super::encoding::problem_of;
 use super::line_ends::count;
 
-/// Bytes at the start of a file that are looked at. What looks like text there and is not further
-/// on is found when it is read.
+/// The number of bytes at the start of a file that are tested. A file that is text there and not
+/// later is detected when it is read.
 pub(crate) const SNIFF_BYTES: usize = 8 << 10;
 
 /// The reason why a file is not text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
-    /// A file of a format or an encoding that is not read.
+    /// The file has a format or an encoding that is not readable.
     #[error("it {0}")]
     Foreign(ForeignContent),
-    /// Bytes that are not UTF-8, or NUL.
+    /// The file contains bytes that are not UTF-8, or NUL.
     #[error("line {line}: {problem}")]
     Bytes {
-        /// The line of the first of them.
+        /// The line of the first such byte.
         line: u64,
-        /// A sentence about it.
+        /// A message about it.
         problem: String,
     },
 }
 
-/// Returns how the text in `file`, a regular file, is stored, or why it is no text, by its first
-/// bytes.
+/// Returns the encoding of the text in `file`, a regular file, or the reason why it is not text, by
+/// its first bytes.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn sniff(file: &File) -> io::Result<Result<Content, NotText>> {
     match Content::of(file)? {
         Ok(Content::Gzip) => return Ok(Ok(Content::Gzip)),
@@ -42,7 +42,7 @@ pub fn sniff(file: &File) -> io::Result<Result<Content, NotText>> {
     let mut buffer = vec![0; SNIFF_BYTES];
     let read = file.read_at(&mut buffer, 0)?;
     let mut start = &buffer[..read];
-    // A character may be cut off at the end of the sample, but not at the end of the file.
+    // The sample may end within a character, but not the file.
     if (read as u64) < file.metadata()?.len()
         && let Err(error) = std::str::from_utf8(start)
         && error.error_len().is_none()

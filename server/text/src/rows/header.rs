@@ -14,10 +14,10 @@ pub(crate) struct Columns {
     pub(crate) count: usize,
 }
 
-/// Reads the names of the columns from the first record; `None` of a file without records.
+/// Reads the names of the columns from the first record; `None` for a file without records.
 ///
 /// # Errors
-/// When the record cannot be read, or names a column twice.
+/// If the record is malformed, or repeats a column name.
 pub(super) fn header(
     records: &mut Records<'_>,
     fields: &mut CsvFields,
@@ -38,8 +38,8 @@ pub(super) fn header(
     }))
 }
 
-/// Returns where a column is, from 0: by its name, or its number from 1. In a file without any
-/// record every name is accepted.
+/// Returns the index of a column, from 0, by its name or its number from 1. In a file without
+/// records every name is accepted.
 pub(super) fn place(
     column: &str,
     has_header: bool,

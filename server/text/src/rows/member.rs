@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
-/// Returns what `line`, an object, has at `path`: names of members of members with dots between
-/// them, or the name of one member. The text of a string, other JSON as it is written, so that no
-/// digit of a number is lost.
+/// Returns the value at `path` in the object `line`. `path` is the name of a member, or the names
+/// of nested members with dots between them. A string is returned as its text, other JSON as it is
+/// written, so that numbers keep all digits.
 ///
 /// # Errors
-/// When there is nothing, or null. The error is a sentence.
+/// A message, if there is no value, or null.
 pub(super) fn text_at(line: &[u8], path: &str) -> Result<Vec<u8>, String> {
     let found = serde_json::from_slice::<Object<'_>>(line).and_then(|object| object.text_at(path));
     match found {
@@ -20,7 +20,7 @@ pub(super) fn text_at(line: &[u8], path: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The members of an object, as they are written.
+/// The members of an object, as unparsed JSON.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
 struct Object<'a>(#[serde(borrow)] HashMap<Cow<'a, str>, &'a RawValue>);

@@ -1,4 +1,4 @@
-//! A file as rows, one after the other, each with the line that it begins in.
+//! A file as rows in their order, each with the line in which it begins.
 //!
 //! ```text
 //!   source::open ─> Records ─┬─> text: the line
@@ -20,21 +20,21 @@ use super::options::LoadOptions;
 use super::reader::{Record, RecordKind, Records};
 use super::walk::TextFile;
 
-/// Digits of a line number: always as many, so that keys are in the order of the
-/// lines and a line keeps its key however long the file grows.
+/// The number of digits of a line number. It is fixed, so that keys are in the order of the lines
+/// and a line keeps its key when the file grows.
 const NUMBER_DIGITS: usize = 12;
 
-/// Lines of a file at most: those that have a number. A file with more of them is
-/// larger than a terabyte.
+/// The maximal number of lines of a file: those with a number. A file with more lines is larger
+/// than a terabyte.
 const LINES_MAX: u64 = 10u64.pow(NUMBER_DIGITS as u32) - 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// The line that it begins in, from 1.
+    /// The line in which the row begins, from 1.
     pub(super) line: u64,
-    /// Its bytes in the file, the line's end included.
+    /// The number of bytes in the file, line end included.
     pub(super) text_bytes: u64,
 }
 
@@ -42,14 +42,14 @@ pub(super) struct Row {
 pub(super) struct Rows<'a> {
     records: Records<'a>,
     key: Key,
-    /// Splits the records of a CSV file.
+    /// The splitter of CSV records.
     fields: Option<CsvFields>,
     columns: Option<Columns>,
 }
 
-/// The rule that gives a row its key.
+/// The source of a row's key.
 enum Key {
-    /// These bytes, and the number of its line.
+    /// These bytes, followed by the line number.
     Line(Vec<u8>),
     /// The field at this place.
     Field { at: usize, column: String },
@@ -57,10 +57,10 @@ enum Key {
     Member(String),
 }
 
-/// The rows of `file`, whose bytes come from `source`.
+/// Returns the rows of `file`, whose bytes come from `source`.
 ///
 /// # Errors
-/// When its header is wrong, or lacks the key column.
+/// If its header is malformed, or lacks the key column.
 pub(super) fn rows<'a>(
     file: &TextFile,
     format: TextFormat,
@@ -102,8 +102,7 @@ pub(super) fn rows<'a>(
 }
 
 impl Rows<'_> {
-    /// Puts the next row in the place of the last one; false at the end. After a problem
-    /// no further row is read.
+    /// Replaces `row` by the next row; false at the end. After an error no further row is read.
     pub(super) fn read(&mut self, row: &mut Row) -> Result<bool, Problem> {
         let Some(record) = self.records.read()? else {
             return Ok(false);
@@ -143,20 +142,20 @@ impl Rows<'_> {
         Ok(true)
     }
 
-    /// The columns of a CSV file; `None` of other files, and until they are known: of a file
-    /// without a header from the first row on.
+    /// Returns the columns of a CSV file; `None` for other files, and until they are known: without
+    /// a header, they are known from the first row on.
     pub(super) fn columns(&self) -> Option<&Columns> {
         self.columns.as_ref()
     }
 }
 
-/// Splits a record, which is well formed.
+/// Splits a well-formed record.
 fn split(record: &Record<'_>, fields: &mut CsvFields) -> Result<(), Problem> {
     let parsed = fields.parse(record.text);
     parsed.map_err(|problem| Problem::bad(record.line, problem.to_string()))
 }
 
-/// Writes the key of a line: `docs/wal.md:000000000012`.
+/// Appends the key of a line: `docs/wal.md:000000000012`.
 fn write_line_key(key: &mut Vec<u8>, prefix: &[u8], line: u64) -> Result<(), Problem> {
     use std::io::Write as _;
 
@@ -170,7 +169,7 @@ fn write_line_key(key: &mut Vec<u8>, prefix: &[u8], line: u64) -> Result<(), Pro
     Ok(())
 }
 
-/// Checks a key that was read from a column.
+/// Checks a key from a column.
 fn check_key(key: &[u8], column: &str, line: u64) -> Result<(), Problem> {
     if key.is_empty() {
         let what = format!("column {column:?}, which is the key, is empty");

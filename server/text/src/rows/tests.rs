@@ -1,5 +1,5 @@
 use super::*;
-use crate::error::What;
+use crate::error::Cause;
 
 fn options(key: Option<&str>) -> LoadOptions {
     LoadOptions {
@@ -14,13 +14,13 @@ fn read_as(
     content: &[u8],
 ) -> Result<Vec<(String, String)>, (u64, String)> {
     let file = TextFile::new("f".into(), content.len() as u64);
-    let said = |problem: Problem| match problem.what {
-        What::Bad(what) => (problem.line, what),
+    let line_and_message = |problem: Problem| match problem.what {
+        Cause::Bad(what) => (problem.line, what),
         other => panic!("{other:?}"),
     };
-    let mut rows = rows(&file, format, options, content).map_err(said)?;
+    let mut rows = rows(&file, format, options, content).map_err(line_and_message)?;
     let (mut row, mut all, mut bytes) = (Row::default(), Vec::new(), 0);
-    while rows.read(&mut row).map_err(said)? {
+    while rows.read(&mut row).map_err(line_and_message)? {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         all.push((text(&row.key), text(&row.value)));
         bytes += row.text_bytes;
@@ -62,8 +62,8 @@ fn every_line_is_a_row_without_its_end() {
 
 #[test]
 fn a_line_keeps_its_key_when_its_file_grows_past_a_million_lines() {
-    // Line numbers once had as many digits as the last one: a log loaded again when it
-    // had grown past 999,999 lines was there twice.
+    // Line numbers once had as many digits as the last one: a log that was loaded again after it
+    // had grown past 999,999 lines had its lines twice.
     let before = text(&b"\n".repeat(999_999)).unwrap();
     let after = text(&b"\n".repeat(1_000_001)).unwrap();
     assert!(after.is_sorted());
@@ -72,7 +72,7 @@ fn a_line_keeps_its_key_when_its_file_grows_past_a_million_lines() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_told_with_their_line() {
+fn bytes_that_are_no_text_are_reported_with_their_line() {
     let good = b"line\n".repeat(10_000);
     let (line, what) = text(&[&good[..], b"ab\xff"].concat()).unwrap_err();
     assert_eq!(line, 10_001);
@@ -108,14 +108,14 @@ fn csv_of_other_forms_is_read_and_written_with_commas() {
     };
     let rows = read_as(TextFormat::Csv, &one, b"\"\"\n").unwrap();
     assert_eq!(rows, pairs(&[("f:000000000001", "\"\"")]));
-    // A byte order mark, as spreadsheets write it, is no part of a name.
+    // A byte order mark, which spreadsheets write, is not part of a name.
     let rows = csv(Some("id"), "\u{feff}id,b\n1,2\n").unwrap();
     assert_eq!(rows, pairs(&[("1", "1,2")]));
 }
 
 #[test]
-fn what_is_wrong_in_csv_is_told_with_its_line() {
-    for (key, content, line, told) in [
+fn malformed_csv_is_reported_with_its_line() {
+    for (key, content, line, expected) in [
         ("id", "id,a\n1,2\n3\n", 3, "1 fields"),
         ("id", "id,a\n1,2\n3,4,5\n", 3, "3 fields"),
         ("id", "id,a\n1,\"x\ny\"\n,2\n", 4, "is empty"),
@@ -125,7 +125,7 @@ fn what_is_wrong_in_csv_is_told_with_its_line() {
         ("a", "a,b\n1,\0\n", 2, "NUL"),
     ] {
         let (at, what) = csv(Some(key), content).unwrap_err();
-        assert!(at == line && what.contains(told), "{at}: {what}");
+        assert!(at == line && what.contains(expected), "{at}: {what}");
     }
     let (at, what) = csv(Some("a"), "a\n1\n\"x\ny\n").unwrap_err();
     assert!(
@@ -158,7 +158,7 @@ fn a_csv_file_without_records_has_no_rows_and_a_column_may_have_no_name() {
     }
     let (line, what) = csv(Some("id"), "\n\nv\n").unwrap_err();
     assert!(line == 3 && what.contains("there are: v"), "{what}");
-    // As programs write the numbers of rows.
+    // Programs that number rows write this.
     let rows = csv(Some("1"), ",v\n0,a\n").unwrap();
     assert_eq!(rows, pairs(&[("0", "0,a")]));
     let (_, what) = csv(Some("1"), ",v,\n0,a,b\n").unwrap_err();
@@ -182,14 +182,14 @@ fn json_lines_are_rows_whose_key_is_a_member_or_their_line() {
     assert_eq!(rows, pairs(&[("\u{e4}", values[0]), ("7", values[1])]));
     let rows = json(None, content).unwrap();
     assert_eq!(rows[1].0, "f:000000000003");
-    // No digit is lost.
+    // Numbers keep all digits.
     let first = content.lines().next().unwrap();
     let rows = json(Some("n.x"), first).unwrap();
     assert_eq!(rows[0].0, "12345678901234567890.10");
 }
 
 #[test]
-fn what_is_wrong_in_json_is_told_with_its_line() {
+fn malformed_json_is_reported_with_its_line() {
     for (content, line, told) in [
         ("{\"id\":1}\n{\"id\":\n", 2, "no JSON object"),
         ("[1]\n", 1, "no JSON object"),

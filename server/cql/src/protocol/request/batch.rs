@@ -93,13 +93,12 @@ impl<'a> Batch<'a> {
             2 => BatchKind::Counter,
             code => return Err(ProtocolError::unknown_code("kind of a batch", code)),
         };
-        // It grows with what was read: the count is only a claim.
+        // The list grows with the statements read, because the count is unverified.
         let count = reader.short("the count of statements")?;
         let statements = (0..count).map(|_| BatchStatement::read(reader));
         let statements = statements.collect::<Result<_>>()?;
         let consistency = reader.consistency()?;
-        // Names of values (0x40) are not among them: where a batch has them, its
-        // values cannot be told apart (CASSANDRA-10246).
+        // Names of values (0x40) are not supported: in a batch they are ambiguous (CASSANDRA-10246).
         let flags = super::read_flags(reader, version, Tail::KNOWN, "a batch")?;
         let tail = Tail::read(reader, flags)?;
         Ok(Self {

@@ -25,10 +25,10 @@ pub struct QueryParameters<'a> {
     pub values: Values<'a>,
     /// True if the client knows the result's columns from PREPARE, and the result may omit them.
     pub skip_metadata: bool,
-    /// The greatest number of rows of a page. `None` turns paging off, as does a number that is not
-    /// positive.
+    /// The maximal number of rows of a page. `None`, and a number that is not positive, turn paging
+    /// off.
     pub page_size_rows: Option<u32>,
-    /// The position at which the page starts. The client may have made up these bytes.
+    /// The position at which the page starts. These bytes are untrusted.
     pub paging_state: Option<&'a [u8]>,
     /// The consistency level of conditional writes. The decoder accepts any level; only the serial
     /// ones are valid.

@@ -1,4 +1,4 @@
-//! Bytes close to real ones. `EBB_ROUNDS` is the number of mutations of each frame.
+//! Bytes similar to valid frames. `EBB_ROUNDS` is the number of mutations of each frame.
 
 use bytes::BytesMut;
 use ebb_test_support::seed::{for_seeds, number};
@@ -9,10 +9,10 @@ use super::super::fuzzing;
 use super::super::*;
 use super::samples::*;
 
-/// Mutations of each frame, unless the environment says how many.
+/// The number of mutations of each frame, unless the environment sets another.
 const ROUNDS: u64 = 400;
 
-/// Damages bytes as lies, bugs and bad lines do.
+/// Damages bytes like attackers, bugs and bad connections do.
 fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
     for _ in 0..rng.random_range(1..4) {
         let len = bytes.len();
@@ -24,7 +24,7 @@ fn mutate(bytes: &mut Vec<u8>, rng: &mut impl Rng) {
             2 => bytes.truncate(at),
             3 => bytes.insert(at, rng.random()),
             4 => {
-                // A length at its ends is where sums overflow.
+                // Sums overflow with lengths at the ends of their range.
                 let end = (at + [1, 2, 4][rng.random_range(0..3)]).min(len);
                 bytes[at..end].fill([0, 0xff, 0x7f][rng.random_range(0..3)]);
             }

@@ -1,4 +1,4 @@
-//! Frames that are halves, lies or nothing.
+//! Frames that are incomplete, invalid or empty.
 
 use bytes::{BufMut, BytesMut};
 
@@ -20,7 +20,7 @@ fn header(version: u8, flags: u8, stream: i16, opcode: u8, length: u32) -> Bytes
 }
 
 #[test]
-fn frames_come_out_however_they_are_cut() {
+fn frames_are_decoded_from_any_pieces() {
     let mut sent = BytesMut::new();
     for text in ["a", "b", "c"] {
         Request::Prepare {
@@ -49,7 +49,7 @@ fn frames_come_out_however_they_are_cut() {
 }
 
 #[test]
-fn a_version_that_is_not_spoken_is_answered_in_its_stream() {
+fn an_unsupported_version_is_answered_in_its_stream() {
     for version in [3, 6, 0x41, 0x42, b'G'] {
         let error = requests().decode(&mut header(version, 0, 9, 5, 0));
         let error = error.unwrap_err();
@@ -77,7 +77,7 @@ fn a_version_that_is_not_spoken_is_answered_in_its_stream() {
     }
 }
 
-/// Headers of version 1 and 2 have eight bytes: waiting for nine waits for ever.
+/// Headers of version 1 and 2 have eight bytes: a decoder that waits for nine never returns.
 #[test]
 fn a_version_with_shorter_headers_is_refused_at_once() {
     let error = requests().decode(&mut BytesMut::from(&[2, 0, 5, 5, 0, 0, 0, 0][..]));
@@ -150,7 +150,7 @@ fn opcodes_that_no_request_has_are_errors() {
 }
 
 #[test]
-fn a_body_compressed_without_asking_ends_its_request_only() {
+fn an_unexpected_compressed_body_ends_its_request_only() {
     let mut buffer = header(4, flag::COMPRESSION, 6, 7, 4);
     buffer.put_u32(0);
     let error = requests().decode(&mut buffer).unwrap_err();
@@ -159,12 +159,12 @@ fn a_body_compressed_without_asking_ends_its_request_only() {
 }
 
 #[test]
-fn a_bomb_is_refused_by_what_it_claims() {
+fn a_decompression_bomb_is_refused_by_its_stated_length() {
     let plain = vec![0; 1 << 20];
     let block = lz4_flex::block::compress(&plain);
     let mut decoder = FrameDecoder::new(Direction::Request, 1 << 19);
     decoder.set_compression(Compression::Lz4);
-    // More than the limit, and other than the block holds.
+    // More than the limit, and different from the block's content.
     let lies = [1 << 20, u32::MAX, 5, (1 << 20) - 1, (1 << 19) - 1];
     for length in lies {
         let mut buffer = header(4, flag::COMPRESSION, 3, 7, block.len() as u32 + 4);
@@ -182,7 +182,7 @@ fn a_bomb_is_refused_by_what_it_claims() {
             assert_eq!(response.kind, ErrorKind::Protocol);
         }
     }
-    // More than such a block can hold.
+    // More than a block of this length can contain.
     let mut small = header(4, flag::COMPRESSION, 0, 7, 6);
     small.put_u32(100_000);
     small.put_u16(0);
@@ -190,7 +190,7 @@ fn a_bomb_is_refused_by_what_it_claims() {
 }
 
 #[test]
-fn lengths_that_mean_nothing_are_errors() {
+fn invalid_lengths_are_errors() {
     let body = |value_length: i32| {
         let mut out = BytesMut::new();
         writer::long_string(&mut out, "SELECT 1");
@@ -245,7 +245,7 @@ fn a_body_cut_anywhere_is_an_error() {
 }
 
 #[test]
-fn a_custom_payload_is_stepped_over() {
+fn a_custom_payload_is_skipped() {
     let mut body = BytesMut::new();
     writer::list(&mut body, &["a", "b"], |out, key| {
         writer::string(out, key);
@@ -274,7 +274,7 @@ fn a_custom_payload_is_stepped_over() {
 
 #[test]
 fn a_batch_with_names_of_values_is_refused() {
-    // Unlogged, no statements, ONE, names for values.
+    // An unlogged batch with no statements, consistency ONE, and names of values.
     let frame = Frame {
         version: Version::V4,
         flags: 0,

@@ -1,4 +1,4 @@
-//! Frames byte for byte, as the specification draws them.
+//! Frames byte by byte, as in the specification.
 
 use bytes::BytesMut;
 use ebb_model::types::CqlType;
@@ -138,7 +138,7 @@ fn durations_have_an_id_since_version_5_and_a_class_before() {
             &[0, 0, 0, 0],
         ]);
         assert_eq!(body, expected);
-        // Columns that were read in one version can be written in the other.
+        // Columns that were decoded in one version can be encoded in the other.
         let frame = Frame {
             version,
             flags: 0,
@@ -172,7 +172,7 @@ fn a_schema_change_is_these_bytes() {
 
 #[test]
 fn a_compressed_body_is_its_length_and_a_block() {
-    // A block may be literals alone: their count in the upper half of its first byte.
+    // A block may consist of literals only: their number is in the upper half of its first byte.
     let body = b"\x00\x00\x00\x04late";
     let block = [&[(body.len() as u8) << 4][..], body].concat();
     let frame = [
@@ -190,7 +190,7 @@ fn a_compressed_body_is_its_length_and_a_block() {
     );
 }
 
-/// Computed by `md5sum`.
+/// The expected ids come from `md5sum`.
 #[test]
 fn the_id_of_a_statement_is_the_md5_of_keyspace_and_text() {
     let hex = |id: [u8; 16]| -> String { id.iter().map(|b| format!("{b:02x}")).collect() };

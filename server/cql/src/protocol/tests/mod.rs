@@ -1,4 +1,4 @@
-//! Frames against the specification, against another implementation, and both ways.
+//! Frames: compared with the specification and another implementation, and encoded and decoded.
 
 mod any_bytes;
 mod frames;

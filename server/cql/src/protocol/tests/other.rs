@@ -1,5 +1,4 @@
-//! The same frames through `cassandra-protocol`, which reads and writes them by code of
-//! its own.
+//! The same frames through `cassandra-protocol`, an independent implementation.
 
 use bytes::BytesMut;
 use cassandra_protocol::compression::Compression as OtherCompression;
@@ -35,16 +34,16 @@ fn envelope(bytes: &[u8], compression: OtherCompression) -> Envelope {
     parsed.envelope
 }
 
-/// Their form of a request cannot say that metadata is to be left out, so the bit is
-/// taken away before they read.
+/// The other implementation's form of a request has no flag to leave out metadata, so the bit is
+/// cleared before it decodes.
 #[test]
-fn what_they_read_from_our_requests_they_write_as_we_do() {
+fn our_requests_survive_the_other_implementation() {
     each_request(|mut request| {
         if let Request::Query { parameters, .. } | Request::Execute { parameters, .. } =
             &mut request
         {
             parameters.skip_metadata = false;
-            // They keep named values in a map, without an order.
+            // The other implementation keeps named values in a map, which has no order.
             if parameters.values.is_named() {
                 return;
             }
@@ -105,7 +104,7 @@ fn decode_theirs(
 }
 
 #[test]
-fn we_read_from_their_requests_what_they_say() {
+fn requests_of_the_other_implementation_are_decoded() {
     let values = vec![
         OtherValue::Some(b"x".to_vec()),
         OtherValue::Null,
@@ -210,14 +209,14 @@ fn they_read(response: &Response) -> ResponseBody {
 }
 
 #[test]
-fn they_read_every_response() {
+fn the_other_implementation_decodes_every_response() {
     for response in responses() {
         let read = they_read(&response);
         let same = match (&response, &read) {
             (Response::Error(ours), ResponseBody::Error(theirs)) => {
                 assert_eq!(ours.message, theirs.message);
                 assert_eq!(ours.kind.code(), theirs.ty.to_error_code());
-                // What comes behind the message is the same bytes.
+                // The bytes after the message are the same.
                 let mut body = BytesMut::new();
                 response.encode_body(&mut body);
                 body == theirs.serialize_to_vec(OtherVersion::V4)
@@ -232,7 +231,8 @@ fn they_read_every_response() {
             (Response::AuthChallenge { token }, ResponseBody::AuthChallenge(theirs)) => {
                 token.as_deref() == theirs.data.as_slice()
             }
-            // Their reader takes the token of AUTH_SUCCESS, but does not give it away.
+            // The other implementation decodes the token of AUTH_SUCCESS, but has no accessor for
+            // it.
             (Response::AuthSuccess { .. }, ResponseBody::AuthSuccess(_)) => true,
             (Response::Event(_), ResponseBody::Event(theirs)) => {
                 let mut body = BytesMut::new();
@@ -284,7 +284,7 @@ fn result_is_same(ours: &Response, theirs: &ResResultBody) -> bool {
 }
 
 #[test]
-fn they_read_the_columns_types() {
+fn the_other_implementation_decodes_the_types_of_columns() {
     let body = rows_body(&columns(), Metadata::Full, None, Version::V4).freeze();
     let frame = Frame {
         version: Version::V4,
@@ -309,7 +309,7 @@ fn they_read_the_columns_types() {
     assert_eq!(specs, expected);
 }
 
-/// The samples are too short to be compressed.
+/// The samples are too short for compression.
 #[test]
 fn long_bodies_are_compressed_both_ways() {
     let text = "SELECT a FROM t ".repeat(1000);

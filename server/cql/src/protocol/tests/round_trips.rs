@@ -1,4 +1,4 @@
-//! What is written is read as it was.
+//! Encoded messages decode to equal ones.
 
 use bytes::BytesMut;
 
@@ -49,7 +49,7 @@ fn responses_come_back_with_their_heads() {
 }
 
 #[test]
-fn values_are_read_as_often_as_wanted() {
+fn values_can_be_read_repeatedly() {
     let mut values = ValuesBuf::new();
     values.push(Value::Bytes(b"a")).push(Value::Unset);
     let values = values.as_values();
@@ -96,7 +96,7 @@ fn rows_come_back_cell_by_cell() {
 }
 
 #[test]
-fn columns_name_a_table_once_only_where_it_is_one() {
+fn columns_of_a_single_table_name_it_once() {
     let names = |columns: &Columns| -> Vec<String> {
         let name = |c: Column<'_>| format!("{}.{}.{}", c.keyspace, c.table, c.name);
         columns.iter().map(name).collect()

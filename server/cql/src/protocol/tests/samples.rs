@@ -107,7 +107,7 @@ pub fn columns_of_two_tables() -> Columns {
     Columns::new(&[spec("t", "a"), spec("u", "b"), spec("t", "c")])
 }
 
-/// The body of two rows of three cells.
+/// Returns the body of two rows of three cells.
 pub fn rows_body(
     columns: &Columns,
     metadata: Metadata,
@@ -217,7 +217,7 @@ fn changes() -> Vec<SchemaChange> {
     targets.into_iter().zip(kinds).map(change).collect()
 }
 
-/// Every kind of response.
+/// Returns every kind of response.
 pub fn responses() -> Vec<Response> {
     let token = Some(Bytes::from_static(b"token"));
     let of_error = |kind| Response::Error(ErrorResponse::new(kind, "what happened"));

@@ -93,7 +93,7 @@ fn responses_come_back() {
 }
 
 #[test]
-fn version_4_leaves_out_what_it_has_no_room_for() {
+fn version_4_omits_the_fields_of_version_5() {
     each_request5(|request| {
         let (mut of_4, mut plain) = (BytesMut::new(), BytesMut::new());
         with_id(request.clone()).encode(&mut of_4, 1, Version::V4);
@@ -114,7 +114,7 @@ fn version_4_leaves_out_what_it_has_no_room_for() {
 }
 
 #[test]
-fn what_they_read_from_our_requests_they_write_as_we_do() {
+fn our_requests_survive_the_other_implementation() {
     each_request5(|request| {
         let mut request = with_id(request);
         if let Request::Query { parameters, .. } | Request::Execute { parameters, .. } =
@@ -142,10 +142,10 @@ fn what_they_read_from_our_requests_they_write_as_we_do() {
 }
 
 #[test]
-fn they_read_what_is_prepared_and_what_failed() {
+fn the_other_implementation_decodes_prepared_statements_and_failures() {
     let mut count = 0;
     for response in responses5() {
-        // The other implementation reads a port behind the address of each replica that failed; the
+        // The other implementation expects a port after the address of each replica that failed; the
         // specification has none.
         if let Response::Error(error) = &response
             && let ErrorKind::ReadFailure { .. } | ErrorKind::WriteFailure { .. } = error.kind
@@ -235,7 +235,7 @@ fn frames(lengths: &[usize]) -> Vec<Vec<u8>> {
 const LENGTHS: [usize; 8] = [0, 130_000, 10, PAYLOAD_BYTES_MAX, 400_000, 131_000, 600, 3];
 
 #[test]
-fn they_open_what_we_seal() {
+fn the_other_implementation_opens_our_segments() {
     let frames = frames(&LENGTHS);
     let decoders: [(Compression, Box<dyn OtherDecoder>); 2] = [
         (
@@ -274,7 +274,7 @@ fn segments_are_sealed_one_at_a_time() {
 }
 
 #[test]
-fn we_open_what_they_seal() {
+fn segments_of_the_other_implementation_are_opened() {
     let frames = frames(&LENGTHS);
     let encoders: [(Compression, Box<dyn OtherEncoder>); 2] = [
         (
@@ -311,7 +311,7 @@ fn we_open_what_they_seal() {
 }
 
 #[test]
-fn no_bit_of_a_segment_may_be_another() {
+fn every_flipped_bit_of_a_segment_is_detected() {
     for compression in [Compression::None, Compression::Lz4] {
         let segments = Segments::new(compression);
         let mut sealed = BytesMut::new();
@@ -354,7 +354,7 @@ fn a_segment_that_is_too_long_is_an_error_at_once() {
     }
 }
 
-/// The checksums are right, and the block is not.
+/// The checksums are right, but the block is damaged.
 #[test]
 fn a_segment_that_does_not_decompress_is_an_error() {
     let segments = Segments::new(Compression::Lz4);
@@ -379,7 +379,7 @@ fn a_segment_that_does_not_decompress_is_an_error() {
 }
 
 #[test]
-fn a_version_does_not_change_on_the_way() {
+fn a_version_cannot_change_on_a_connection() {
     let mut decoder = FrameDecoder::new(Direction::Request, 1000);
     let options = |version| {
         let mut out = BytesMut::new();

@@ -1,4 +1,4 @@
-//! CREATE, ALTER, DROP of keyspaces, tables, types, indexes.
+//! Syntax trees of CREATE, ALTER, DROP of keyspaces, tables, types, indexes.
 
 pub use ebb_model::schema::IndexTarget as IndexTargetKind;
 
@@ -13,9 +13,9 @@ pub struct Property {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PropertyValue {
-    /// A constant; a word that is no constant counts as a string.
+    /// A constant; a word that is not a constant counts as a string.
     Constant(Constant),
-    /// `{'class': 'SimpleStrategy', 'replication_factor': 1}`, as written; no key twice.
+    /// `{'class': 'SimpleStrategy', 'replication_factor': 1}`, as written; no repeated keys.
     Map(Vec<(Constant, Constant)>),
 }
 
@@ -24,7 +24,7 @@ pub enum PropertyValue {
 pub struct CreateKeyspace {
     pub name: Name,
     pub if_not_exists: bool,
-    /// As written, no name twice.
+    /// The options as written; no repeated names.
     pub properties: Vec<Property>,
 }
 
@@ -33,7 +33,7 @@ pub struct CreateKeyspace {
 pub struct AlterKeyspace {
     pub name: Name,
     pub if_exists: bool,
-    /// As written, no name twice.
+    /// The options as written; no repeated names.
     pub properties: Vec<Property>,
 }
 
@@ -56,15 +56,15 @@ pub struct DropObject {
 pub struct CreateTable {
     pub table: QualifiedName,
     pub if_not_exists: bool,
-    /// As written; names may stand twice.
+    /// The columns as written; names may be repeated.
     pub columns: Vec<ColumnDefinition>,
-    /// `None` where the statement has none, which is an error of the statement but not
-    /// of its syntax. `c int PRIMARY KEY` is the key of that one column.
+    /// `None` if the statement has none, which is an error of the statement but not of its syntax.
+    /// `c int PRIMARY KEY` is the key of that one column.
     pub primary_key: Option<PrimaryKey>,
     /// `CLUSTERING ORDER BY (c DESC)`, as written.
     pub clustering_order: Vec<(Name, Order)>,
     pub compact_storage: bool,
-    /// As written, no name twice.
+    /// The options as written; no repeated names.
     pub properties: Vec<Property>,
 }
 
@@ -79,9 +79,9 @@ pub struct ColumnDefinition {
 /// `PRIMARY KEY ((a, b), c, d)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrimaryKey {
-    /// At least one.
+    /// The partition key, at least one column.
     pub partition: Vec<Name>,
-    /// Perhaps none.
+    /// The clustering columns, possibly none.
     pub clustering: Vec<Name>,
 }
 
@@ -98,31 +98,31 @@ pub enum TableChange {
     /// `ADD [IF NOT EXISTS] a int, b text`.
     Add {
         if_not_exists: bool,
-        /// At least one.
+        /// The new columns, at least one.
         columns: Vec<ColumnDefinition>,
     },
     /// `DROP [IF EXISTS] a, b [USING TIMESTAMP 1]`.
     Drop {
         if_exists: bool,
-        /// At least one.
+        /// The columns to drop, at least one.
         columns: Vec<Name>,
-        /// Microseconds since 1970, an integer.
+        /// The timestamp in microseconds since 1970, an integer.
         timestamp: Option<Constant>,
     },
     DropCompactStorage,
     /// `RENAME [IF EXISTS] a TO b AND c TO d`.
     Rename {
         if_exists: bool,
-        /// From and to, at least one.
+        /// Old and new names, at least one pair.
         columns: Vec<(Name, Name)>,
     },
-    /// `ALTER [IF EXISTS] a TYPE int`, which Cassandra always refuses.
+    /// `ALTER [IF EXISTS] a TYPE int`, which Cassandra always rejects.
     Retype {
         if_exists: bool,
         column: Name,
         type_name: TypeName,
     },
-    /// `WITH ...`, at least one, no name twice.
+    /// `WITH ...`, at least one option, no repeated names.
     With(Vec<Property>),
 }
 
@@ -131,7 +131,7 @@ pub enum TableChange {
 pub struct CreateType {
     pub name: QualifiedName,
     pub if_not_exists: bool,
-    /// As written; names may stand twice.
+    /// The fields as written; names may be repeated.
     pub fields: Vec<(Name, TypeName)>,
 }
 
@@ -154,10 +154,10 @@ pub enum TypeChange {
     /// `RENAME [IF EXISTS] a TO b AND c TO d`.
     Rename {
         if_exists: bool,
-        /// From and to, at least one.
+        /// Old and new names, at least one pair.
         fields: Vec<(Name, Name)>,
     },
-    /// `ALTER [IF EXISTS] a TYPE int`, which Cassandra always refuses.
+    /// `ALTER [IF EXISTS] a TYPE int`, which Cassandra always rejects.
     Retype {
         if_exists: bool,
         field: Name,
@@ -172,10 +172,10 @@ pub struct CreateIndex {
     pub if_not_exists: bool,
     pub custom: bool,
     pub table: QualifiedName,
-    /// What is indexed, perhaps nothing.
+    /// The indexed parts, possibly none.
     pub targets: Vec<IndexTarget>,
     pub class: Option<String>,
-    /// As written, no name twice.
+    /// The options as written; no repeated names.
     pub properties: Vec<Property>,
 }
 

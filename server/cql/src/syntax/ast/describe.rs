@@ -14,18 +14,18 @@ pub enum DescribeTarget {
     Cluster,
     /// `[FULL] SCHEMA`.
     Schema {
-        /// With the system's own keyspaces.
+        /// True to include the system's own keyspaces.
         full: bool,
     },
     Keyspaces,
     /// `[ONLY] KEYSPACE [ks]`.
     Keyspace {
-        /// The one in use where none is named.
+        /// `None` for the keyspace in use.
         name: Option<Name>,
-        /// Without what is in it.
+        /// True to leave out the keyspace's contents.
         only: bool,
     },
-    /// `SNAPSHOTS`: ebb's own.
+    /// `SNAPSHOTS`, an addition of ebb.
     Snapshots,
     Tables,
     Table(QualifiedName),
@@ -38,6 +38,6 @@ pub enum DescribeTarget {
     Function(QualifiedName),
     Aggregates,
     Aggregate(QualifiedName),
-    /// Only a name: a keyspace, or a table, index or view.
+    /// A name without a kind: a keyspace, or a table, index or view.
     Any(QualifiedName),
 }

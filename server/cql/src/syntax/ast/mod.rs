@@ -1,15 +1,14 @@
-//! What a statement says.
+//! The syntax tree of a statement.
 //!
 //! The tree of CQL 3.4.5 (Cassandra 4.1) and of ebb's own statements about snapshots and queries.
-//! It owns its strings, holds no positions and no types of a schema. Two texts that
-//! differ in white space, comments, the case of words or redundant quotes give equal
-//! trees.
+//! It owns its strings, and contains no positions and no types of a schema. Texts that differ only
+//! in white space, comments, the case of words or redundant quotes result in equal trees.
 //!
 //! ```text
 //! name         names, and names in a keyspace
-//! types        types as they are written
+//! types        types as written
 //! term         values: constants, markers, literals, calls, arithmetic
-//! relation     what WHERE and IF ask
+//! relation     the relations of WHERE and the conditions of IF
 //! select       SELECT, its selectors
 //! write        INSERT, UPDATE, DELETE, BATCH
 //! definition   CREATE, ALTER, DROP of keyspaces, tables, types, indexes
@@ -67,7 +66,7 @@ pub enum Statement {
     CreateSnapshot(CreateSnapshot),
     DropSnapshot(DropSnapshot),
     ListSnapshots(ListSnapshots),
-    /// `KILL QUERY 7`, by the id in `system_views.queries`: ebb's own.
+    /// `KILL QUERY 7`, by the id in `system_views.queries`, an addition of ebb.
     KillQuery(u64),
     Role(RoleStatement),
     Permission(PermissionStatement),
@@ -75,13 +74,12 @@ pub enum Statement {
     Unsupported(Unsupported),
 }
 
-/// A statement that is known by its first words only.
+/// A statement of which only the first words are parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
-    /// Its name in capitals: `CREATE MATERIALIZED VIEW`, `CREATE TRIGGER`.
+    /// The name in capitals: `CREATE MATERIALIZED VIEW`, `CREATE TRIGGER`.
     pub what: &'static str,
-    /// The whole statement as it came, without white space around it and without the
-    /// semicolons behind it.
+    /// The whole statement unchanged, without surrounding white space and final semicolons.
     pub text: String,
 }
 
@@ -89,7 +87,7 @@ pub struct Unsupported {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     pub statement: Statement,
-    /// What each marker is called, `None` for `?`; [`Marker::index`] counts in here. A
-    /// name that stands twice in a statement is two markers.
+    /// The name of each marker, `None` for `?`; [`Marker::index`] is an index into this list. A
+    /// name that occurs twice in a statement is two markers.
     pub markers: Vec<Option<Name>>,
 }

@@ -1,16 +1,15 @@
 //! Names, and names in a keyspace.
 
-/// The name of a keyspace, table, column, type, field, function, index or snapshot, in
-/// the form in which it is compared: what was written without quotes is in small
-/// letters, what was quoted is as it was.
+/// The name of a keyspace, table, column, type, field, function, index or snapshot, in the form in
+/// which names are compared: names without quotes in small letters, quoted names unchanged.
 ///
-/// Any text, also the empty one: which names a table may have is not the syntax's to
-/// say. The name `ks@s` of a keyspace at a snapshot is one name.
+/// Any text is possible, also the empty one: the syntax does not restrict the names of tables. The
+/// name `ks@s` of a keyspace at a snapshot is a single name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(String);
 
 impl Name {
-    /// A name that is compared as `name`, letter by letter.
+    /// Creates a name from its form for comparisons.
     pub fn new(name: impl Into<String>) -> Self {
         Name(name.into())
     }
@@ -46,7 +45,7 @@ impl PartialEq<&str> for Name {
 /// index or view.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QualifiedName {
-    /// The keyspace where one is named.
+    /// The keyspace, if one is named.
     pub keyspace: Option<Name>,
     pub name: Name,
 }

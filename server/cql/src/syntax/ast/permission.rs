@@ -13,7 +13,7 @@ pub enum PermissionStatement {
     List(ListPermissions),
 }
 
-/// Which permissions on what, and whose.
+/// The permissions, the resource, and the role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionGrant {
     pub permissions: Permissions,
@@ -24,22 +24,22 @@ pub struct PermissionGrant {
 /// `LIST p [ON resource] [OF role] [NORECURSIVE]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPermissions {
-    /// Only these.
+    /// Lists only these permissions.
     pub permissions: Permissions,
-    /// Only those on this, and on what it lies in.
+    /// Lists only permissions on this resource, and on those that contain it.
     pub on: Option<Resource>,
-    /// Only those of this role, and of those granted to it.
+    /// Lists only permissions of this role, and of the roles granted to it.
     pub of: Option<Name>,
-    /// `NORECURSIVE`: not those on what the resource lies in.
+    /// `NORECURSIVE`: leaves out permissions on the resources that contain `on`.
     pub directly: bool,
 }
 
-/// `ALL PERMISSIONS`, or some.
+/// `ALL PERMISSIONS`, or a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permissions {
-    /// All that there are for the resource.
+    /// All permissions that apply to the resource.
     All,
-    /// At least one, as written; one may stand twice.
+    /// At least one permission, as written; repetitions are possible.
     Some(Vec<Permission>),
 }
 

@@ -1,8 +1,8 @@
-//! What WHERE and IF ask.
+//! The relations of WHERE and the conditions of IF.
 
 use super::{Marker, Name, Term};
 
-/// One relation of a WHERE clause; all of them must hold.
+/// One relation of a WHERE clause; a row must satisfy all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
     /// `c < v`.
@@ -26,7 +26,7 @@ pub enum Relation {
     Token {
         /// The columns, at least one, as written.
         columns: Vec<Name>,
-        /// How their token compares: by order or equality.
+        /// A comparison by order or equality.
         operator: Operator,
         value: Term,
     },
@@ -34,7 +34,7 @@ pub enum Relation {
     Tuple {
         /// The columns, at least one.
         columns: Vec<Name>,
-        /// How they compare: by order or equality.
+        /// A comparison by order or equality.
         operator: Operator,
         /// A [`Term::Tuple`] or a [`Term::Marker`].
         value: Term,
@@ -43,7 +43,7 @@ pub enum Relation {
     TupleIn {
         /// The columns, at least one.
         columns: Vec<Name>,
-        /// One of these, each a [`Term::Tuple`] or a [`Term::Marker`].
+        /// The tuples, each a [`Term::Tuple`] or a [`Term::Marker`].
         values: InValues,
     },
 }
@@ -79,19 +79,19 @@ impl Operator {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InValues {
-    /// `(a, b)`, perhaps none.
+    /// `(a, b)`, possibly empty.
     List(Vec<Term>),
-    /// `?`: the whole list comes with the request.
+    /// `?`: the request contains the whole list.
     Marker(Marker),
 }
 
-/// What IF asks of a row before UPDATE or DELETE writes.
+/// The condition of IF in UPDATE and DELETE.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Condition {
     #[default]
     None,
     Exists,
-    /// `IF c = 1 AND ...`, at least one.
+    /// `IF c = 1 AND ...`, at least one condition.
     All(Vec<ColumnCondition>),
 }
 
@@ -107,9 +107,9 @@ pub struct ColumnCondition {
 pub enum Part {
     #[default]
     Whole,
-    /// `c[k]`: of a map, set or list.
+    /// `c[k]`, an element of a map, set or list.
     Element(Term),
-    /// `c.f`: of a user-defined type.
+    /// `c.f`, a field of a user-defined type.
     Field(Name),
 }
 

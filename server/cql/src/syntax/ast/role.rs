@@ -1,6 +1,7 @@
-//! CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles; ADD and DROP of their identities.
+//! Syntax trees of CREATE, ALTER, DROP, GRANT, REVOKE, LIST of roles; ADD and DROP of their
+//! identities.
 //!
-//! A user is a role that may log in: the statements with USER are read as those with ROLE.
+//! A user is a role that may log in: statements with USER parse as those with ROLE.
 
 use std::fmt;
 
@@ -66,22 +67,22 @@ pub struct DropRole {
 /// `role TO member`, `role FROM member`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleMembership {
-    /// Whose permissions come or go.
+    /// The role whose permissions are granted or revoked.
     pub role: Name,
-    /// Who gets or loses them.
+    /// The role that gets or loses them.
     pub member: Name,
 }
 
 /// `LIST ROLES [OF r] [NORECURSIVE]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRoles {
-    /// Only those granted to this role, and itself.
+    /// Lists only this role and the roles granted to it.
     pub of: Option<Name>,
-    /// `NORECURSIVE`: not those granted to what was granted.
+    /// `NORECURSIVE`: leaves out roles that were granted indirectly.
     pub directly: bool,
 }
 
-/// What WITH says of a role; no option twice.
+/// The options of a role in WITH; no repeated options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleOptions {
     /// `PASSWORD = '...'` or `HASHED PASSWORD = '...'`.
@@ -93,11 +94,11 @@ pub struct RoleOptions {
     pub access: Option<DatacenterAccess>,
 }
 
-/// How a role proves who it is. It is not shown by [`fmt::Debug`].
+/// The password of a role. [`fmt::Debug`] does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Password {
     Plain(String),
-    /// `HASHED PASSWORD = '...'`: only its hash is told.
+    /// `HASHED PASSWORD = '...'`: the statement contains only the hash.
     Hashed(String),
 }
 
@@ -110,11 +111,11 @@ impl fmt::Debug for Password {
     }
 }
 
-/// From where a role may log in.
+/// The datacenters from which a role may log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatacenterAccess {
     All,
-    /// `TO DATACENTERS {'dc1'}`, at least one.
+    /// `TO DATACENTERS {'dc1'}`, at least one datacenter.
     Some(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! SELECT, its selectors.
+//! Syntax trees of SELECT and its selectors.
 
 pub use ebb_model::key::Order;
 
@@ -10,19 +10,19 @@ use super::{ArithmeticOperator, Constant, Marker, Name, QualifiedName, Relation,
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select {
-    /// Each row as one JSON text.
+    /// True to return each row as one JSON text.
     pub json: bool,
-    /// Each partition once.
+    /// True to return each partition once.
     pub distinct: bool,
     pub selection: Selection,
     pub from: QualifiedName,
-    /// `USING SNAPSHOT s`, ebb's own: the table as it was then.
+    /// `USING SNAPSHOT s`, an addition of ebb: the table as of that snapshot.
     pub snapshot: Option<Name>,
-    /// Which rows; all of them must hold.
+    /// The selected rows satisfy all of these.
     pub relations: Vec<Relation>,
     /// Columns or calls over columns.
     pub group_by: Vec<Selector>,
-    /// By which columns, in this order.
+    /// The columns to sort by, the most significant first.
     pub order_by: Vec<(Name, Order)>,
     /// A [`Term::Constant`] or a [`Term::Marker`].
     pub per_partition_limit: Option<Term>,
@@ -31,11 +31,11 @@ pub struct Select {
     pub allow_filtering: bool,
 }
 
-/// What of each row is returned.
+/// The selected parts of each row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
     All,
-    /// At least one.
+    /// At least one selector.
     Some(Vec<Selected>),
 }
 
@@ -43,7 +43,7 @@ pub enum Selection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
     pub selector: Selector,
-    /// What the result's column is called, where it is said.
+    /// The name of the result's column, if the statement gives one.
     pub alias: Option<Name>,
 }
 
@@ -59,15 +59,15 @@ pub enum Selector {
     WriteTime(Box<Selector>),
     /// `maxwritetime(c)`.
     MaxWriteTime(Box<Selector>),
-    /// `ttl(c)`. What these three ask of is a [`Selector::Column`], or parts of one by
-    /// [`Selector::Field`], [`Selector::Element`] and [`Selector::Slice`].
+    /// `ttl(c)`. The argument of these three functions is a [`Selector::Column`], or parts of one
+    /// by [`Selector::Field`], [`Selector::Element`] and [`Selector::Slice`].
     Ttl(Box<Selector>),
     /// `f(a, b)`.
     Call {
         function: QualifiedName,
         args: Vec<Selector>,
     },
-    /// `CAST(value AS type)`; Cassandra takes native types only.
+    /// `CAST(value AS type)`; Cassandra accepts only native types.
     Cast {
         selector: Box<Selector>,
         to: TypeName,
@@ -93,20 +93,20 @@ pub enum Selector {
         to: TypeName,
         selector: Box<Selector>,
     },
-    /// `(a, b)`, at least one. `(a)` with a single one is a tuple or a value between
+    /// `(a, b)`, at least one element. `(a)` with a single one is a tuple or a value in
     /// parentheses.
     Tuple(Vec<Selector>),
     /// `[a, b]`.
     List(Vec<Selector>),
-    /// `{a, b}`; also `{}`, which may mean an empty map.
+    /// `{a, b}`; also `{}`, which may be an empty map.
     Set(Vec<Selector>),
-    /// `{a: b}`, at least one: a map, or a user-defined type where every key is a
-    /// [`Selector::Column`] that is called as a field.
+    /// `{a: b}`, at least one entry: a map, or a user-defined type if every key is a
+    /// [`Selector::Column`] with the name of a field.
     Map(Vec<(Selector, Selector)>),
-    /// `-value`, of a value that is not a number as it stands there.
+    /// `-value`, for a value that is not a literal number.
     Negation(Box<Selector>),
-    /// `a + b`. Operands that bind less than the operator are a [`Selector::Tuple`] of
-    /// one.
+    /// `a + b`. An operand with an operator of lower precedence is a [`Selector::Tuple`] with one
+    /// element.
     Arithmetic {
         left: Box<Selector>,
         operator: ArithmeticOperator,

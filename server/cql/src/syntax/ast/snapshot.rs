@@ -1,6 +1,6 @@
-//! CREATE, DROP, LIST SNAPSHOT: ebb's own.
+//! Syntax trees of CREATE, DROP, LIST SNAPSHOT, which are additions of ebb.
 //!
-//! A snapshot's name belongs to a keyspace, whether it keeps the keyspace or one table.
+//! A snapshot's name belongs to a keyspace, whether the snapshot keeps the keyspace or one table.
 
 use super::{Name, Property, QualifiedName};
 
@@ -10,7 +10,7 @@ pub struct CreateSnapshot {
     pub name: Name,
     pub if_not_exists: bool,
     pub on: SnapshotScope,
-    /// As written, no name twice.
+    /// The options as written; no repeated names.
     pub properties: Vec<Property>,
 }
 
@@ -19,21 +19,20 @@ pub struct CreateSnapshot {
 pub struct DropSnapshot {
     pub name: Name,
     pub if_exists: bool,
-    /// A keyspace or table whose snapshot is meant; without it, one of the keyspace in
-    /// use.
+    /// The keyspace or table of the snapshot; `None` for a snapshot of the keyspace in use.
     pub on: Option<SnapshotScope>,
 }
 
 /// `LIST SNAPSHOTS [ON ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListSnapshots {
-    /// Only of this keyspace or table; without it, all of every keyspace.
+    /// Lists only snapshots of this keyspace or table; `None` for those of all keyspaces.
     pub on: Option<SnapshotScope>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SnapshotScope {
-    /// `KEYSPACE ks`: all its tables, at one moment.
+    /// `KEYSPACE ks`: all its tables at one moment.
     Keyspace(Name),
     /// `[TABLE] ks.t`.
     Table(QualifiedName),

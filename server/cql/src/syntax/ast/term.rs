@@ -1,10 +1,10 @@
-//! Values: constants, markers, literals, calls, arithmetic.
+//! Syntax trees of values: constants, markers, literals, calls, arithmetic.
 
 pub use ebb_model::types::literal::ConstantKind;
 
 use super::{Name, QualifiedName, TypeName};
 
-/// A value as it is written; what it is as bytes depends on the column's type.
+/// A value as written; its bytes depend on the column's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Term {
     /// `1`, `'a'`, `0xff`, …
@@ -13,13 +13,13 @@ pub enum Term {
     Marker(Marker),
     /// `[a, b]`.
     List(Vec<Term>),
-    /// `{a, b}`; also `{}`, which may mean an empty map.
+    /// `{a, b}`; also `{}`, which may be an empty map.
     Set(Vec<Term>),
-    /// `{a: b}`, at least one.
+    /// `{a: b}`, at least one entry.
     Map(Vec<(Term, Term)>),
-    /// `{field: value}`, at least one: a user-defined type.
+    /// `{field: value}`, at least one field: a user-defined type.
     Udt(Vec<(Name, Term)>),
-    /// `(a, b)`, at least one. `(a)` with a single one is a tuple or a value between
+    /// `(a, b)`, at least one element. `(a)` with a single one is a tuple or a value in
     /// parentheses.
     Tuple(Vec<Term>),
     /// `f(a, b)`.
@@ -37,9 +37,10 @@ pub enum Term {
         term: Box<Term>,
         to: TypeName,
     },
-    /// `-value`, of a value that is not a number as it stands there.
+    /// `-value`, for a value that is not a literal number.
     Negation(Box<Term>),
-    /// `a + b`. Operands that bind less than the operator are a [`Term::Tuple`] of one.
+    /// `a + b`. An operand with an operator of lower precedence is a [`Term::Tuple`] with one
+    /// element.
     Arithmetic {
         left: Box<Term>,
         operator: ArithmeticOperator,
@@ -47,8 +48,8 @@ pub enum Term {
     },
 }
 
-/// `+`, `-`, `*`, `/`, `%`; the last three bind more than the first two, and all go
-/// from left to right.
+/// `+`, `-`, `*`, `/`, `%`; the last three have a higher precedence than the first two, and all are
+/// left-associative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ArithmeticOperator {
     Add,
@@ -70,19 +71,19 @@ impl ArithmeticOperator {
     }
 }
 
-/// A constant: its kind and its text, which says more than a number could (`1.10` as a
-/// decimal, a varint of any length) and stands in error messages.
+/// A constant: its kind and its text. The text is more precise than a number (`1.10` as a decimal,
+/// a varint of any length), and error messages contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Constant {
     pub kind: ConstantKind,
-    /// Its text; the form depends on the kind.
+    /// The text; its form depends on the kind.
     pub text: String,
 }
 
-/// A place for a value that comes with the request.
+/// A placeholder for a value in the request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Marker {
-    /// How many markers stand before it in the statement, a batch counted as one.
+    /// The number of markers before this one in the statement; a batch counts as one statement.
     pub index: u16,
     /// `Some` for `:name`.
     pub name: Option<Name>,

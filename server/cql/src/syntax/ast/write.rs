@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE, BATCH.
+//! Syntax trees of INSERT, UPDATE, DELETE, BATCH.
 
 use super::{Condition, Name, Part, QualifiedName, Relation, Term};
 
@@ -19,21 +19,21 @@ pub struct Insert {
     pub using: Using,
 }
 
-/// Where INSERT takes its row from.
+/// The source of an INSERT's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InsertSource {
     /// `(a, b) VALUES (1, 2)`. The lists may differ in length.
     Values {
-        /// At least one, as written.
+        /// The columns as written, at least one.
         columns: Vec<Name>,
-        /// At least one, as written.
+        /// The values as written, at least one.
         values: Vec<Term>,
     },
     /// `JSON '...' [DEFAULT NULL | DEFAULT UNSET]`.
     Json {
         /// A string ([`Term::Constant`]) or a [`Term::Marker`].
         value: Term,
-        /// `DEFAULT UNSET`: columns that are not in the text stay as they are.
+        /// `DEFAULT UNSET`: columns that are not in the text stay unchanged.
         default_unset: bool,
     },
 }
@@ -42,9 +42,9 @@ pub enum InsertSource {
 /// a [`Term::Marker`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Using {
-    /// Microseconds since 1970.
+    /// The timestamp in microseconds since 1970.
     pub timestamp: Option<Term>,
-    /// Seconds.
+    /// The time to live in seconds.
     pub ttl: Option<Term>,
 }
 
@@ -53,9 +53,9 @@ pub struct Using {
 pub struct Update {
     pub table: QualifiedName,
     pub using: Using,
-    /// At least one, as written; a column may stand in several.
+    /// The assignments as written, at least one; a column may occur in several.
     pub assignments: Vec<Assignment>,
-    /// Which rows; all of them must hold.
+    /// The updated rows satisfy all of these.
     pub relations: Vec<Relation>,
     pub condition: Condition,
 }
@@ -70,32 +70,32 @@ pub struct Assignment {
 pub enum Change {
     /// `c = v`.
     Set(Term),
-    /// `c = c + v`, `c += v`: counter, list, set, map.
+    /// `c = c + v`, `c += v`: of a counter, list, set or map.
     Add(Term),
-    /// `c = c - v`, `c -= v`: counter, list, set, map.
+    /// `c = c - v`, `c -= v`: of a counter, list, set or map.
     Subtract(Term),
-    /// `c = v + c`: list.
+    /// `c = v + c`: of a list.
     Prepend(Term),
-    /// `c[k] = v`: map, list.
+    /// `c[k] = v`: of a map or list.
     Element {
         /// The key or the index.
         key: Term,
         value: Term,
     },
-    /// `c.f = v`: user-defined type.
+    /// `c.f = v`: of a user-defined type.
     Field { field: Name, value: Term },
 }
 
 /// `DELETE [...] FROM t [USING TIMESTAMP a] WHERE ... [IF ...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
-    /// What of each row; empty: all of it.
+    /// The deleted parts of each row; empty for the whole row.
     pub targets: Vec<DeleteTarget>,
     pub table: QualifiedName,
     /// `USING TIMESTAMP a`: microseconds since 1970, a [`Term::Constant`] (integer) or a
     /// [`Term::Marker`].
     pub timestamp: Option<Term>,
-    /// Which rows; all of them must hold.
+    /// The deleted rows satisfy all of these.
     pub relations: Vec<Relation>,
     pub condition: Condition,
 }
@@ -111,9 +111,9 @@ pub struct DeleteTarget {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     pub kind: BatchKind,
-    /// `USING TIMESTAMP a`; a TTL is written down although Cassandra refuses it.
+    /// `USING TIMESTAMP a`; a TTL is parsed although Cassandra rejects it.
     pub using: Using,
-    /// What is written, perhaps nothing.
+    /// The writes of the batch, possibly none.
     pub writes: Vec<Write>,
 }
 

@@ -1,4 +1,4 @@
-//! CREATE, ALTER, DROP: which of them, of keyspaces, types and indexes.
+//! Parsers of CREATE, ALTER, DROP: the kind of object, then keyspaces, types and indexes.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::lexer::TokenKind;
 
-/// Properties, no name twice.
+/// Properties without repeated names.
 #[derive(Default)]
 pub(super) struct Properties {
     pub all: Vec<Property>,
@@ -99,7 +99,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `[IF EXISTS] name`.
+    /// Parses `[IF EXISTS] name`.
     fn drop_object(
         &mut self,
         name: impl FnOnce(&mut Self) -> Result<QualifiedName>,
@@ -110,7 +110,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The name of a user's type.
+    /// Parses the name of a user-defined type.
     fn type_ref(&mut self) -> Result<QualifiedName> {
         let at = self.at;
         match self.type_name()? {
@@ -122,13 +122,13 @@ impl Parser<'_> {
         }
     }
 
-    /// After `CREATE TYPE`.
+    /// Parses the rest after `CREATE TYPE`.
     fn create_type(&mut self) -> Result<CreateType> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.type_ref()?;
         self.expect(TokenKind::OpenParen)?;
         let mut fields = vec![self.field()?];
-        // A comma may stand behind the last one, and even several.
+        // One or more commas may follow the last field.
         while self.eat(TokenKind::Comma) {
             if self.at_name() {
                 fields.push(self.field()?);
@@ -146,7 +146,7 @@ impl Parser<'_> {
         Ok((self.name()?, self.type_name()?))
     }
 
-    /// After the name in ALTER TYPE.
+    /// Parses the rest after the name in ALTER TYPE.
     fn type_change(&mut self) -> Result<TypeChange> {
         if self.eat_word("ADD") {
             let if_not_exists = self.if_not_exists()?;
@@ -176,7 +176,7 @@ impl Parser<'_> {
         Err(self.no_viable())
     }
 
-    /// `a TO b AND c TO d`.
+    /// Parses `a TO b AND c TO d`.
     pub(super) fn renames(&mut self) -> Result<Vec<(Name, Name)>> {
         let mut renames = Vec::new();
         loop {
@@ -189,12 +189,13 @@ impl Parser<'_> {
         }
     }
 
-    /// After `CREATE [CUSTOM] INDEX`.
+    /// Parses the rest after `CREATE [CUSTOM] INDEX`.
     fn create_index(&mut self, custom: bool) -> Result<CreateIndex> {
         let if_not_exists = self.if_not_exists()?;
-        let name = match self.at_word("ON") {
-            true => None,
-            false => Some(self.qualified("index")?),
+        let name = if self.at_word("ON") {
+            None
+        } else {
+            Some(self.qualified("index")?)
         };
         self.expect_word("ON")?;
         let table = self.table()?;
@@ -228,13 +229,13 @@ impl Parser<'_> {
         })
     }
 
-    /// `[WITH a = 1 AND b = 2]`.
+    /// Parses `[WITH a = 1 AND b = 2]`.
     pub(super) fn with_properties(&mut self) -> Result<Vec<Property>> {
         let properties = self.after_word("WITH", Self::properties)?;
         Ok(properties.unwrap_or_default())
     }
 
-    /// After `WITH`.
+    /// Parses the properties after `WITH`.
     pub(super) fn properties(&mut self) -> Result<Vec<Property>> {
         let mut properties = Properties::default();
         loop {
@@ -245,7 +246,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `{'a': 1}`, of the property whose name is the token at `at`.
+    /// Parses `{'a': 1}`, the value of the property whose name is the token at `at`.
     pub(super) fn property_map(&mut self, at: usize) -> Result<Vec<(Constant, Constant)>> {
         self.expect(TokenKind::OpenBrace)?;
         let entries = self.until(TokenKind::CloseBrace, Self::property_entry)?;
@@ -258,7 +259,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One more property.
+    /// Parses a property and adds it.
     pub(super) fn property(&mut self, properties: &mut Properties) -> Result<()> {
         let at = self.at;
         let name = self.name()?;
@@ -306,7 +307,7 @@ impl Parser<'_> {
     }
 }
 
-/// Something that stands twice.
+/// Returns the first repeated item.
 fn twice<'a>(mut items: impl Iterator<Item = &'a String>) -> Option<&'a String> {
     let mut seen = HashSet::new();
     items.find(|item| !seen.insert(*item))

@@ -1,8 +1,8 @@
-//! Tokens to statements, by recursive descent.
+//! The parser, by recursive descent over tokens.
 //!
-//! One file per family of statements, each an `impl Parser`. What is nested is bounded,
-//! by depth and by operators in a row, so that no statement takes the stack of the
-//! thread that reads, compares, prints or drops its tree.
+//! There is one file per family of statements, each with an `impl Parser`. Nesting and sequences of
+//! operators are limited, so that no statement exhausts the stack of a thread that parses,
+//! compares, prints or drops its tree.
 
 mod definition;
 mod name;
@@ -22,20 +22,20 @@ use super::{NESTING_MAX, OPERATORS_MAX, ParseError, ParseErrorKind, TOKENS_MAX};
 
 type Result<T> = std::result::Result<T, Fault>;
 
-/// What is wrong at which token. The place in the text is looked for only when the fault
-/// is reported: most are of attempts that may fail.
+/// An error at a token. The place in the text is computed only when the error is reported, because
+/// most errors come from attempts that may fail.
 struct Fault {
     kind: ParseErrorKind,
     at: usize,
     message: String,
 }
 
-/// Tokens before the wrong one that an error shows.
+/// The number of tokens before the wrong one that an error shows.
 const SNIPPET_TOKENS: usize = 5;
-/// The longest token that an error shows in full, in bytes.
+/// The maximal length of a token that an error shows in full, in bytes.
 const SNIPPET_BYTES_MAX: usize = 256;
 
-/// Reads the statement that `text` holds.
+/// Parses the statement in `text`.
 pub(super) fn parse(text: &str) -> std::result::Result<Parsed, ParseError> {
     let mut parser = Parser::new(text)?;
     match parser.whole_statement() {
@@ -49,12 +49,12 @@ pub(super) fn parse(text: &str) -> std::result::Result<Parsed, ParseError> {
 
 struct Parser<'a> {
     text: &'a str,
-    /// Ends with [`TokenKind::End`].
+    /// The tokens. The last one is [`TokenKind::End`].
     tokens: Vec<Token>,
     at: usize,
     markers: Vec<Option<Name>>,
     depth: usize,
-    /// Since the outermost expression began.
+    /// The number of operators since the outermost expression began.
     operators: usize,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The token `ahead` of the next one; behind the last it is the end.
+    /// Returns the token `ahead` of the next one; after the last one, the end.
     fn ahead(&self, ahead: usize) -> Token {
         let last = self.tokens.len() - 1;
         self.tokens[(self.at + ahead).min(last)]
@@ -127,9 +127,10 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, kind: TokenKind) -> Result<()> {
-        match self.eat(kind) {
-            true => Ok(()),
-            false => Err(self.mismatched(kind.expected())),
+        if self.eat(kind) {
+            Ok(())
+        } else {
+            Err(self.mismatched(kind.expected()))
         }
     }
 
@@ -150,7 +151,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Eats all of these words, which spaces separate, or none.
+    /// Consumes all of these words, given with spaces between, or none.
     fn eat_words(&mut self, words: &str) -> bool {
         let mut each = words.split(' ').enumerate();
         let found = each.all(|(ahead, word)| self.word_ahead(ahead, word));
@@ -161,9 +162,10 @@ impl<'a> Parser<'a> {
     }
 
     fn expect_word(&mut self, word: &str) -> Result<()> {
-        match self.eat_word(word) {
-            true => Ok(()),
-            false => Err(self.mismatched(&format!("K_{word}"))),
+        if self.eat_word(word) {
+            Ok(())
+        } else {
+            Err(self.mismatched(&format!("K_{word}")))
         }
     }
 
@@ -171,7 +173,7 @@ impl<'a> Parser<'a> {
         words.split(' ').try_for_each(|word| self.expect_word(word))
     }
 
-    /// Reads `inner` behind `word`, if that word stands here.
+    /// Parses `inner` after `word`, if the next token is that word.
     fn after_word<T>(
         &mut self,
         word: &str,
@@ -196,7 +198,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// `item, item`: at least one.
+    /// Parses `item, item`, at least one.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.eat(TokenKind::Comma) {
@@ -205,7 +207,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// `(item, item)`: at least one.
+    /// Parses `(item, item)`, at least one.
     fn parenthesized<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(TokenKind::OpenParen)?;
         let items = self.list(item)?;
@@ -213,7 +215,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// `item, item` up to `close`: perhaps none.
+    /// Parses `item, item` up to `close`, possibly none.
     fn until<T>(
         &mut self,
         close: TokenKind,
@@ -227,7 +229,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Goes one level deeper for what `inner` reads.
+    /// Parses `inner` one nesting level deeper.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == 0 {
             self.operators = 0;
@@ -251,10 +253,10 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The next marker, called so.
+    /// Creates the next marker with this name.
     fn new_marker(&mut self, name: Option<Name>) -> Result<Marker> {
         let index = self.markers.len();
-        // A request brings at most so many values.
+        // A request contains at most this many values.
         if index == usize::from(u16::MAX) {
             let message = format!("Too many markers(?): the allowed maximum is {index}");
             return Err(self.invalid_at(self.at, message));
@@ -264,7 +266,7 @@ impl<'a> Parser<'a> {
         Ok(Marker { index, name })
     }
 
-    /// Reads `inner`; what it read is forgotten where it fails.
+    /// Tries to parse `inner`; restores the state if that fails.
     fn attempt<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Option<T> {
         let (at, markers, depth) = (self.at, self.markers.len(), self.depth);
         let read = inner(self).ok();
@@ -276,7 +278,7 @@ impl<'a> Parser<'a> {
         read
     }
 
-    /// A token as messages show it.
+    /// Returns a token as error messages show it.
     fn shown(&self, token: Token) -> String {
         match token.kind {
             TokenKind::End => "<EOF>".to_owned(),
@@ -284,24 +286,24 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Nothing that could stand here begins with the next token.
+    /// Returns the error for a token that no alternative begins with.
     fn no_viable(&self) -> Fault {
         let input = self.shown(self.here());
         self.error(format!("no viable alternative at input '{input}'"))
     }
 
-    /// Only one thing could stand here, and the next token is another.
+    /// Returns the error for a token other than the only expected one.
     fn mismatched(&self, expected: &str) -> Fault {
         let input = self.shown(self.here());
         self.error(format!("mismatched input '{input}' expecting {expected}"))
     }
 
-    /// At the next token.
+    /// Returns a syntax error at the next token.
     fn error(&self, message: impl Into<String>) -> Fault {
         self.error_at(self.at, message)
     }
 
-    /// At the token at `at`.
+    /// Returns a syntax error at the token `at`.
     fn error_at(&self, at: usize, message: impl Into<String>) -> Fault {
         Fault {
             kind: ParseErrorKind::Syntax,
@@ -310,7 +312,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// At the token at `at`: well formed, and never right.
+    /// Returns the error of a well-formed but always invalid statement, at the token `at`.
     fn invalid_at(&self, at: usize, message: impl Into<String>) -> Fault {
         Fault {
             kind: ParseErrorKind::Invalid,
@@ -318,7 +320,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The error with its place; one of syntax shows the token among its neighbours.
+    /// Adds the place to an error. A syntax error shows the token among its neighbours.
     fn report(&self, fault: Fault) -> ParseError {
         let Fault { kind, at, message } = fault;
         let token = self.tokens[at];
@@ -331,7 +333,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// ` (...the tokens before [the token at fault]...)`.
+    /// Returns ` (...the tokens before [the wrong token]...)`.
     fn snippet(&self, at: usize) -> String {
         let token = self.tokens[at];
         if token.kind == TokenKind::End {
@@ -339,7 +341,7 @@ impl<'a> Parser<'a> {
         }
         let first = at.saturating_sub(SNIPPET_TOKENS);
         let before = &self.text[self.tokens[first].start..token.start];
-        // Long literals say nothing about what stands behind them.
+        // The start of long literals does not help, so only their end is shown.
         let start = before.ceil_char_boundary(before.len().saturating_sub(SNIPPET_BYTES_MAX));
         let cut_before = first > 0 || start > 0;
         let cut_behind = self.tokens[at + 1].kind != TokenKind::End;
@@ -353,7 +355,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The front of a token that may be long.
+/// Returns the start of a token that may be long.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(SNIPPET_BYTES_MAX)]
 }

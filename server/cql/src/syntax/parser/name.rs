@@ -1,4 +1,4 @@
-//! Names.
+//! Parsers of names.
 
 use ebb_model::types::identifier::is_reserved;
 
@@ -8,7 +8,7 @@ use crate::syntax::lexer::{Token, TokenKind};
 use crate::syntax::words;
 
 impl Parser<'_> {
-    /// Whether a token is a name: a word that is not reserved, or something in quotes.
+    /// Returns whether a token is a name: a word that is not reserved, or a quoted name.
     pub(super) fn is_name(&self, token: Token) -> bool {
         match token.kind {
             TokenKind::Word => !is_reserved(self.source(token)),
@@ -21,7 +21,7 @@ impl Parser<'_> {
         self.is_name(self.here())
     }
 
-    /// What a token calls, if it is one.
+    /// Returns the name in a token that is one.
     pub(super) fn name_of(&self, token: Token) -> Name {
         let source = self.source(token);
         match token.kind {
@@ -30,7 +30,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name that is not empty.
+    /// Parses a name that is not empty.
     pub(super) fn name(&mut self) -> Result<Name> {
         let token = self.here();
         if !self.is_name(token) || self.source(token) == "\"\"" {
@@ -40,7 +40,7 @@ impl Parser<'_> {
         Ok(self.name_of(token))
     }
 
-    /// A column's name outside of definitions: perhaps empty, as old tables have it.
+    /// Parses a column's name outside of definitions. It may be empty, for old tables.
     pub(super) fn column(&mut self) -> Result<Name> {
         if !self.at_name() {
             return Err(self.no_viable());
@@ -49,7 +49,8 @@ impl Parser<'_> {
         Ok(self.name_of(token))
     }
 
-    /// `[ks.]name`. `what` is the kind of name, for markers, which cannot stand here.
+    /// Parses `[ks.]name`. `what` is the kind of name for the error about markers, which are not
+    /// allowed here.
     pub(super) fn qualified(&mut self, what: &str) -> Result<QualifiedName> {
         self.refuse_marker(match self.ahead(1).kind {
             TokenKind::Dot => "keyspace",
@@ -83,8 +84,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// How many tokens a function's name takes, where one stands here with a parenthesis
-    /// behind it.
+    /// Returns the number of tokens of a function's name, if one comes next with a parenthesis
+    /// after it.
     pub(super) fn function_tokens(&self) -> Option<usize> {
         let calls = |ahead: usize| {
             let token = self.ahead(ahead);
@@ -102,7 +103,7 @@ impl Parser<'_> {
         qualified.then_some(3)
     }
 
-    /// A function's name, of as many tokens as [`Self::function_tokens`] said, and the
+    /// Parses a function's name, whose number of tokens [`Self::function_tokens`] returned, and the
     /// parenthesis.
     pub(super) fn function_name(&mut self, tokens: usize) -> QualifiedName {
         let name = self.name_of(self.ahead(tokens - 1));

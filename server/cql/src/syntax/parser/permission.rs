@@ -1,4 +1,4 @@
-//! Statements about permissions, and GRANT and REVOKE of either kind.
+//! Parsers of statements about permissions, and of GRANT and REVOKE of either kind.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
@@ -9,22 +9,22 @@ use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
     pub(super) fn grant(&mut self) -> Result<Statement> {
-        Ok(match self.at_permissions() {
-            true => Statement::Permission(PermissionStatement::Grant(self.permission_grant("TO")?)),
-            false => Statement::Role(RoleStatement::Grant(self.membership("TO")?)),
+        Ok(if self.at_permissions() {
+            Statement::Permission(PermissionStatement::Grant(self.permission_grant("TO")?))
+        } else {
+            Statement::Role(RoleStatement::Grant(self.membership("TO")?))
         })
     }
 
     pub(super) fn revoke(&mut self) -> Result<Statement> {
-        Ok(match self.at_permissions() {
-            true => {
-                Statement::Permission(PermissionStatement::Revoke(self.permission_grant("FROM")?))
-            }
-            false => Statement::Role(RoleStatement::Revoke(self.membership("FROM")?)),
+        Ok(if self.at_permissions() {
+            Statement::Permission(PermissionStatement::Revoke(self.permission_grant("FROM")?))
+        } else {
+            Statement::Role(RoleStatement::Revoke(self.membership("FROM")?))
         })
     }
 
-    /// `LIST p ...`, after `LIST`.
+    /// Parses `LIST p ...` after `LIST`.
     pub(super) fn list_permissions(&mut self) -> Result<Statement> {
         Ok(Statement::Permission(PermissionStatement::List(
             ListPermissions {
@@ -49,7 +49,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Whether permissions stand here, and not a role that is called so.
+    /// Returns whether permissions come next, not a role of such a name.
     fn at_permissions(&self) -> bool {
         let follows = ["ON", "PERMISSION", "PERMISSIONS"];
         (self.at_word("ALL") || self.permission_ahead().is_some())
@@ -57,13 +57,13 @@ impl Parser<'_> {
                 || self.ahead(1).kind == TokenKind::Comma)
     }
 
-    /// The permission that the next word names.
+    /// Returns the permission of the next word.
     pub(super) fn permission_ahead(&self) -> Option<Permission> {
         let mut all = Permission::ALL.into_iter();
         all.find(|permission| self.at_word(permission.word()))
     }
 
-    /// `ALL [PERMISSIONS]`, or `p [PERMISSION], ...`.
+    /// Parses `ALL [PERMISSIONS]`, or `p [PERMISSION], ...`.
     fn permissions(&mut self) -> Result<Permissions> {
         if self.eat_word("ALL") {
             self.eat_word("PERMISSIONS");

@@ -1,4 +1,4 @@
-//! What WHERE and IF ask.
+//! Parsers of the relations of WHERE and the conditions of IF.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
@@ -7,7 +7,7 @@ use crate::syntax::ast::{
 use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// After `WHERE`.
+    /// Parses the relations after `WHERE`.
     pub(super) fn relations(&mut self) -> Result<Vec<Relation>> {
         let mut relations = vec![self.relation()?];
         while self.eat_word("AND") {
@@ -79,7 +79,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `(1, 2)` or a marker.
+    /// Parses `(1, 2)` or a marker.
     fn tuple_value(&mut self) -> Result<Term> {
         match self.kind() {
             TokenKind::OpenParen => Ok(Term::Tuple(self.parenthesized(Self::term)?)),
@@ -87,7 +87,7 @@ impl Parser<'_> {
         }
     }
 
-    /// After `IN`.
+    /// Parses the values after `IN`.
     fn in_values(&mut self, value: impl FnMut(&mut Self) -> Result<Term>) -> Result<InValues> {
         match self.kind() {
             TokenKind::OpenParen => {
@@ -102,14 +102,15 @@ impl Parser<'_> {
         if !self.eat_word("CONTAINS") {
             return self.comparison();
         }
-        // A keyspace of a function may be called so.
-        match self.ahead(1).kind != TokenKind::Dot && self.eat_word("KEY") {
-            true => Ok(Operator::ContainsKey),
-            false => Ok(Operator::Contains),
+        // A function's keyspace may have this name.
+        if self.ahead(1).kind != TokenKind::Dot && self.eat_word("KEY") {
+            Ok(Operator::ContainsKey)
+        } else {
+            Ok(Operator::Contains)
         }
     }
 
-    /// By order or equality.
+    /// Parses a comparison by order or equality.
     fn comparison(&mut self) -> Result<Operator> {
         let Some(operator) = comparison(self.kind()) else {
             return Err(self.no_viable());
@@ -118,12 +119,12 @@ impl Parser<'_> {
         Ok(operator)
     }
 
-    /// `[IF ...]` of UPDATE and DELETE.
+    /// Parses `[IF ...]` of UPDATE and DELETE.
     pub(super) fn condition(&mut self) -> Result<Condition> {
         if !self.eat_word("IF") {
             return Ok(Condition::None);
         }
-        // A column may be called so.
+        // A column may have the name `exists`.
         let column_behind = comparison(self.ahead(1).kind).is_some()
             || matches!(self.ahead(1).kind, TokenKind::OpenBracket | TokenKind::Dot)
             || self.word_ahead(1, "IN")
@@ -153,7 +154,7 @@ impl Parser<'_> {
         Ok(ColumnCondition { column, part, test })
     }
 
-    /// What follows a column's name.
+    /// Parses the part of a column after its name.
     pub(super) fn part(&mut self) -> Result<Part> {
         if self.eat(TokenKind::OpenBracket) {
             let key = self.term()?;

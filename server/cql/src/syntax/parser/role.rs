@@ -1,4 +1,4 @@
-//! Statements about roles, and the names of roles.
+//! Parsers of statements about roles, and of the names of roles.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
@@ -8,7 +8,7 @@ use crate::syntax::ast::{
 use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// After `CREATE ROLE`.
+    /// Parses the rest after `CREATE ROLE`.
     pub(super) fn create_role(&mut self) -> Result<RoleStatement> {
         Ok(RoleStatement::Create(CreateRole {
             if_not_exists: self.if_not_exists()?,
@@ -17,7 +17,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// After `CREATE USER`: a role that may log in.
+    /// Parses the rest after `CREATE USER`, as a role that may log in.
     pub(super) fn create_user(&mut self) -> Result<RoleStatement> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.user()?;
@@ -31,7 +31,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// After `ALTER ROLE`.
+    /// Parses the rest after `ALTER ROLE`.
     pub(super) fn alter_role(&mut self) -> Result<RoleStatement> {
         Ok(RoleStatement::Alter(AlterRole {
             if_exists: self.if_exists()?,
@@ -40,7 +40,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// After `ALTER USER`.
+    /// Parses the rest after `ALTER USER`.
     pub(super) fn alter_user(&mut self) -> Result<RoleStatement> {
         Ok(RoleStatement::Alter(AlterRole {
             if_exists: self.if_exists()?,
@@ -49,17 +49,14 @@ impl Parser<'_> {
         }))
     }
 
-    /// After `DROP ROLE`, or `DROP USER` where it is a user's name.
+    /// Parses the rest after `DROP ROLE`, or after `DROP USER` if `is_user`.
     pub(super) fn drop_role(&mut self, is_user: bool) -> Result<RoleStatement> {
         let if_exists = self.if_exists()?;
-        let name = match is_user {
-            true => self.user()?,
-            false => self.role()?,
-        };
+        let name = if is_user { self.user()? } else { self.role()? };
         Ok(RoleStatement::Drop(DropRole { name, if_exists }))
     }
 
-    /// After `ADD IDENTITY`.
+    /// Parses the rest after `ADD IDENTITY`.
     pub(super) fn add_identity(&mut self) -> Result<RoleStatement> {
         let if_not_exists = self.if_not_exists()?;
         let identity = self.string()?;
@@ -72,7 +69,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// After `DROP IDENTITY`.
+    /// Parses the rest after `DROP IDENTITY`.
     pub(super) fn drop_identity(&mut self) -> Result<RoleStatement> {
         Ok(RoleStatement::DropIdentity(DropIdentity {
             if_exists: self.if_exists()?,
@@ -80,7 +77,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// `role TO member`, or with another word between.
+    /// Parses `role TO member`, or with another word between.
     pub(super) fn membership(&mut self, between: &str) -> Result<RoleMembership> {
         let role = self.role()?;
         self.expect_word(between)?;
@@ -88,7 +85,7 @@ impl Parser<'_> {
         Ok(RoleMembership { role, member })
     }
 
-    /// After `LIST ROLES`.
+    /// Parses the rest after `LIST ROLES`.
     pub(super) fn list_roles(&mut self) -> Result<RoleStatement> {
         Ok(RoleStatement::List(ListRoles {
             of: self.after_word("OF", Self::role)?,
@@ -96,13 +93,13 @@ impl Parser<'_> {
         }))
     }
 
-    /// Whether the token `ahead` may be a role's name.
+    /// Returns whether the token `ahead` may be a role's name.
     pub(super) fn is_role(&self, ahead: usize) -> bool {
         let token = self.ahead(ahead);
         self.is_name(token) || matches!(token.kind, TokenKind::String | TokenKind::DollarString)
     }
 
-    /// A role's name: in quotes of either kind as it is written, else in small letters.
+    /// Parses a role's name: unchanged in quotes of either kind, otherwise in small letters.
     pub(super) fn role(&mut self) -> Result<Name> {
         if self.kind() == TokenKind::Question {
             return Err(self.error("Bind variables cannot be used for role names"));
@@ -113,7 +110,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A user's name: as it is written, also without quotes.
+    /// Parses a user's name, unchanged even without quotes.
     fn user(&mut self) -> Result<Name> {
         match self.kind() {
             TokenKind::QuotedName => Err(self.error(
@@ -128,7 +125,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `[WITH [HASHED] PASSWORD '...'] [SUPERUSER | NOSUPERUSER]`.
+    /// Parses `[WITH [HASHED] PASSWORD '...'] [SUPERUSER | NOSUPERUSER]`.
     fn user_options(&mut self) -> Result<RoleOptions> {
         let mut options = RoleOptions::default();
         if self.eat_word("WITH") {
@@ -144,7 +141,7 @@ impl Parser<'_> {
         Ok(options)
     }
 
-    /// `[WITH option AND option]`.
+    /// Parses `[WITH option AND option]`.
     fn role_options(&mut self) -> Result<RoleOptions> {
         let mut options = RoleOptions::default();
         if !self.eat_word("WITH") {
@@ -204,7 +201,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// After `ACCESS TO`.
+    /// Parses the rest after `ACCESS TO`.
     fn datacenter_access(&mut self) -> Result<DatacenterAccess> {
         if self.eat_words("ALL DATACENTERS") {
             return Ok(DatacenterAccess::All);
@@ -218,13 +215,14 @@ impl Parser<'_> {
 
     fn password(&mut self, is_hashed: bool) -> Result<Password> {
         let text = self.string()?;
-        Ok(match is_hashed {
-            true => Password::Hashed(text),
-            false => Password::Plain(text),
+        Ok(if is_hashed {
+            Password::Hashed(text)
+        } else {
+            Password::Plain(text)
         })
     }
 
-    /// `= true`, `= false`.
+    /// Parses `= true` or `= false`.
     fn flag(&mut self) -> Result<bool> {
         self.expect(TokenKind::Equal)?;
         if self.kind() != TokenKind::Boolean {

@@ -1,4 +1,4 @@
-//! CREATE TABLE and ALTER TABLE.
+//! Parsers of CREATE TABLE and ALTER TABLE.
 
 use super::definition::Properties;
 use super::{Parser, Result};
@@ -8,7 +8,7 @@ use crate::syntax::ast::{
 use crate::syntax::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// After `CREATE TABLE`.
+    /// Parses the rest after `CREATE TABLE`.
     pub(super) fn create_table(&mut self) -> Result<CreateTable> {
         let if_not_exists = self.if_not_exists()?;
         let mut created = CreateTable {
@@ -22,7 +22,7 @@ impl Parser<'_> {
         };
         self.expect(TokenKind::OpenParen)?;
         self.table_item(&mut created)?;
-        // A comma may stand behind the last one, and even several.
+        // One or more commas may follow the last item.
         while self.eat(TokenKind::Comma) {
             if !matches!(self.kind(), TokenKind::Comma | TokenKind::CloseParen) {
                 self.table_item(&mut created)?;
@@ -40,7 +40,7 @@ impl Parser<'_> {
         Ok(created)
     }
 
-    /// A column or the primary key.
+    /// Parses a column or the primary key.
     fn table_item(&mut self, created: &mut CreateTable) -> Result<()> {
         let at = self.at;
         let primary_key = if self.eat_words("PRIMARY KEY") {
@@ -74,7 +74,7 @@ impl Parser<'_> {
         })
     }
 
-    /// After `PRIMARY KEY`.
+    /// Parses the key after `PRIMARY KEY`.
     fn primary_key(&mut self) -> Result<PrimaryKey> {
         self.expect(TokenKind::OpenParen)?;
         let partition = match self.kind() {
@@ -119,7 +119,7 @@ impl Parser<'_> {
         Ok((column, Order::Asc))
     }
 
-    /// After `ALTER TABLE`.
+    /// Parses the rest after `ALTER TABLE`.
     pub(super) fn alter_table(&mut self) -> Result<AlterTable> {
         Ok(AlterTable {
             if_exists: self.if_exists()?,
@@ -173,7 +173,7 @@ impl Parser<'_> {
         Err(self.no_viable())
     }
 
-    /// `item, item`, between parentheses or not.
+    /// Parses `item, item`, with or without parentheses.
     fn one_or_more<T>(&mut self, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         match self.kind() {
             TokenKind::OpenParen => self.parenthesized(item),

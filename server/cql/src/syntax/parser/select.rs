@@ -1,4 +1,4 @@
-//! SELECT, its selectors.
+//! Parsers of SELECT and its selectors.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
@@ -13,9 +13,10 @@ impl Parser<'_> {
         let selection = self.selection()?;
         self.expect_word("FROM")?;
         let from = self.table()?;
-        let snapshot = match self.eat_words("USING SNAPSHOT") {
-            true => Some(self.name()?),
-            false => None,
+        let snapshot = if self.eat_words("USING SNAPSHOT") {
+            Some(self.name()?)
+        } else {
+            None
         };
         let relations = self.after_word("WHERE", Self::relations)?;
         let group_by = self.after_word("GROUP", |parser| {
@@ -50,8 +51,8 @@ impl Parser<'_> {
         })
     }
 
-    /// `JSON` or `DISTINCT` before what is selected. Columns may be called so; then
-    /// something that cannot begin a selector follows.
+    /// Consumes `JSON` or `DISTINCT` before the selection. Columns may have these names; then a
+    /// token follows that cannot begin a selector.
     fn eat_modifier(&mut self, word: &str) -> bool {
         let column = match self.ahead(1).kind {
             TokenKind::Star => !self.word_ahead(2, "FROM"),
@@ -126,7 +127,7 @@ impl Parser<'_> {
         self.parts_of(selector)
     }
 
-    /// `.field`, `[key]` and `[from..to]` behind a selector, as many as there are.
+    /// Parses `.field`, `[key]` and `[from..to]` after a selector, any number of them.
     fn parts_of(&mut self, mut selector: Selector) -> Result<Selector> {
         loop {
             let of = match self.kind() {
@@ -148,10 +149,7 @@ impl Parser<'_> {
                 (false, Some(key)) => Selector::Element { of, key },
                 (_, from) => {
                     let open = from.is_some() && self.kind() == TokenKind::CloseBracket;
-                    let to = match open {
-                        true => None,
-                        false => Some(self.term()?),
-                    };
+                    let to = if open { None } else { Some(self.term()?) };
                     Selector::Slice { of, from, to }
                 }
             };
@@ -210,7 +208,7 @@ impl Parser<'_> {
         Ok(Selector::Call { function, args })
     }
 
-    /// What looks like a call and is none.
+    /// Parses the special forms that look like calls.
     fn special_call(&mut self) -> Result<Selector> {
         if self.eat_word("CAST") {
             self.at += 1;
@@ -236,21 +234,22 @@ impl Parser<'_> {
         Ok(kind(Box::new(of)))
     }
 
-    /// `(type)` with a value behind it.
+    /// Parses a `(type)` that a value follows.
     fn type_before_selector(&mut self) -> Result<TypeName> {
         self.expect(TokenKind::OpenParen)?;
         let to = self.type_name()?;
         self.expect(TokenKind::CloseParen)?;
-        // An alias is no value, nor is the clause behind GROUP BY.
+        // Neither an alias nor the clause after GROUP BY is a value.
         let clause = self.at_word("AS") || (self.at_word("PER") && self.word_ahead(1, "PARTITION"));
         let value = self.begins_literal() || (self.at_name() && !clause);
-        match value || self.function_tokens().is_some() {
-            true => Ok(to),
-            false => Err(self.no_viable()),
+        if value || self.function_tokens().is_some() {
+            Ok(to)
+        } else {
+            Err(self.no_viable())
         }
     }
 
-    /// At a `{`: a set, or a map or user-defined type.
+    /// Parses a set, or a map or user-defined type, from `{` on.
     fn selector_braces(&mut self) -> Result<Selector> {
         self.at += 1;
         if self.eat(TokenKind::CloseBrace) {

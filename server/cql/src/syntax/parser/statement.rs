@@ -1,4 +1,5 @@
-//! Which statement it is; the small ones, and those that are known by name only.
+//! The parser of statements: chooses the kind, and parses the small ones and those that ebb does
+//! not serve.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{
@@ -7,7 +8,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::lexer::TokenKind;
 
-/// Statements that ebb does not serve: their first words, and their names.
+/// Statements that ebb does not serve, as their first words and their names.
 const UNSUPPORTED: [(&str, &str); 12] = [
     ("CREATE AGGREGATE", "CREATE AGGREGATE"),
     ("CREATE FUNCTION", "CREATE FUNCTION"),
@@ -24,7 +25,7 @@ const UNSUPPORTED: [(&str, &str); 12] = [
 ];
 
 impl Parser<'_> {
-    /// A statement, up to what follows it.
+    /// Parses a statement.
     pub(super) fn statement(&mut self) -> Result<Statement> {
         if self.kind() != TokenKind::Word {
             return Err(self.no_viable());
@@ -74,22 +75,22 @@ impl Parser<'_> {
         {
             self.list_permissions()?
         } else {
-            // A LIST has been eaten by now: then the error is about the word behind it.
+            // LIST was consumed already, so the error is about the word after it.
             return Err(self.no_viable());
         })
     }
 
-    /// `TABLE` or `COLUMNFAMILY`.
+    /// Consumes `TABLE` or `COLUMNFAMILY`.
     pub(super) fn eat_table_word(&mut self) -> bool {
         self.eat_word("TABLE") || self.eat_word("COLUMNFAMILY")
     }
 
-    /// `KEYSPACE` or `SCHEMA`.
+    /// Consumes `KEYSPACE` or `SCHEMA`.
     pub(super) fn eat_keyspace_word(&mut self) -> bool {
         self.eat_word("KEYSPACE") || self.eat_word("SCHEMA")
     }
 
-    /// A statement that is known by its first words, to its end.
+    /// Parses the first words of a statement that ebb does not serve, and skips the rest.
     fn unsupported(&mut self) -> Option<Unsupported> {
         let start = self.here().start;
         let mut known = UNSUPPORTED.into_iter();
@@ -100,7 +101,7 @@ impl Parser<'_> {
             let token = self.here();
             match token.kind {
                 TokenKind::End => break,
-                // Some may stand inside, others behind it.
+                // Semicolons may occur within the statement or after it.
                 TokenKind::Semicolon => {}
                 _ => end = token.end,
             }
@@ -110,7 +111,7 @@ impl Parser<'_> {
         Some(Unsupported { what, text })
     }
 
-    /// After `CREATE SNAPSHOT`.
+    /// Parses the rest after `CREATE SNAPSHOT`.
     pub(super) fn create_snapshot(&mut self) -> Result<CreateSnapshot> {
         let if_not_exists = self.if_not_exists()?;
         let name = self.name()?;
@@ -125,7 +126,7 @@ impl Parser<'_> {
         })
     }
 
-    /// After `DROP SNAPSHOT`.
+    /// Parses the rest after `DROP SNAPSHOT`.
     pub(super) fn drop_snapshot(&mut self) -> Result<DropSnapshot> {
         let if_exists = self.if_exists()?;
         let name = self.name()?;
@@ -145,7 +146,7 @@ impl Parser<'_> {
         Ok(SnapshotScope::Table(self.table()?))
     }
 
-    /// After `KILL QUERY`.
+    /// Parses the id after `KILL QUERY`.
     fn query_id(&mut self) -> Result<u64> {
         let id = self.source(self.here()).parse();
         let (TokenKind::Integer, Ok(id)) = (self.kind(), id) else {
@@ -155,7 +156,7 @@ impl Parser<'_> {
         Ok(id)
     }
 
-    /// After `DESCRIBE`.
+    /// Parses the rest after `DESCRIBE`.
     fn describe(&mut self) -> Result<Describe> {
         let target = self.describe_target()?;
         let internals = self.eat_word("WITH");
@@ -185,7 +186,7 @@ impl Parser<'_> {
             self.expect_word("SCHEMA")?;
             return Ok(DescribeTarget::Schema { full: true });
         }
-        // `SCHEMA` means all of it; before a name it is another word for KEYSPACE.
+        // `SCHEMA` alone means the whole schema; before a name it is a synonym of KEYSPACE.
         let names = self.is_name(self.ahead(1));
         if self.at_word("SCHEMA") && !names {
             self.at += 1;
@@ -194,9 +195,10 @@ impl Parser<'_> {
         let only = (self.word_ahead(1, "KEYSPACE") || self.word_ahead(1, "SCHEMA"))
             && self.eat_word("ONLY");
         if self.eat_keyspace_word() {
-            let name = match self.at_name() {
-                true => Some(self.keyspace()?),
-                false => None,
+            let name = if self.at_name() {
+                Some(self.keyspace()?)
+            } else {
+                None
             };
             return Ok(DescribeTarget::Keyspace { name, only });
         }

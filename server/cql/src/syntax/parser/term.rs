@@ -1,4 +1,4 @@
-//! Values: constants, markers, literals, calls, arithmetic.
+//! Parsers of values: constants, markers, literals, calls, arithmetic.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{ArithmeticOperator, Constant, ConstantKind, Marker, Term};
@@ -13,7 +13,7 @@ impl Parser<'_> {
         let mut left = self.product()?;
         loop {
             let operator = match self.kind() {
-                // `l = [1] + l` ends here: a column is no value.
+                // `l = [1] + l` ends before the `+`: a column is not a value.
                 TokenKind::Plus if !self.prepends() => ArithmeticOperator::Add,
                 TokenKind::Minus => ArithmeticOperator::Subtract,
                 _ => return Ok(left),
@@ -25,7 +25,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether `+ column` stands here.
+    /// Returns whether `+ column` comes next.
     pub(super) fn prepends(&self) -> bool {
         self.kind() == TokenKind::Plus
             && self.is_name(self.ahead(1))
@@ -98,19 +98,20 @@ impl Parser<'_> {
         }
     }
 
-    /// `(type)` with a value behind it.
+    /// Parses a `(type)` that a value follows.
     fn type_before_term(&mut self) -> Result<crate::syntax::ast::TypeName> {
         self.expect(TokenKind::OpenParen)?;
         let to = self.type_name()?;
         self.expect(TokenKind::CloseParen)?;
-        match self.begins_literal() || self.function_tokens().is_some() {
-            true => Ok(to),
-            false => Err(self.no_viable()),
+        if self.begins_literal() || self.function_tokens().is_some() {
+            Ok(to)
+        } else {
+            Err(self.no_viable())
         }
     }
 
-    /// Whether a value begins here that begins with no name. A sign belongs to a number
-    /// only where no space parts them: `(a) - 1` is a subtraction.
+    /// Returns whether a value begins here, other than one that begins with a name. A sign belongs
+    /// to a number only without a space between: `(a) - 1` is a subtraction.
     pub(super) fn begins_literal(&self) -> bool {
         match self.kind() {
             TokenKind::Minus => self.negative_ahead() && self.here().end == self.ahead(1).start,
@@ -118,7 +119,7 @@ impl Parser<'_> {
             | TokenKind::OpenBracket
             | TokenKind::OpenBrace
             | TokenKind::Question => true,
-            // In a map `(a): b` is an entry, `(a) :b` a marker.
+            // In a map, `(a): b` is an entry; `(a) :b` contains a marker.
             TokenKind::Colon => {
                 self.is_name(self.ahead(1)) && self.here().end == self.ahead(1).start
             }
@@ -131,7 +132,7 @@ impl Parser<'_> {
         }
     }
 
-    /// After a `{`: a set, a map or a user-defined type.
+    /// Parses a set, a map or a user-defined type, from `{` on.
     fn braces(&mut self) -> Result<Term> {
         self.at += 1;
         if self.eat(TokenKind::CloseBrace) {
@@ -181,7 +182,7 @@ impl Parser<'_> {
         self.new_marker(name)
     }
 
-    /// Whether a constant stands behind a sign.
+    /// Returns whether a constant follows a sign.
     pub(super) fn negative_ahead(&self) -> bool {
         let kind = self.ahead(1).kind;
         let number = matches!(
@@ -192,7 +193,7 @@ impl Parser<'_> {
         number || word()
     }
 
-    /// A constant, where one stands here, with its sign.
+    /// Parses a constant with its sign, if one comes next.
     pub(super) fn constant(&mut self) -> Option<Constant> {
         let negative = self.kind() == TokenKind::Minus;
         if negative && !self.negative_ahead() {
@@ -202,7 +203,7 @@ impl Parser<'_> {
         let source = self.source(token);
         let (kind, text) = match token.kind {
             TokenKind::Word if source.eq_ignore_ascii_case("NAN") => {
-                // Of one sign only, as in Cassandra.
+                // The sign is ignored, as in Cassandra.
                 self.at += 1 + usize::from(negative);
                 return Some(Constant {
                     kind: ConstantKind::Float,
@@ -224,10 +225,7 @@ impl Parser<'_> {
             kind => (kind.constant()?, source.to_owned()),
         };
         self.at += 1 + usize::from(negative);
-        let text = match negative {
-            true => format!("-{text}"),
-            false => text,
-        };
+        let text = if negative { format!("-{text}") } else { text };
         Some(Constant { kind, text })
     }
 

@@ -1,4 +1,4 @@
-//! Types as they are written.
+//! Parsers of types.
 
 use ebb_model::types::CqlType;
 
@@ -71,7 +71,7 @@ impl Parser<'_> {
         Ok(read)
     }
 
-    /// One of CQL's own types, where one stands here.
+    /// Parses a native type, if one comes next.
     fn native_type(&mut self) -> Option<CqlType> {
         let token = self.here();
         if token.kind != TokenKind::Word {

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE, BATCH.
+//! Parsers of INSERT, UPDATE, DELETE, BATCH.
 
 use std::collections::{HashMap, HashSet};
 
@@ -50,7 +50,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `[USING ...]`.
+    /// Parses `[USING ...]`.
     fn using(&mut self) -> Result<Using> {
         let mut using = Using::default();
         if !self.eat_word("USING") {
@@ -58,12 +58,11 @@ impl Parser<'_> {
         }
         loop {
             let at = self.at;
-            let what = match self.eat_word("TTL") {
-                true => &mut using.ttl,
-                false => {
-                    self.expect_word("TIMESTAMP")?;
-                    &mut using.timestamp
-                }
+            let what = if self.eat_word("TTL") {
+                &mut using.ttl
+            } else {
+                self.expect_word("TIMESTAMP")?;
+                &mut using.timestamp
             };
             if what.replace(self.integer_or_marker()?).is_some() {
                 let word = self.source(self.tokens[at]);
@@ -129,7 +128,7 @@ impl Parser<'_> {
         Ok(Assignment { column, change })
     }
 
-    /// After `column =`.
+    /// Parses the change after `column =`.
     fn change_of(&mut self, column: &str) -> Result<Change> {
         let at = self.at;
         let operator = self.ahead(1).kind;
@@ -143,9 +142,10 @@ impl Parser<'_> {
             }
             self.at += 1;
             let value = self.term()?;
-            return Ok(match add {
-                true => Change::Add(value),
-                false => Change::Subtract(value),
+            return Ok(if add {
+                Change::Add(value)
+            } else {
+                Change::Subtract(value)
             });
         }
         let value = self.term()?;
@@ -162,14 +162,15 @@ impl Parser<'_> {
     }
 
     pub(super) fn delete(&mut self) -> Result<Delete> {
-        let targets = match self.at_word("FROM") {
-            true => Vec::new(),
-            false => self.list(|parser| {
+        let targets = if self.at_word("FROM") {
+            Vec::new()
+        } else {
+            self.list(|parser| {
                 Ok(DeleteTarget {
                     column: parser.column()?,
                     part: parser.part()?,
                 })
-            })?,
+            })?
         };
         self.expect_word("FROM")?;
         let table = self.table()?;
@@ -187,7 +188,7 @@ impl Parser<'_> {
         })
     }
 
-    /// After `BEGIN`.
+    /// Parses the rest after `BEGIN`.
     pub(super) fn batch(&mut self) -> Result<Batch> {
         let kind = if self.eat_word("UNLOGGED") {
             BatchKind::Unlogged
@@ -221,8 +222,8 @@ impl Parser<'_> {
     }
 }
 
-/// A column that stands in two assignments of which one would undo the other: it is set as
-/// a whole and not by that alone, or a field of it is set twice.
+/// Returns a column that has conflicting assignments: it is set as a whole and in another
+/// assignment, or one of its fields is set twice.
 fn set_twice(assignments: &[Assignment]) -> Option<&Name> {
     let mut fields = HashSet::new();
     let mut is_set: HashMap<&Name, bool> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Parts of statements to text, for messages: names, types, values, selectors and relations. Each reads as
-//! the same tree.
+//! Printing of parts of statements, for messages: names, types, values, selectors and relations. The text
+//! parses to an equal tree.
 
 mod select;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -12,8 +12,8 @@ use ebb_model::types::identifier::Quoted;
 
 use super::ast::{Name, QualifiedName};
 
-/// As CQL writes it: in quotes where it is not small letters, digits and `_`, or where it
-/// is a reserved word.
+/// Prints the name as in CQL: in quotes if it contains other characters than small letters, digits and
+/// `_`, or is a reserved word.
 impl Display for Name {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         Quoted(self.as_str()).fmt(f)
@@ -29,15 +29,15 @@ impl Display for QualifiedName {
     }
 }
 
-/// A name in quotes, needed or not.
+/// Returns a name in quotes, even if it needs none.
 fn quoted(name: &Name) -> String {
     format!("\"{}\"", name.as_str().replace('"', "\"\""))
 }
 
-/// Items with something between them.
-struct Joined<'a, T>(&'a [T], &'static str);
+/// Items with a separator between them.
+struct JoinedItems<'a, T>(&'a [T], &'static str);
 
-impl<T: Display> Display for Joined<'_, T> {
+impl<T: Display> Display for JoinedItems<'_, T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         for (at, item) in self.0.iter().enumerate() {
             if at > 0 {
@@ -49,20 +49,20 @@ impl<T: Display> Display for Joined<'_, T> {
     }
 }
 
-/// `a: b, c: d`.
+/// Prints `a: b, c: d`.
 struct Pairs<'a, K, V>(&'a [(K, V)]);
 
 impl<K: Display, V: Display> Display for Pairs<'_, K, V> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         for (at, (key, value)) in self.0.iter().enumerate() {
             let comma = if at > 0 { ", " } else { "" };
-            // A marker's colon must not follow the key's.
+            // The space separates the key's colon from that of a marker.
             write!(f, "{comma}{key}: {value}")?;
         }
         Ok(())
     }
 }
 
-fn comma<T>(items: &[T]) -> Joined<'_, T> {
-    Joined(items, ", ")
+fn comma<T>(items: &[T]) -> JoinedItems<'_, T> {
+    JoinedItems(items, ", ")
 }

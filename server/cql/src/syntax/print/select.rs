@@ -1,4 +1,4 @@
-//! Selectors, and relations of a WHERE clause.
+//! Printing of selectors, and of the relations of a WHERE clause.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -9,7 +9,7 @@ use crate::syntax::ast::{InValues, Operator, Relation, Selector};
 impl Display for Selector {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            // Behind SELECT these words may mean something else.
+            // After SELECT these words may be modifiers.
             Selector::Column(name) if ["as", "distinct", "json"].contains(&name.as_str()) => {
                 quoted(name).fmt(f)
             }
@@ -25,7 +25,7 @@ impl Display for Selector {
                 write!(f, "{}({})", FunctionName(function), comma(args))
             }
             Selector::Cast { selector, to } => write!(f, "CAST({selector} AS {to})"),
-            // A number would take the point.
+            // Without the space, a number would include the point.
             Selector::Field { of, field } if ends_with_constant(of) => {
                 write!(f, "{of} .{field}")
             }
@@ -34,7 +34,7 @@ impl Display for Selector {
             Selector::Slice { of, from, to } => {
                 write!(f, "{of}[")?;
                 if let Some(from) = from {
-                    // Without a space a number would take the first point.
+                    // Without the space, a number would include the first point.
                     write!(f, "{from} ")?;
                 }
                 f.write_str("..")?;
@@ -48,7 +48,7 @@ impl Display for Selector {
             Selector::List(items) => write!(f, "[{}]", comma(items)),
             Selector::Set(items) => write!(f, "{{{}}}", comma(items)),
             Selector::Map(entries) => write!(f, "{{{}}}", Pairs(entries)),
-            // Two signs without a space begin a comment.
+            // Two signs without a space would begin a comment.
             Selector::Negation(selector) => write!(f, "- {selector}"),
             Selector::Arithmetic {
                 left,

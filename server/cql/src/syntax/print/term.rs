@@ -1,4 +1,4 @@
-//! Values and types.
+//! Printing of values and types.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -18,7 +18,7 @@ impl Display for Constant {
     }
 }
 
-/// A string in quotes.
+/// Returns a string in quotes.
 pub(super) fn string(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -48,7 +48,7 @@ impl Display for Term {
             }
             Term::Hint { to, term } => write!(f, "({to}) {term}"),
             Term::Cast { term, to } => write!(f, "CAST({term} AS {to})"),
-            // Two signs without a space begin a comment.
+            // Two signs without a space would begin a comment.
             Term::Negation(term) => write!(f, "- {term}"),
             Term::Arithmetic {
                 left,
@@ -59,7 +59,7 @@ impl Display for Term {
     }
 }
 
-/// A function's name, before its parenthesis.
+/// The name of a function before its parenthesis.
 pub(super) struct FunctionName<'a>(pub &'a QualifiedName);
 
 impl Display for FunctionName<'_> {
@@ -68,14 +68,15 @@ impl Display for FunctionName<'_> {
         if let Some(keyspace) = keyspace {
             write!(f, "{keyspace}.")?;
         }
-        match is_word(name.as_str()) && words::is_function(name.as_str()) {
-            true => f.write_str(name.as_str()),
-            false => quoted(name).fmt(f),
+        if is_word(name.as_str()) && words::is_function(name.as_str()) {
+            f.write_str(name.as_str())
+        } else {
+            quoted(name).fmt(f)
         }
     }
 }
 
-/// The name of a user's type, which must not read as a type of CQL's.
+/// The name of a user-defined type, printed so that it does not parse as a type of CQL.
 pub(super) struct TypeReference<'a>(pub &'a QualifiedName);
 
 impl Display for TypeReference<'_> {
@@ -83,9 +84,10 @@ impl Display for TypeReference<'_> {
         let QualifiedName { keyspace, name } = self.0;
         let careful = |f: &mut Formatter<'_>, name: &Name| {
             let is_native = CqlType::native(name.as_str()).is_some();
-            match is_native || words::RESERVED_TYPES.contains(&name.as_str()) {
-                true => quoted(name).fmt(f),
-                false => name.fmt(f),
+            if is_native || words::RESERVED_TYPES.contains(&name.as_str()) {
+                quoted(name).fmt(f)
+            } else {
+                name.fmt(f)
             }
         };
         if let Some(keyspace) = keyspace {

@@ -37,7 +37,7 @@ fn every_statement_is_read_and_comes_back_from_its_canonical_text() {
 }
 
 #[test]
-fn what_ebb_does_not_serve_is_called_by_its_name() {
+fn unsupported_statements_are_named() {
     for (text, what) in [
         (
             "create materialized view v as ...",
@@ -53,7 +53,7 @@ fn what_ebb_does_not_serve_is_called_by_its_name() {
             what,
             text: trimmed.clone(),
         };
-        // Three points are no token.
+        // Three points are not a token.
         let Ok(parsed) = parse(&text.replace("...", "x")) else {
             panic!("{text}");
         };

@@ -1,4 +1,4 @@
-//! Errors, word by word.
+//! Error messages, compared word by word.
 
 use crate::syntax::{NESTING_MAX, OPERATORS_MAX, ParseErrorKind, TOKENS_MAX, parse};
 
@@ -84,7 +84,7 @@ fn errors_read_as_those_of_cassandra() {
 }
 
 #[test]
-fn what_stands_twice_is_refused_by_name() {
+fn repetitions_are_refused_by_name() {
     for (text, message) in [
         (
             "UPDATE t SET a = 1, a = 2 WHERE k = 0",
@@ -187,7 +187,7 @@ fn errors_of_roles_and_permissions_read_as_those_of_cassandra() {
 }
 
 #[test]
-fn passwords_are_not_shown_to_whoever_debugs() {
+fn passwords_are_not_printed_by_debug() {
     let parsed = parse("CREATE ROLE r WITH PASSWORD = 'geheim'").unwrap();
     assert!(!format!("{parsed:?}").contains("geheim"));
 }
@@ -203,7 +203,7 @@ fn a_second_primary_key_is_no_error_of_syntax() {
 }
 
 #[test]
-fn a_request_brings_at_most_65535_values() {
+fn a_request_has_at_most_65535_values() {
     let statement = |markers: usize| {
         let markers = vec!["?"; markers].join(",");
         format!("SELECT * FROM t WHERE a IN ({markers})")
@@ -215,7 +215,7 @@ fn a_request_brings_at_most_65535_values() {
 }
 
 #[test]
-fn what_is_nested_too_deep_is_an_error_and_not_the_end_of_the_stack() {
+fn too_deep_nesting_is_an_error_and_no_stack_overflow() {
     let forms = [
         ("[", "1", "]"),
         ("(", "1", ")"),
@@ -252,7 +252,7 @@ fn what_is_nested_too_deep_is_an_error_and_not_the_end_of_the_stack() {
 }
 
 #[test]
-fn long_chains_of_operators_are_an_error_and_not_the_end_of_the_stack() {
+fn long_chains_of_operators_are_an_error_and_no_stack_overflow() {
     for (before, link, behind) in [
         ("INSERT INTO t (a) VALUES (1", " + 1", ")"),
         ("SELECT a", " * a", " FROM t"),

@@ -1,4 +1,4 @@
-//! Bytes that mean harm: random ones, and statements that were damaged.
+//! Malicious bytes: random ones, and damaged statements.
 
 use ebb_test_support::seed::{for_seeds, number};
 use rand::seq::IndexedRandom;
@@ -8,16 +8,16 @@ use rand_chacha::ChaCha8Rng;
 use super::corpus::statements;
 use crate::syntax::fuzzing;
 
-/// Mutations of each statement, unless the environment says how many.
+/// The number of mutations of each statement, unless the environment sets another.
 const ROUNDS: u64 = 200;
-/// Statements of random pieces for each of them.
+/// The number of statements of random pieces per mutation.
 const RANDOM: u64 = 25;
 
 fn rounds() -> u64 {
     number("EBB_ROUNDS").unwrap_or(ROUNDS)
 }
 
-/// Pieces that mean something to the lexer or the parser.
+/// Pieces with a meaning to the lexer or the parser.
 const PIECES: &[&str] = &[
     "'", "\"", "$$", "(", ")", "[", "]", "{", "}", "<", ">", "..", ".", "--", "//", "/*", "*/",
     ";", ":", "?", "-", "+", "*", "P1Y", "1e", "0x", "1h", "é", "\u{b5}s", "\0", " AND ", " IN ",

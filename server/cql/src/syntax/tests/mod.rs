@@ -1,5 +1,5 @@
-//! Statements that clients send, errors word by word, made trees that come back, and
-//! bytes that mean harm.
+//! Statements that clients send, error messages, random trees that survive printing and parsing,
+//! and malicious bytes.
 
 mod corpus;
 mod errors;
@@ -10,14 +10,14 @@ mod round_trip;
 
 use super::ast::Statement;
 
-/// The statement that `text` must hold.
+/// Parses `text`, which must be a statement.
 fn statement(text: &str) -> Statement {
     super::parse(text)
         .unwrap_or_else(|error| panic!("{text}\n{error}"))
         .statement
 }
 
-/// What `text` is in its canonical form.
+/// Returns the canonical form of `text`.
 fn canonical(text: &str) -> String {
     statement(text).to_string()
 }

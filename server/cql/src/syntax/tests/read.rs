@@ -1,4 +1,4 @@
-//! What texts mean: names, values, what binds to what, which clause a word belongs to.
+//! The meaning of texts: names, values, precedence, and the clause that a word belongs to.
 
 use super::{canonical, statement};
 use crate::syntax::ast::*;
@@ -11,7 +11,7 @@ fn select(text: &str) -> Select {
     }
 }
 
-/// The only thing that `SELECT text FROM t` selects.
+/// Returns the only selector of `SELECT text FROM t`.
 fn selector(text: &str) -> Selector {
     match select(&format!("SELECT {text} FROM t")).selection {
         Selection::Some(mut selected) if selected.len() == 1 => selected.remove(0).selector,
@@ -19,7 +19,7 @@ fn selector(text: &str) -> Selector {
     }
 }
 
-/// The value in `INSERT ... VALUES (text)`.
+/// Returns the value in `INSERT ... VALUES (text)`.
 fn term(text: &str) -> Term {
     match statement(&format!("INSERT INTO t (a) VALUES ({text})")) {
         Statement::Write(Write::Insert(Insert {
@@ -193,7 +193,7 @@ fn a_marker_in_an_attempt_that_failed_is_not_counted() {
 }
 
 #[test]
-fn every_form_of_assignment_is_told_from_the_others() {
+fn every_form_of_assignment_is_recognized() {
     let Statement::Write(Write::Update(update)) = statement(
         "UPDATE t SET a = 1, b = b + 1, c += 1, d = d - 1, e -= 1, f = [1] + f, \
          g['k'] = 1, h.f = 1, i = f(1) + 2, j = j -1 WHERE k = 0",

@@ -1,4 +1,4 @@
-//! What is printed reads as what was printed.
+//! Printed trees parse to equal ones.
 
 use ebb_test_support::seed::for_seeds;
 use rand::SeedableRng;
@@ -10,9 +10,9 @@ use crate::syntax::parse;
 const STATEMENTS: u64 = 20_000;
 
 #[test]
-fn every_made_tree_comes_back_from_its_text() {
+fn every_random_tree_is_parsed_from_its_text() {
     for_seeds(
-        "every_made_tree_comes_back_from_its_text",
+        "every_random_tree_is_parsed_from_its_text",
         STATEMENTS,
         |seed| {
             let mut maker = Maker {

@@ -1,4 +1,4 @@
-//! Keys of index entries: what they lie between, and that they can be taken apart.
+//! Keys of index entries: their order among other keys, and their parts.
 
 use std::ops::Bound;
 
@@ -12,7 +12,7 @@ fn key(index: u32, form: &[u8], row: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_entry_is_as_the_book_draws_it() {
+fn an_entry_has_the_layout_of_the_book() {
     assert_eq!(
         key(7, b"ab", b"row"),
         b"\0\0\0\0\0\0\0\0\0\0\0\x07\x02abrow"
@@ -64,7 +64,7 @@ fn no_prefix_of_a_value_begins_another() {
 }
 
 #[test]
-fn what_is_no_entry_is_told() {
+fn bytes_that_are_no_entry_are_an_error() {
     let whole = key(1, b"abc", b"");
     for cut in 0..whole.len() {
         assert!(EntryKey::read(&whole[..cut]).is_err(), "{cut}");

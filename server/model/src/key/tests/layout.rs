@@ -164,12 +164,12 @@ fn keys_beyond_the_limit_are_refused_in_cassandras_words() {
             .to_string(),
         "The sum of all clustering columns is too long (65536 > 65535)"
     );
-    // Zeros take twice their room; the engine's bound holds all the same.
+    // Zeros take twice their length; the key still fits the engine's bound.
     let key = layout.row_key(&partition, &[&long, b""]).unwrap();
     assert!(key.len() <= 256 << 10);
 }
 
-/// No clustering value grows by more than the engine's bound has room for.
+/// No clustering value grows beyond the engine's bound on keys.
 #[test]
 fn the_longest_keys_of_any_type_fit_the_engine() {
     for (ty, value) in [

@@ -1,4 +1,4 @@
-//! Keys, held against Cassandra's hash and comparators.
+//! Keys, compared with Cassandra's hash and comparators.
 
 mod entry;
 mod layout;

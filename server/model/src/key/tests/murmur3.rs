@@ -1,6 +1,6 @@
 use crate::key::{PartitionKey, Token, hash3_x64_128};
 
-/// What Cassandra and the drivers' own tests give; those with bytes above 127 in the tail
+/// Expected values from Cassandra and the tests of drivers; keys with bytes above 127 in the tail
 /// differ from the usual Murmur3.
 #[test]
 fn tokens_are_cassandras() {
@@ -46,8 +46,8 @@ fn composite_keys_are_hashed_in_their_serialized_form() {
     assert_eq!(key.token(), Token::of(key.as_bytes()));
 }
 
-/// A key of 16 bytes can be made to hash to anything; this one hashes to the least number,
-/// which stands for "before all partitions".
+/// A key of 16 bytes can be found for any hash; this one has the least hash, which is reserved for
+/// "before all partitions".
 #[test]
 fn the_least_hash_is_the_greatest_token() {
     let key = key_that_hashes_to(1 << 63);
@@ -55,7 +55,7 @@ fn the_least_hash_is_the_greatest_token() {
     assert_eq!(Token::of(&key), Token::MAX);
 }
 
-/// Runs the hash of one block backwards, with the second half after the last mixing at zero.
+/// Inverts the hash of one block, with a second half of zero after the last mixing.
 fn key_that_hashes_to(h1: u64) -> [u8; 16] {
     let inverse = |odd: u64| {
         (0..6).fold(odd, |x, _| {
@@ -75,7 +75,7 @@ fn key_that_hashes_to(h1: u64) -> [u8; 16] {
         k ^ k >> 33
     };
     let (c1, c2) = (0x87c3_7b91_1142_53d5, 0x4cf5_ad43_2745_937f);
-    // Last step: h1 += h2; h2 += h1. Choose h2 = 0 before it.
+    // The last step is h1 += h2; h2 += h1. Choose h2 = 0 before it.
     let (mut h1, mut h2) = (unfinish(h1), unfinish(0));
     h2 = h2.wrapping_sub(h1);
     h1 = h1.wrapping_sub(h2);

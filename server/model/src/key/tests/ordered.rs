@@ -26,7 +26,7 @@ fn bytes_sort_as_values_in_both_directions() {
                 assert_eq!(x.cmp(&y), order, "{ty}: {a:x?} {b:x?} as {x:x?} {y:x?}");
                 let invert = |form: &[u8]| form.iter().map(|b| !b).collect::<Vec<_>>();
                 assert_eq!(invert(&x).cmp(&invert(&y)), order.reverse());
-                // No form is a prefix of another.
+                // No form is a proper prefix of another.
                 assert!(order.is_eq() || !y.starts_with(&x), "{ty}: {a:x?} {b:x?}");
             }
         }
@@ -60,8 +60,8 @@ fn a_form_gives_back_its_value_or_an_equal_one() {
     });
 }
 
-/// The story: the digits of a decimal of megabytes were computed, for hours, before anybody looked at
-/// its length.
+/// The story: the digits of a decimal of megabytes were computed, for hours, before its length was
+/// checked.
 #[test]
 fn a_decimal_that_is_longer_than_a_key_has_no_form() {
     let long = vec![1; DECIMAL_BYTES_MAX + 1];
@@ -73,7 +73,7 @@ fn a_decimal_that_is_longer_than_a_key_has_no_form() {
 }
 
 /// The story: the member of a set was a list of megabytes of decimals, and the digits of all of them
-/// were computed before anybody looked at the time of the statement.
+/// were computed before the statement's time limit was checked.
 #[test]
 fn the_form_of_many_decimals_is_given_up_between_two_of_them() {
     let ty = parse("frozen<list<decimal>>");
@@ -103,7 +103,7 @@ fn the_form_of_many_decimals_is_given_up_between_two_of_them() {
 }
 
 #[test]
-fn which_values_a_key_keeps() {
+fn only_canonical_values_are_reconstructible() {
     for (ty, value, kept) in [
         ("decimal", &b"\0\0\0\x01\x0a"[..], false), // 1.0
         ("decimal", b"\0\0\0\x01\x0f", true),       // 1.5
@@ -117,7 +117,7 @@ fn which_values_a_key_keeps() {
         ("double", &(-0.0f64).to_be_bytes(), true),
         ("tuple<int, int>", b"\xff\xff\xff\xff", false),
         ("tuple<int, int>", b"\xff\xff\xff\xff\xff\xff\xff\xff", true),
-        // A null of another length, a component too many, and a byte behind the last element.
+        // A null of another length, one component too many, and a byte after the last element.
         ("tuple<int>", b"\xff\xff\xff\xfe", false),
         ("tuple<int>", b"\xff\xff\xff\xff\xff\xff\xff\xff", false),
         ("frozen<list<varint>>", b"\0\0\0\x01\0\0\0\x01\x05", true),
@@ -135,7 +135,7 @@ fn which_values_a_key_keeps() {
 }
 
 #[test]
-fn forms_are_what_the_book_draws() {
+fn forms_have_the_layout_of_the_book() {
     for (ty, value, bytes) in [
         ("text", &b"a\0b"[..], &b"a\0\x01b\0\0"[..]),
         ("int", b"\0\0\0\x05", b"\x01\x80\0\0\x05"),
@@ -170,8 +170,8 @@ fn forms_are_what_the_book_draws() {
     }
 }
 
-/// A set of a user-defined type, written before `ALTER TYPE ... ADD`, once could not be read
-/// after it: the form had ended with the last field of its time.
+/// A set of a user-defined type, written before `ALTER TYPE ... ADD`, could once not be decoded after
+/// it: the form ended with the last field that the type had when it was written.
 #[test]
 fn a_field_that_a_type_gains_changes_no_form() {
     let (before, after) = (parse("tuple<int, text>"), parse("tuple<int, text, int>"));
@@ -204,8 +204,8 @@ fn random_bytes_decode_to_valid_values_or_errors() {
                         })
                         .collect();
                     if let Ok(value) = decode(&ty, &mut Reader::new(&bytes, rng.random())) {
-                        // What was validated when it was written is not looked at again: text,
-                        // versions of uuids, lengths of addresses, that collections are not empty.
+                        // Decoding does not repeat the validation from the write: text, versions of
+                        // uuids, lengths of addresses, collections that are not empty.
                         let trusted = !ty.is_native()
                             || matches!(
                                 ty,
@@ -219,13 +219,13 @@ fn random_bytes_decode_to_valid_values_or_errors() {
     );
 }
 
-/// 2^-2147483648 of a scale cannot lose its zeros: no scale lies below.
+/// The zeros of a number with the scale -2147483648 stay: there is no lesser scale.
 #[test]
 fn the_least_scale_keeps_its_zeros() {
     let ty = parse("decimal");
     let value = [0x80, 0, 0, 0, 100];
     assert!(is_reconstructible(&ty, &value));
-    // An exponent that no decimal has, from a damaged file.
+    // An exponent beyond those of decimals, from a damaged file.
     let bytes = [3, 0xff, 0, 0, 0, 0, 0, 0, 0, 5, 0];
     assert!(decode(&ty, &mut Reader::new(&bytes, false)).is_err());
 }

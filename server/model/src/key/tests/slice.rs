@@ -12,7 +12,7 @@ fn refs(values: &[Vec<u8>]) -> Vec<&[u8]> {
     values.iter().map(Vec::as_slice).collect()
 }
 
-/// As many columns as the shorter one has, as a tuple, by value.
+/// Compares two tuples by value, up to the length of the shorter one.
 fn compare(columns: &[ClusteringColumn], a: &[Vec<u8>], b: &[Vec<u8>]) -> Ordering {
     columns
         .iter()
@@ -34,12 +34,12 @@ fn random_bound(columns: &[ClusteringColumn], rng: &mut impl Rng) -> Option<(Vec
     Some((values, rng.random()))
 }
 
-/// The rows in the ranges are those that the restrictions select, one by one; the ranges come
-/// in order and do not touch.
+/// The ranges contain exactly the rows that satisfy the restrictions when tested one by one; the
+/// ranges come in order and do not touch.
 #[test]
-fn slices_select_what_restrictions_say() {
+fn slices_select_the_rows_of_their_restrictions() {
     let types = ["tinyint", "boolean", "text", "decimal"];
-    with_rng("slices_select_what_restrictions_say", |mut rng| {
+    with_rng("slices_select_the_rows_of_their_restrictions", |mut rng| {
         for round in 0..3000 {
             let columns: Vec<ClusteringColumn> = (0..rng.random_range(1..4))
                 .map(|_| ClusteringColumn {
@@ -91,7 +91,7 @@ fn slices_select_what_restrictions_say() {
                     .iter()
                     .map(|c| generate::value(&c.ty, &mut rng))
                     .collect();
-                // Rows at the bounds are the ones that matter.
+                // Rows at the bounds are the interesting ones.
                 if rng.random_ratio(3, 4) {
                     row[..equal.len()].clone_from_slice(&equal);
                     if let Some((values, _)) = [&lower, &upper].choose(&mut rng).unwrap() {

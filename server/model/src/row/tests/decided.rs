@@ -1,14 +1,14 @@
-//! What is decided stays as it is, whatever is found in older places.
+//! A final read result does not change with operands from older sources.
 
 use super::super::*;
 use super::operands::*;
 use super::properties::{cases, fold};
 
 #[test]
-fn what_is_decided_is_the_same_with_all_that_is_older() {
+fn a_decided_row_is_the_same_with_all_older_operands() {
     let (mut cases_run, mut rows_decided, mut statics_decided) = (0, 0, 0);
     cases(
-        "what_is_decided_is_the_same_with_all_that_is_older",
+        "a_decided_row_is_the_same_with_all_older_operands",
         150_000,
         |rng| {
             cases_run += 1;
@@ -41,7 +41,7 @@ fn what_is_decided_is_the_same_with_all_that_is_older() {
             let found_header = Header::parse(&found_header).unwrap();
             let all_header = Header::parse(&all_header).unwrap();
             let of_columns = |view: &RowView<'_>| {
-                let mut seen = seen(view);
+                let mut seen = row_of_view(view);
                 seen.cells.retain(|id, _| columns.contains(id));
                 seen.collections.retain(|id, _| columns.contains(id));
                 (seen.cells, seen.collections)

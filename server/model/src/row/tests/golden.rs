@@ -2,7 +2,7 @@
 
 use super::super::*;
 
-/// The bytes of an example, as the book shows them: hex before three spaces.
+/// Returns the bytes of an example as the book shows them: hex before three spaces.
 fn bytes_of_book(heading: &str) -> Vec<u8> {
     let book = include_str!("../../../../../docs/src/formats/cql-rows.md");
     let from = book
@@ -75,7 +75,7 @@ fn the_row_of_the_book() {
     );
     row.finish().unwrap();
     assert_eq!(out, bytes_of_book("### Example of a row"));
-    // It is canonical already.
+    // The row is canonical already.
     assert_eq!(merge_rows(&out, &out).unwrap(), out);
 }
 

@@ -1,4 +1,4 @@
-//! Bytes that are no operands, or nearly: errors at most.
+//! Bytes that are not operands, or almost: they cause at most errors.
 
 use fastrand::Rng;
 
@@ -6,10 +6,10 @@ use super::super::*;
 use super::operands::*;
 use super::properties::cases;
 
-/// Does all that can be done with bytes, whatever comes of it.
+/// Calls every function on these bytes, and ignores the results.
 fn use_all(bytes: &[u8], other_row: &[u8], other_header: &[u8]) {
     if let Ok(merged) = merge_rows(bytes, other_row) {
-        // What merging writes can be read.
+        // A merged operand can be decoded.
         assert_eq!(merge_rows(&merged, &merged).unwrap(), merged);
     }
     if let Ok(merged) = merge_headers(other_header, bytes) {
@@ -96,7 +96,7 @@ fn random_bytes_are_errors_at_most() {
 }
 
 #[test]
-fn each_half_of_an_operand_names_what_is_wrong() {
+fn each_truncated_operand_names_its_damage() {
     let mut row = Vec::new();
     let mut builder = RowBuilder::new(&mut row, 5);
     builder.cell(
@@ -108,7 +108,7 @@ fn each_half_of_an_operand_names_what_is_wrong() {
         },
     );
     builder.finish().unwrap();
-    // What ends before the first column is an operand without columns.
+    // An operand that ends before the first column is valid and has no columns.
     for cut in (0..3).chain(4..row.len()) {
         let error = row_stats(&row[..cut]).unwrap_err();
         match cut {
@@ -144,7 +144,7 @@ fn a_length_beyond_the_bytes_allocates_nothing() {
 }
 
 #[test]
-fn builders_refuse_what_readers_would() {
+fn builders_refuse_operands_that_readers_would_refuse() {
     let cell = |timestamp| Cell {
         timestamp,
         lifetime: Lifetime::Permanent,

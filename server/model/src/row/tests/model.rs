@@ -1,22 +1,22 @@
-//! Cassandra's rules, plain and slow: everything ever written is kept, and each question
-//! looks at all of it. It merges nothing, drops nothing and encodes nothing.
+//! Cassandra's rules, plain and slow: the model keeps everything ever written, and each query
+//! evaluates all of it. It merges, drops and encodes nothing.
 
 use std::collections::BTreeMap;
 
 use super::super::{Deletion, Expiry};
 
-/// What was written, owned.
+/// A written value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) timestamp: i64,
-    /// Local time of a tombstone.
+    /// The local time of a tombstone.
     pub(super) deleted_s: Option<i64>,
     pub(super) expiry: Option<Expiry>,
     pub(super) bytes: Vec<u8>,
     pub(super) original: Option<Vec<u8>>,
 }
 
-/// One thing that one write says of one row.
+/// One change of one row by one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fact {
     RowDeletion(Deletion),
@@ -27,7 +27,7 @@ pub(super) enum Fact {
     Element(u32, Vec<u8>, Value),
 }
 
-/// One thing that one write says of a partition.
+/// One change of a partition's header by one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeaderFact {
     Deletion(Deletion),
@@ -36,19 +36,19 @@ pub(super) enum HeaderFact {
 }
 
 /// A live value: bytes, writetime, ttl, original of the path.
-pub(super) type Seen = (Vec<u8>, i64, Option<i64>, Option<Vec<u8>>);
+pub(super) type VisibleValue = (Vec<u8>, i64, Option<i64>, Option<Vec<u8>>);
 
-/// What a reader sees of a row.
+/// The live content of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct SeenRow {
+pub(super) struct VisibleRow {
     pub(super) live: bool,
     pub(super) marker: Option<i64>,
-    pub(super) cells: BTreeMap<u32, Seen>,
-    pub(super) collections: BTreeMap<u32, BTreeMap<Vec<u8>, Seen>>,
+    pub(super) cells: BTreeMap<u32, VisibleValue>,
+    pub(super) collections: BTreeMap<u32, BTreeMap<Vec<u8>, VisibleValue>>,
     pub(super) original: Option<Vec<u8>>,
 }
 
-/// The winner of all values of one place, rule by rule: each narrows down who is left.
+/// Returns the winner among all values of one cell. Each rule narrows down the candidates.
 fn winner<'v>(values: &[&'v Value]) -> Option<&'v Value> {
     fn keep_greatest<K: Ord>(left: &mut Vec<&Value>, key: impl Fn(&Value) -> K) {
         let Some(greatest) = left.iter().map(|value| key(value)).max() else {
@@ -58,19 +58,19 @@ fn winner<'v>(values: &[&'v Value]) -> Option<&'v Value> {
     }
     let mut left = values.to_vec();
     keep_greatest(&mut left, |value| value.timestamp);
-    // What is or will be a tombstone hides what never is one.
+    // A tombstone or an expiring value hides a permanent one.
     keep_greatest(&mut left, |value| {
         value.deleted_s.is_some() || value.expiry.is_some()
     });
     keep_greatest(&mut left, |value| value.deleted_s.is_some());
-    // Cassandra's local deletion time: of a tombstone, or the expiry.
+    // Cassandra's local deletion time: the time of a tombstone, or the expiry.
     keep_greatest(&mut left, |value| {
         value
             .deleted_s
             .or(value.expiry.map(|expiry| expiry.expiry_s))
     });
     keep_greatest(&mut left, |value| value.bytes.clone());
-    // Beyond Cassandra, which takes whichever stands first.
+    // Cassandra takes the first argument here.
     keep_greatest(&mut left, |value| {
         value.expiry.map(|expiry| -i64::from(expiry.ttl_s))
     });
@@ -78,7 +78,7 @@ fn winner<'v>(values: &[&'v Value]) -> Option<&'v Value> {
     left.first().copied()
 }
 
-fn see(value: &Value, deletion: Option<i64>, now_s: i64) -> Option<Seen> {
+fn visible_value(value: &Value, deletion: Option<i64>, now_s: i64) -> Option<VisibleValue> {
     let shadowed = deletion.is_some_and(|deletion| value.timestamp <= deletion);
     let over = value.deleted_s.is_some() || value.expiry.is_some_and(|e| e.expiry_s <= now_s);
     (!shadowed && !over).then(|| {
@@ -91,7 +91,7 @@ fn see(value: &Value, deletion: Option<i64>, now_s: i64) -> Option<Seen> {
     })
 }
 
-/// The greatest timestamp of any deletion above the row of this clustering.
+/// Returns the greatest timestamp of the deletions that cover the row of this clustering.
 pub(super) fn deleted_above(header: &[HeaderFact], clustering: &[u8]) -> Option<i64> {
     let timestamps = header.iter().filter_map(|fact| match fact {
         HeaderFact::Deletion(deletion) => Some(deletion.timestamp),
@@ -105,7 +105,7 @@ pub(super) fn deleted_above(header: &[HeaderFact], clustering: &[u8]) -> Option<
     timestamps.max()
 }
 
-/// The facts of the static row, and the deletion above it.
+/// Returns the facts of the static row, and the deletion that covers it.
 pub(super) fn static_row(header: &[HeaderFact]) -> (Vec<Fact>, Option<i64>) {
     let facts = header.iter().filter_map(|fact| match fact {
         HeaderFact::Static(fact) => Some(fact.clone()),
@@ -118,15 +118,15 @@ pub(super) fn static_row(header: &[HeaderFact]) -> (Vec<Fact>, Option<i64>) {
     (facts.collect(), deletions.max())
 }
 
-/// What a reader at this time sees of a row, under what was deleted above it.
-pub(super) fn see_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> SeenRow {
+/// Returns the live content of a row at a read time, under the deletion `above`.
+pub(super) fn visible_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> VisibleRow {
     let mut row_deletion = above;
     for fact in facts {
         if let Fact::RowDeletion(deletion) = fact {
             row_deletion = row_deletion.max(Some(deletion.timestamp));
         }
     }
-    let mut seen = SeenRow::default();
+    let mut seen = VisibleRow::default();
 
     let markers: Vec<Value> = facts
         .iter()
@@ -143,7 +143,7 @@ pub(super) fn see_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> SeenRow
         .collect();
     let marker = winner(&markers.iter().collect::<Vec<_>>());
     seen.marker = marker
-        .and_then(|marker| see(marker, row_deletion, now_s))
+        .and_then(|marker| visible_value(marker, row_deletion, now_s))
         .map(|(_, timestamp, ..)| timestamp);
 
     let originals = facts.iter().filter_map(|fact| match fact {
@@ -167,7 +167,7 @@ pub(super) fn see_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> SeenRow
         }
     }
     for (column, values) in cells {
-        let cell = winner(&values).and_then(|value| see(value, row_deletion, now_s));
+        let cell = winner(&values).and_then(|value| visible_value(value, row_deletion, now_s));
         seen.cells.extend(cell.map(|cell| (column, cell)));
     }
     for ((column, path), values) in elements {
@@ -179,7 +179,9 @@ pub(super) fn see_row(facts: &[Fact], above: Option<i64>, now_s: i64) -> SeenRow
                 deletion = deletion.max(Some(collection.timestamp));
             }
         }
-        if let Some(element) = winner(&values).and_then(|value| see(value, deletion, now_s)) {
+        if let Some(element) =
+            winner(&values).and_then(|value| visible_value(value, deletion, now_s))
+        {
             let collection = seen.collections.entry(column).or_default();
             collection.insert(path.clone(), element);
         }

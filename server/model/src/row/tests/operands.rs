@@ -1,18 +1,19 @@
-//! Random writes as facts for the model and as operands, from ranges so small that ties
-//! are common.
+//! Random writes, as facts for the model and as operands. The ranges of values are so small that
+//! ties are common.
 
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
 use super::super::*;
-use super::model::{Fact, HeaderFact, Seen, SeenRow, Value};
+use super::model::{Fact, HeaderFact, Value, VisibleRow, VisibleValue};
 
-/// Columns of one value; one is far off, so that its id needs bytes of its own.
+/// Columns with a single value. One id is far from the others, so that its difference needs further
+/// bytes.
 pub(super) const SIMPLE: [u32; 4] = [0, 1, 17, 4_000_000_000];
 pub(super) const COLLECTIONS: [u32; 3] = [2, 16, 900];
 
-/// Where random timestamps begin, and how many there are.
+/// The first of the random timestamps, and their number.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timestamps {
     pub(super) from: i64,
@@ -78,7 +79,7 @@ fn value(rng: &mut Rng, timestamps: Timestamps, with_original: bool) -> Value {
     }
 }
 
-/// The facts of one write of a row, at most one of each place.
+/// Returns the facts of one write of a row, at most one for each cell.
 pub(super) fn row_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<Fact> {
     let mut facts = Vec::new();
     if rng.u8(0..5) == 0 {
@@ -115,7 +116,7 @@ pub(super) fn row_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<Fact> {
     facts
 }
 
-/// The facts of one write of a header.
+/// Returns the facts of one write of a header.
 pub(super) fn header_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<HeaderFact> {
     let mut facts = Vec::new();
     if rng.u8(0..5) == 0 {
@@ -124,7 +125,7 @@ pub(super) fn header_facts(rng: &mut Rng, timestamps: Timestamps) -> Vec<HeaderF
     for _ in 0..rng.usize(0..4) {
         let start = clustering(rng);
         let end = (rng.u8(0..4) > 0).then(|| clustering(rng));
-        // An end of no bytes cannot be written: it lies before all clusterings.
+        // An empty end cannot be encoded: it would lie before all clusterings.
         let range = HeaderFact::Range(
             start,
             end.filter(|end| !end.is_empty()),
@@ -162,7 +163,7 @@ fn cell(value: &Value) -> Cell<'_> {
     }
 }
 
-/// Of one collection: its deletion and its elements.
+/// One collection: its deletion and its elements.
 type CollectionParts<'f> = (Option<Deletion>, Vec<(&'f Vec<u8>, &'f Value)>);
 
 fn fill(row: &mut RowBuilder<'_>, facts: &[Fact]) {
@@ -214,7 +215,7 @@ fn fill(row: &mut RowBuilder<'_>, facts: &[Fact]) {
     }
 }
 
-/// The operand of one write of a row.
+/// Encodes one write of a row.
 pub(super) fn row_operand(facts: &[Fact]) -> Vec<u8> {
     let greatest = facts.iter().map(timestamp).max().unwrap_or(i64::MIN);
     let mut out = Vec::new();
@@ -224,7 +225,7 @@ pub(super) fn row_operand(facts: &[Fact]) -> Vec<u8> {
     out
 }
 
-/// The operand of one write of a header.
+/// Encodes one write of a header.
 pub(super) fn header_operand(facts: &[HeaderFact]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut header = HeaderBuilder::new(&mut out);
@@ -251,18 +252,18 @@ pub(super) fn header_operand(facts: &[HeaderFact]) -> Vec<u8> {
     out
 }
 
-/// What a view shows, in the model's words. All ways of asking must agree.
-pub(super) fn seen(view: &RowView<'_>) -> SeenRow {
-    let mut wanted = [SIMPLE.as_slice(), &COLLECTIONS].concat();
-    wanted.sort_unstable();
-    let mut row = SeenRow {
+/// Converts a view to the model's form. All ways to read the view must agree.
+pub(super) fn row_of_view(view: &RowView<'_>) -> VisibleRow {
+    let mut requested = [SIMPLE.as_slice(), &COLLECTIONS].concat();
+    requested.sort_unstable();
+    let mut row = VisibleRow {
         live: view.is_live(None).unwrap(),
         marker: view.marker().map(|marker| marker.timestamp),
         original: view.original_clustering().map(<[u8]>::to_vec),
-        ..SeenRow::default()
+        ..VisibleRow::default()
     };
-    assert_eq!(view.is_live(Some(&wanted)).unwrap(), row.live);
-    let own = |cell: LiveCell<'_>, original: Option<&[u8]>| -> Seen {
+    assert_eq!(view.is_live(Some(&requested)).unwrap(), row.live);
+    let own = |cell: LiveCell<'_>, original: Option<&[u8]>| -> VisibleValue {
         (
             cell.value.to_vec(),
             cell.writetime,
@@ -270,7 +271,7 @@ pub(super) fn seen(view: &RowView<'_>) -> SeenRow {
             original.map(<[u8]>::to_vec),
         )
     };
-    for live in view.columns(&wanted) {
+    for live in view.columns(&requested) {
         match live.unwrap() {
             (id, LiveColumn::Cell(cell)) => {
                 assert_eq!(view.cell(id).unwrap(), Some(cell));
@@ -287,7 +288,7 @@ pub(super) fn seen(view: &RowView<'_>) -> SeenRow {
             }
         }
     }
-    for id in wanted {
+    for id in requested {
         let shown = row.cells.contains_key(&id) || row.collections.contains_key(&id);
         assert_eq!(view.column(id).unwrap().is_some(), shown);
     }

@@ -1,4 +1,4 @@
-//! Random writes merged in any order and grouping show what the model shows.
+//! Random writes, merged in any order and grouping, have the content that the model computes.
 
 use ebb_test_support::seed::for_seeds;
 use fastrand::Rng;
@@ -17,7 +17,7 @@ pub(super) fn cases(test: &str, release: u64, mut check: impl FnMut(&mut Rng)) {
     for_seeds(test, count, |seed| check(&mut Rng::with_seed(seed)));
 }
 
-/// Merges the operands two by two, in random order and grouping, some more than once.
+/// Merges the operands pairwise, in random order and grouping, some more than once.
 pub(super) fn fold(
     rng: &mut Rng,
     mut operands: Vec<Vec<u8>>,
@@ -68,14 +68,14 @@ fn merged_writes_show_what_the_model_shows() {
             let above = model::deleted_above(&header_facts, &clustering);
             let view = RowView::new(row, header.deletion_at(&clustering), now_s);
             assert_eq!(
-                seen(&view),
-                model::see_row(&facts, above, now_s),
+                row_of_view(&view),
+                model::visible_row(&facts, above, now_s),
                 "row {clustering:?} at {now_s} of {facts:#?} under {header_facts:#?}"
             );
             let (facts, above) = model::static_row(&header_facts);
             assert_eq!(
-                seen(&header.static_view(now_s)),
-                model::see_row(&facts, above, now_s),
+                row_of_view(&header.static_view(now_s)),
+                model::visible_row(&facts, above, now_s),
                 "static row at {now_s} of {header_facts:#?}"
             );
         }
@@ -93,7 +93,8 @@ fn the_order_and_grouping_of_merges_leave_no_trace_in_the_bytes() {
                 .iter()
                 .map(|facts| row_operand(facts))
                 .collect();
-            // One write alone is as it was written; merged with any it is canonical.
+            // A single write is not canonical by itself; a merge with any operand, here an empty
+            // one, makes it so.
             operands.push(row_operand(&[]));
             let one = fold(rng, operands.clone(), merge_rows);
             assert_eq!(one, fold(rng, operands, merge_rows));
@@ -123,7 +124,7 @@ fn a_write_that_was_never_merged_shows_the_same_as_merged() {
             let now_s = time_s(rng);
             let view = |bytes| {
                 let row = RowRef::parse(bytes).unwrap();
-                seen(&RowView::new(row, None, now_s))
+                row_of_view(&RowView::new(row, None, now_s))
             };
             assert_eq!(view(&operand), view(&merged));
         },
@@ -131,11 +132,11 @@ fn a_write_that_was_never_merged_shows_the_same_as_merged() {
 }
 
 #[test]
-fn merged_operands_do_not_outgrow_what_they_are_made_of() {
-    // A column may come to need a timestamp of its own (10 bytes) and an expiry (15);
-    // no column has fewer than 1 byte before. A header's base may grow by 10.
+fn merged_operands_do_not_outgrow_their_inputs() {
+    // A column may get a timestamp of its own (10 bytes) and an expiry (15); each column had at
+    // least 1 byte before. A header's base may grow by 10.
     cases(
-        "merged_operands_do_not_outgrow_what_they_are_made_of",
+        "merged_operands_do_not_outgrow_their_inputs",
         25_000,
         |rng| {
             let timestamps = Timestamps::some(rng);
@@ -152,8 +153,8 @@ fn merged_operands_do_not_outgrow_what_they_are_made_of() {
 }
 
 #[test]
-fn stats_bound_what_was_written() {
-    cases("stats_bound_what_was_written", 25_000, |rng| {
+fn stats_bound_the_written_content() {
+    cases("stats_bound_the_written_content", 25_000, |rng| {
         let timestamps = Timestamps::some(rng);
         let operands: Vec<_> = rows(rng, timestamps)
             .iter()
@@ -167,12 +168,12 @@ fn stats_bound_what_was_written() {
         assert_eq!(stats.greatest_timestamp, row.greatest_timestamp());
         assert_eq!(stats.greatest_timestamp, all.greatest_timestamp);
         assert_eq!(all, all.union(stats));
-        // Once all of it has ended, nobody sees anything of it.
+        // No content is visible after the last of it has ended.
         if stats.greatest_local_time_s < i64::MAX {
             let view = RowView::new(row, None, stats.greatest_local_time_s.max(0));
             assert!(!view.is_live(None).unwrap());
         }
-        // What is read changes at no time outside of the bounds of the expiries.
+        // The visible content changes only between the first and the last expiry.
         let live_at = |read_time_s| {
             let view = RowView::new(row, None, read_time_s);
             let mut live = Vec::new();

@@ -1,4 +1,4 @@
-//! Purging never brings anything back, and drops what it may.
+//! Purging never restores anything, and drops all that it is allowed to.
 
 use super::super::*;
 use super::operands::*;
@@ -12,7 +12,7 @@ fn bytes(purged: Purged, before: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// What was purged together with what came later, as the engine folds them.
+/// Folds the purged operand with later writes, as the engine does.
 fn with_late(
     purged: &Option<Vec<u8>>,
     late: &[u8],
@@ -25,81 +25,76 @@ fn with_late(
 }
 
 #[test]
-fn purging_shows_nothing_else_whatever_comes_later() {
+fn purging_changes_no_later_read() {
     let (mut cases_run, mut purged_some) = (0, 0);
-    cases(
-        "purging_shows_nothing_else_whatever_comes_later",
-        150_000,
-        |rng| {
-            cases_run += 1;
-            let timestamps = Timestamps::some(rng);
-            let operands = (0..rng.usize(1..4)).map(|_| row_operand(&row_facts(rng, timestamps)));
-            let operands = operands.collect();
-            let row = fold(rng, operands, merge_rows);
-            let operands =
-                (0..rng.usize(1..3)).map(|_| header_operand(&header_facts(rng, timestamps)));
-            let operands = operands.collect();
-            let header = fold(rng, operands, merge_headers);
-            let clustering = clustering(rng);
+    cases("purging_changes_no_later_read", 150_000, |rng| {
+        cases_run += 1;
+        let timestamps = Timestamps::some(rng);
+        let operands = (0..rng.usize(1..4)).map(|_| row_operand(&row_facts(rng, timestamps)));
+        let operands = operands.collect();
+        let row = fold(rng, operands, merge_rows);
+        let operands = (0..rng.usize(1..3)).map(|_| header_operand(&header_facts(rng, timestamps)));
+        let operands = operands.collect();
+        let header = fold(rng, operands, merge_headers);
+        let clustering = clustering(rng);
 
-            let garbage = Garbage {
-                gc_before_s: time_s(rng),
-                oldest_elsewhere: timestamps.one(rng),
-            };
-            let above = Header::parse(&header).unwrap().deletion_at(&clustering);
-            let purged_row = purge_row(&row, above, garbage).unwrap();
-            let purged_header = purge_header(&header, garbage).unwrap();
-            purged_some += u32::from(purged_row != Purged::Kept && purged_header != Purged::Kept);
-            let purged_row = bytes(purged_row, &row);
-            let purged_header = bytes(purged_header, &header);
+        let garbage = Garbage {
+            gc_before_s: time_s(rng),
+            oldest_elsewhere: timestamps.one(rng),
+        };
+        let above = Header::parse(&header).unwrap().deletion_at(&clustering);
+        let purged_row = purge_row(&row, above, garbage).unwrap();
+        let purged_header = purge_header(&header, garbage).unwrap();
+        purged_some += u32::from(purged_row != Purged::Kept && purged_header != Purged::Kept);
+        let purged_row = bytes(purged_row, &row);
+        let purged_header = bytes(purged_header, &header);
 
-            // What comes later is not older than what the bound promised.
-            let later = Timestamps {
-                from: garbage.oldest_elsewhere,
-                count: 4,
-            };
-            let late_row = row_operand(&if rng.bool() {
-                row_facts(rng, later)
-            } else {
-                Vec::new()
-            });
-            let late_header = header_operand(&if rng.bool() {
-                header_facts(rng, later)
-            } else {
-                Vec::new()
-            });
-            let full = merge_rows(&row, &late_row).unwrap();
-            let less = with_late(&purged_row, &late_row, merge_rows);
-            let full_header = merge_headers(&header, &late_header).unwrap();
-            let less_header = with_late(&purged_header, &late_header, merge_headers);
-            // The header may be purged, or not yet.
-            let headers = [&less_header, &full_header];
-            for header in headers {
-                let now_s = garbage.gc_before_s + rng.i64(0..10);
-                let view = |row, header: &[u8]| {
-                    let header = Header::parse(header).unwrap();
-                    let above = header.deletion_at(&clustering);
-                    let mut row = seen(&RowView::new(RowRef::parse(row).unwrap(), above, now_s));
-                    if !row.live {
-                        // The original clustering of a row that is not live is never read.
-                        row.original = None;
-                    }
-                    (row, seen(&header.static_view(now_s)))
-                };
-                let mut one = view(&full, &full_header);
-                let two = view(&less, header);
-                if one.0.live && two.0.original.is_none() {
-                    // A row that was purged and written again has the spelling of its key.
-                    one.0.original = None;
+        // Later writes have no timestamps below the promised bound.
+        let later = Timestamps {
+            from: garbage.oldest_elsewhere,
+            count: 4,
+        };
+        let late_row = row_operand(&if rng.bool() {
+            row_facts(rng, later)
+        } else {
+            Vec::new()
+        });
+        let late_header = header_operand(&if rng.bool() {
+            header_facts(rng, later)
+        } else {
+            Vec::new()
+        });
+        let full = merge_rows(&row, &late_row).unwrap();
+        let less = with_late(&purged_row, &late_row, merge_rows);
+        let full_header = merge_headers(&header, &late_header).unwrap();
+        let less_header = with_late(&purged_header, &late_header, merge_headers);
+        // The header may or may not have been purged.
+        let headers = [&less_header, &full_header];
+        for header in headers {
+            let now_s = garbage.gc_before_s + rng.i64(0..10);
+            let view = |row, header: &[u8]| {
+                let header = Header::parse(header).unwrap();
+                let above = header.deletion_at(&clustering);
+                let mut row = row_of_view(&RowView::new(RowRef::parse(row).unwrap(), above, now_s));
+                if !row.live {
+                    // The original clustering of a row that is not live is never read.
+                    row.original = None;
                 }
-                assert_eq!(
-                    one, two,
-                    "{garbage:?} of {row:02x?} under {header:02x?}, \
-                 later {late_row:02x?} under {late_header:02x?}"
-                );
+                (row, row_of_view(&header.static_view(now_s)))
+            };
+            let mut one = view(&full, &full_header);
+            let two = view(&less, header);
+            if one.0.live && two.0.original.is_none() {
+                // A purged row that is written again has the clustering of its key.
+                one.0.original = None;
             }
-        },
-    );
+            assert_eq!(
+                one, two,
+                "{garbage:?} of {row:02x?} under {header:02x?}, \
+                 later {late_row:02x?} under {late_header:02x?}"
+            );
+        }
+    });
     assert!(
         purged_some >= cases_run / 60,
         "the test purges too little: {purged_some} of {cases_run}"
@@ -124,11 +119,11 @@ fn purging_twice_is_purging_once() {
             assert!(!RowRef::parse(&less).unwrap().is_empty());
             let again = purge_row(&less, above, garbage).unwrap();
             assert_eq!(again, Purged::Kept);
-            // It does not claim a timestamp that went with the garbage.
+            // Its greatest timestamp does not come from the garbage.
             let greatest = RowRef::parse(&less).unwrap().greatest_timestamp();
             let stats = row_stats(&less).unwrap();
             assert_eq!(stats.greatest_timestamp, greatest);
-            // It is canonical: merging changes nothing.
+            // The operand is canonical: merging changes nothing.
             assert_eq!(merge_rows(&less, &less).unwrap(), less);
         }
         let header = header_operand(&header_facts(rng, timestamps));
@@ -139,7 +134,7 @@ fn purging_twice_is_purging_once() {
     });
 }
 
-/// A row of one tombstone or expiring cell, at timestamp 5.
+/// Returns a row of one tombstone or expiring cell, at timestamp 5.
 fn row_of(lifetime: Lifetime) -> Vec<u8> {
     let mut out = Vec::new();
     let mut row = RowBuilder::new(&mut out, 5);

@@ -1,4 +1,4 @@
-//! Single rules, each with its example.
+//! Single rules, each with an example.
 
 use std::cmp::Ordering;
 
@@ -44,22 +44,22 @@ fn view(row: &[u8], now_s: i64) -> RowView<'_> {
 #[test]
 fn of_two_cells_cassandra_keeps_the_first_of_each_pair() {
     for (winner, loser) in [
-        // The newer one, whatever it is.
+        // The newer one, whatever its kind.
         (cell(2, PERMANENT, b"a"), cell(1, tombstone(9), b"")),
         (cell(2, expiring(1, 1), b"a"), cell(1, PERMANENT, b"b")),
-        // At one timestamp: what is or becomes a tombstone over what stays,
+        // With equal timestamps: a tombstone or an expiring cell before a permanent one,
         (cell(1, tombstone(1), b""), cell(1, PERMANENT, b"b")),
         (cell(1, expiring(1, 1), b"a"), cell(1, PERMANENT, b"b")),
-        // a tombstone over what expires, even later,
+        // a tombstone before an expiring cell, even a later one,
         (cell(1, tombstone(1), b""), cell(1, expiring(9, 9), b"b")),
-        // what ends later, whatever its value,
+        // the one that ends later, whatever its value,
         (cell(1, tombstone(2), b""), cell(1, tombstone(1), b"")),
         (cell(1, expiring(1, 2), b"a"), cell(1, expiring(1, 1), b"b")),
         // the greater value, by unsigned bytes.
         (cell(1, PERMANENT, b"\x80"), cell(1, PERMANENT, b"\x7f")),
         (cell(1, PERMANENT, b"ab"), cell(1, PERMANENT, b"a")),
         (cell(1, expiring(9, 5), b"b"), cell(1, expiring(1, 5), b"a")),
-        // Beyond Cassandra: what was written later.
+        // Cassandra has no rule for this: the one that was written later.
         (cell(1, expiring(1, 5), b"a"), cell(1, expiring(9, 5), b"a")),
     ] {
         assert_eq!(winner.reconcile(&loser), Ordering::Greater, "{winner:?}");
@@ -104,7 +104,7 @@ fn an_inserted_row_outlives_its_cells_and_an_updated_one_does_not() {
 }
 
 #[test]
-fn a_row_is_there_for_a_column_that_nobody_asked_for_but_not_for_a_dropped_one() {
+fn a_row_exists_by_an_unrequested_column_but_not_by_a_dropped_one() {
     let update = row(1, |row| row.cell(4, cell(1, PERMANENT, b"a")));
     let view = view(&update, 0);
     assert!(view.is_live(None).unwrap());
@@ -113,7 +113,7 @@ fn a_row_is_there_for_a_column_that_nobody_asked_for_but_not_for_a_dropped_one()
 }
 
 #[test]
-fn what_a_column_had_before_it_was_dropped_stays_hidden() {
+fn cells_from_before_the_drop_of_a_column_stay_hidden() {
     let update = row(9, |row| {
         row.cell(1, cell(5, PERMANENT, b"old"));
         row.cell(4, cell(5, PERMANENT, b"other"));
@@ -154,7 +154,7 @@ fn an_old_deletion_does_not_reach_newer_cells_though_it_comes_last() {
     let view = view(&merged, 0);
     assert_eq!(view.cell(1).unwrap(), None);
     assert_eq!(view.cell(2).unwrap().unwrap().value, b"new");
-    // What is shadowed is not stored.
+    // Shadowed cells are not stored.
     assert_eq!(RowRef::parse(&merged).unwrap().columns().count(), 1);
 }
 
@@ -164,7 +164,7 @@ fn a_deletion_that_a_greater_one_supersedes_is_not_stored() {
         row.begin_collection(1, Some(deletion(5, 10)));
         row.end_collection();
     });
-    // At one timestamp the later local time counts: it must outlive gc_grace.
+    // With equal timestamps the later local time wins: it must outlive gc_grace.
     for (by, stays) in [
         (deletion(5, 9), 1),
         (deletion(5, 10), 0),
@@ -177,8 +177,8 @@ fn a_deletion_that_a_greater_one_supersedes_is_not_stored() {
     }
 }
 
-/// A set, list or map of the live elements b"x" and b"y", of which b"y" was written in
-/// other words than its path says.
+/// Returns a set, list or map of the live elements b"x" and b"y". The key of b"y" was written in a
+/// form that differs from its path.
 fn collection() -> Vec<u8> {
     row(5, |row| {
         row.begin_collection(1, Some(deletion(4, 10)));
@@ -203,7 +203,7 @@ fn collection() -> Vec<u8> {
 fn collections_are_written_in_native_serialization() {
     let row = collection();
     let live = view(&row, 10).collection(1).unwrap().unwrap();
-    // A path decodes to itself twice.
+    // The decoder of this test doubles each path.
     let twice = |path: &[u8], out: &mut Vec<u8>| {
         out.extend_from_slice(&[path, path].concat());
         Ok(())
@@ -291,7 +291,7 @@ fn range_deletions_split_where_they_overlap_and_join_where_they_are_one() {
     ];
     assert_eq!(Header::parse(&merged).unwrap().ranges(), expected);
 
-    // To the end of the partition, and under a deletion of all of it.
+    // A range to the end of the partition, and then a deletion of the whole partition.
     let rest = header(&[range(b"f", None, new)]);
     let merged = merge_headers(&merged, &rest).unwrap();
     let expected = [range(b"a", Some(b"d"), old), range(b"d", None, new)];

@@ -10,8 +10,8 @@ fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// Cells of the dropped column may still be stored: nobody else has its id, and it has those
-/// from after the drop.
+/// Cells of the dropped column may still be stored: its id stays reserved, and it gets back the
+/// cells from after the drop.
 #[test]
 fn a_column_that_comes_back_has_its_id_and_newer_cells() {
     let table = table();
@@ -34,7 +34,7 @@ fn a_column_that_comes_back_has_its_id_and_newer_cells() {
         (hidden(&dropped), hidden(&back)),
         (vec![], vec![(old.0, 17)])
     );
-    // What one drop hid another does not bring back.
+    // A second drop does not restore the cells that the first one hid.
     for (at, up_to) in [(16, 17), (18, 18)] {
         let twice = back.drop_column("u", at).unwrap();
         assert_eq!(twice.dropped().len(), 1);
@@ -46,7 +46,7 @@ fn a_column_that_comes_back_has_its_id_and_newer_cells() {
     let other = back.add_column("w", CqlType::Int, true).unwrap();
     assert_eq!(other.column("w").unwrap().id, ColumnId(7));
     assert_eq!(other.column("w").unwrap().kind, ColumnKind::Static);
-    // After a restart too.
+    // The same holds after a restart.
     let stored = TableSchema::decode(&dropped.encode()).unwrap();
     assert_eq!(
         stored
@@ -138,8 +138,8 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
     assert!(message(none.add_column("n", CqlType::Counter, false)).contains("dropped counter"));
 }
 
-/// Without its counters the table took a `default_time_to_live`, and then a counter again: the
-/// CREATE TABLE that DESCRIBE printed was refused.
+/// A table without its counters once accepted a `default_time_to_live` and then a counter again.
+/// Then the CREATE TABLE that DESCRIBE printed was rejected.
 #[test]
 fn a_table_that_had_counters_takes_nothing_else_when_all_are_dropped() {
     let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();
@@ -161,7 +161,7 @@ fn a_table_that_had_counters_takes_nothing_else_when_all_are_dropped() {
     let [(name, value)] = ttl();
     created.options.set(&name, value).unwrap();
     assert_eq!(message(TableSchema::create(created)), no_ttl);
-    // A table that never had one takes no counter.
+    // A table that never had a counter accepts none.
     let keys = TableSchema::create(definition(&["k int"], &["k"], &[])).unwrap();
     assert!(!keys.is_counter());
     assert_eq!(
@@ -194,7 +194,7 @@ fn with_table() -> Schema {
 }
 
 #[test]
-fn a_changed_type_changes_whatever_uses_it() {
+fn a_changed_type_changes_all_its_users() {
     let schema = with_table();
     let next = schema
         .add_field("ks", "phone", "kind", CqlType::Ascii)
@@ -215,7 +215,7 @@ fn a_changed_type_changes_whatever_uses_it() {
         option.windows(4).any(|w| w == b"kind"),
         "the new field is in the table's type"
     );
-    // Who holds the old schema sees the old type.
+    // A holder of the old schema still has the old type.
     let old = schema.table("ks", "t").unwrap().column("v").unwrap();
     assert_ne!(old.ty, *ty);
 
@@ -295,7 +295,7 @@ fn changes_of_types_are_refused_in_cassandras_words() {
 }
 
 #[test]
-fn the_version_says_whether_schemas_are_equal() {
+fn versions_are_equal_for_equal_schemas_only() {
     let schema = with_table();
     assert_eq!(schema.version(), with_table().version());
     assert_eq!(schema.version().get_version_num(), 3);

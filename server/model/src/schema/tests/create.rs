@@ -88,7 +88,7 @@ fn describe_prints_as_cassandra_does() {
 }
 
 #[test]
-fn what_is_no_table_is_refused_in_cassandras_words() {
+fn invalid_tables_are_refused_in_cassandras_words() {
     let refusal = |d: TableDefinition| TableSchema::create(d).unwrap_err().to_string();
     for (columns, partition, clustering, message) in [
         (
@@ -242,7 +242,7 @@ fn options_are_held_to_their_kind() {
     assert_eq!(next.options().default_time_to_live_secs(), 60);
 }
 
-/// `'+128'` was printed as `+128`, which is no number of CQL.
+/// DESCRIBE once printed `'+128'` as `+128`, which is not a number in CQL.
 #[test]
 fn options_are_kept_and_printed_as_cql_reads_them_without_quotes() {
     let text = |value: &str| OptionValue::Text(value.to_owned());
@@ -270,7 +270,7 @@ fn options_are_kept_and_printed_as_cql_reads_them_without_quotes() {
         let line = format!(" {name} = {normal}\n");
         let described = changed.describe(false);
         assert!(described.contains(&line), "{line} in {described}");
-        // What is printed is kept as it is.
+        // The printed value is already in normal form.
         let again = changed.alter_options([(name.to_owned(), text(normal))]);
         assert_eq!(again.unwrap(), changed);
         assert_eq!(TableSchema::decode(&changed.encode()).unwrap(), changed);

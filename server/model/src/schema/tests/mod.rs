@@ -1,4 +1,4 @@
-//! Schemas: what is refused and how, what is stored, what is printed.
+//! Schemas: errors of invalid changes, stored records, printed statements.
 
 mod change;
 mod create;
@@ -19,7 +19,7 @@ fn replication() -> BTreeMap<String, String> {
         .into()
 }
 
-/// Keyspace `ks` with the type `phone` and `address`, which uses it.
+/// Returns keyspace `ks` with the types `phone` and `address`; `address` uses `phone`.
 fn schema() -> Schema {
     let phone = [("country", CqlType::Int), ("number", CqlType::Text)];
     let phone = UserType::new("ks", "phone", phone.map(|(n, t)| (n.into(), t))).unwrap();
@@ -38,7 +38,7 @@ fn schema() -> Schema {
     schema.create_type(address).unwrap()
 }
 
-/// A definition from lines such as `a int static`; the key from names.
+/// Returns a definition from columns such as `a int static`, and a key from names.
 fn definition(columns: &[&str], partition: &[&str], clustering: &[&str]) -> TableDefinition {
     let schema = schema();
     let keyspace = schema.keyspace("ks").unwrap();

@@ -1,4 +1,4 @@
-//! Changes of the schema against what the next start reads.
+//! Changes of the schema, compared with the records that the next start decodes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn message<T: std::fmt::Debug>(result: Result<T, SchemaError>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// The schema with one more type of these fields.
+/// Returns the schema with one more type of these fields.
 fn with_type(schema: &Schema, name: &str, fields: &[(&str, CqlType)]) -> Schema {
     let fields = fields.iter().map(|(name, ty)| ((*name).into(), ty.clone()));
     let ty = UserType::new("ks", name, fields).unwrap();
@@ -24,7 +24,7 @@ fn user_type(schema: &Schema, name: &str) -> CqlType {
     CqlType::udt(keyspace.user_type(name).unwrap().clone())
 }
 
-/// The schema with the table `t (k int, c TYPE)`; `c` is of the primary key if `in_key`.
+/// Returns the schema with the table `t (k int, c TYPE)`; `c` is part of the primary key if `in_key`.
 fn with_column(schema: &Schema, ty: CqlType, in_key: bool) -> Result<Schema, SchemaError> {
     let clustering: &[&str] = if in_key { &["c"] } else { &[] };
     let mut definition = definition(&["k int", "c int"], &["k"], clustering);
@@ -32,7 +32,7 @@ fn with_column(schema: &Schema, ty: CqlType, in_key: bool) -> Result<Schema, Sch
     schema.create_table(definition)
 }
 
-/// The schema as the next start has it.
+/// Returns the schema that the next start decodes.
 fn reopened(schema: &Schema) -> Schema {
     let keyspaces = schema.keyspaces().map(|keyspace| {
         let opened = KeyspaceSchema::open(keyspace.name(), &keyspace.encode()).unwrap();
@@ -44,7 +44,8 @@ fn reopened(schema: &Schema) -> Schema {
     Schema::new(keyspaces)
 }
 
-/// ALTER TYPE looked at types only: a table that used one got a record that no start could read.
+/// ALTER TYPE once checked types only, so a table that used one got a record that no start could
+/// decode.
 #[test]
 fn alter_type_refuses_what_create_table_refuses_in_the_same_words() {
     let list = CqlType::list(CqlType::Int);
@@ -63,11 +64,11 @@ fn alter_type_refuses_what_create_table_refuses_in_the_same_words() {
         let expected = message(with_column(&altered, of(&altered), in_key));
         let refused = table.add_field("ks", "u", "b", added);
         assert_eq!(message(refused), expected);
-        // A field that fits is added.
+        // A valid field is accepted.
         let fits = table.add_field("ks", "u", "b", CqlType::Text).unwrap();
         assert_eq!(reopened(&fits), fits);
     }
-    // Where the type is frozen, or part of another one, the list fits.
+    // With the type frozen or within another type, the list is valid.
     let frozen = with_column(&before, user_type(&before, "u").freeze(), false).unwrap();
     let frozen = frozen.add_field("ks", "u", "b", list).unwrap();
     assert_eq!(reopened(&frozen), frozen);
@@ -95,7 +96,7 @@ fn alter_type_refuses_what_create_index_refuses_in_the_same_words() {
 
 #[test]
 fn alter_type_keeps_the_types_of_columns_within_their_bounds() {
-    // A list of the last type of this chain is as deep as a column may be.
+    // A list of the last type of this chain has the maximal depth of a column.
     let mut deep = with_type(&schema(), "u0", &[("a", CqlType::Int)]);
     for level in 1..DEPTH_MAX - 2 {
         let inner = user_type(&deep, &format!("u{}", level - 1)).freeze();
@@ -116,7 +117,7 @@ fn alter_type_keeps_the_types_of_columns_within_their_bounds() {
     assert_eq!(reopened(&table), table);
 }
 
-/// DESCRIBE prints a `frozen<...>` around each of these lists, and no statement took that many levels.
+/// DESCRIBE prints a `frozen<...>` around each of these lists. No statement accepted that many levels.
 #[test]
 fn a_type_that_is_printed_deeper_than_statements_nest_is_refused_wherever_it_is_new() {
     let lists = |count: usize| {
@@ -149,13 +150,13 @@ fn a_type_that_is_printed_deeper_than_statements_nest_is_refused_wherever_it_is_
         let refused = message(refused);
         assert!(refused.contains("100 levels deep at most"), "{refused}");
     }
-    // The fields of a user-defined type are not printed where it is used.
+    // A use of a user-defined type is printed without its fields.
     let named = ty(lists(most));
     let used = CqlType::list(CqlType::udt(Arc::new(named)).freeze());
     assert_eq!(used.written_depth(), 3);
 }
 
-/// A type called "int" was stored as `int`, and read back as the native type or not at all.
+/// A type called "int" was once stored as `int`, and decoded as the native type or not at all.
 #[test]
 fn types_with_any_name_are_read_back() {
     let native = CqlType::NATIVE.map(|ty| ty.to_string());
@@ -198,7 +199,7 @@ fn a_change_that_the_next_start_could_not_read_is_refused() {
         Schema::new([keyspace.with_table(table).unwrap()])
     };
     before.check_reopening(&with(table.clone())).unwrap();
-    // No rule lets these through; the check does not rely on that.
+    // The rules prevent such tables; the check does not rely on the rules.
     let mut of_no_key = table.clone();
     of_no_key.columns[0].kind = ColumnKind::Regular;
     let refused = message(before.check_reopening(&with(of_no_key)));
@@ -214,7 +215,7 @@ fn a_change_that_the_next_start_could_not_read_is_refused() {
     assert!(refused.contains("keyspace ks could not"), "{refused}");
 }
 
-/// The record of `ks` with a text of it replaced.
+/// Returns the keyspace `ks` of a record in which one text is replaced by another.
 fn damaged(schema: &Schema, from: &str, to: &str) -> KeyspaceSchema {
     let record = String::from_utf8(schema.keyspace("ks").unwrap().encode()).unwrap();
     assert!(record.contains(from), "{record}");
@@ -236,7 +237,7 @@ fn a_type_that_cannot_be_read_leaves_its_keyspace_the_others() {
         "the schema of type ks.address cannot be read: Unknown type gone; restore it from a \
          backup or DROP it"
     );
-    // What is written back reads as the same.
+    // The encoded keyspace decodes to an equal one.
     let again = KeyspaceSchema::decode(&keyspace.encode()).unwrap();
     assert_eq!(again, keyspace);
 
@@ -247,7 +248,7 @@ fn a_type_that_cannot_be_read_leaves_its_keyspace_the_others() {
     let ty = |name: &str| UserType::new("ks", name, [("a".into(), CqlType::Int)]).unwrap();
     unreadable(schema.create_type(ty("address")));
     unreadable(schema.add_field("ks", "address", "b", CqlType::Int));
-    // With a type of this name it would read as another type than it was.
+    // A type of this name would change the meaning of the unreadable type.
     assert!(message(schema.create_type(ty("gone"))).contains("another type may use it"));
     let other = schema.create_type(ty("other")).unwrap();
     schema.check_reopening(&other).unwrap();
@@ -318,7 +319,7 @@ fn an_object_that_cannot_be_read_is_named_and_dropped_and_nothing_takes_its_name
         ] {
             assert_eq!(message(refused), named);
         }
-        // It may use any type.
+        // The unreadable table may use any type.
         for refused in [
             schema.add_field("ks", "address", "a", CqlType::Int),
             schema.rename_field("ks", "address", "street", "road"),
@@ -352,7 +353,7 @@ fn an_object_that_cannot_be_read_is_named_and_dropped_and_nothing_takes_its_name
     dropped.create_keyspace(keyspace).unwrap();
 }
 
-/// A snapshot whose table used a type that was dropped since showed drivers a column of a type
+/// The old table of a snapshot uses a type that was dropped later. Drivers once got a column of a type
 /// that its keyspace did not have.
 #[test]
 fn a_keyspace_of_the_past_has_the_types_of_its_tables() {
@@ -369,7 +370,8 @@ fn a_keyspace_of_the_past_has_the_types_of_its_tables() {
     assert!(types.iter().eq(before));
 }
 
-/// The table `t` of `columns` with the type "int" of a user, as an earlier version stored it.
+/// Returns the table `t` of `columns` with the user's type "int", and its record from an earlier
+/// version.
 fn of_an_earlier_version(columns: &[(&str, CqlType)]) -> (TableSchema, String) {
     let schema = with_type(&schema(), "int", &[("a", CqlType::Text)]);
     let mut definition = definition(&["k int"], &["k"], &[]);
@@ -379,11 +381,11 @@ fn of_an_earlier_version(columns: &[(&str, CqlType)]) -> (TableSchema, String) {
     let schema = schema.create_table(definition).unwrap();
     let table = TableSchema::clone(schema.table("ks", "t").unwrap());
     let record = String::from_utf8(table.encode()).unwrap();
-    // Names in quotes stand in a JSON text.
+    // In the JSON text, quotes are escaped.
     (table, record.replace(r#"\"int\""#, "int"))
 }
 
-/// A column of the user's type was read as one of the native type.
+/// A column of the user's type was once decoded as one of the native type.
 #[test]
 fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused() {
     let users = with_type(&schema(), "int", &[("a", CqlType::Text)]);
@@ -408,12 +410,12 @@ fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused(
         let (table, record) = of_an_earlier_version(columns);
         let refused = message(TableSchema::decode(record.as_bytes()));
         assert!(refused.contains(why), "{refused}");
-        // As it is written now nothing is in doubt.
+        // In the current encoding the type is unambiguous.
         assert_eq!(TableSchema::decode(&table.encode()).unwrap(), table);
     }
 }
 
-/// ALTER TYPE then changed the meaning of stored values.
+/// Otherwise ALTER TYPE would change the meaning of stored values.
 #[test]
 fn a_table_and_its_keyspace_have_the_same_types_or_the_table_is_out_of_service() {
     let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);
@@ -439,7 +441,7 @@ fn a_table_and_its_keyspace_have_the_same_types_or_the_table_is_out_of_service()
             )
         );
     }
-    // The keyspace's part is lost: the type comes back as the table has it, and not otherwise.
+    // The keyspace lost its part: only a type equal to the table's can be created.
     let mut without = opened(&before, &before);
     without.types.remove("u");
     let schema = Schema::new([without]);
@@ -478,7 +480,7 @@ fn the_second_table_with_an_index_of_the_same_name_is_out_of_service() {
     assert!(message(next.drop_index("ks", "i")).contains("doesn't exist"));
 }
 
-/// A part of another name counted as the name, and a name with a quote inside did not.
+/// The name once matched a part of another name, and did not match if it contained a quote.
 #[test]
 fn a_type_that_cannot_be_read_keeps_only_the_names_that_it_uses() {
     let fields = r#"["x","text"],["y","frozen<\"a\"\"b\">"],["z","set<duration>"]"#;
@@ -496,7 +498,7 @@ fn a_type_that_cannot_be_read_keeps_only_the_names_that_it_uses() {
         create(&text, name).unwrap();
     }
     assert!(message(create(&text, "a\"b")).contains("another type may use it"));
-    // A text that is no type may mention any name.
+    // A text that does not parse may mention any name.
     let text = text.replace("set<duration>", "set<rat");
     assert!(message(create(&text, "rat")).contains("another type may use it"));
     create(&text, "mouse").unwrap();

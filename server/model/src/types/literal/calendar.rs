@@ -1,16 +1,16 @@
-//! Dates, times of day and moments, over the whole range of their types: a `date` reaches
-//! five million years to either side, a `timestamp` 292 million, more than calendar libraries
-//! know. The calendar is the proleptic Gregorian one, the zone UTC unless the text says one.
+//! Dates, times of day and timestamps, over the whole range of their types: a `date` reaches five
+//! million years to either side, a `timestamp` 292 million, more than calendar libraries support.
+//! The calendar is the proleptic Gregorian one, the zone UTC unless the text names another.
 
 use crate::types::TypeError;
 
 const DAY_MS: i64 = 86_400_000;
 /// Nanoseconds of a day.
 pub(super) const DAY_NS: i64 = DAY_MS * 1_000_000;
-/// What a `date` of 1970-01-01 is: days are unsigned, with the epoch in the middle.
+/// The `date` of 1970-01-01: days are unsigned, with the epoch in the middle.
 const EPOCH: i64 = 1 << 31;
 
-/// Days since 1970-01-01 of a date, by 400-year eras that begin in March.
+/// Returns the days since 1970-01-01 of a date, by 400-year eras that begin in March.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -20,7 +20,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     146_097 * era + day_of_era - 719_468
 }
 
-/// Year, month and day of days since 1970-01-01.
+/// Returns year, month and day from days since 1970-01-01.
 pub fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -32,8 +32,8 @@ pub fn date_of(days: i64) -> (i64, i64, i64) {
     (400 * era + year + i64::from(month <= 2), month, day)
 }
 
-/// A day so many months later, or earlier, both in days since 1970-01-01. Where that month is
-/// too short it is its last day.
+/// Adds `months`, which may be negative, to a date in days since 1970-01-01. A day that the
+/// resulting month lacks becomes its last day.
 pub fn add_months(days: i64, months: i64) -> i64 {
     let (year, month, day) = date_of(days);
     let month = year * 12 + (month - 1) + months;
@@ -42,7 +42,7 @@ pub fn add_months(days: i64, months: i64) -> i64 {
     first_of(month) + day.min(len) - 1
 }
 
-/// Digits off the front, between `least` and `most` of them.
+/// Takes between `least` and `most` digits off the front.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let len = text.bytes().take_while(u8::is_ascii_digit).count();
     if len < least || len > most {
@@ -61,7 +61,8 @@ fn take(text: &mut &str, symbol: char) -> Option<()> {
     Some(())
 }
 
-/// A date off the front as ISO 8601 has it: `yyyy-mm-dd`. Years of five to ten digits have a sign,
+/// Takes a date in the form of ISO 8601 off the front: `yyyy-mm-dd`. Years of five to ten digits
+/// have a sign,
 /// and those before the year 0 a minus sign.
 fn take_iso_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     let is_negative = take(text, '-').is_some();
@@ -79,7 +80,8 @@ fn take_iso_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     Some((if is_negative { -year } else { year }, month, day))
 }
 
-/// A date off the front of a date and time: `y-m-d`, where each may have any number of digits.
+/// Takes the date of a date and time off the front: `y-m-d`, where each part may have any number of
+/// digits.
 fn take_short_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     let year = digits(text, 1, 9).filter(|&year| year > 0)?;
     take(text, '-')?;
@@ -88,14 +90,15 @@ fn take_short_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     Some((year, month, digits(text, 1, 9)?))
 }
 
-/// Days since 1970-01-01 of a date that there is.
+/// Returns the days since 1970-01-01 of a date; `None` if the date does not exist.
 fn strict_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
     let days = days_of(year, month, day);
-    // A day that its month lacks comes back as another.
+    // A day that the month lacks maps to a day of the next month.
     ((1..=12).contains(&month) && date_of(days) == (year, month, day)).then_some(days)
 }
 
-/// Days since 1970-01-01 of a date, where the days up to 31 that a month lacks are its last one.
+/// Returns the days since 1970-01-01 of a date. Days up to 31 that a month lacks become its last
+/// day.
 fn smart_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
     let day = Some(day).filter(|day| (1..=31).contains(day))?;
     (28..=day.max(28))
@@ -103,8 +106,8 @@ fn smart_days_of((year, month, day): (i64, i64, i64)) -> Option<i64> {
         .find_map(|last| strict_days_of((year, month, day.min(last))))
 }
 
-/// Nanoseconds since midnight off the front: `hh:mm`, perhaps with seconds and a fraction of them;
-/// 24:00 is the end of the day.
+/// Takes a time of day off the front, as nanoseconds since midnight: `hh:mm`, perhaps with seconds
+/// and a fraction of them; 24:00 is the end of the day.
 fn take_time(text: &mut &str) -> Option<i64> {
     let hours = digits(text, 1, 9).filter(|&h| h <= 24)?;
     take(text, ':')?;
@@ -122,7 +125,8 @@ fn take_time(text: &mut &str) -> Option<i64> {
     (hours < 24 || nanos == DAY_NS).then_some(nanos)
 }
 
-/// The zone's distance from UTC in milliseconds, all of the text: `Z`, `UTC`, `+02:00`.
+/// Parses all of `text` as a zone, `Z`, `UTC` or `+02:00`, and returns the offset from UTC in
+/// milliseconds.
 fn zone(text: &str) -> Option<i64> {
     let mut rest = text.trim_start_matches(' ');
     for name in ["UTC", "GMT", "Z", "z"] {
@@ -153,13 +157,13 @@ fn zone(text: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000)
 }
 
-/// Whether a text is the number that stands for a date or time: digits, perhaps with a minus sign.
+/// Returns whether a date or time is written as a number: digits, perhaps with a minus sign.
 fn is_number(text: &str) -> bool {
     let number = text.strip_prefix('-').unwrap_or(text);
     !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// A `date`, written as one or as its number.
+/// Parses a `date`: `yyyy-mm-dd`, or the number of the day.
 pub(super) fn parse_date(text: &str) -> Result<u32, TypeError> {
     let refuse = |message: String| Err(TypeError::new(message));
     if is_number(text) {
@@ -171,7 +175,7 @@ pub(super) fn parse_date(text: &str) -> Result<u32, TypeError> {
     }
     let mut rest = text;
     let date = take_iso_date(&mut rest).filter(|_| rest.is_empty());
-    // Java counts the milliseconds first.
+    // As in Java, the milliseconds of the date must fit in 64 bits.
     let days = date
         .and_then(strict_days_of)
         .filter(|days| days.checked_mul(DAY_MS).is_some());
@@ -191,7 +195,7 @@ pub(super) fn parse_date(text: &str) -> Result<u32, TypeError> {
     }
 }
 
-/// A `time`, written as one or as nanoseconds since midnight.
+/// Parses a `time`: `hh:mm:ss`, or nanoseconds since midnight.
 pub(super) fn parse_time(text: &str) -> Result<i64, TypeError> {
     let (nanos, refusal) = if is_number(text) {
         let refusal = format!("Unable to make long (for time) from: '{text}'");
@@ -205,8 +209,8 @@ pub(super) fn parse_time(text: &str) -> Result<i64, TypeError> {
         .ok_or_else(|| TypeError::new(refusal))
 }
 
-/// Nanoseconds since midnight: `hh:mm:ss`, perhaps with a fraction of a second, where each number
-/// is as Java's `parseInt` reads it.
+/// Returns the nanoseconds since midnight of `hh:mm:ss`, perhaps with a fraction of a second. Each
+/// number is in the form that Java's `parseInt` accepts.
 fn strict_time(text: &str) -> Option<i64> {
     let (hours, rest) = text.split_once(':')?;
     let (minutes, rest) = rest.split_once(':')?;
@@ -227,9 +231,9 @@ fn strict_time(text: &str) -> Option<i64> {
     Some(((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + fraction)
 }
 
-/// A `timestamp`, written as milliseconds since 1970, or as a date with or without time and
-/// zone. A fraction of a second is cut to milliseconds. (Of Cassandra's words and zones `now` and
-/// names other than UTC and GMT are not known.)
+/// Parses a `timestamp`: milliseconds since 1970, or a date with or without time and zone. Digits
+/// of a second beyond milliseconds are cut off. (Cassandra's `now` and zones with other names than
+/// UTC and GMT are not supported.)
 pub(super) fn parse_timestamp(text: &str) -> Result<i64, TypeError> {
     if is_number(text) {
         return text
@@ -255,13 +259,13 @@ fn take_moment(text: &str) -> Option<i64> {
     at(days, 0, rest)
 }
 
-/// Milliseconds since 1970 of a day, a time of it and the text of a zone.
+/// Returns the milliseconds since 1970 of a day, a time of day and the text of a zone.
 fn at(days: i64, nanos: i64, zone_text: &str) -> Option<i64> {
     let ms = days.checked_mul(DAY_MS)?.checked_add(nanos / 1_000_000)?;
     ms.checked_sub(zone(zone_text)?)
 }
 
-/// A `date` as a literal: quoted, or its number where the year has not four digits.
+/// Prints a `date` as a literal: quoted, or as a number if the year does not have four digits.
 pub(super) fn print_date(date: u32) -> String {
     match date_of(i64::from(date) - EPOCH) {
         (year @ 0..=9999, month, day) => format!("'{year:04}-{month:02}-{day:02}'"),
@@ -269,7 +273,7 @@ pub(super) fn print_date(date: u32) -> String {
     }
 }
 
-/// A `time` as a literal.
+/// Prints a `time` as a literal.
 pub(super) fn print_time(nanos: i64) -> String {
     if !(0..DAY_NS).contains(&nanos) {
         return nanos.to_string();
@@ -279,7 +283,8 @@ pub(super) fn print_time(nanos: i64) -> String {
     format!("'{hours:02}:{minutes:02}:{:02}.{nanos:09}'", seconds % 60)
 }
 
-/// A `timestamp` as a literal: quoted, or milliseconds where the year has not four digits.
+/// Prints a `timestamp` as a literal: quoted, or in milliseconds if the year does not have four
+/// digits.
 pub(super) fn print_timestamp(ms: i64) -> String {
     let of_day = ms.rem_euclid(DAY_MS);
     match date_of(ms.div_euclid(DAY_MS)) {

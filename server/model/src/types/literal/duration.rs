@@ -1,22 +1,23 @@
-//! Durations: months, days and nanoseconds apart, for neither a month nor a day is of one
-//! length.
+//! Durations of months, days and nanoseconds. The three are separate, because neither months nor
+//! days have a fixed length.
 
 use std::fmt;
 
 use crate::types::{TypeError, vint};
 
-/// A `duration`. All parts that are not zero have one sign.
+/// A `duration`. The parts that are not zero have the same sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Duration {
     /// Years and months.
     pub months: i32,
     /// Weeks and days.
     pub days: i32,
-    /// Hours and what is less.
+    /// Hours and smaller units, in nanoseconds.
     pub nanos: i64,
 }
 
-/// Units in the order that a text must keep: symbol, name, part, how many of the part's.
+/// The units in the order that a text must keep: symbol, name, part, and the unit's size in units
+/// of the part.
 const UNITS: [(&str, &str, Part, i128); 10] = [
     ("y", "years", Part::Months, 12),
     ("mo", "months", Part::Months, 1),
@@ -42,7 +43,8 @@ impl Duration {
     /// `P0001-02-03T04:05:06`.
     ///
     /// # Errors
-    /// In Cassandra's words: no duration, units twice or in the wrong order, too long.
+    /// Cassandra's messages: for a text that is no duration, repeated or misordered units, and
+    /// excess length.
     pub fn parse(text: &str) -> Result<Self, TypeError> {
         let (negative, source) = match text.strip_prefix('-') {
             Some(source) => (true, source),
@@ -94,7 +96,7 @@ impl Duration {
         })
     }
 
-    /// The bytes of the native protocol: three vints.
+    /// Encodes the duration for the native protocol: three vints.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::new();
         vint::write_signed(self.months.into(), &mut out);
@@ -103,7 +105,7 @@ impl Duration {
         out
     }
 
-    /// From the bytes of the native protocol; `None` where they are no duration.
+    /// Decodes a duration of the native protocol; `None` if the bytes are not one.
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let duration = Self {
             months: vint::read_signed(&mut bytes)?.try_into().ok()?,
@@ -114,8 +116,8 @@ impl Duration {
     }
 }
 
-/// As CQL writes it, without weeks: `-1y2mo3d4h`. Zero, for which Cassandra prints nothing,
-/// is `0s`.
+/// Prints the duration as CQL writes it, without weeks: `-1y2mo3d4h`. Zero is `0s`; Cassandra
+/// prints nothing for it.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -156,7 +158,7 @@ fn unit(name: &str) -> usize {
     found.expect("a unit of the table")
 }
 
-/// `12h30m`, symbols of either case.
+/// Parses `12h30m`, with symbols of either case.
 fn standard(mut text: &str) -> Option<Amounts> {
     let mut amounts = Vec::new();
     loop {
@@ -174,7 +176,7 @@ fn standard(mut text: &str) -> Option<Amounts> {
     }
 }
 
-/// What follows `P`: `1Y2M3DT4H5M6S` or `3W`.
+/// Parses the text after `P` in the form `1Y2M3DT4H5M6S` or `3W`.
 fn designators(text: &str) -> Option<Amounts> {
     let (date, time) = match text.split_once('T') {
         Some((date, time)) => (date, time),
@@ -192,7 +194,7 @@ fn designators(text: &str) -> Option<Amounts> {
         while !rest.is_empty() {
             let number = number(&mut rest)?;
             let symbol = rest.chars().next()?;
-            // Later ones only: the order is part of the form.
+            // Each unit must come after the one before it in `units`.
             let (_, name) = units.find(|(s, _)| *s == symbol)?;
             amounts.push((number, unit(name)));
             rest = &rest[symbol.len_utf8()..];
@@ -201,7 +203,7 @@ fn designators(text: &str) -> Option<Amounts> {
     Some(amounts)
 }
 
-/// What follows `P`: `0001-02-03T04:05:06`.
+/// Parses the text after `P` in the form `0001-02-03T04:05:06`.
 fn alternative(text: &str) -> Option<Amounts> {
     let names = ["years", "months", "days", "hours", "minutes", "seconds"];
     let lens = [4, 2, 2, 2, 2, 2];

@@ -1,10 +1,10 @@
-//! Values as CQL writes them, both ways.
+//! Conversion between values and their text in CQL.
 //!
 //! ```text
 //! parse      a constant's text as a native type's bytes
 //! print      any value as a literal
 //! read       any literal as a value
-//! calendar   dates, times and moments
+//! calendar   dates, times of day and timestamps
 //! duration   1y2mo3d, ISO 8601
 //! ```
 
@@ -20,12 +20,12 @@ pub use print::hex;
 
 use super::{CqlType, TypeError};
 
-/// What a constant in a statement looks like, before its type is known.
+/// The lexical form of a constant in a statement, before its type is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConstantKind {
-    /// `'it''s'` or `$$it's$$`; the text is without quotes: `it's`.
+    /// `'it''s'` or `$$it's$$`; the text of the constant is without quotes: `it's`.
     String,
-    /// Digits, perhaps with `-` before them.
+    /// Digits, perhaps after `-`.
     Integer,
     /// `1.5`, `1.`, `-1e9`, with the sign; or `NaN`, `Infinity`, `-Infinity`.
     Float,
@@ -35,8 +35,8 @@ pub enum ConstantKind {
     Uuid,
     /// `0x` and hexadecimal digits, perhaps none, perhaps an odd number of them.
     Hex,
-    /// `1h30m`, `P1Y2D`, `PT5S`, `P3W`, `P0001-02-03T04:05:06`, perhaps with `-` before.
-    /// Units are not checked for order.
+    /// `1h30m`, `P1Y2D`, `PT5S`, `P3W`, `P0001-02-03T04:05:06`, perhaps after `-`. The order of the
+    /// units is not checked.
     Duration,
 }
 
@@ -54,7 +54,7 @@ impl ConstantKind {
         }
     }
 
-    /// Whether a constant that looks so may be a value of the type.
+    /// Returns whether constants of this form may be values of the type.
     pub fn fits(self, ty: &CqlType) -> bool {
         use CqlType as T;
         match self {
@@ -86,11 +86,11 @@ impl ConstantKind {
         }
     }
 
-    /// The bytes of a constant: `text` as the statement has it, a string without its quotes,
-    /// for the column or marker `receiver`.
+    /// Converts a constant for the column or marker `receiver`. `text` is the constant as it stands
+    /// in the statement; a string is without its quotes.
     ///
     /// # Errors
-    /// In Cassandra's words, where it does not fit the type or is no value of it.
+    /// Cassandra's messages, if the constant does not fit the type or is not a valid value of it.
     pub fn to_bytes(self, text: &str, ty: &CqlType, receiver: &str) -> Result<Vec<u8>, TypeError> {
         if !self.fits(ty) {
             return Err(TypeError::new(format!(

@@ -1,4 +1,4 @@
-//! Text as the bytes of a native type, as Cassandra's `fromString` reads it.
+//! Parses text into the bytes of a native type, as Cassandra's `fromString` does.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,17 +11,17 @@ use crate::types::elements::build_tuple;
 use crate::types::number::decimal;
 use crate::types::{CqlType, TypeError};
 
-/// The most digits that a `varint` or `decimal` may be written with: reading takes time with
-/// their square.
+/// The maximal number of digits in a `varint` or `decimal`: the time to parse them grows with the
+/// square of their number.
 const DIGITS_MAX: usize = 100_000;
 
 impl CqlType {
-    /// The value that a text says: `12`, `2024-02-29`, `1h30m`; of blobs the hex digits; of
-    /// tuples their parts between `:`, where `@` is null and `\\` takes the meaning of both.
-    /// An empty text is the empty value where a type has one.
+    /// Parses the text of a value: `12`, `2024-02-29`, `1h30m`; the hex digits of a blob; the parts
+    /// of a tuple between `:`, where `@` is null and `\\` escapes both. An empty text is the empty
+    /// value if the type has one.
     ///
     /// # Errors
-    /// In Cassandra's words; always for collections and user-defined types.
+    /// Cassandra's messages; always for collections and user-defined types.
     pub fn parse_value(&self, text: &str) -> Result<Vec<u8>, TypeError> {
         if text.is_empty() && self.is_native() && self.validate(&[]).is_ok() {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ fn number<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
         .map_err(|_| TypeError::new(format!("Unable to make {name} from '{text}'")))
 }
 
-/// A float as Java's `parseDouble` reads it, without the hexadecimal form.
+/// Parses a float as Java's `parseDouble` does, except for the hexadecimal form.
 fn float<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
     let refuse = || TypeError::new(format!("Unable to make {name} from '{text}'"));
     let trimmed = text.trim_matches(|c: char| c <= ' ');
@@ -126,14 +126,14 @@ fn float<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
         None => ("", trimmed),
     };
     let digits = match unsigned {
-        // Of one sign only.
+        // Java ignores the sign of NaN.
         "NaN" => return "NaN".parse().map_err(|_| refuse()),
         "Infinity" => unsigned,
         _ => {
             let digits = unsigned
                 .strip_suffix(['f', 'F', 'd', 'D'])
                 .unwrap_or(unsigned);
-            // The library knows words in any case.
+            // Rust's `parse` accepts words like `inf` in any case.
             if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
                 return Err(refuse());
             }
@@ -143,16 +143,16 @@ fn float<T: FromStr>(text: &str, name: &str) -> Result<T, TypeError> {
     format!("{sign}{digits}").parse().map_err(|_| refuse())
 }
 
-/// An address as Java's `InetAddress` reads it, except for the names of hosts. IPv4 has one to four
-/// decimal numbers, and the last number fills the rest of the address. IPv6 may stand in brackets,
-/// and becomes an address of IPv4 if it wraps one.
+/// Parses an address as Java's `InetAddress` does, except for host names. IPv4 has one to four
+/// decimal numbers, and the last number fills the rest of the address. IPv6 may stand in brackets;
+/// an IPv4-mapped address becomes IPv4.
 fn inet(text: &str) -> Option<IpAddr> {
     let bracketed = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     if bracketed.unwrap_or(text).contains(':') {
         let address = Ipv6Addr::from_str(bracketed.unwrap_or(text)).ok()?;
         return Some(address.to_canonical());
     }
-    // Java takes no longer texts.
+    // Java rejects longer texts.
     if text.len() > 15 {
         return None;
     }
@@ -172,7 +172,7 @@ fn inet(text: &str) -> Option<IpAddr> {
 }
 
 fn integer(text: &str) -> Option<BigInt> {
-    // The library lets underscores in.
+    // `BigInt` would accept underscores.
     let digits = text.trim_start_matches(['-', '+']);
     if digits.len() > DIGITS_MAX || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -180,7 +180,7 @@ fn integer(text: &str) -> Option<BigInt> {
     text.parse().ok()
 }
 
-/// A sign, digits with a point somewhere, an exponent.
+/// Parses a sign, digits with a point at any place, and an exponent.
 fn parse_decimal(text: &str) -> Option<Vec<u8>> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -207,7 +207,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .then(|| pairs.map(|p| p[0] << 4 | p[1]).collect())
 }
 
-/// Only the form with hyphens: the library knows others, which CQL does not.
+/// Accepts only the form with hyphens: `Uuid` parses others too, which are invalid in CQL.
 fn uuid(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::parse_str(text).ok())?
 }

@@ -1,4 +1,4 @@
-//! Any value as the literal that CQL would write.
+//! Prints any value as a CQL literal.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,9 +12,9 @@ use crate::types::identifier::Quoted;
 use crate::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 
 impl CqlType {
-    /// The value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
-    /// that has no literal for it is `blobasint(0x)`; bytes that are no value of the type, and
-    /// numbers of more than 100,000 digits, are hex digits. For people, and for statements that DESCRIBE and COPY print.
+    /// Returns the value as a CQL literal: `'it''s'`, `12`, `{'a': [1, 2]}`. An empty value of a type
+    /// without a literal for it is `blobasint(0x)`; invalid bytes, and numbers of more than 100,000 digits,
+    /// are hex digits. For people, and for the statements that DESCRIBE and COPY print.
     pub fn literal(&self, value: &[u8]) -> String {
         if self.validate(value).is_err() {
             return hex(value);
@@ -29,9 +29,10 @@ impl CqlType {
         self.print(value).unwrap_or_else(|| hex(value))
     }
 
-    /// Appends the value as [`literal`](Self::literal) says it, but without the quotes around
-    /// texts, dates, times and addresses; an empty value is nothing. Of native types
-    /// [`parse_value`](Self::parse_value) reads it back, of a blob what follows `0x`.
+    /// Appends the value as [`literal`](Self::literal) prints it, but without the quotes around texts,
+    /// dates, times and addresses; for an empty value it appends nothing.
+    /// [`parse_value`](Self::parse_value) reads values of native types back, for a blob without the leading
+    /// `0x`.
     pub fn write_text(&self, value: &[u8], out: &mut Vec<u8>) {
         match self {
             _ if value.is_empty() && self.is_native() => {}
@@ -125,19 +126,22 @@ fn special(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".to_owned());
     }
-    value.is_infinite().then(|| match value > 0.0 {
-        true => "Infinity".to_owned(),
-        false => "-Infinity".to_owned(),
+    value.is_infinite().then(|| {
+        if value > 0.0 {
+            "Infinity".to_owned()
+        } else {
+            "-Infinity".to_owned()
+        }
     })
 }
 
-/// `None` if it has too many digits to write them in bounded time.
+/// Prints a `varint`; `None` if it has too many digits to be printed in bounded time.
 fn print_integer(value: &[u8]) -> Option<String> {
     let value = minimal(value);
     (value.len() <= DIGITS_BYTES_MAX).then(|| BigInt::from_signed_bytes_be(value).to_string())
 }
 
-/// With a point where that takes few zeros, else with an exponent.
+/// Prints a `decimal` with a point if it then needs at most 30 zeros, otherwise with an exponent.
 fn print_decimal(value: &[u8]) -> Option<String> {
     const ZEROS_MAX: usize = 30;
     let (scale, unscaled) = split_decimal(value)?;
@@ -162,7 +166,7 @@ fn print_part(ty: &CqlType, part: Option<&[u8]>) -> Option<String> {
     Some(part.map_or_else(|| "null".to_owned(), |p| ty.literal(p)))
 }
 
-/// The next component; one that is missing is null.
+/// Prints the next component; a missing one is null.
 fn print_next(ty: &CqlType, parts: &mut Components<'_>) -> Option<String> {
     print_part(ty, parts.next().and_then(Result::ok).flatten())
 }

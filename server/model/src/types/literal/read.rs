@@ -1,17 +1,16 @@
-//! Any value out of the literal that CQL would write, or out of JSON.
+//! Parses the literal of any value, in CQL or JSON.
 
 use super::{CqlType, TypeError};
 use crate::types::{UserType, elements};
 
 impl CqlType {
-    /// The value that a literal says, as [`literal`](Self::literal) writes it: `[1, 2]`,
-    /// `{'a', 'b'}`, `{'a': 0xcafe}`, `(1, null)`, `{street: 'x'}`. JSON is read, too: texts and
-    /// the names of fields may stand in double quotes, other values in quotes of either kind,
-    /// and sets and tuples may be lists. Sets and maps get their
-    /// [normal form](Self::normalize).
+    /// Parses a literal in the form of [`literal`](Self::literal): `[1, 2]`, `{'a', 'b'}`,
+    /// `{'a': 0xcafe}`, `(1, null)`, `{street: 'x'}`. JSON is accepted too: texts and the names of
+    /// fields may stand in double quotes, other values in quotes of either kind, and sets and
+    /// tuples may be lists. Sets and maps get their [normal form](Self::normalize).
     ///
     /// # Errors
-    /// Where the text is no value of the type, or null.
+    /// If the text is null or no value of the type.
     pub fn parse_literal(&self, text: &str) -> Result<Vec<u8>, TypeError> {
         let mut reader = Reader { rest: text };
         let value = reader.value(self)?;
@@ -23,13 +22,13 @@ impl CqlType {
     }
 }
 
-/// What is not read yet.
+/// A parser over the rest of the text.
 struct Reader<'t> {
     rest: &'t str,
 }
 
 impl<'t> Reader<'t> {
-    /// A value; `None` is null.
+    /// Parses a value; `None` is null.
     fn value(&mut self, ty: &CqlType) -> Result<Option<Vec<u8>>, TypeError> {
         if self.takes_word("null") {
             return Ok(None);
@@ -69,9 +68,10 @@ impl<'t> Reader<'t> {
     }
 
     fn tuple(&mut self, types: &[CqlType]) -> Result<Vec<u8>, TypeError> {
-        let (open, close) = match self.begins_with('[') {
-            true => ('[', ']'),
-            false => ('(', ')'),
+        let (open, close) = if self.begins_with('[') {
+            ('[', ']')
+        } else {
+            ('(', ')')
         };
         let mut left = types.iter();
         let mut found = Vec::new();
@@ -101,7 +101,7 @@ impl<'t> Reader<'t> {
         Ok(elements::build_tuple(found.iter().map(Option::as_deref)))
     }
 
-    /// What stands between two signs, with commas between.
+    /// Parses a comma-separated list between two delimiters.
     fn each(
         &mut self,
         open: char,
@@ -146,7 +146,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// A field's name, in quotes or in small letters.
+    /// Parses a field's name: quoted as it is, bare in lower case.
     fn name(&mut self) -> Result<String, TypeError> {
         match self.quoted(true)? {
             Some(name) => Ok(name),
@@ -154,8 +154,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What stands in quotes, if there are any: in single ones, or, of a name, in double ones
-    /// as CQL has them; otherwise in double ones as JSON has them.
+    /// Parses a quoted text, if one comes next: in single quotes, or in double ones. Double quotes
+    /// are escaped as in CQL within a name, and as in JSON elsewhere.
     fn quoted(&mut self, is_name: bool) -> Result<Option<String>, TypeError> {
         let quote = match self.rest.trim_start().chars().next() {
             Some(quote @ ('\'' | '"')) => quote,
@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What stands without quotes, up to a sign or a blank.
+    /// Takes the text before the next delimiter or space.
     fn bare(&mut self) -> &'t str {
         let text = self.rest.trim_start();
         let is_end = |c: char| c.is_whitespace() || ",:]})".contains(c);
@@ -209,7 +209,7 @@ impl<'t> Reader<'t> {
         rest.is_some()
     }
 
-    /// Takes a word that ends there.
+    /// Consumes `word` if it comes next as a whole word, and returns whether it did.
     fn takes_word(&mut self, word: &str) -> bool {
         let rest = self.rest.trim_start().strip_prefix(word);
         let ends = |rest: &&str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -219,9 +219,10 @@ impl<'t> Reader<'t> {
     }
 
     fn expect(&mut self, sign: char) -> Result<(), TypeError> {
-        match self.takes(sign) {
-            true => Ok(()),
-            false => Err(self.refuse(&format!("'{sign}'"))),
+        if self.takes(sign) {
+            Ok(())
+        } else {
+            Err(self.refuse(&format!("'{sign}'")))
         }
     }
 
@@ -229,9 +230,10 @@ impl<'t> Reader<'t> {
         const SHOWN: usize = 20;
         let rest = self.rest.trim_start();
         let shown: String = rest.chars().take(SHOWN).collect();
-        match rest.is_empty() {
-            true => TypeError::new(format!("expected {expected}, and it ends")),
-            false => TypeError::new(format!("expected {expected} at \"{shown}\"")),
+        if rest.is_empty() {
+            TypeError::new(format!("expected {expected}, and it ends"))
+        } else {
+            TypeError::new(format!("expected {expected} at \"{shown}\""))
         }
     }
 }

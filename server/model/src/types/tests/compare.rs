@@ -85,12 +85,12 @@ fn uuids_go_by_version_then_time_or_bytes() {
     };
     let ty = parse("uuid");
     for (less, more) in [
-        // Version 1 before version 4, whatever the bytes.
+        // Version 1 comes before version 4, whatever the bytes.
         (
             "ffffffff-0000-1000-8000-000000000000",
             "00000000-0000-4000-8000-000000000000",
         ),
-        // Two of version 1: the high bits of the time are the third group.
+        // Two uuids of version 1: the high bits of the time are the third group.
         (
             "ffffffff-0000-1000-8000-000000000000",
             "00000000-0000-1001-8000-000000000000",
@@ -111,7 +111,7 @@ fn uuids_go_by_version_then_time_or_bytes() {
             "{less} {more}"
         );
     }
-    // The low half by signed bytes: 80 is -128.
+    // The low half is compared by signed bytes: 80 is -128.
     let low = |byte: &str| uuid(&format!("00000001-0000-1000-{byte}00-000000000000"));
     assert_eq!(parse("timeuuid").compare(&low("80"), &low("7f")), Less);
     assert_eq!(parse("uuid").compare(&low("80"), &low("7f")), Greater);
@@ -147,7 +147,8 @@ fn other_types_go_as_cassandra_orders_them() {
     assert_eq!(tuple.compare(&[], &build_tuple([None])), Less);
 }
 
-/// Sorting with an order that is not total panics, and what is sorted may be anybody's bytes.
+/// The standard library's sort panics for an order that is not total, and the sorted bytes may come
+/// from any client.
 #[test]
 fn the_order_is_total_over_any_bytes() {
     with_rng("the_order_is_total_over_any_bytes", |mut rng| {

@@ -2,7 +2,7 @@ use crate::types::elements::{build, build_map, build_tuple, components, elements
 use crate::types::vint;
 
 #[test]
-fn what_is_built_is_read() {
+fn built_collections_and_tuples_are_read_back() {
     let list = build([&b"a"[..], b"", b"ccc"]);
     assert_eq!(list, b"\0\0\0\x03\0\0\0\x01a\0\0\0\0\0\0\0\x03ccc");
     let read: Vec<_> = elements(&list)
@@ -21,7 +21,7 @@ fn what_is_built_is_read() {
 }
 
 #[test]
-fn a_count_that_lies_ends_at_the_end_of_the_bytes() {
+fn a_count_that_is_too_large_ends_at_the_end_of_the_bytes() {
     let bytes = b"\x7f\xff\xff\xff\0\0\0\x01a";
     let read: Vec<_> = pairs(bytes).unwrap().collect();
     assert_eq!(read.len(), 2);

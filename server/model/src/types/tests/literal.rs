@@ -27,12 +27,12 @@ fn timestamps_are_read_as_cassandra_reads_them() {
         ("2024-02-29+01", 1_709_161_200_000),
         ("1969-12-31 23:59:59.999", -1),
         ("0001-01-01", -62_135_596_800_000),
-        // Java's formatters are "smart": the last day of a month stands for those that it lacks,
-        // and 24:00 is the end of the day.
+        // Java's formatters are "smart": a day that the month lacks becomes its last day, and 24:00
+        // is the end of the day.
         ("2023-02-29", 1_677_542_400_000),
         ("2023-02-31T00:00", 1_677_542_400_000),
         ("2024-02-29 24:00", 1_709_251_200_000),
-        // With a time, a year has any number of digits; so have the others.
+        // With a time of day, each part of the date may have any number of digits.
         ("2024-2-29T1:2:3.", 1_709_168_523_000),
         ("12024-02-29T00:00Z", 317_278_684_800_000),
         ("+12024-02-29", 317_278_684_800_000),
@@ -89,7 +89,7 @@ fn dates_and_times_reach_the_ends_of_their_types() {
             "1970-1",
             "Unable to coerce '1970-1' to a formatted date (long)",
         ),
-        // Unlike a timestamp, a date is held to ISO 8601.
+        // Unlike a timestamp, a date must be in the form of ISO 8601.
         (
             "1970-1-1",
             "Unable to coerce '1970-1-1' to a formatted date (long)",
@@ -223,7 +223,7 @@ fn durations_are_read_in_all_their_forms() {
             "178956971y",
             "Invalid duration. The total number of months must be less or equal to 2147483647",
         ),
-        // Cassandra has one number for all limits.
+        // Cassandra's message has the same number for all limits.
         (
             "2562048h",
             "Invalid duration. The total number of nanoseconds must be less or equal to 2147483647",
@@ -235,7 +235,7 @@ fn durations_are_read_in_all_their_forms() {
         assert_eq!(Duration::parse(text).unwrap_err().to_string(), message);
     }
     assert_eq!(of(-14, -1, -1).to_string(), "-1y2mo1d1ns");
-    // The least of all has no positive twin.
+    // The least value has no positive counterpart.
     assert!(
         of(i32::MIN, i32::MIN, i64::MIN)
             .to_string()
@@ -348,13 +348,13 @@ fn constants_fit_a_type_or_are_refused_in_cassandras_words() {
 }
 
 #[test]
-fn numbers_of_more_digits_than_are_read_print_as_bytes() {
+fn numbers_with_too_many_digits_to_parse_print_as_bytes() {
     let long = vec![1; DIGITS_BYTES_MAX + 1];
     let varint = CqlType::Varint.literal(&long);
     assert!(varint.starts_with("0x0101"), "{}", &varint[..20]);
     let decimal = CqlType::Decimal.literal(&[&[0; 4], &long[..]].concat());
     assert!(decimal.starts_with("0x0000"), "{}", &decimal[..20]);
-    // Bytes that only repeat the sign do not count.
+    // Redundant sign bytes do not count.
     let seven = [vec![0; DIGITS_BYTES_MAX + 1], vec![7]].concat();
     assert_eq!(CqlType::Varint.literal(&seven), "7");
 }
@@ -422,17 +422,17 @@ fn a_text_is_the_literal_without_quotes_and_is_read_back() {
         ("duration", "1mo2d"),
     ] {
         let ty = parse(ty);
-        let mut told = b"x".to_vec();
-        ty.write_text(&ty.parse_value(text).unwrap(), &mut told);
-        assert_eq!(String::from_utf8(told).unwrap(), format!("x{text}"));
+        let mut text_bytes = b"x".to_vec();
+        ty.write_text(&ty.parse_value(text).unwrap(), &mut text_bytes);
+        assert_eq!(String::from_utf8(text_bytes).unwrap(), format!("x{text}"));
     }
-    let mut told = Vec::new();
-    parse("blob").write_text(&[0, 0xff], &mut told);
-    parse("set<text>").write_text(&build([&b"a"[..]]), &mut told);
-    assert_eq!(String::from_utf8(told).unwrap(), "0x00ff{'a'}");
+    let mut text_bytes = Vec::new();
+    parse("blob").write_text(&[0, 0xff], &mut text_bytes);
+    parse("set<text>").write_text(&build([&b"a"[..]]), &mut text_bytes);
+    assert_eq!(String::from_utf8(text_bytes).unwrap(), "0x00ff{'a'}");
 }
 
-/// What prints a value can be read back to an equal one, for every native type.
+/// For every native type, the literal of a value parses to an equal value.
 #[test]
 fn a_literal_is_read_back_to_the_value() {
     with_rng("a_literal_is_read_back_to_the_value", |mut rng| {
@@ -447,7 +447,7 @@ fn a_literal_is_read_back_to_the_value() {
                     CqlType::Blob => literal[2..].to_owned(),
                     _ => literal.trim_matches('\'').replace("''", "'"),
                 };
-                // A `time` that is none goes as its number, which is refused as it should be.
+                // An invalid `time` prints as its number, which the parser rejects.
                 if ty == CqlType::Time && ty.parse_value(&text).is_err() {
                     assert!(
                         text.parse::<i64>()
@@ -458,7 +458,7 @@ fn a_literal_is_read_back_to_the_value() {
                 let back = ty
                     .parse_value(&text)
                     .unwrap_or_else(|e| panic!("{ty} {literal}: {e}"));
-                // Java reads an IPv4 address that IPv6 wraps as one of IPv4.
+                // Java parses an IPv4-mapped IPv6 address as an IPv4 address.
                 let wrapped = ty == CqlType::Inet && value.starts_with(&[0; 10]);
                 assert!(
                     wrapped || ty.compare(&back, &value).is_eq(),
@@ -529,7 +529,7 @@ fn json_is_read_as_values_of_any_type() {
 }
 
 #[test]
-fn what_is_no_literal_of_the_type_is_refused_with_the_place() {
+fn an_invalid_literal_is_refused_with_its_place() {
     for (ty, text, problem) in [
         ("list<int>", "1, 2", "expected '[' at \"1, 2\""),
         ("list<int>", "[1, 2", "expected ',', and it ends"),

@@ -1,4 +1,4 @@
-//! Types and values, held against what Cassandra 4.1 does.
+//! Types and values, compared with the behaviour of Cassandra 4.1.
 
 mod compare;
 mod elements;
@@ -30,8 +30,8 @@ pub(crate) fn parse(text: &str) -> CqlType {
     CqlType::parse(text, &|name| (name == "address").then(address)).unwrap()
 }
 
-/// Types that keys, elements of sets or keys of maps may have: every native one and some nested
-/// ones.
+/// Returns types that are allowed for keys, elements of sets and keys of maps: every native one and
+/// some nested ones.
 pub(crate) fn ordered_types() -> Vec<CqlType> {
     let nested = [
         "frozen<list<decimal>>",
@@ -51,7 +51,7 @@ pub(crate) fn ordered_types() -> Vec<CqlType> {
         .collect()
 }
 
-/// Runs `check` with a generator from one seed; from more if `EBB_SEEDS` is set.
+/// Runs `check` with a generator from one seed, or from more if `EBB_SEEDS` is set.
 pub(crate) fn with_rng(test: &str, mut check: impl FnMut(ChaCha8Rng)) {
     for_seeds(test, 1, |seed| check(ChaCha8Rng::seed_from_u64(seed)));
 }

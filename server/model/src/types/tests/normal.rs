@@ -8,7 +8,8 @@ use super::{ordered_types, parse, with_rng};
 use crate::types::CqlType;
 use crate::types::elements::{build, build_map, build_tuple, components, elements, pairs};
 
-/// The value with sets and maps at every depth in some other order, and elements twice.
+/// Returns the value with sets and maps at every depth in a random order, and with some elements
+/// twice.
 fn disorder(ty: &CqlType, bytes: &[u8], rng: &mut impl Rng) -> Vec<u8> {
     let parts = |bytes: &[u8]| -> Option<Vec<Vec<u8>>> {
         let parts = elements(bytes).ok()?;
@@ -43,7 +44,7 @@ fn disorder(ty: &CqlType, bytes: &[u8], rng: &mut impl Rng) -> Vec<u8> {
             entries.shuffle(rng);
             let mut written = Vec::new();
             if let Some([k, _]) = entries.first() {
-                // The last one counts.
+                // The last value of a key wins.
                 written.push((disorder(key, k, rng), value(of, rng)));
             }
             for [k, v] in entries {
@@ -118,7 +119,7 @@ fn damaged_values_are_left_as_they_are() {
                     _ => bytes.truncate(at),
                 }
             }
-            // Whatever it is, it does not end the process.
+            // The result does not matter, but the call must not panic.
             let _ = ty.normalize(&bytes);
         }
     });

@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::with_rng;
 use crate::types::{CqlType, sort_once, sort_stable};
 
-/// Items with their numbers.
+/// Returns the values with their indexes.
 fn numbered(values: &[i32]) -> Vec<(usize, [u8; 4])> {
     let values = values.iter().map(|value| value.to_be_bytes());
     values.enumerate().collect()
@@ -44,8 +44,8 @@ fn a_stable_sort_keeps_all_items_and_the_order_of_equal_ones() {
 }
 
 #[test]
-fn a_sort_takes_few_comparisons_and_ends_when_one_is_given_up() {
-    // Many short runs, and no run at all.
+fn a_sort_takes_few_comparisons_and_ends_when_one_fails() {
+    // Many short runs, and runs of one item each.
     let mixed: Vec<i32> = (0..1024).map(|number| number ^ 0x155).collect();
     let reversed: Vec<i32> = (0..1024).rev().collect();
     for values in [mixed, reversed] {
@@ -67,7 +67,7 @@ fn a_sort_takes_few_comparisons_and_ends_when_one_is_given_up() {
                 Ok(sorted) => assert_eq!(sorted.len(), 1024),
                 Err(error) => assert_eq!((error, charges), ("given up", charges_max + 1)),
             }
-            // 1024 times the logarithm, and once to find the runs.
+            // 1024 times its binary logarithm, and once more to find the runs.
             assert!(charges <= 11 * 1024, "{charges}");
         }
     }

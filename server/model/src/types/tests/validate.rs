@@ -36,7 +36,7 @@ fn lengths_are_held_to_the_type() {
             3,
             "Expected 0 or at least 4 bytes (3)",
         ),
-        // Cassandra fails when it reads it.
+        // Cassandra accepts this length and fails later.
         ("decimal", &[0], 4, "Expected 0 or at least 5 bytes (4)"),
         (
             "inet",
@@ -102,7 +102,7 @@ fn contents_are_held_to_the_type() {
             b"\0\0\0\x01\xff\xff\xff\xff",
             "Null value read when not allowed",
         ),
-        // A length of -2, which is "not set" of a whole value, is a null within one.
+        // A length of -2 means "not set" for a whole value, and null within one.
         (
             "set<int>",
             b"\0\0\0\x01\xff\xff\xff\xfe",
@@ -162,7 +162,7 @@ fn contents_are_held_to_the_type() {
         .validate(b"\xff\xff\xff\xff")
         .unwrap();
     parse("address").validate(b"").unwrap();
-    // Of a tuple as of a list a negative length is a null.
+    // In a tuple too, a negative length is a null.
     parse("tuple<int>").validate(b"\xff\xff\xff\xfe").unwrap();
 }
 
@@ -185,7 +185,7 @@ fn only_the_list_behind_in_may_have_nulls() {
     ] {
         assert_eq!(list.validate_in(bytes).unwrap_err().to_string(), message);
     }
-    // Within a value that may be null there are none.
+    // Lists within the outer list may not contain nulls.
     let lists = parse("list<frozen<list<int>>>");
     let inner_null = b"\0\0\0\x01\0\0\0\x08\0\0\0\x01\xff\xff\xff\xff";
     assert_eq!(
@@ -221,7 +221,7 @@ fn random_bytes_are_refused_or_taken_without_harm() {
                     let mut bytes: Vec<u8> =
                         (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
                     for b in &mut bytes {
-                        // Lengths are mostly zeros: else no test gets beyond the first.
+                        // Most lengths are zero; otherwise hardly any value passes the first check.
                         if rng.random_ratio(7, 10) {
                             *b = rng.random_range(0..3);
                         }

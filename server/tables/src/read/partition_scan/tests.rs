@@ -1,4 +1,4 @@
-//! Scans of one partition beside a simple model.
+//! Scans of one partition, compared with a simple model.
 
 use ebb_model::key::PartitionKey;
 use ebb_storage::Entry;

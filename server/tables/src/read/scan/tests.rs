@@ -1,4 +1,4 @@
-//! Scans beside a simple model.
+//! Scans, compared with a simple model.
 
 use ebb_model::key::{DecodedKey, PARTITIONS_START, PartitionKey};
 use ebb_test_support::seed::for_seeds;
@@ -26,7 +26,7 @@ fn stored(random: &mut ChaCha8Rng) -> Vec<Entry> {
     stored.into_iter().map(entry).collect()
 }
 
-/// A key at which a range may begin or end.
+/// Returns a random key at which a range may begin or end.
 fn bound(stored: &[Entry], random: &mut ChaCha8Rng) -> Vec<u8> {
     let Some((key, _)) = stored.get(random.random_range(0..stored.len() + 1)) else {
         return PARTITIONS_START.to_vec();
@@ -41,7 +41,7 @@ fn bound(stored: &[Entry], random: &mut ChaCha8Rng) -> Vec<u8> {
     }
 }
 
-/// A partition of a range, with those of its rows that lie in the range.
+/// A partition of a range, with its rows that lie in the range.
 struct Expected {
     key: Bytes,
     header: Option<Bytes>,
@@ -49,7 +49,7 @@ struct Expected {
     rows: Vec<Entry>,
 }
 
-/// The rule, by looking at all entries.
+/// Computes the expected result from all entries.
 fn expected(stored: &[Entry], from: &[u8], to: Option<&[u8]>) -> Vec<Expected> {
     let is_in_range = |key: &[u8]| *key >= *from && to.is_none_or(|to| *key < *to);
     let mut partitions: Vec<Expected> = Vec::new();
@@ -94,7 +94,8 @@ fn a_scan_gives_the_partitions_and_rows_of_a_simple_model() {
                 assert_eq!(start.key, partition.key);
                 assert_eq!(start.header, partition.header);
                 assert_eq!(start.header_in_range, partition.header_in_range);
-                // Sometimes not to the end, and sometimes beyond it.
+                // Sometimes the scan stops before the end of a partition, and sometimes it reads
+                // beyond the end.
                 for at in 0..random.random_range(0..partition.rows.len() + 2) {
                     let row = scan.next_row().unwrap();
                     if let Some(row) = &row {

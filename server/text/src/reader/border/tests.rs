@@ -22,13 +22,13 @@ const CSV: RecordKind = RecordKind::Csv(CsvDialect {
     lenient_quotes: false,
 });
 
-/// Bytes that count how many of them are read.
-struct Counted<'a> {
+/// A source that counts the bytes read.
+struct CountingSource<'a> {
     text: &'a [u8],
     read_bytes: Cell<u64>,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CountingSource<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self {
             text,
@@ -37,7 +37,7 @@ impl<'a> Counted<'a> {
     }
 }
 
-impl ReadAt for Counted<'_> {
+impl ReadAt for CountingSource<'_> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let bytes = self.text.read_at(buffer, offset)?;
         self.read_bytes.set(self.read_bytes.get() + bytes as u64);
@@ -50,13 +50,13 @@ fn search(text: &[u8], record_bytes_max: u64, block_bytes: usize) -> Search<'_, 
         file: text,
         file_bytes: text.len() as u64,
         record_bytes_max,
-        // Both ways are tried, however small the parts are.
+        // With this share both ways are used for parts of any size.
         search_share: 1,
         block_bytes,
     }
 }
 
-/// The number of fields of the first record, which all others must have.
+/// Returns the number of fields of the first record, which all others must have.
 fn fields(text: &[u8]) -> Option<usize> {
     let mut records = Records::new(text, CSV);
     let first = records.read().ok()??;
@@ -65,7 +65,7 @@ fn fields(text: &[u8]) -> Option<usize> {
     Some(fields.len())
 }
 
-/// The records of a part with their places.
+/// Returns the records of a part with their places.
 fn records(
     text: &[u8],
     part: std::ops::Range<u64>,
@@ -84,7 +84,8 @@ fn records(
     Ok(all)
 }
 
-/// The records of all parts of about `part_bytes`; the error of the first part that has one.
+/// Returns the records of all parts of about `part_bytes`, or the error of the first part that has
+/// one.
 fn by_parts(
     text: &[u8],
     part_bytes: u64,
@@ -132,7 +133,7 @@ fn random_bytes_have_the_same_records_at_every_size_of_the_parts() {
     });
 }
 
-/// A table of fields in which quotes, delimiters and line ends are frequent.
+/// Returns a table of fields with many quotes, delimiters and line ends.
 fn table(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let columns = rng.random_range(1..4);
     let mut text = Vec::new();
@@ -192,7 +193,7 @@ fn lines_with_any_line_end_are_the_same_at_every_size_of_the_parts() {
     }
 }
 
-/// Returns the border that a look at the bytes behind it finds; `None` if these leave it open.
+/// Returns the border that the bytes after it determine; `None` if they leave it open.
 fn guessed(text: &str, at: usize, record_bytes_max: u64) -> Option<u64> {
     let search = search(text.as_bytes(), record_bytes_max, 8);
     let line = search.line(at as u64).unwrap();
@@ -202,22 +203,22 @@ fn guessed(text: &str, at: usize, record_bytes_max: u64) -> Option<u64> {
 
 #[test]
 fn a_border_is_found_without_reading_from_the_start() {
-    // Inside of quotes, and outside of them.
+    // Inside quotes, and outside.
     let text = "1,\"two\nlines\",x\n2,y,z\n3,y,z\n";
     assert_eq!(guessed(text, 4, 100), Some(16));
     assert_eq!(guessed(text, 10, 100), Some(16));
     assert_eq!(guessed("1,\"a\"\n2,\"b\"\n3,\"c\"\n", 2, 100), Some(6));
-    // No quote within the longest record that there may be.
+    // No quote within the maximal length of a record.
     assert_eq!(guessed(&"1,2\n".repeat(50), 5, 30), Some(8));
-    // No quote up to the end: one that is open would not be closed.
+    // No quote up to the end: an open one would not be closed.
     assert_eq!(guessed("1,2\n3,4\n5,6\n", 5, 100), Some(8));
     // The field in quotes is the last one.
     assert_eq!(guessed("1,\"a\nb\"", 3, 100), Some(7));
 }
 
 #[test]
-fn what_the_bytes_behind_leave_open_is_decided_from_the_start() {
-    // Every line is a record whose field is ",<LF>", or every other one is.
+fn a_border_that_later_bytes_leave_open_is_found_from_the_start() {
+    // Either every line is a record whose field is ",<LF>", or every other line is.
     let text = "\",\n\",\n".repeat(20);
     assert_eq!(guessed(&text, 4, 60), None);
     let search = search(text.as_bytes(), 60, 8);
@@ -225,11 +226,11 @@ fn what_the_bytes_behind_leave_open_is_decided_from_the_start() {
     assert_eq!(search.border(6, 9, CSV).unwrap(), 12);
 }
 
-/// Each place that a sample looked at read up to 64 MiB, and then the file from the start of the part.
+/// Once each place of a sample read up to 64 MiB, and then the file from the start of the part.
 #[test]
 fn a_likely_border_costs_few_bytes_in_a_file_without_quotes() {
     let text = "1,2\n".repeat(500_000);
-    let counted = Counted::new(text.as_bytes());
+    let counted = CountingSource::new(text.as_bytes());
     let search = Search {
         file: &counted,
         file_bytes: text.len() as u64,
@@ -255,7 +256,7 @@ fn a_likely_border_lies_behind_the_quotes_that_the_place_is_in() {
     let search = |text| search(text, 40, 8);
     let border = search(text.as_bytes()).likely_border(4, CSV).unwrap();
     assert_eq!(border, 16);
-    // The closing quote begins a line, so that it could open a field, too; no quote follows.
+    // The closing quote begins a line, so it could also open a field; no other quote follows.
     let text = format!("1,\"two\n\",x\n{}", "2,y,z\n".repeat(50));
     let border = search(text.as_bytes()).likely_border(4, CSV).unwrap();
     assert_eq!(border, 11);
@@ -269,7 +270,7 @@ fn a_likely_border_lies_behind_the_quotes_that_the_place_is_in() {
 #[test]
 fn the_borders_of_a_file_without_quotes_cost_about_one_reading_of_it() {
     let text = "1,2\n".repeat(500_000);
-    let counted = Counted::new(text.as_bytes());
+    let counted = CountingSource::new(text.as_bytes());
     let bytes = text.len() as u64;
     let search = Search {
         file: &counted,

@@ -7,8 +7,8 @@ const CSV: RecordKind = RecordKind::Csv(CsvDialect {
     lenient_quotes: false,
 });
 
-/// The records as text, or the line and the problem. Read in pieces of all sizes up to that of the
-/// text, which must not matter.
+/// Returns the records as text, or the line and the problem. The text is read in pieces of all
+/// sizes, which must not affect the result.
 fn read_as(kind: RecordKind, text: &[u8]) -> Result<Vec<(u64, String)>, (u64, String)> {
     let read = |bytes| {
         let mut records = Records::new(text, kind).reading(bytes);
@@ -124,7 +124,7 @@ fn malformed_quotes_are_errors_at_the_line_of_the_quote() {
             2,
             "a quote is still open at the end of the file",
         ),
-        // The record begins in line 2, the quote that stays open in line 3.
+        // The record begins in line 2, the unclosed quote is in line 3.
         ("a,b\n\"1\n\",\"x\n2,y\n", 3, "a quote is still open"),
         ("a,b\n1,x\n2,5\" disk\n", 3, "a quote stands inside field 2"),
         (

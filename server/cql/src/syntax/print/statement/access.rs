@@ -1,4 +1,4 @@
-//! Statements about roles and permissions.
+//! Printing of statements about roles and permissions.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -10,7 +10,7 @@ use crate::syntax::ast::{
 use crate::syntax::print::term::string;
 use crate::syntax::print::{Pairs, comma};
 
-/// The name of a role; there is no empty one in double quotes.
+/// The name of a role; an empty one cannot be in double quotes.
 struct Role<'a>(&'a Name);
 
 impl Display for Role<'_> {
@@ -77,7 +77,7 @@ fn of(f: &mut Formatter<'_>, of: &Option<Name>, directly: bool) -> Result {
     f.write_str(if directly { " NORECURSIVE" } else { "" })
 }
 
-/// With the word before them, where there are any.
+/// Prints the options after WITH, or nothing without options.
 impl Display for RoleOptions {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let password = self.password.as_ref().map(|password| match password {
@@ -136,7 +136,7 @@ impl Display for Permissions {
     }
 }
 
-/// As statements name it.
+/// Prints the resource as in statements.
 impl Display for Resource {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

@@ -1,4 +1,4 @@
-//! CREATE, ALTER, DROP, LIST, DESCRIBE.
+//! Printing of CREATE, ALTER, DROP, LIST, DESCRIBE.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -10,9 +10,9 @@ use crate::syntax::ast::{
     TableChange, TypeChange,
 };
 use crate::syntax::print::term::{TypeReference, string};
-use crate::syntax::print::{Joined, Pairs, comma, quoted};
+use crate::syntax::print::{JoinedItems, Pairs, comma, quoted};
 
-/// Words after DESCRIBE that are no names of objects.
+/// Words after DESCRIBE that cannot be names of objects.
 const DESCRIBED: &[&str] = &[
     "aggregates",
     "cluster",
@@ -34,14 +34,14 @@ impl Display for Property {
     }
 }
 
-/// ` WITH a = 1 AND b = 2`, or nothing.
+/// Prints ` WITH a = 1 AND b = 2`, or nothing.
 struct With<'a>(&'a [Property]);
 
 impl Display for With<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.0 {
             [] => Ok(()),
-            properties => write!(f, " WITH {}", Joined(properties, " AND ")),
+            properties => write!(f, " WITH {}", JoinedItems(properties, " AND ")),
         }
     }
 }
@@ -82,9 +82,10 @@ impl Display for CreateTable {
             options.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
         }
         options.extend(self.properties.iter().map(Property::to_string));
-        match options.is_empty() {
-            true => Ok(()),
-            false => write!(f, " WITH {}", options.join(" AND ")),
+        if options.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " WITH {}", options.join(" AND "))
         }
     }
 }
@@ -116,20 +117,20 @@ impl Display for AlterTable {
     }
 }
 
-/// What follows the table's name.
+/// Prints the change after the table's name.
 impl Display for TableChange {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             TableChange::Add {
-                if_not_exists: said,
+                if_not_exists: is_set,
                 columns,
-            } => write!(f, " ADD {}{}", if_not_exists(*said), OneOrMore(columns)),
+            } => write!(f, " ADD {}{}", if_not_exists(*is_set), OneOrMore(columns)),
             TableChange::Drop {
-                if_exists: said,
+                if_exists: is_set,
                 columns,
                 timestamp,
             } => {
-                write!(f, " DROP {}{}", if_exists(*said), OneOrMore(columns))?;
+                write!(f, " DROP {}{}", if_exists(*is_set), OneOrMore(columns))?;
                 match timestamp {
                     Some(timestamp) => write!(f, " USING TIMESTAMP {timestamp}"),
                     None => Ok(()),
@@ -137,20 +138,20 @@ impl Display for TableChange {
             }
             TableChange::DropCompactStorage => f.write_str(" DROP COMPACT STORAGE"),
             TableChange::Rename {
-                if_exists: said,
+                if_exists: is_set,
                 columns,
-            } => write!(f, " RENAME {}{}", if_exists(*said), Renames(columns)),
+            } => write!(f, " RENAME {}{}", if_exists(*is_set), Renames(columns)),
             TableChange::Retype {
-                if_exists: said,
+                if_exists: is_set,
                 column,
                 type_name,
-            } => write!(f, " ALTER {}{column} TYPE {type_name}", if_exists(*said)),
+            } => write!(f, " ALTER {}{column} TYPE {type_name}", if_exists(*is_set)),
             TableChange::With(properties) => With(properties).fmt(f),
         }
     }
 }
 
-/// `a`, or `(a, b)`.
+/// Prints `a`, or `(a, b)`.
 struct OneOrMore<'a, T>(&'a [T]);
 
 impl<T: Display> Display for OneOrMore<'_, T> {
@@ -162,7 +163,7 @@ impl<T: Display> Display for OneOrMore<'_, T> {
     }
 }
 
-/// `a TO b AND c TO d`.
+/// Prints `a TO b AND c TO d`.
 struct Renames<'a>(&'a [(Name, Name)]);
 
 impl Display for Renames<'_> {
@@ -193,19 +194,19 @@ impl Display for AlterType {
         write!(f, "ALTER TYPE {}{name} ", if_exists(self.if_exists))?;
         match &self.change {
             TypeChange::Add {
-                if_not_exists: said,
+                if_not_exists: is_set,
                 field,
                 type_name,
-            } => write!(f, "ADD {}{field} {type_name}", if_not_exists(*said)),
+            } => write!(f, "ADD {}{field} {type_name}", if_not_exists(*is_set)),
             TypeChange::Rename {
-                if_exists: said,
+                if_exists: is_set,
                 fields,
-            } => write!(f, "RENAME {}{}", if_exists(*said), Renames(fields)),
+            } => write!(f, "RENAME {}{}", if_exists(*is_set), Renames(fields)),
             TypeChange::Retype {
-                if_exists: said,
+                if_exists: is_set,
                 field,
                 type_name,
-            } => write!(f, "ALTER {}{field} TYPE {type_name}", if_exists(*said)),
+            } => write!(f, "ALTER {}{field} TYPE {type_name}", if_exists(*is_set)),
         }
     }
 }
@@ -286,14 +287,15 @@ impl Display for SnapshotScope {
 impl Display for Describe {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write!(f, "DESCRIBE {}", self.target)?;
-        match self.internals {
-            true => f.write_str(" WITH INTERNALS"),
-            false => Ok(()),
+        if self.internals {
+            f.write_str(" WITH INTERNALS")
+        } else {
+            Ok(())
         }
     }
 }
 
-/// What follows DESCRIBE.
+/// Prints the words after DESCRIBE.
 impl Display for DescribeTarget {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

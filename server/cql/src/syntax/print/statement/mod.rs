@@ -1,7 +1,8 @@
-//! Whole statements to text, for tests and fuzzing: the canonical form, which reads as the same tree.
+//! Printing of whole statements in canonical form, for tests and fuzzing. The text parses to an equal
+//! tree.
 //!
-//! Words of the language are in capitals, names in quotes only where they need them,
-//! clauses in the order of the grammar, nothing that goes without saying.
+//! Keywords are in capitals, names in quotes only where necessary, clauses in the order of the
+//! grammar, and defaults are omitted.
 
 mod access;
 mod definition;
@@ -58,10 +59,10 @@ impl Display for Statement {
     }
 }
 
-fn if_exists(said: bool) -> &'static str {
-    if said { "IF EXISTS " } else { "" }
+fn if_exists(is_set: bool) -> &'static str {
+    if is_set { "IF EXISTS " } else { "" }
 }
 
-fn if_not_exists(said: bool) -> &'static str {
-    if said { "IF NOT EXISTS " } else { "" }
+fn if_not_exists(is_set: bool) -> &'static str {
+    if is_set { "IF NOT EXISTS " } else { "" }
 }

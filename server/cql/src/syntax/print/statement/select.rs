@@ -1,11 +1,11 @@
-//! SELECT, and what WHERE and IF ask.
+//! Printing of SELECT, relations and conditions.
 
 use std::fmt::{Display, Formatter, Result};
 
 use crate::syntax::ast::{
     ColumnCondition, ColumnTest, Condition, Part, Relation, Select, Selected, Selection,
 };
-use crate::syntax::print::{Joined, comma};
+use crate::syntax::print::{JoinedItems, comma};
 
 impl Display for Select {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -55,25 +55,25 @@ impl Display for Selected {
     }
 }
 
-/// ` WHERE a AND b`, or nothing.
+/// Prints ` WHERE a AND b`, or nothing.
 pub(super) struct Where<'a>(pub &'a [Relation]);
 
 impl Display for Where<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.0 {
             [] => Ok(()),
-            relations => write!(f, " WHERE {}", Joined(relations, " AND ")),
+            relations => write!(f, " WHERE {}", JoinedItems(relations, " AND ")),
         }
     }
 }
 
-/// ` IF ...`, or nothing.
+/// Prints ` IF ...`, or nothing.
 impl Display for Condition {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Condition::None => Ok(()),
             Condition::Exists => f.write_str(" IF EXISTS"),
-            Condition::All(all) => write!(f, " IF {}", Joined(all, " AND ")),
+            Condition::All(all) => write!(f, " IF {}", JoinedItems(all, " AND ")),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Display for ColumnCondition {
     }
 }
 
-/// `[key]`, `.field`, or nothing.
+/// Prints `[key]`, `.field`, or nothing.
 impl Display for Part {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

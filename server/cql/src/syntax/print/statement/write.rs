@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE, BATCH.
+//! Printing of INSERT, UPDATE, DELETE, BATCH.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -43,7 +43,7 @@ impl Display for Insert {
     }
 }
 
-/// ` USING ...`, or nothing; markers in the order in which they count.
+/// Prints ` USING ...`, or nothing; markers in the order of their indexes.
 impl Display for Using {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match (&self.timestamp, &self.ttl) {

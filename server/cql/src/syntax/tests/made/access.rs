@@ -1,4 +1,4 @@
-//! Made statements about roles and permissions.
+//! Random statements about roles and permissions.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -8,24 +8,31 @@ use crate::syntax::ast::*;
 
 impl<R: Rng> Maker<R> {
     fn role(&mut self) -> Name {
-        match self.chance(20) {
-            true => Name::new(""),
-            false => self.name(),
+        if self.chance(20) {
+            Name::new("")
+        } else {
+            self.name()
         }
     }
 
     fn role_options(&mut self) -> RoleOptions {
         RoleOptions {
-            password: self.maybe(|make| match make.chance(2) {
-                true => Password::Plain("it's".to_owned()),
-                false => Password::Hashed("$argon2id$$".to_owned()),
+            password: self.maybe(|make| {
+                if make.chance(2) {
+                    Password::Plain("it's".to_owned())
+                } else {
+                    Password::Hashed("$argon2id$$".to_owned())
+                }
             }),
             superuser: self.maybe(|make| make.chance(2)),
             login: self.maybe(|make| make.chance(2)),
             custom: self.maybe(Self::property_map),
-            access: self.maybe(|make| match make.chance(2) {
-                true => DatacenterAccess::All,
-                false => DatacenterAccess::Some(make.many(1, |_| "dc'1".to_owned())),
+            access: self.maybe(|make| {
+                if make.chance(2) {
+                    DatacenterAccess::All
+                } else {
+                    DatacenterAccess::Some(make.many(1, |_| "dc'1".to_owned()))
+                }
             }),
         }
     }
@@ -70,11 +77,10 @@ impl<R: Rng> Maker<R> {
     }
 
     fn permissions(&mut self) -> Permissions {
-        match self.chance(2) {
-            true => Permissions::All,
-            false => Permissions::Some(
-                self.many(1, |make| *Permission::ALL.choose(&mut make.rng).unwrap()),
-            ),
+        if self.chance(2) {
+            Permissions::All
+        } else {
+            Permissions::Some(self.many(1, |make| *Permission::ALL.choose(&mut make.rng).unwrap()))
         }
     }
 

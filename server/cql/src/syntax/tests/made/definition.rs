@@ -1,4 +1,4 @@
-//! Made statements about the schema and about snapshots.
+//! Random statements about the schema and about snapshots.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -10,9 +10,10 @@ impl<R: Rng> Maker<R> {
     pub(super) fn properties(&mut self, least: usize) -> Vec<Property> {
         let mut properties = self.many(least, |make| Property {
             name: make.name(),
-            value: match make.chance(2) {
-                true => PropertyValue::Constant(make.constant()),
-                false => PropertyValue::Map(make.property_map()),
+            value: if make.chance(2) {
+                PropertyValue::Constant(make.constant())
+            } else {
+                PropertyValue::Map(make.property_map())
             },
         });
         let mut names = std::collections::HashSet::new();
@@ -20,7 +21,7 @@ impl<R: Rng> Maker<R> {
         properties
     }
 
-    /// Constants by strings, no key twice.
+    /// Returns constants with strings as keys, without repeated keys.
     pub(super) fn property_map(&mut self) -> Vec<(Constant, Constant)> {
         let mut entries = self.many(0, |make| {
             let mut key = make.constant();
@@ -121,9 +122,10 @@ impl<R: Rng> Maker<R> {
     }
 
     pub(super) fn scope(&mut self) -> SnapshotScope {
-        match self.chance(2) {
-            true => SnapshotScope::Keyspace(self.name()),
-            false => SnapshotScope::Table(self.qualified()),
+        if self.chance(2) {
+            SnapshotScope::Keyspace(self.name())
+        } else {
+            SnapshotScope::Table(self.qualified())
         }
     }
 

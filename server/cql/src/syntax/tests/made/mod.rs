@@ -1,4 +1,4 @@
-//! Made trees: any that the parser may give, with markers numbered as they are printed.
+//! Random trees: any that the parser can return, with markers numbered in the order of printing.
 
 mod access;
 mod definition;
@@ -13,7 +13,7 @@ use rand::{Rng, RngExt};
 
 use crate::syntax::ast::*;
 
-/// Makes trees of a bounded height.
+/// A generator of trees of bounded height.
 pub(super) struct Maker<R> {
     pub rng: R,
     pub markers: Vec<Option<Name>>,
@@ -80,9 +80,10 @@ impl<R: Rng> Maker<R> {
     }
 
     fn maybe<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        match self.chance(2) {
-            true => Some(make(self)),
-            false => None,
+        if self.chance(2) {
+            Some(make(self))
+        } else {
+            None
         }
     }
 
@@ -90,11 +91,12 @@ impl<R: Rng> Maker<R> {
         Name::new(*NAMES.choose(&mut self.rng).unwrap())
     }
 
-    /// Of a column outside of definitions.
+    /// Returns the name of a column outside of definitions.
     fn column(&mut self) -> Name {
-        match self.chance(20) {
-            true => Name::new(""),
-            false => self.name(),
+        if self.chance(20) {
+            Name::new("")
+        } else {
+            self.name()
         }
     }
 
@@ -234,10 +236,13 @@ impl<R: Rng> Maker<R> {
                 if_exists: self.chance(2),
                 change: self.type_change(),
             }),
-            21 => match self.chance(2) {
-                true => Statement::DropType(self.drop_object()),
-                false => Statement::DropIndex(self.drop_object()),
-            },
+            21 => {
+                if self.chance(2) {
+                    Statement::DropType(self.drop_object())
+                } else {
+                    Statement::DropIndex(self.drop_object())
+                }
+            }
             22 => Statement::CreateIndex(self.create_index()),
             23 => Statement::Describe(Describe {
                 target: self.describe(),
@@ -252,16 +257,19 @@ impl<R: Rng> Maker<R> {
             25 => Statement::Role(self.role_statement()),
             26 => Statement::Permission(self.permission_statement()),
             27 => Statement::KillQuery(self.rng.random()),
-            _ => match self.chance(2) {
-                true => Statement::DropSnapshot(DropSnapshot {
-                    name: self.name(),
-                    if_exists: self.chance(2),
-                    on: self.maybe(Self::scope),
-                }),
-                false => Statement::ListSnapshots(ListSnapshots {
-                    on: self.maybe(Self::scope),
-                }),
-            },
+            _ => {
+                if self.chance(2) {
+                    Statement::DropSnapshot(DropSnapshot {
+                        name: self.name(),
+                        if_exists: self.chance(2),
+                        on: self.maybe(Self::scope),
+                    })
+                } else {
+                    Statement::ListSnapshots(ListSnapshots {
+                        on: self.maybe(Self::scope),
+                    })
+                }
+            }
         }
     }
 }

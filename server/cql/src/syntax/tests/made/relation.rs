@@ -1,4 +1,4 @@
-//! Made relations: what WHERE and IF consist of.
+//! Random relations and conditions.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -14,16 +14,18 @@ impl<R: Rng> Maker<R> {
     }
 
     pub(super) fn in_values(&mut self, mut value: impl FnMut(&mut Self) -> Term) -> InValues {
-        match self.chance(2) {
-            true => InValues::Marker(self.marker()),
-            false => InValues::List(self.many(0, &mut value)),
+        if self.chance(2) {
+            InValues::Marker(self.marker())
+        } else {
+            InValues::List(self.many(0, &mut value))
         }
     }
 
     pub(super) fn tuple_value(&mut self) -> Term {
-        match self.chance(2) {
-            true => Term::Marker(self.marker()),
-            false => Term::Tuple(self.many(1, |make| make.term(1))),
+        if self.chance(2) {
+            Term::Marker(self.marker())
+        } else {
+            Term::Tuple(self.many(1, |make| make.term(1)))
         }
     }
 

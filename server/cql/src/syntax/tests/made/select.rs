@@ -1,4 +1,4 @@
-//! Made SELECTs.
+//! Random SELECTs.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -37,7 +37,7 @@ impl<R: Rng> Maker<R> {
             return self.simple_selector(height);
         }
         let of = match self.chance(3) {
-            // Between parentheses a name would be a type.
+            // In parentheses a name would be a type.
             true => match self.simple_selector(height - 1) {
                 Selector::Tuple(items) => Selector::List(items),
                 hint @ Selector::Hint { .. } => Selector::List(vec![hint]),
@@ -61,21 +61,23 @@ impl<R: Rng> Maker<R> {
             },
             _ => {
                 let from = self.maybe(|make| make.term(1));
-                let to = match from.is_some() && self.chance(2) {
-                    true => None,
-                    false => Some(self.term(1)),
+                let to = if from.is_some() && self.chance(2) {
+                    None
+                } else {
+                    Some(self.term(1))
                 };
                 Selector::Slice { of, from, to }
             }
         }
     }
 
-    /// What `ttl` asks of.
+    /// Returns an argument of `ttl`.
     pub(super) fn column_or_part(&mut self) -> Box<Selector> {
         let column = Selector::Column(self.column());
-        Box::new(match self.chance(3) {
-            true => self.part_of(column),
-            false => column,
+        Box::new(if self.chance(3) {
+            self.part_of(column)
+        } else {
+            column
         })
     }
 
@@ -89,17 +91,21 @@ impl<R: Rng> Maker<R> {
             5 => Selector::Marker(self.marker()),
             6 => Selector::CountRows,
             7 => Selector::WriteTime(self.column_or_part()),
-            8 => match self.chance(2) {
-                true => Selector::MaxWriteTime(self.column_or_part()),
-                false => Selector::Ttl(self.column_or_part()),
-            },
+            8 => {
+                if self.chance(2) {
+                    Selector::MaxWriteTime(self.column_or_part())
+                } else {
+                    Selector::Ttl(self.column_or_part())
+                }
+            }
             9 => {
                 let function = self.function();
                 let args = self.many(0, selector);
                 let count = function.keyspace.is_none() && function.name == "count";
-                match count && matches!(args[..], [Selector::Constant(_)]) {
-                    true => Selector::CountRows,
-                    false => Selector::Call { function, args },
+                if count && matches!(args[..], [Selector::Constant(_)]) {
+                    Selector::CountRows
+                } else {
+                    Selector::Call { function, args }
                 }
             }
             10 => Selector::Cast {
@@ -109,7 +115,7 @@ impl<R: Rng> Maker<R> {
             11 => {
                 let to = self.type_name(2);
                 let selector = match self.simple_selector(below) {
-                    // That would be an alias.
+                    // This would be an alias.
                     Selector::Column(name) if name == "as" => Selector::Null,
                     selector => selector,
                 };
@@ -126,19 +132,21 @@ impl<R: Rng> Maker<R> {
     }
 
     pub(super) fn integer_or_marker(&mut self) -> Term {
-        match self.chance(2) {
-            true => Term::Marker(self.marker()),
-            false => Term::Constant(Constant {
+        if self.chance(2) {
+            Term::Marker(self.marker())
+        } else {
+            Term::Constant(Constant {
                 kind: ConstantKind::Integer,
                 text: ["10", "-1", "0"].choose(&mut self.rng).unwrap().to_string(),
-            }),
+            })
         }
     }
 
     pub(super) fn order(&mut self) -> Order {
-        match self.chance(2) {
-            true => Order::Asc,
-            false => Order::Desc,
+        if self.chance(2) {
+            Order::Asc
+        } else {
+            Order::Desc
         }
     }
 
@@ -146,12 +154,13 @@ impl<R: Rng> Maker<R> {
         Select {
             json: self.chance(3),
             distinct: self.chance(3),
-            selection: match self.chance(3) {
-                true => Selection::All,
-                false => Selection::Some(self.many(1, |make| Selected {
+            selection: if self.chance(3) {
+                Selection::All
+            } else {
+                Selection::Some(self.many(1, |make| Selected {
                     selector: make.selector(3),
                     alias: make.maybe(Self::name),
-                })),
+                }))
             },
             from: self.qualified(),
             snapshot: self.maybe(Self::name),

@@ -1,4 +1,4 @@
-//! Made terms.
+//! Random terms.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
@@ -7,12 +7,14 @@ use super::{Maker, is_number};
 use crate::syntax::ast::*;
 
 impl<R: Rng> Maker<R> {
-    /// `a + b * c`: an operand of a product is simple, the right one of a sum a product.
+    /// Returns an operator as in `a + b * c`: an operand of a product is simple, the right one of a
+    /// sum is a product.
     pub(super) fn operator(&mut self, product: bool) -> ArithmeticOperator {
         use ArithmeticOperator::*;
-        let of: &[_] = match product {
-            true => &[Multiply, Divide, Remainder],
-            false => &[Add, Subtract],
+        let of: &[_] = if product {
+            &[Multiply, Divide, Remainder]
+        } else {
+            &[Add, Subtract]
         };
         *of.choose(&mut self.rng).unwrap()
     }
@@ -45,7 +47,7 @@ impl<R: Rng> Maker<R> {
             return self.simple_term(height);
         }
         match self.signed_term(height - 1) {
-            // A sign and a number are a number.
+            // A sign and a number together are a number.
             Term::Constant(constant) if is_number(&constant) => Term::Constant(constant),
             term => Term::Negation(Box::new(term)),
         }

@@ -1,4 +1,4 @@
-//! Made INSERTs, UPDATEs and DELETEs.
+//! Random INSERTs, UPDATEs and DELETEs.
 
 use rand::{Rng, RngExt};
 
@@ -7,16 +7,15 @@ use crate::syntax::ast::*;
 
 impl<R: Rng> Maker<R> {
     pub(super) fn using(&mut self) -> Using {
-        match self.chance(2) {
-            true => {
-                let ttl = Some(Term::Marker(self.marker()));
-                let timestamp = Some(Term::Marker(self.marker()));
-                Using { timestamp, ttl }
-            }
-            false => Using {
+        if self.chance(2) {
+            let ttl = Some(Term::Marker(self.marker()));
+            let timestamp = Some(Term::Marker(self.marker()));
+            Using { timestamp, ttl }
+        } else {
+            Using {
                 timestamp: self.maybe(Self::integer_or_marker),
                 ttl: self.maybe(Self::integer_or_marker),
-            },
+            }
         }
     }
 
@@ -48,7 +47,7 @@ impl<R: Rng> Maker<R> {
     }
 
     pub(super) fn assignments(&mut self) -> Vec<Assignment> {
-        // A column in two assignments is mostly an error; another test has those.
+        // A column in two assignments is usually an error, which another test covers.
         let mut assignments = self.many(1, |make| Assignment {
             column: make.column(),
             change: match make.rng.random_range(0..6) {
@@ -76,15 +75,16 @@ impl<R: Rng> Maker<R> {
         match self.rng.random_range(0..3) {
             0 => Write::Insert(Insert {
                 table: self.qualified(),
-                source: match self.chance(4) {
-                    true => InsertSource::Json {
+                source: if self.chance(4) {
+                    InsertSource::Json {
                         value: Term::Marker(self.marker()),
                         default_unset: self.chance(2),
-                    },
-                    false => InsertSource::Values {
+                    }
+                } else {
+                    InsertSource::Values {
                         columns: self.many(1, Self::column),
                         values: self.many(1, |make| make.term(3)),
-                    },
+                    }
                 },
                 if_not_exists: self.chance(2),
                 using: self.using(),
