@@ -1,9 +1,10 @@
-# Shared by the gate and the nightly run: named steps that all run, and one list of the red ones.
+# Shared by the gate and the nightly run: named steps that all run, and a list of those that failed.
 
 # The names of the steps that failed.
 red=()
 
-# step NAME COMMAND...: runs the command, prints its seconds, and goes on whatever its exit code is.
+# step NAME COMMAND...: runs the command, prints the seconds that it took, and returns 0 whatever its exit
+# code is.
 step() {
     local name=$1 begin=$SECONDS code=0
     shift
@@ -17,8 +18,8 @@ step() {
     fi
 }
 
-# within LIMIT COMMAND...: ends a command that hangs. The limit is no measure of speed: it is far
-# above what the slowest machine needs, so that the log ends with the name of what hung.
+# within LIMIT COMMAND...: ends a command that hangs, so that the log has the name of the command. The limit
+# is no measure of speed: it is far above what the slowest machine needs.
 within() {
     local limit=$1 code=0
     shift
@@ -27,8 +28,8 @@ within() {
     return "$code"
 }
 
-# some_pass COMMAND...: a run of tests that are selected by name, which fails if no test has such a
-# name: cargo calls an empty selection a success.
+# some_pass COMMAND...: runs tests that are selected by name, and fails if no test has such a name, because
+# for cargo an empty selection is a success.
 some_pass() {
     local log code=0
     log=$(mktemp)
@@ -42,8 +43,8 @@ some_pass() {
     return "$code"
 }
 
-# no_warnings COMMAND...: fails if the command does, or if it prints a warning of the compiler. Cargo's
-# warnings of a network that it tries again are not the change's fault.
+# no_warnings COMMAND...: fails if the command fails or prints a warning of the compiler. Cargo's warnings
+# about network requests that it repeats do not count: they are not the change's fault.
 no_warnings() {
     local log code=0
     log=$(mktemp)
@@ -58,8 +59,8 @@ no_warnings() {
     return "$code"
 }
 
-# machine: one line with the facts that explain a slow or failed run. Steal is the time that the
-# host gave to others, since the machine started.
+# machine: prints one line with the facts that explain a slow or failed run. Steal is the share of time that
+# the host gave to other machines, since this machine started.
 machine() {
     local steal
     steal=$(awk '/^cpu / { total = 0; for (i = 2; i <= 9; i++) total += $i
@@ -69,7 +70,7 @@ machine() {
         "$(df -h --output=avail . | tail -n 1 | tr -d ' ')"
 }
 
-# verdict: prints the red steps, if there are any, and returns 1 then.
+# verdict: prints the steps that failed; returns 1 if there are any.
 verdict() {
     echo
     machine

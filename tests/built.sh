@@ -1,5 +1,5 @@
-# The binaries that checks run. EBB and EBB_BENCH name them; else they are built, as releases.
-# Whoever runs many checks builds them once for all.
+# The binaries that checks run. If EBB and EBB_BENCH do not name them, they are built as releases. A script
+# that runs many checks can build them once and set the variables.
 ebb_built() {
     [ -n "${EBB:-}" ] || cargo build --release --locked --bin ebb
     EBB=$(realpath "${EBB:-target/release/ebb}")
@@ -7,8 +7,8 @@ ebb_built() {
     export EBB
 }
 
-# With the binaries of all packages: what is built for one of them has other features of what it
-# uses, and would be built again for the next. The load generator can use a public driver.
+# Builds the binaries of all packages at once: a build for one package has other features of its
+# dependencies, which would be built again for the next package. The load generator gets a public driver.
 ebb_and_bench_built() {
     [ -n "${EBB:-}" ] && [ -n "${EBB_BENCH:-}" ] ||
         cargo build --release --locked --workspace --bins --features ebb-bench/scylla

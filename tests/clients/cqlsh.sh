@@ -8,7 +8,7 @@ cql() {
     cqlsh --no-color --connect-timeout=60 --request-timeout=60 "$CQL_HOST" "$CQL_PORT" "$@" \
         >"$work/out" 2>"$work/err" ||
         { cat "$work/out" "$work/err" >&2; return 1; }
-    # It says so on stdout.
+    # cqlsh prints this warning on its standard output.
     sed '/^WARNING: cqlsh was built against/d' "$work/out"
 }
 expect() {
@@ -37,7 +37,7 @@ expect "$(cql -e 'DESCRIBE TABLE shell.people')" 'CREATE TABLE shell.people'
 expect "$(cql -e 'DESCRIBE CLUSTER')" Murmur3Partitioner
 expect "$(cql -e 'SELECT * FROM shell.people')" "{street: 'Main', number: 7}"
 
-# What DESCRIBE says makes the same again.
+# The output of DESCRIBE creates the same keyspace again.
 cql -e 'DESCRIBE KEYSPACE shell' >"$work/described.cql"
 cql -e 'DROP KEYSPACE shell'
 cql -f "$work/described.cql"
@@ -56,8 +56,8 @@ rows=$(cql -e 'PAGING 100; SELECT id FROM shell.again LIMIT 950;' | grep -cE '^ 
 [ "$rows" = 950 ] || { echo "$rows rows of 950 in pages of 100"; exit 1; }
 
 expect "$(cql -e 'TRACING ON; SELECT * FROM shell.again WHERE id = 7;')" 'Tracing session'
-# A snapshot that is listed is a keyspace: cqlsh that starts later finds its tables as they were. The
-# server lists some (--schema-snapshots).
+# A listed snapshot is a keyspace: a cqlsh that starts later finds the tables as they were. The server lists
+# the latest snapshots (--schema-snapshots).
 cql -e "INSERT INTO shell.people (id, name, home) VALUES (1, 'Ada', {street: 'Main', number: 7})"
 cql -e 'CREATE SNAPSHOT monday ON KEYSPACE shell'
 cat >"$work/later.cql" <<'CQL'
@@ -69,7 +69,7 @@ cql -e "SOURCE '$work/later.cql'"
 shown=$(cql -e 'SELECT * FROM "shell@monday".people')
 expect "$shown" "{street: 'Main', number: 7}"
 expect "$shown" '(1 rows)'
-# cqlsh does not know this form, and so not whose type the value is.
+# cqlsh does not know this form, and so not the type of the value.
 shown=$(cql -e 'SELECT * FROM shell.people USING SNAPSHOT monday')
 expect "$shown" 'Ada'
 expect "$shown" '(1 rows)'

@@ -1,4 +1,4 @@
-"""A server that scripts kill, and what its clients do meanwhile."""
+"""A server that scripts kill, and helpers for its clients meanwhile."""
 
 import os
 import random
@@ -14,24 +14,24 @@ from cassandra.policies import FallthroughRetryPolicy
 
 from patient import patient_cluster
 
-# What a request may end with while the server is gone.
+# The exceptions with which a request may end while the server is down.
 FAILURES = (DriverException, ConnectionException, NoHostAvailable, OSError)
 GIVE_UP_S = 180
 IS_UP = "SELECT key FROM system.local"
-# The kernel gives ports from 32768 on to sockets that ask for none.
+# Below 32768: from there on the kernel gives ports to sockets that do not choose one.
 PORTS = range(20_000, 32_768)
 BIND_TRIES = 30
 
 
 def seed():
-    """EBB_SEED; without it a drawn one where EBB_EXPLORE is 1, else always the same."""
+    """Returns EBB_SEED. If it is not set: a random seed if EBB_EXPLORE is 1, else 1."""
     if "EBB_SEED" in os.environ:
         return int(os.environ["EBB_SEED"])
     return random.randrange(1 << 32) if os.environ.get("EBB_EXPLORE") == "1" else 1
 
 
 def is_free(port):
-    """Whether a server can listen on the port of 127.0.0.1. Connections that have ended do not count."""
+    """Returns whether a server can listen on the port of 127.0.0.1. Connections that have ended do not count."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -43,8 +43,8 @@ def is_free(port):
 
 
 def free_address():
-    """An address for a server that is started again on it. No outgoing connection gets its port while
-    the server is down, as it could get one that the kernel chose."""
+    """Returns an address for a server that is started several times. While the server is down, no outgoing
+    connection gets the port, because the kernel does not choose ports of this range."""
     first = os.getpid() % len(PORTS)
     for port in [*PORTS[first:], *PORTS[:first]]:
         if is_free(port):
@@ -53,7 +53,7 @@ def free_address():
 
 
 def start(directory, address, *options):
-    """Starts a server over this directory, once nobody else listens on its address."""
+    """Starts a server over this directory, once no other process listens on the address."""
     port = int(address.rsplit(":", 1)[1])
     for _ in range(BIND_TRIES):
         if is_free(port):
@@ -71,17 +71,17 @@ def start(directory, address, *options):
 
 
 def cluster_of(address, **options):
-    """The driver, but that it sends nothing twice by itself."""
+    """Returns a cluster of the driver that does not repeat requests by itself."""
     profile = {"retry_policy": FallthroughRetryPolicy()}
     return patient_cluster(address, profile, protocol_version=4, **options)
 
 
-def until_it_works(what):
-    """What `what` returns, once the driver has reconnected."""
+def until_it_works(request):
+    """Calls `request` until the driver has reconnected, and returns its result."""
     begun = time.monotonic()
     while True:
         try:
-            return what()
+            return request()
         except FAILURES as error:
             if time.monotonic() - begun > GIVE_UP_S:
                 sys.exit(f"the driver did not reconnect: {error}")

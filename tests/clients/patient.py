@@ -1,6 +1,7 @@
 """The driver with time limits that only end a hang.
 
-Its own limits (2 s for the control connection, 5 s to connect, 10 s for a request) measure the machine.
+With its default limits (2 s for the control connection, 5 s to connect, 10 s for a request) a test fails on
+a slow machine.
 """
 
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
@@ -9,7 +10,7 @@ LIMIT_S = 60
 
 
 def patient_cluster(address, profile=(), **options):
-    """A cluster of the one server at `address`, which is HOST:PORT. `profile` has more options of the
+    """Returns a cluster of the one server at `address`, which is HOST:PORT. `profile` has more options of the
     execution profile."""
     host, port = address.rsplit(":", 1)
     default = ExecutionProfile(request_timeout=LIMIT_S, **dict(profile))

@@ -49,7 +49,7 @@ async def main():
     )
     await session.use_keyspace("acsylla")
 
-    # Every type, there and back.
+    # Every type, written and read.
     columns = ", ".join(f"c{i} {name}" for i, name in enumerate(TYPES))
     await session.query(f"CREATE TABLE types (id int PRIMARY KEY, {columns})")
     names = ", ".join(f"c{i}" for i in range(len(TYPES)))
@@ -67,7 +67,7 @@ async def main():
         for name, wrote, read in zip(TYPES, values, row.as_tuple()):
             assert read == wrote, (name, wrote, read)
 
-    # Concurrent writes, then paging over all of them.
+    # Concurrent writes, then paging over all rows.
     await session.query("CREATE TABLE pairs (pk int, ck int, v text, PRIMARY KEY (pk, ck))")
     insert = await session.create_prepared("INSERT INTO pairs (pk, ck, v) VALUES (?, ?, ?)")
 

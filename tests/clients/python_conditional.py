@@ -1,11 +1,11 @@
 """Python's cassandra-driver: lightweight transactions and counters, over kills of the server.
 
-First what the driver makes of the answers. Then several threads write with IF to the same
-rows, add to the same counters and write logged batches, while the server is killed and started
-again. Each notes what it asked, what it was told, and when. Afterwards there must be an order
-of each row's operations in which all of that is true, each between its begin and its end;
-counters must be between what was acknowledged and what may have happened; and batches must be
-whole.
+First, the driver must decode the responses. Then several threads write with IF to the same rows, add to the
+same counters and write logged batches, while the server is killed and started again. Each thread records its
+requests and responses, with their times. Afterwards, an order of each row's operations must exist that
+explains all responses, with each operation between its begin and its end (linearizability). Each counter
+must lie between the sum of the acknowledged additions and the sum of all additions, and no batch may be
+applied in part.
 """
 
 import itertools
@@ -25,13 +25,13 @@ SEED = seed()
 THREADS = 6
 OPERATIONS_PER_LIFE = 60
 ROWS = [(1, 1), (1, 2), (2, 1)]
-# The states after which the search for an order is given up: there are many if many operations were not
-# answered.
+# The number of states after which the search for an order is given up: there are many if many operations got
+# no response.
 STATES_MAX = 300_000
 
 
-def answers(session):
-    """What the driver makes of conditional writes, their batches, and counters."""
+def check_responses(session):
+    """Checks how the driver decodes the responses to conditional writes, their batches, and counters."""
     session.execute("CREATE TABLE c.users (name text PRIMARY KEY, mail text, age int)")
     insert = session.prepare("INSERT INTO c.users (name, mail, age) VALUES (?, ?, ?) IF NOT EXISTS")
     assert session.execute(insert, ["ada", "a@b.c", 36]).was_applied
@@ -84,41 +84,42 @@ def answers(session):
 
 
 class Operation:
-    """What was asked of a row, what was told, and when. `ended` is infinite where nothing was
-    told: it may have happened, or may yet."""
+    """A request to a row and its response, with their times. Without a response `ended` is infinite: the
+    operation may have taken effect, or may still do so."""
 
-    def __init__(self, ask, argument):
-        self.ask, self.argument = ask, argument
-        self.told, self.began, self.ended = None, time.monotonic(), float("inf")
+    def __init__(self, kind, argument):
+        self.kind, self.argument = kind, argument
+        self.response, self.began, self.ended = None, time.monotonic(), float("inf")
 
     def apply(self, row):
-        """The row afterwards, in a list; nothing if it cannot have been told so."""
-        if self.ask == "read":
-            return [row] if self.told in (None, ("value", row)) else []
-        if self.ask == "insert":
+        """Returns a list with the row after the operation; an empty list if the response contradicts `row`."""
+        if self.kind == "read":
+            return [row] if self.response in (None, ("value", row)) else []
+        if self.kind == "insert":
             holds, after = row is None, self.argument[0]
-        elif self.ask == "swap":
+        elif self.kind == "swap":
             holds, after = row is not None and row == self.argument[0], self.argument[1]
         else:
             holds, after = row is not None, None
-        if self.told is None:
+        if self.response is None:
             return [after if holds else row]
-        if self.told == ("applied",):
+        if self.response == ("applied",):
             return [after] if holds else []
-        seen = self.told[1]
+        seen = self.response[1]
         return [row] if not holds and seen == row else []
 
     def __repr__(self):
-        return f"{self.ask}{self.argument} -> {self.told} [{self.began:.6f}, {self.ended:.6f}]"
+        return f"{self.kind}{self.argument} -> {self.response} [{self.began:.6f}, {self.ended:.6f}]"
 
 
 def is_linearizable(history):
-    """The search of Wing and Gong, from a row that is not there. None if it was given up."""
-    # A read that was not answered fits anywhere.
-    known = [one for one in history if one.told is not None or one.ask != "read"]
+    """Returns whether an order explains the history of a row that does not exist at first, by the search of Wing
+    and Gong; None if the search was given up."""
+    # A read without a response fits anywhere.
+    known = [one for one in history if one.response is not None or one.kind != "read"]
     operations = sorted(known, key=lambda one: one.began)
     left, order, tried, row, start = set(range(len(operations))), [], set(), None, 0
-    # What is left, as bits: small enough to note each state.
+    # The operations that are left, as bits: small enough to remember each state.
     bits = (1 << len(operations)) - 1
     while True:
         if len(tried) > STATES_MAX:
@@ -153,18 +154,18 @@ def is_linearizable(history):
             return False
 
 
-def ask(session, statements, key, operation):
+def request(session, statements, key, operation):
     k, c = key
-    if operation.ask == "read":
+    if operation.kind == "read":
         row = session.execute(statements["read"], [k, c]).one()
         return ("value", row.v if row else None)
-    if operation.ask == "insert":
+    if operation.kind == "insert":
         arguments = [k, c, operation.argument[0]]
-    elif operation.ask == "swap":
+    elif operation.kind == "swap":
         arguments = [operation.argument[1], k, c, operation.argument[0]]
     else:
         arguments = [k, c]
-    result = session.execute(statements[operation.ask], arguments)
+    result = session.execute(statements[operation.kind], arguments)
     row = result.one()
     if row.applied:
         return ("applied",)
@@ -172,7 +173,7 @@ def ask(session, statements, key, operation):
 
 
 class Client(threading.Thread):
-    """One of several that write to the same rows and counters."""
+    """One of several clients that write to the same rows and counters."""
 
     def __init__(self, session, statements, number, life, batches):
         super().__init__()
@@ -186,29 +187,29 @@ class Client(threading.Thread):
     def run(self):
         try:
             for _ in range(OPERATIONS_PER_LIFE):
-                for what in (self.condition, self.count, self.batch):
+                for step in (self.condition, self.count, self.batch):
                     try:
-                        what()
+                        step()
                     except FAILURES:
-                        # Else all that is left would fail before it is sent.
+                        # Otherwise all remaining requests would fail before they are sent.
                         until_it_works(lambda: self.session.execute(IS_UP))
         except Exception as error:  # pylint: disable=broad-except
             self.failure = error
 
     def condition(self):
         key = self.rng.choice(ROWS)
-        what = self.rng.choice(["insert", "swap", "swap", "swap", "delete", "read"])
+        kind = self.rng.choice(["insert", "swap", "swap", "swap", "delete", "read"])
         value = self.rng.randrange(4)
         argument = {
             "insert": (value,),
             "swap": (self.rng.randrange(4), value),
             "delete": (),
             "read": (),
-        }[what]
-        operation = Operation(what, argument)
+        }[kind]
+        operation = Operation(kind, argument)
         self.histories[key].append(operation)
-        told = ask(self.session, self.statements, key, operation)
-        operation.ended, operation.told = time.monotonic(), told
+        response = request(self.session, self.statements, key, operation)
+        operation.ended, operation.response = time.monotonic(), response
 
     def count(self):
         by = self.rng.randrange(1, 5)
@@ -236,7 +237,7 @@ with tempfile.TemporaryDirectory() as directory:
                 f"CREATE KEYSPACE {keyspace} WITH replication = "
                 "{'class': 'SimpleStrategy', 'replication_factor': 1}"
             )
-        answers(session)
+        check_responses(session)
         session.execute("CREATE TABLE c.t (k int, c int, v int, PRIMARY KEY (k, c))")
         session.execute("CREATE TABLE c.n (k int PRIMARY KEY, c counter)")
         session.execute("CREATE TABLE c.one (n int PRIMARY KEY)")
@@ -279,8 +280,8 @@ with tempfile.TemporaryDirectory() as directory:
             found = is_linearizable(history)
             assert found is not False, f"EBB_SEED={SEED}: {key}: no order fits: {history}"
             given_up += found is None
-            applied += sum(one.told == ("applied",) for one in history)
-            unknown += sum(one.told is None for one in history)
+            applied += sum(one.response == ("applied",) for one in history)
+            unknown += sum(one.response is None for one in history)
         value = session.execute("SELECT c FROM c.n WHERE k = 0").one().c
         assert counted[0] <= value <= counted[1], (SEED, counted, value)
         one = {row.n for row in session.execute("SELECT n FROM c.one")}
@@ -293,7 +294,7 @@ with tempfile.TemporaryDirectory() as directory:
         server.wait()
 print(
     f"python: EBB_SEED={SEED}: {sum(map(len, histories.values()))} conditional writes and reads, "
-    f"{applied} applied, {unknown} unanswered over {KILLS} kills: linearizable"
+    f"{applied} applied, {unknown} without a response over {KILLS} kills: linearizable"
     f"{f', {given_up} of {len(ROWS)} rows not searched to the end' if given_up else ''}; "
     f"counter {value} of {counted[0]} to {counted[1]}; {len(one)} batches whole"
 )

@@ -36,7 +36,7 @@ assert "CLUSTERING ORDER BY (ck DESC)" in table.export_as_string()
 assert len(cluster.metadata.all_hosts()) == 1
 assert next(iter(cluster.metadata.all_hosts())).host_id is not None
 
-# Every type, there and back.
+# Every type, written and read.
 TYPES = {
     "ascii": "plain",
     "bigint": -(2**63),
@@ -81,7 +81,7 @@ for (name, wrote), read in zip(TYPES.items(), row):
     assert read == wrote, (name, wrote, read)
 assert all(value is None for value in session.execute(select, [2]).one())
 
-# Concurrent execution, then paging over all of it.
+# Concurrent writes, then paging over all rows.
 insert = session.prepare("INSERT INTO pairs (pk, ck, v) VALUES (?, ?, ?)")
 written = [(i % 100, i, f"value {i}") for i in range(ROWS)]
 results = execute_concurrent_with_args(session, insert, written, concurrency=100)
@@ -93,7 +93,7 @@ for page_rows in (1_000, 4_999):
     assert {tuple(row) for row in rows} == set(written)
 partition = [row.ck for row in session.execute("SELECT ck FROM pairs WHERE pk = 7")]
 assert partition == sorted(partition, reverse=True) and len(partition) == ROWS // 100
-# A paging state goes on after a reconnect.
+# A paging state stays valid after a reconnect.
 first = session.execute(SimpleStatement("SELECT pk, ck FROM pairs", fetch_size=100))
 state, seen = first.paging_state, {tuple(row) for row in first.current_rows}
 session.shutdown()
@@ -126,7 +126,7 @@ named = 'SELECT count(*) FROM "py@monday".pairs WHERE pk = 7'
 assert session.execute(named).one()[0] == ROWS // 100
 session.execute("DROP SNAPSHOT monday ON KEYSPACE py")
 
-# Errors are those that drivers know.
+# Errors have the codes that drivers know.
 try:
     session.execute("SELECT nothing FROM pairs")
     raise AssertionError("there is no such column")

@@ -1,8 +1,8 @@
-"""Python's cassandra-driver and cqlsh log in, and may do what was granted to them.
+"""Python's cassandra-driver and cqlsh log in, and have the permissions that were granted to them.
 
-The server runs with --auth. The first superuser's password is in a file, and the roles are
-made by the driver. Pools of other roles and passwords are refused, cqlsh shows LIST, and a
-permission that is revoked counts no more for a session that is open.
+The server runs with --auth. The password of the first superuser is in a file, and the driver creates the
+other roles. Connections with bad credentials are refused, cqlsh shows LIST, and revoking a permission takes
+effect in sessions that are open.
 """
 
 import os
@@ -90,8 +90,8 @@ with tempfile.TemporaryDirectory() as directory:
                 error = fails_to_connect(name, wrong)
                 assert isinstance(error, AuthenticationFailed), error
                 if wrong:
-                    told = f"Provided username {name} and/or password are incorrect"
-                    assert told in str(error), error
+                    message = f"Provided username {name} and/or password are incorrect"
+                    assert message in str(error), error
 
             with cluster("ada", "it's hers") as hers:
                 ada = hers.connect()
@@ -99,8 +99,8 @@ with tempfile.TemporaryDirectory() as directory:
                 for n in range(100):
                     ada.execute(insert, [n, n * n])
                 assert ada.execute("SELECT count(*) FROM shop.orders").one()[0] == 100
-                told = refused(Unauthorized, ada.execute, "TRUNCATE shop.secrets")
-                assert "User ada has no MODIFY permission on <table shop.secrets>" in told, told
+                error = refused(Unauthorized, ada.execute, "TRUNCATE shop.secrets")
+                assert "User ada has no MODIFY permission on <table shop.secrets>" in error, error
                 refused(Unauthorized, ada.execute, "CREATE ROLE eve")
                 refused(Unauthorized, ada.execute, "SELECT * FROM system_auth.roles")
                 refused(InvalidRequest, ada.execute, "SELECT * FROM shop.nothing")

@@ -1,8 +1,8 @@
 """Python's cassandra-driver over kills of the server: one session, which reconnects by itself.
 
-The server runs with durability `sync`. It is killed while the session writes, and started
-again on its port. The session goes on, also with what it had prepared and with a page that
-it had begun to read, and everything that was acknowledged is there.
+The server runs with durability `sync`. It is killed while the session writes, and started again on its
+port. The session continues, also with its prepared statements and with a result of which it had read the first
+page, and all acknowledged writes are there.
 """
 
 import os
@@ -22,14 +22,15 @@ def start(directory, address):
     return killed.start(directory, address, "--durability", "sync")
 
 
-def until_it_works(what):
-    """What `what` returns, once the driver has reconnected, and how often it failed before."""
+def until_it_works(request):
+    """Calls `request` until the driver has reconnected; returns its result, and the number of failures
+    before."""
     failures = 0
 
     def counted():
         nonlocal failures
         try:
-            return what()
+            return request()
         except FAILURES:
             failures += 1
             raise
@@ -64,7 +65,7 @@ with tempfile.TemporaryDirectory() as directory:
                     future.result()
                 except FAILURES:
                     failures += 1
-            # What was read begins again from the page that it had.
+            # The read continues after the page that it had.
             read = list(page.current_rows)
             state = page.paging_state
             while state is not None:

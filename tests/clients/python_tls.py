@@ -1,9 +1,9 @@
 """Python's cassandra-driver over TLS: certificates on both sides, and new ones without a restart.
 
-The certificates come from `openssl`. A session that goes on keeps its connections while the
-server takes new files: first its own certificate, then the authority of its clients. Whoever comes
-afterwards has to trust the one and be signed by the other. A second server takes clients without a
-certificate, too, and none that shows a wrong one.
+The certificates come from `openssl`. An open session keeps its connections while the server reads new files:
+first its own certificate, then the authority of its clients. Clients that connect afterwards must trust
+the new certificate, and theirs must be signed by the new authority. A second server also accepts clients
+without a certificate, but none with a wrong one.
 """
 
 import os
@@ -35,7 +35,7 @@ def authority(directory, name):
 
 
 def sign(directory, name, by):
-    """A certificate and key for `name`, for this machine, as files that replace others."""
+    """Makes a certificate and key for `name`, for this machine; replaces existing files in one step each."""
     openssl(
         directory,
         *f"req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} "
@@ -78,11 +78,11 @@ def refused(address, ssl_context):
     except NoHostAvailable:
         return
     cluster.shutdown()
-    sys.exit("a client was let in that may not come")
+    sys.exit("a client was accepted that must be refused")
 
 
 def start(directory, *more):
-    """A server of its own directory and with these arguments, and its address."""
+    """Starts a server over the directory with more arguments; returns it and its address."""
     path = lambda name: os.path.join(directory, name)
     server = subprocess.Popen(
         [os.environ["EBB"], "serve", "--data", path("data"), "--cql", "127.0.0.1:0"]
@@ -96,8 +96,8 @@ def start(directory, *more):
     return server, line.split()[-1]
 
 
-def until_let_in(address, ssl_context):
-    """Connects when the server has read its new files."""
+def until_accepted(address, ssl_context):
+    """Tries to connect until the server has read its new files; returns the cluster."""
     begun = time.monotonic()
     while True:
         try:
@@ -147,12 +147,12 @@ with tempfile.TemporaryDirectory() as directory:
         refused(address, context(directory, "stranger", "client"))
 
         sign(directory, "server", "new")
-        until_let_in(address, context(directory, "new", "client")).shutdown()
+        until_accepted(address, context(directory, "new", "client")).shutdown()
         refused(address, context(directory, "old", "client"))
         refused(address, context(directory, "new", "later"))
 
         shutil.copy(os.path.join(directory, "new.pem"), clients)
-        until_let_in(address, context(directory, "new", "later")).shutdown()
+        until_accepted(address, context(directory, "new", "later")).shutdown()
         refused(address, context(directory, "new", "client"))
         assert len(list(session.execute(select))) == ROWS
         cluster.shutdown()

@@ -1,19 +1,19 @@
-"""Python's cassandra-driver: are transactions that are made of IF and of logged batches isolated?
+"""Python's cassandra-driver: transactions made of IF and of logged batches are isolated.
 
 Threads of one session run transactions while the server is killed and started again:
 
-- a batch with IF: it has read some rows of a partition, and is applied if they are as it read
-  them; then it appends to a list of each of them, and to one of its thread's own;
-- a logged batch: it appends to lists in several partitions, tables and keyspaces, which are its
-  thread's own, as what appends without a condition has no order among others;
+- a batch with IF: it has read some rows of a partition, and is applied if they are unchanged;
+  then it appends to the list of each of these rows, and to a list of its thread's own;
+- a logged batch: it appends to lists in several partitions, tables and keyspaces. The lists are
+  its thread's own, because appends without a condition have no order among each other;
 - a read: of a partition, of several partitions by one statement, of several tables at a snapshot.
 
-What each was told, and when, is a history. All of it must be as if the transactions had run one
-after the other, each at a moment between its begin and its end (strict serializability, which is
-more than a store with snapshots has to give: a statement is one commit or reads at one moment).
-Two checkers look for cycles of what must have come before what: the one below, and the crate
-`adya`, after Elle, which others published (ADYA is its program). Then the history is
-changed in ways that no such order can explain, and both must notice each.
+The responses with their times are a history. They must be as if the transactions had run one after the other,
+each at a moment between its begin and its end. (This is strict serializability, and more than a store with
+snapshots has to provide; it holds here because each statement is one commit, or reads at one moment.) Two
+checkers search for cycles in the order of transactions: the one below, and the published crate `adya`, after
+Elle (ADYA is its program). Then the history is changed in ways that no order can explain, and both checkers
+must notice each change.
 """
 
 import json
@@ -36,17 +36,17 @@ SEED = seed()
 ADYA = os.environ.get("ADYA", "adya")
 THREADS = 6
 TRANSACTIONS_PER_LIFE = 60
-# Rows of a partition that all threads append to.
+# Number of rows of a partition that all threads append to.
 SHARED = 4
 TABLES = ("one.t", "one.u", "two.w")
 INFINITE = float("inf")
-# Processes: what refused batches show, and the last read.
+# Process numbers: of the reads by refused batches, and of the last read.
 SHOWN = 1_000_000
 READER = 2_000_000
 
 
 class Clock:
-    """Gives times, each later than all before it, over all threads."""
+    """A logical clock for all threads: each time is later than all before."""
 
     def __init__(self):
         self.lock, self.time = threading.Lock(), 0
@@ -58,8 +58,8 @@ class Clock:
 
 
 class Transaction:
-    """What it read and appended, each as (list, elements) or (list, element). `outcome` is `ok`;
-    `fail` where it was told so; `info` where nothing was told: it may have happened."""
+    """The reads of a transaction, as (list, elements), and its appends, as (list, element). `outcome` is
+    `ok`, `fail` if it was refused, or `info` if there was no response: it may have taken effect."""
 
     def __init__(self, process, began):
         self.process, self.began, self.ended = process, began, INFINITE
@@ -76,7 +76,7 @@ class Transaction:
 
 
 def wrong(history):
-    """Why no order explains a history; nothing where one does."""
+    """Returns the reasons why no order explains a history; none if one does."""
     versions, problems = defaultdict(list), []
     done = [one for one in history if one.outcome == "ok"]
     for one in done:
@@ -97,7 +97,7 @@ def wrong(history):
             problems.append(f"{name} has an element twice: {elements}")
         for element in elements:
             if (name, element) not in writers or writers[name, element].outcome == "fail":
-                problems.append(f"nobody appended {element} to {name}")
+                problems.append(f"no transaction appended {element} to {name}")
     for one in history:
         found = [append in seen for append in one.appends]
         if any(found) and not all(found):
@@ -106,13 +106,13 @@ def wrong(history):
             problems.append(f"lost: {one}")
     if problems:
         return problems
-    # What never happened has no place in an order.
+    # Transactions without effect have no place in the order.
     happened = [one for one in history if one.outcome == "ok" or any(a in seen for a in one.appends)]
     return cycles(happened, versions, writers)
 
 
 def cycles(history, versions, writers):
-    """Transactions each of which must have come before the next, and so before itself."""
+    """Returns the cycles of transactions each of which must come before the next, and so before itself."""
     after = defaultdict(set)
     number = {id(one): at for at, one in enumerate(history)}
     writer = lambda name, at: number[id(writers[name, versions[name][at]])]
@@ -125,7 +125,7 @@ def cycles(history, versions, writers):
                 after[writer(name, len(elements) - 1)].add(at)
             if len(elements) < len(versions[name]):
                 after[at].add(writer(name, len(elements)))
-    # Who ended before another began came before it: by a chain of ends.
+    # A transaction that ended before another began comes before it. A chain of all ends keeps the graph small.
     ends = sorted((one.ended, at) for at, one in enumerate(history) if one.ended < INFINITE)
     link = lambda place: len(history) + place
     for place, (_, at) in enumerate(ends):
@@ -147,7 +147,7 @@ def cycles(history, versions, writers):
 
 
 def components(after, count):
-    """The strongly connected components of a graph (Tarjan 1972), without recursion."""
+    """Returns the strongly connected components of a graph (Tarjan 1972), without recursion."""
     index, low, stack, on_stack, found = {}, {}, [], set(), []
     for root in range(count):
         if root in index:
@@ -181,15 +181,15 @@ def components(after, count):
 
 
 def adya(history, directory):
-    """Whether the published checker finds an order, too, and what it says."""
+    """Returns whether the published checker finds an order, too, and its output."""
     events = []
     for one in (one for one in history if one.reads or one.appends):
-        # Those that are unanswered end behind all others, where they may have happened last.
-        asked = [["r", name, None] for name, _ in one.reads]
-        told = [["r", name, elements] for name, elements in one.reads]
+        # Transactions without a response end after all others: they may have taken effect last.
+        invoked = [["r", name, None] for name, _ in one.reads]
+        completed = [["r", name, elements] for name, elements in one.reads]
         appends = [["append", name, element] for name, element in one.appends]
-        events.append((one.began, 0, "invoke", one.process, asked + appends))
-        events.append((one.ended, 1, one.outcome, one.process, told + appends))
+        events.append((one.began, 0, "invoke", one.process, invoked + appends))
+        events.append((one.ended, 1, one.outcome, one.process, completed + appends))
     path = os.path.join(directory, "history.jsonl")
     with open(path, "w") as file:
         events.sort(key=lambda event: event[:2] + event[3:4])
@@ -202,11 +202,11 @@ def adya(history, directory):
     return checked.returncode == 0, checked.stdout
 
 
-# ---- Histories that cannot be.
+# ---- Impossible histories.
 
 
 def lose(rng, history):
-    """The last read, of all lists, does not have what others have read at the end of a list."""
+    """The last read, of all lists, misses an element that others have read at the end of a list."""
     *others, last = history
     read = {(name, elements[-1]) for one in others for name, elements in one.reads if elements}
     ends = [(at, name, e) for at, (name, elements) in enumerate(last.reads) for e in elements]
@@ -231,7 +231,7 @@ def halve(rng, history):
 
 
 def go_back(rng, history):
-    """A read does not see what was acknowledged before it began."""
+    """A read misses an append that was acknowledged before it began."""
     ended = {append: one.ended for one in history for append in one.appends}
     for one in rng.sample(history[:-1], len(history) - 1):
         for at, (name, elements) in enumerate(one.reads):
@@ -242,7 +242,7 @@ def go_back(rng, history):
 
 
 def turn(rng, history):
-    """Two elements of a list have changed their places."""
+    """Two elements of a list have changed places."""
     for one in rng.sample(history[:-1], len(history) - 1):
         for at, (name, elements) in enumerate(one.reads):
             if one.outcome == "ok" and len(elements) > 2:
@@ -252,7 +252,7 @@ def turn(rng, history):
 
 
 def revive(rng, history):
-    """What was told to have failed has happened."""
+    """An append that was refused has taken effect."""
     failed = {append for one in history if one.outcome == "fail" for append in one.appends}
     last = history[-1]
     at, element = rng.choice(
@@ -269,7 +269,7 @@ FLAWS = (lose, halve, go_back, turn, revive)
 
 
 class Client(threading.Thread):
-    """One of several that run transactions."""
+    """One of several clients that run transactions."""
 
     def __init__(self, session, statements, clock, number, life):
         super().__init__()
@@ -288,7 +288,8 @@ class Client(threading.Thread):
                 try:
                     self.rng.choice(kinds)()
                 except FAILURES:
-                    # Whoever was told nothing is somebody else from then on.
+                    # After a request without a response the client gets a new process number: in the
+                    # history, a process has one open transaction at most.
                     self.process += THREADS
                     until_it_works(lambda: self.session.execute(IS_UP))
         except Exception as error:  # pylint: disable=broad-except
@@ -303,12 +304,12 @@ class Client(threading.Thread):
         transaction.ended, transaction.outcome = self.clock.next(), outcome
 
     def element(self):
-        """Another one than all others."""
+        """Returns an element that differs from all others."""
         self.made += 1
         return (self.life * THREADS + self.number) * 10_000 + self.made
 
     def swap(self):
-        """A batch with IF on rows that were read before."""
+        """Runs a batch with IF on rows that were read before."""
         k = self.rng.choice(self.partitions)
         known = {name: elements for name, elements in self.read(k)}
         rows = self.rng.sample(range(SHARED), self.rng.randrange(1, 4))
@@ -319,7 +320,7 @@ class Client(threading.Thread):
             batch.add(self.statements["swap"], ([element], k, c, elements or None))
             reads.append((name, elements))
             appends.append((name, element))
-        # Without a condition, and nobody else does.
+        # An append without a condition, to a list to which no other client appends.
         own, element = SHARED + THREADS + self.number, self.element()
         batch.add(self.statements["one.t"], ([element], k, own))
         appends.append((f"one.t/{k}/{own}", element))
@@ -330,14 +331,14 @@ class Client(threading.Thread):
             transaction.reads = reads
             return self.end(transaction)
         self.end(transaction, "fail")
-        # It is a read of the rows that it shows.
+        # A refused batch is a read of the rows in its response.
         shown = Transaction(SHOWN + self.process, transaction.began)
         shown.reads = [(f"one.t/{row.k}/{row.c}", list(row.l or [])) for row in answer]
         shown.ended, shown.outcome = transaction.ended, "ok"
         self.history.append(shown)
 
     def batch(self):
-        """A logged batch over partitions, tables and keyspaces."""
+        """Runs a logged batch over partitions, tables and keyspaces."""
         c, batch, appends = SHARED + self.number, BatchStatement(), []
         for table in TABLES:
             for k in self.partitions:
@@ -352,7 +353,8 @@ class Client(threading.Thread):
             self.end(transaction)
 
     def lists(self, table, partitions, rows):
-        """The lists that a read of these partitions shows; what is not there is empty."""
+        """Returns the lists that a read of these partitions returned; rows that do not exist are empty
+        lists."""
         found = {(row.k, row.c): list(row.l or []) for row in rows}
         shared = SHARED if table == "one.t" else 0
         own = range(SHARED, SHARED + (2 if table == "one.t" else 1) * THREADS)
@@ -368,14 +370,14 @@ class Client(threading.Thread):
         return transaction.reads
 
     def read_some(self):
-        """Several partitions by one statement."""
+        """Reads several partitions by one statement."""
         table, transaction = self.rng.choice(TABLES), self.begin()
         text = f"SELECT k, c, l FROM {table} WHERE k IN {self.partitions}"
         transaction.reads = self.lists(table, self.partitions, self.session.execute(text))
         self.end(transaction)
 
     def read_snapshot(self):
-        """Two tables at one moment."""
+        """Reads two tables at one moment."""
         snapshot, transaction = f"s{self.element()}", self.begin()
         self.session.execute(f"CREATE SNAPSHOT {snapshot} ON KEYSPACE one")
         for table in TABLES[:2]:
@@ -386,7 +388,7 @@ class Client(threading.Thread):
 
 
 def read_all(session, clock):
-    """The last transaction: it reads all that there is."""
+    """Returns the last transaction, which reads everything."""
     transaction = Transaction(READER, clock.next())
     for table in TABLES:
         for row in session.execute(f"SELECT k, c, l FROM {table}"):
@@ -396,10 +398,10 @@ def read_all(session, clock):
 
 
 def record(directory):
-    """The history of clients of a server that is killed."""
+    """Returns the history of the clients of a server that is killed."""
     address = free_address()
     server = start(os.path.join(directory, "data"), address)
-    # Nobody here has to hear of changes of the schema.
+    # The clients do not need changes of the schema.
     cluster = cluster_of(address, schema_event_refresh_window=-1, max_schema_agreement_wait=0)
     cluster.schema_metadata_enabled = False
     try:
@@ -443,18 +445,18 @@ with tempfile.TemporaryDirectory() as directory:
     history = record(directory)
     found = wrong(history)
     assert not found, f"EBB_SEED={SEED}: " + "\n".join(found[:3])
-    is_valid, told = adya(history, directory)
-    assert is_valid, f"EBB_SEED={SEED}: adya: {told}"
+    is_valid, output = adya(history, directory)
+    assert is_valid, f"EBB_SEED={SEED}: adya: {output}"
     for flaw in FLAWS:
         changed = deepcopy(history)
         flaw(random.Random(SEED), changed)
         assert wrong(changed), f"EBB_SEED={SEED}: {flaw.__name__} is not noticed"
         is_valid, _ = adya(changed, directory)
         assert not is_valid, f"EBB_SEED={SEED}: {flaw.__name__} is not noticed by adya"
-told = lambda outcome: sum(one.outcome == outcome for one in history)
+count = lambda outcome: sum(one.outcome == outcome for one in history)
 wrote = sum(one.outcome == "ok" and bool(one.appends) for one in history)
 print(
-    f"python: EBB_SEED={SEED}: {len(history)} transactions, {wrote} of them wrote, {told('fail')} were "
-    f"refused, {told('info')} unanswered over {KILLS} kills: strictly serializable, says adya, too; "
+    f"python: EBB_SEED={SEED}: {len(history)} transactions, {wrote} of them wrote, {count('fail')} were "
+    f"refused, {count('info')} without a response over {KILLS} kills: strictly serializable, also by adya; "
     f"{len(FLAWS)} flaws noticed by both"
 )

@@ -1,5 +1,5 @@
-// Pictures of the console for the book, of a demo that runs: `book.mjs day`, and of the file
-// that it leaves: `book.mjs report`.
+// Makes pictures of the console for the book: `book.mjs day` of a running demo, `book.mjs report` of the file
+// that the demo leaves.
 
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
@@ -10,12 +10,12 @@ const browser = await launch();
 
 if (process.argv[2] === "day") {
   const { origin } = new URL(ADDRESS);
-  // Whoever opens the address that the demo prints is logged in.
+  // The address that the demo prints logs the visitor in.
   const entered = await visit(browser, origin, { address: ADDRESS });
   const { page } = entered;
   await page.waitForSelector("svg.cores");
   assert.equal(page.url(), `${origin}/`, "the token is out of the address");
-  // The day begins when its jobs are there. Its middle is a good part of its length later.
+  // The day begins once its jobs exist. 45% of its length later is about the middle of the day.
   await page.locator("tr[data-job]").first().waitFor();
   await page.waitForTimeout(Number(SECONDS_OF_DAY) * 450);
   await picture(page, "console-light");

@@ -1,4 +1,4 @@
-// A browser, pages of it, and axe.
+// Helpers for tests in a browser: pages, logging in, pictures, and checks by axe.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -14,15 +14,15 @@ export const SIZES = {
   wall: { width: 2560, height: 1440 },
 };
 
-/** Longer than anything takes on any machine, in milliseconds: jobs get what others leave. */
+/** A limit in milliseconds that only ends a hang. It is long, because jobs get the cores that others leave. */
 export const LONG_MS = 180_000;
 
 export async function launch() {
-  // A sandbox takes rights that containers do not give; only this page is visited.
+  // A sandbox needs privileges that containers lack. It is not needed: only pages of this server are visited.
   return chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
 }
 
-/** A page of a visitor of its own, of a server at `url`. What it reports as broken is in `broken`. */
+/** Opens a page of the server at `url` for a new visitor. `broken` collects the errors of the page. */
 export async function visit(browser, url, { size = "wide", theme = "light", address = url } = {}) {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme: theme });
   const page = await context.newPage();
@@ -30,13 +30,13 @@ export async function visit(browser, url, { size = "wide", theme = "light", addr
   const broken = [];
   page.on("pageerror", (error) => broken.push(error.message));
   page.on("console", (message) => {
-    // What the server refuses, the page tells in its own words: that nobody is logged in, say.
+    // The page explains requests that the server refuses, such as those of a visitor who is not logged in.
     const isRefused = /status of 4\d\d/.test(message.text()) && /^[^/]*\/\/[^/]*\/v1\//.test(message.location().url);
     if (message.type() === "error" && !isRefused)
       broken.push(`${message.text()}: ${message.location().url}`);
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(url)) broken.push(`asked elsewhere: ${request.url()}`);
+    if (!request.url().startsWith(url)) broken.push(`request to another host: ${request.url()}`);
   });
   await page.goto(address);
   return { page, context, broken };
@@ -48,7 +48,8 @@ export async function logIn(page, token) {
   await page.waitForSelector("svg.cores");
 }
 
-/** What axe finds fault with, wherever it is. The page's policy keeps scripts out, the debugger's is let in. */
+/** Returns the faults that axe finds on the page. Its script goes in by the debugger, because the page's policy
+ * allows no other scripts. */
 export async function violations(page) {
   const debug = await page.context().newCDPSession(page);
   await debug.send("Runtime.evaluate", { expression: axe });

@@ -1,4 +1,4 @@
-// What an operator does, against a real server.
+// The actions of an operator, against a real server.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -20,7 +20,7 @@ after(async () => {
   assert.deepEqual(broken, []);
 });
 
-/** Fills in the form of a new job that costs CPU and nothing else. */
+/** Fills in the form of a new job that takes CPU and nothing else. */
 async function fillPi(points, output, goal = "") {
   await page.getByRole("button", { name: "New job" }).click();
   await page.locator("select[name=application]").selectOption("pi");
@@ -30,8 +30,8 @@ async function fillPi(points, output, goal = "") {
 }
 
 /**
- * Submits what is filled in; the id of the job, by the server's answer: what the page said of
- * an earlier job may still stand there.
+ * Submits the form; returns the id of the job from the server's response, because the page may still show the
+ * message about an earlier job.
  */
 async function submit() {
   const answer = page.waitForResponse(
@@ -76,7 +76,7 @@ test("a job is submitted and watched until it is done", async () => {
   await page.keyboard.press("Escape");
 });
 
-test("the form says what is missing, and the server what is wrong", async () => {
+test("the form names a missing field, and shows an error of the server", async () => {
   await page.getByRole("button", { name: "New job" }).click();
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await page.locator("dialog .problem", { hasText: "Input: name a table" }).waitFor();
@@ -122,7 +122,7 @@ test("a cancelled job is retried as another job", async () => {
   await cancel(String(record.id));
 });
 
-test("what-if is asked by keyboard alone", async () => {
+test("what-if works by keyboard alone", async () => {
   await page.locator("body").press("w");
   await page.locator("dialog").waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.name), "maps");
@@ -154,7 +154,7 @@ test("a snapshot is created, drawn through the table's runs, and deleted", async
   await page.locator("tr[data-snapshot=monday]").waitFor({ state: "detached" });
 });
 
-test("who may only read is offered no changes", async () => {
+test("a token with scope read is offered no changes", async () => {
   const reader = await visit(browser, URL);
   await logIn(reader.page, READER);
   await reader.page.getByRole("heading", { name: "Jobs", exact: true }).waitFor();
@@ -190,7 +190,8 @@ test("the page of the server has its queries, backups and configuration", async 
 });
 
 test("the first load is quick", async () => {
-  // Visitors who have nothing of the page yet: until the first of it is there, and until the load is drawn.
+  // Visitors without any part of the page in their caches: the time until its first paint, and until the load is
+  // drawn.
   const painted = [];
   const drawn = [];
   const storageState = await page.context().storageState();

@@ -1,4 +1,4 @@
-// States that a real server rarely has, over a made-up one: how they look, and that they are told.
+// States that a real server rarely has, over a mock server: the page explains each in words, and looks right.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -9,7 +9,7 @@ const TOKEN = "ebb_made-up";
 let browser;
 const servers = [];
 
-/** A made-up server; its address. */
+/** Starts a mock server; returns its address. */
 async function serve(...args) {
   return start("0", ...args);
 }
@@ -106,7 +106,7 @@ test("when a server comes back, the page is live again by itself", async () => {
   await context.close();
 });
 
-test("the keyboard moves through the pictures, and each place is told in words", async () => {
+test("the keyboard moves through the pictures, and each place is described in words", async () => {
   const { page, context } = await visit(browser, await serve());
   await logIn(page, TOKEN);
   const slider = page.getByRole("slider");

@@ -1,10 +1,10 @@
-"""Loads and jobs over files of public collections: the same rows, or refused by both.
+"""Loads and jobs over files of public collections: both read the same rows, or refuse the file.
 
     python3 tests/files/agree.py EBB CSV_SPECTRUM JSON_TEST_SUITE SEED
 
-Each file is read by `ebb load` and by `ebb run select`. Both must exit with 0 and have the rows that the
-file has, or exit with 2 if it is malformed. The rows are computed here, by a grammar of its own that
-Python's csv and json must agree with, and for files of csv-spectrum by the results in it.
+`ebb load` and `ebb run select` read each file. Both must exit with 0 and have the rows of the file, or exit
+with 2 if it is malformed. This script computes the expected rows by a grammar of its own. Python's csv and
+json must agree with it, and for files of csv-spectrum also the results in that collection.
 """
 
 import csv
@@ -24,7 +24,7 @@ FIELD = r'(?:"(?:[^"]|"")*"|[^",\r\n]*)'
 RECORD = re.compile(rf"({FIELD}(?:,{FIELD})*)(?:\r\n|\r|\n|\Z)")
 LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 
-# The result in the collection is of another file.
+# Files whose result in the collection belongs to another file.
 WRONG_RESULTS = {"location_coordinates"}
 
 
@@ -33,7 +33,7 @@ class Malformed(Exception):
 
 
 def text_of(data):
-    """The text of a file."""
+    """Returns the text of a file."""
     if data.startswith(b"\x1f\x8b"):
         data = gzip.decompress(data)
     if data.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
@@ -48,7 +48,7 @@ def text_of(data):
 
 
 def pieces(text, pattern):
-    """The groups of matches that follow each other up to the end of a text."""
+    """Returns the groups of matches that follow each other up to the end of a text."""
     at = 0
     while at < len(text):
         match = pattern.match(text, at)
@@ -63,7 +63,7 @@ def text_rows(data):
 
 
 def csv_rows(data):
-    """The rows behind the header."""
+    """Returns the rows after the header."""
     text = text_of(data)
     records = []
     for record in pieces(text, RECORD):
@@ -87,7 +87,7 @@ def unquoted(field):
 
 
 def json_rows(data):
-    """The lines that are not blank, each of them an object."""
+    """Returns the lines that are not blank; each must be an object."""
     rows = []
     for line in pieces(text_of(data), LINE):
         if not line.strip(" \t\f"):
@@ -125,7 +125,7 @@ class Ebb:
         self.program, self.folder, self.tables = program, Path(folder), 0
 
     def run(self, *arguments):
-        """The exit code, standard output and standard error."""
+        """Returns the exit code, standard output and standard error."""
         environment = os.environ | {"EBB_DATA": str(self.folder / "data"), "EBB_TEST_UNPACED": "1"}
         done = subprocess.run(
             [self.program, *arguments],
@@ -138,39 +138,39 @@ class Ebb:
         return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def loaded(self, kind, name):
-        """The values of the rows in the order of the lines; None if it is refused."""
+        """Returns the values of the rows in the order of the lines; None if the file is refused."""
         self.tables += 1
         table = f"files.t{self.tables}"
-        code, _, said = self.run("load", "--table", table, "--format", kind, name)
+        code, _, stderr = self.run("load", "--table", table, "--format", kind, name)
         if code != 0:
-            return refused(code, said, name)
-        code, rows, said = self.run("scan", "--json", table)
-        assert code == 0, said
+            return refused(code, stderr, name)
+        code, rows, stderr = self.run("scan", "--json", table)
+        assert code == 0, stderr
         return [json.loads(row)["value"] for row in rows.split("\n") if row]
 
     def selected(self, kind, name):
-        """The rows of a job as JSON lines; None if it is refused."""
+        """Returns the rows of a job as JSON lines; None if the file is refused."""
         option = f"--{kind}"
         arguments = ["select", option, name, "--format", "json-lines", "--output", "-"]
-        code, rows, said = self.run("run", *arguments)
+        code, rows, stderr = self.run("run", *arguments)
         if code != 0:
-            return refused(code, said, name)
+            return refused(code, stderr, name)
         return [row for row in rows.split("\n") if row]
 
 
-def refused(code, said, name):
-    assert code == 2 and name in said, f"exit code {code}: {said}"
+def refused(code, stderr, name):
+    assert code == 2 and name in stderr, f"exit code {code}: {stderr}"
 
 
 def same_json(lines, others):
-    """Whether the lines are the same objects, with every digit."""
+    """Returns whether the lines are the same objects, with every digit."""
     def parsed(line):
         return json.loads(line, parse_int=str, parse_float=str)
     return [parsed(line) for line in lines] == [parsed(line) for line in others]
 
 
 def flaws(ebb, kind, name, data):
-    """What is wrong with how a file is read."""
+    """Yields the errors in the reads of a file."""
     (ebb.folder / name).write_bytes(data)
     try:
         rows = {"text": text_rows, "csv": csv_rows, "json-lines": json_rows}[kind](data)
@@ -202,7 +202,7 @@ def flaws(ebb, kind, name, data):
         yield f"{loaded} and {selected} for {rows}"
 
 
-# Line ends in a value are hidden from Python's reader, which gets lines.
+# Line ends in a value are hidden from Python's reader, which would split the value there.
 HIDDEN = {"\n": "\ue000", "\r": "\ue001"}
 
 
@@ -215,7 +215,8 @@ def as_text(field):
 
 
 def csv_files(spectrum, rng):
-    """Files of csv-spectrum as they are, with other line ends, marks and packings, and broken."""
+    """Yields files of csv-spectrum: unchanged, with other line ends, byte-order marks and compression, and
+    broken."""
     for path in sorted((spectrum / "csvs").glob("*.csv")):
         data = path.read_bytes()
         yield path.stem, data
@@ -234,7 +235,7 @@ def csv_files(spectrum, rng):
 
 
 def json_files(suite):
-    """Documents of json-test-suite as lines, and as the member of an object."""
+    """Yields documents of json-test-suite as lines, and as the member of an object."""
     for part in ("parsing", "transform"):
         source = (suite / "data" / f"{part}.js").read_text()
         documents = json.loads(source[source.index("export default") + len("export default") :])
@@ -255,7 +256,7 @@ def text_files(spectrum):
 
 
 def check_results(spectrum):
-    """The rows that csv-spectrum says are those that this script computes."""
+    """Checks that this script computes the rows that csv-spectrum has as results."""
     for path in sorted((spectrum / "csvs").glob("*.csv")):
         if path.stem in WRONG_RESULTS:
             continue

@@ -1,4 +1,4 @@
-"""The commands of the book's first steps, in order, as a newcomer types them."""
+"""Runs the commands of the book's first steps, in order, as a newcomer types them."""
 
 import os
 import pathlib
@@ -13,9 +13,9 @@ import time
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs/src/guide/first-steps.md"
 EBB = pathlib.Path(os.environ["EBB"])
-# What the page promises. A machine that is busy with something else may need longer.
+# The time that the page promises. A machine that is busy with something else may need longer.
 PROMISED_S = 300
-# It was done before.
+# The command that is not repeated: the program has been built before.
 BUILD = "cargo build "
 # Each command ends with a line like this, so that its end is seen in the shell's output.
 END = "=== ended with"
@@ -35,7 +35,7 @@ def free_port():
 
 
 class Shell:
-    """A terminal: what one command exports the next ones have."""
+    """A terminal: a variable that one command exports is set for the next ones."""
 
     def __init__(self, folder, environment):
         self.process = subprocess.Popen(
@@ -49,7 +49,7 @@ class Shell:
         )
 
     def run(self, command):
-        """Its end, and what it printed."""
+        """Runs a command; returns its exit code and its output."""
         print(f"$ {command}", flush=True)
         self.process.stdin.write(f"{command}\necho; echo {END} $?\n")
         self.process.stdin.flush()
@@ -64,7 +64,7 @@ class Shell:
 
 def main():
     began = time.monotonic()
-    # Ports that are free, where the page has the usual ones.
+    # Free ports instead of the usual ones of the page.
     cql, http = free_port(), free_port()
     environment = os.environ | {
         "EBB_CQL": f"127.0.0.1:{cql}",
@@ -108,7 +108,7 @@ def main():
 
 
 def check(printed, took_s):
-    """What the page says comes true."""
+    """Checks the results that the page describes."""
 
     def of(start):
         (found,) = [text for command, text in printed.items() if command.startswith(start)]

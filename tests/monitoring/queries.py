@@ -1,4 +1,4 @@
-"""Asks a Prometheus each query of a dashboard, and that its rules are evaluated.
+"""Sends each query of a dashboard to a Prometheus, and checks that its alert rules are evaluated.
 
 Usage: queries.py URL DASHBOARD
 """
@@ -9,7 +9,8 @@ import urllib.parse
 import urllib.request
 
 VARIABLES = {"$instance": ".*", "$__rate_interval": "15s"}
-# The load alone is known after a while; the cache has no ratio while memtables answer all.
+# Metrics that may have no data yet: the latency of the load alone is known after a while, and the hit ratio
+# of the cache has no value while memtables answer all reads.
 SOMETIMES = ["ebb_guard_alone_seconds", "ebb_block_cache_hits_total"]
 
 
@@ -31,8 +32,8 @@ def main(prometheus, dashboard):
             for name, value in VARIABLES.items():
                 query = query.replace(name, value)
             queries += 1
-            asked = urllib.parse.urlencode({"query": query})
-            found = get(f"{prometheus}/api/v1/query?{asked}")["result"]
+            parameters = urllib.parse.urlencode({"query": query})
+            found = get(f"{prometheus}/api/v1/query?{parameters}")["result"]
             has_number = any(sample["value"][1] != "NaN" for sample in found)
             if not has_number and not any(name in query for name in SOMETIMES):
                 wrong.append(f"{panel['title']}: no data for {query}")

@@ -57,7 +57,7 @@ table = f"{lake}/lake/typed"
 
 
 def plain(value):
-    """A value in the form in which values of all engines are compared."""
+    """Returns a value in the form in which values of all engines are compared."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, decimal.Decimal)):
@@ -92,7 +92,7 @@ def plain(value):
 
 
 def rows_of(rows, columns):
-    """Rows, each a dict, in the order of their keys."""
+    """Returns the values of rows, each a dict, in the order of their keys."""
     found = [[plain(row[name]) for name in KEYS + columns] for row in rows]
     return sorted(found, key=lambda row: (int(row[0]), int(row[1])))
 
@@ -118,7 +118,7 @@ values = list(TYPES.values()) + list(NESTED.values())
 
 def fill(keys):
     for at in keys:
-        # Every third value is null, others in each row.
+        # Every third value is null; which ones differs from row to row.
         row = [None if (at + place) % 3 == 0 else value for place, value in enumerate(values)]
         session.execute(insert, [at % 50, at] + row)
     for k in range(50):
@@ -146,7 +146,7 @@ for snapshot in ("monday", "tuesday"):
     selected = []
     for row in session.execute(f'SELECT * FROM "lake@{snapshot}".typed'):
         row = row._asdict()
-        # Spark's names of the components of a tuple.
+        # The names of a tuple's components in the published tables, as in Spark.
         pair = row["n_3"]
         row["n_3"] = None if pair is None else {"_1": pair[0], "_2": pair[1]}
         selected.append(row)

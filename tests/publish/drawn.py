@@ -1,4 +1,4 @@
-"""The input of tests/publish/spark_jobs, drawn from a seed: text, links and trips, as CSV files."""
+"""Random input of tests/publish/spark_jobs, from a fixed seed: text, links and trips, as CSV files."""
 
 import numpy
 
@@ -6,15 +6,15 @@ SEED = 1
 WORDS_PER_LINE = 12
 VOCABULARY = 20_000
 CITIES = 100
-# Rows that are in memory as Python's numbers at a time.
+# Number of rows that are in memory as Python's numbers at a time.
 ROWS_PER_CHUNK = 100_000
 STEMS = ["Ebb", "flow", "TIDE", "moon", "shore", "x86", "spring", "Neap"]
-# Between words: nothing that a word may have, and nothing that CSV quotes.
+# Separators of words: no characters of words, and none that CSV must quote.
 GAPS = [" ", " ", " ", "-", " _ "]
 
 
 def draw(folder, megabytes):
-    """Writes the files, the text with about as many megabytes, and returns their paths by table."""
+    """Writes the files, the text with about `megabytes`, and returns their paths by table."""
     random = numpy.random.default_rng(SEED)
     paths = {table: f"{folder}/{table}.csv" for table in ("lines", "links", "trips")}
     # About 100 bytes in a line, and 12 in a link.
@@ -31,7 +31,7 @@ def write(path, head, rows):
 
 
 def lines(random, count):
-    """Lines of words, of which a few are frequent and most are rare."""
+    """Yields lines of words; a few words are frequent, and most are rare."""
     vocabulary = [f"{STEMS[n % len(STEMS)]}{n}" for n in range(VOCABULARY)]
     for first in range(0, count, ROWS_PER_CHUNK):
         rows = min(ROWS_PER_CHUNK, count - first)
@@ -42,7 +42,8 @@ def lines(random, count):
 
 
 def links(random, count):
-    """Links without duplicates. A twentieth of the nodes have none, and few nodes have many to them."""
+    """Yields links without duplicates. A twentieth of the nodes have no links, and a few nodes are the targets
+    of many."""
     nodes = max(count // 8, 20)
     sources = random.integers(nodes, size=count)
     sources += sources % 20 == 0
@@ -55,7 +56,7 @@ def links(random, count):
 
 
 def trips(random, count):
-    """Trips with a city and a fare. A hundredth of them have no fare."""
+    """Yields trips with a city and a fare. A hundredth of them have no fare."""
     for first in range(0, count, ROWS_PER_CHUNK):
         rows = min(ROWS_PER_CHUNK, count - first)
         cities = random.integers(CITIES, size=rows).tolist()

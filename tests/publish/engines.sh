@@ -1,5 +1,5 @@
-# Shared by tests/publish/run and tests/publish/spark_jobs, which source it in the root of the repository
-# after tests/left_out.sh: the engines from PyPI, and a server over a new folder.
+# Shared by tests/publish/run and tests/publish/spark_jobs: the engines from PyPI, and a server over a new
+# folder. To be sourced in the root of the repository, after tests/left_out.sh.
 
 engines=$PWD/target/publish/venv
 work=
@@ -7,8 +7,8 @@ server=
 address=
 export PYTHONDONTWRITEBYTECODE=1
 
-# install_engines WHAT: installs the engines into $engines, at the versions that requirements.txt locks. If
-# that is impossible, WHAT is left out.
+# install_engines CHECK: installs the engines into $engines, at the versions that requirements.txt locks. If
+# that is impossible, reports CHECK as left out, and exits.
 install_engines() {
     local locked=tests/publish/requirements.txt
     command -v python3 >/dev/null || { left_out "$1" "there is no python3"; exit 0; }
@@ -34,7 +34,7 @@ start_server() {
     cargo build --release --locked --bin ebb --features publish
     work=$(mktemp -d)
     trap stop_server EXIT
-    # Other checks build the program without the feature, in its place.
+    # A copy, because other checks build the program without the feature at the same path.
     cp target/release/ebb "$work/ebb"
     "$work/ebb" serve --data "$work/data" --cql 127.0.0.1:0 --overload-wait 0s \
         >"$work/out" 2>"$work/err" &

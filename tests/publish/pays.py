@@ -32,7 +32,7 @@ class Rates:
     here_cpu_s_per_byte: float
     publish_cpu_s_per_byte: float
     there_cpu_s_per_byte: float
-    # The seconds until Spark can begin.
+    # Seconds until Spark can begin.
     start_s: float
     # Cores that the load leaves on the machine of the database.
     free_cores: float

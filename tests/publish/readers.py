@@ -7,7 +7,7 @@ import sys
 
 
 def packaged(pattern):
-    """The path of a file that a package brings."""
+    """Returns the path of a file of an installed package."""
     found = glob.glob(f"{sys.prefix}/lib/python*/site-packages/{pattern}", recursive=True)
     if not found:
         sys.exit(f"no package of {sys.prefix} has {pattern}: see requirements.txt")
@@ -15,13 +15,13 @@ def packaged(pattern):
 
 
 def versions():
-    """The versions of the engines, by their packages."""
+    """Returns the versions of the engines, by package."""
     names = ("pyspark", "snowpark-connect-deps-iceberg", "duckdb")
     return {name: importlib.metadata.version(name) for name in names}
 
 
 def duckdb_connection():
-    """A connection to DuckDB with the extensions for Iceberg."""
+    """Returns a connection to DuckDB with the extensions for Iceberg."""
     import duckdb
 
     connection = duckdb.connect()
@@ -34,14 +34,14 @@ def duckdb_connection():
 
 
 def spark_home():
-    """The folder of Spark in its package."""
+    """Returns the folder of Spark in its package."""
     import pyspark
 
     return os.path.dirname(pyspark.__file__)
 
 
 def spark_session(lake, master, settings=()):
-    """A session of Spark with the catalog `ebb` over the folder `lake`, and with more settings."""
+    """Returns a session of Spark with the catalog `ebb` over the folder `lake`, and with more settings."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master)

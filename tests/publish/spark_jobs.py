@@ -1,4 +1,4 @@
-"""The same jobs by ebb over a snapshot, and by Spark over the snapshot as ebb published it.
+"""Runs the same jobs by ebb over a snapshot, and by Spark over the publication of the snapshot.
 
 tests/publish/spark_jobs starts the server and calls this; `--help` lists the options.
 """
@@ -24,7 +24,7 @@ from patient import patient_cluster
 SNAPSHOT = "monday"
 DAMPING = 0.85
 ITERATIONS = 10
-# Ranks are sums of floats, which each engine adds up in an order of its own.
+# Ranks are sums of floats, and each engine adds them up in an order of its own.
 RANK_ERROR_MAX = 1e-9
 # Executors of local-cluster, with a core each; a job of ebb gets as many cores.
 EXECUTORS = 2
@@ -42,9 +42,9 @@ PAGE = Path(__file__).parents[2] / "docs/src/guide/more-machines.md"
 
 
 class Usage:
-    """Time and CPU time of a block: that of this process and of its children that end in the block, and
-    that of the processes `roots` and of all below them. Other children that run are left out, as the
-    executors of Spark are beside a job of ebb."""
+    """Time and CPU time of a block. The CPU time is that of this process, of its children that end in the
+    block, and of the processes `roots` with all processes below them. Other children that run are not counted,
+    such as the executors of Spark during a job of ebb."""
 
     def __init__(self, *roots):
         self.roots = roots
@@ -58,7 +58,7 @@ class Usage:
         self.cpu_s = self.cpu_now_s() - self.begin_cpu_s
 
     def cpu_now_s(self):
-        """CPU time of the processes until now, with that of children that have ended."""
+        """Returns the CPU time of the processes until now, with that of children that have ended."""
         parents, ticks = {}, {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -85,7 +85,7 @@ class Usage:
 
 
 def median(usages):
-    """The medians of several runs of the same step."""
+    """Returns the medians of several runs of the same step."""
     return {name: statistics.median(usage[name] for usage in usages) for name in usages[0]}
 
 
@@ -123,7 +123,7 @@ class Spark:
     """Spark with executors of their own, over the published tables."""
 
     def __init__(self, lake, folder):
-        # A worker of local-cluster looks for its programs, and makes its folder, below this.
+        # A worker of local-cluster finds its programs, and makes its folder, below SPARK_HOME.
         self.home = readers.spark_home()
         os.environ |= {"SPARK_HOME": self.home, "SPARK_LOCAL_IP": "127.0.0.1"}
         os.environ.setdefault("SPARK_SCALA_VERSION", "2.12")
@@ -140,7 +140,7 @@ class Spark:
         self.started = usage.as_json()
 
     def await_executors(self):
-        """Waits until all executors are there; they start one by one."""
+        """Waits until all executors run; they start one by one."""
         give_up_s = time.monotonic() + EXECUTORS_LIMIT_S
         status = self.session.sparkContext._jsc.sc().getExecutorMemoryStatus
         # The driver is in the list, too.
@@ -158,7 +158,7 @@ class Spark:
         shutil.rmtree(path, ignore_errors=True)
         with Usage(os.getpid()) as usage:
             application(self).write.csv(f"file://{path}", sep="\t")
-        # Else the next round would find what this one has cached.
+        # Otherwise the next round would use the cache of this one.
         self.session.catalog.clearCache()
         rows = []
         for part in sorted(path.glob("part-*")):
@@ -174,7 +174,7 @@ class Spark:
 def wordcount(spark):
     from pyspark.sql import functions as f
 
-    # As ebb: runs of letters, digits and all that is not ASCII.
+    # The words of ebb: sequences of letters, digits and characters beyond ASCII.
     words = f.split(f.lower("text"), r"[^0-9a-z\x{80}-\x{10ffff}]+")
     words = spark.table("lines").select(f.explode(words).alias("word")).where("word != ''")
     return words.groupBy("word").count()
@@ -190,7 +190,7 @@ def aggregate(spark):
 
 
 def pagerank(spark):
-    """The formula of ebb's `pagerank`: nodes without links share their rank with all nodes."""
+    """Computes the formula of ebb's `pagerank`: nodes without links share their rank with all nodes."""
     from pyspark.sql import functions as f
 
     links = spark.table("links").cache()
@@ -211,13 +211,13 @@ def pagerank(spark):
             "links",
             (f.lit(base) + f.lit(DAMPING) * f.coalesce("share", f.lit(0.0))).alias("rank"),
         )
-        # Else each iteration would compute all iterations before it again.
+        # Otherwise each iteration would compute all earlier ones again.
         ranks = ranks.localCheckpoint()
     return ranks.select("node", "rank")
 
 
 def keyed(rows):
-    """Rows by their first field, which no two of them share."""
+    """Returns the rows by their first field, which must differ."""
     rows = list(rows)
     found = {row[0]: row[1:] for row in rows}
     assert len(found) == len(rows), "several rows have the same key"
@@ -246,14 +246,14 @@ def compare(name, ours, theirs):
 
 
 def ebb_rows(path):
-    """The rows of a file that ebb wrote: text, or CSV with a header."""
+    """Returns the rows of a file that ebb wrote: text, or CSV with a header."""
     with open(path, encoding="utf-8", newline="") as file:
         if path.suffix == ".csv":
             return list(csv.reader(file))[1:]
         return [line.rstrip("\n").split("\t") for line in file]
 
 
-# Per job: its function in Spark, the table, and the words of ebb's command.
+# For each job: its function in Spark, the table, and the arguments of ebb's command.
 JOBS = [
     (wordcount, "lines", ["words.tsv", "--table", "lab.lines", "--columns", "text"]),
     (aggregate, "trips", ["cities.csv", "--table", "lab.trips", "--by", "city", "--of", "fare"]),
@@ -342,7 +342,7 @@ def compare_exactly(name, ours, theirs):
 
 
 def measure_load(args, ebb, publish_s):
-    """Latencies of point reads at a fixed rate, alone and beside publications."""
+    """Returns the latencies of point reads at a fixed rate, alone and beside publications."""
     def load(file, seconds):
         command = [
             args.ebb_bench, "ycsb", "--workload", "c", "--cql", args.address,

@@ -1,4 +1,5 @@
-"""The computation of pays.py, and the marks of the book's page. tests/publish/spark_jobs runs them."""
+"""Tests of the computation in pays.py, and of the marks in the book's page. tests/publish/spark_jobs runs
+them."""
 
 import unittest
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pays
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/src/guide/more-machines.md"
-# A byte takes 4 s here, 1 s to be published and 8 s there. Numbers of no machine.
+# Made-up numbers: a byte takes 4 s here, 1 s to be published and 8 s there.
 RATES = pays.Rates(
     here_cpu_s_per_byte=4.0,
     publish_cpu_s_per_byte=1.0,

@@ -1,5 +1,5 @@
-"""A damaged table: one byte of its file is another. Writes go on, and a copied backup gives it
-back; without one all other rows are saved, in the place of the file or in a new directory."""
+"""A damaged table: one bit of its file is flipped. Writes go on, and a copied backup restores the file.
+Without a backup all other rows are saved, in place of the file or in a new directory."""
 
 import pathlib
 import re
@@ -9,12 +9,13 @@ import tempfile
 
 import rehearsal
 
-# From the end of a file: a byte of its footer, without which it does not open.
+# The distance from the end of a file of a byte in its footer. With a damaged footer the file does not open.
 FOOTER = 20
 
 
 def damage(directory, from_end=None):
-    """Flips a bit in the largest table, in the middle or so far from its end. Returns its name."""
+    """Flips a bit of the largest table, in its middle or `from_end` bytes before its end. Returns the name of
+    the file."""
     table = max(directory.rglob("*.sst"), key=lambda file: file.stat().st_size)
     size = table.stat().st_size
     with table.open("r+b") as file:
@@ -60,7 +61,7 @@ with tempfile.TemporaryDirectory() as work:
     assert server.count() == 5100
     server.stop()
 
-    # The start of the server meets this damage, and the server restores the file while it runs.
+    # A start of the server finds this damage, and the file is restored while the server runs.
     name = damage(directory, FOOTER)
     server = rehearsal.Server(directory)
     server.logs(quarantined)
@@ -73,10 +74,10 @@ with tempfile.TemporaryDirectory() as work:
 
     name = damage(directory)
     server = rehearsal.Server(directory)
-    # The exit code of the list says that something is damaged.
+    # The exit code of the list reports the damage.
     printed = rehearsal.run(list_loss, directory, fails=list_loss.commands)
     assert name in printed, printed
-    # The token on the page is that of another list, which is refused.
+    # The token on the page belongs to another list, so it is refused.
     printed = rehearsal.run(accept, directory, fails=accept.commands)
     assert "nothing was changed" in printed, printed
     token = re.search(r"^the token of this list: (\S+)$", printed, flags=re.MULTILINE)[1]
@@ -91,7 +92,7 @@ with tempfile.TemporaryDirectory() as work:
     name = damage(directory)
     printed = rehearsal.run(look, directory, fails=fails)
     assert name in printed, printed
-    # Its exit code says that something is lost.
+    # The exit code of the repair reports the loss.
     printed = rehearsal.run(repair, directory, fails=repair.commands[:1])
     assert "shop" in printed, printed
     server = rehearsal.Server(directory)

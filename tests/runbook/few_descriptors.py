@@ -1,5 +1,5 @@
-"""Too few file descriptors: more clients come than the limit of open files has room for. Those that
-are connected are served, also their writes; with a higher limit the others are, too."""
+"""Too few file descriptors: more clients connect than the limit of open files allows. Those that are
+connected are served, also their writes. With a higher limit the others are served, too."""
 
 import pathlib
 import socket
@@ -12,7 +12,7 @@ REFUSED = "ebb_cql_connections_refused_total"
 
 
 def connect(server):
-    """Opens connections that say nothing, and keeps them open."""
+    """Opens connections that send nothing, and returns them."""
     return [socket.create_connection(server.address) for _ in range(CLIENTS)]
 
 

@@ -1,4 +1,4 @@
-"""A full disk: a small file system is filled; with the ballast gone the server writes again.
+"""A full disk: a small file system is filled. Once the ballast is removed, the server accepts writes again.
 
 Runs in a mount namespace of its own, see `run`."""
 

@@ -13,7 +13,7 @@ with tempfile.TemporaryDirectory() as work:
     server.make_table()
     columns = "a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d)"
     server.session.execute(f"CREATE TABLE shop.wide ({columns})")
-    # It looks for four billion rows, none of which is there.
+    # The query looks for four billion rows, and none of them exists.
     some = ", ".join(str(number) for number in range(256))
     conditions = " AND ".join(f"{column} IN ({some})" for column in "abcd")
     statement = f"SELECT count(*) FROM shop.wide WHERE {conditions}"

@@ -1,5 +1,5 @@
-"""A lost manifest: the server does not start. Without both copies of CURRENT a repair brings everything
-back. With both copies of the manifest damaged it saves the rows, and finds the names of their tables in the
+"""A lost manifest: the server does not start. If both copies of CURRENT are lost, a repair restores everything.
+If both copies of the manifest are damaged, it saves the rows, and finds the names of their tables in the
 SSTables."""
 
 import pathlib
@@ -11,12 +11,13 @@ import tempfile
 import rehearsal
 
 HEADING = "A lost manifest"
-# A byte of the first record, which has all names. The header and the record's own have 40 bytes.
+# The offset of a byte in the first record, which has all names: behind the headers of the file and of the
+# record, which have 40 bytes.
 FIRST_RECORD = 60
 
 
 def refuses_to_start(directory, shown):
-    """Checks that a server does not start, with an error like the one that the page shows."""
+    """Checks that a server does not start, and prints an error like the one on the page."""
     command = rehearsal.serve_command(directory)
     started = subprocess.run(command, text=True, stderr=subprocess.PIPE, timeout=120)
     print(started.stderr, end="", flush=True)

@@ -1,5 +1,5 @@
-"""What pins the disk: a snapshot keeps rows that were overwritten. An operator finds it, deletes it,
-and the bytes come back."""
+"""A pinned disk: a snapshot keeps rows that were overwritten. An operator finds the snapshot and deletes it,
+and the bytes become free."""
 
 import pathlib
 import tempfile
@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory() as work:
         printed = rehearsal.run(after, directory)
         return [rehearsal.metric(printed, name) for name in (PINNED, FILES)]
 
-    # Nobody writes now, so the rows come to files soon.
+    # There are no more writes, so the rows are soon flushed to files.
     rehearsal.until(lambda: numbers()[0] > 4e6)
     rehearsal.run(look, directory)
     (snapshot,) = server.session.execute(listing.strip().rstrip(";"))

@@ -1,4 +1,4 @@
-"""The parts that the rehearsals of the runbook share: a server, its rows, and the blocks of a page."""
+"""The code that the rehearsals of the runbook share: a server, its rows, and the blocks of a page."""
 
 import atexit
 import dataclasses
@@ -23,7 +23,7 @@ REFUSED = (DriverException, NoHostAvailable)
 
 @dataclasses.dataclass
 class Block:
-    """The commands of a block, and the lines that the page shows of what they print."""
+    """The commands of a block, and the lines of their output that the page shows."""
 
     commands: list
     shown: list
@@ -55,7 +55,7 @@ def texts(heading):
 
 def has_line(text, shown):
     """Returns whether a text has a line like the one that the page shows. A word with a digit or a slash
-    stands for any word, as a value behind `=` does for any value. Three dots stand for any text."""
+    stands for any word, and such a value after `=` for any value. Three dots stand for any text."""
 
     def pattern(part):
         has_value = re.search(r"[\d/]", part)
@@ -66,8 +66,8 @@ def has_line(text, shown):
 
 
 def run(block, directory, fails=()):
-    """Runs the commands of a block as an operator would; those that `fails` names have to fail. Checks
-    that they print the lines that the page shows. Returns what they printed."""
+    """Runs the commands of a block as an operator would; the commands in `fails` must fail. Checks that the
+    output has the lines that the page shows, and returns the output."""
     printed = ""
     environment = os.environ | {
         "EBB_DATA": str(directory),
@@ -95,13 +95,13 @@ def run(block, directory, fails=()):
 
 
 def metric(printed, name):
-    """Returns the value of a metric in what a command printed."""
+    """Returns the value of a metric in the output of a command."""
     (line,) = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
     return float(line.split()[-1])
 
 
-def ask(directory, path):
-    """Returns the response of the server at its socket."""
+def get(directory, path):
+    """Returns the response of the server to a GET request at its socket."""
     command = ["curl", "-sf", "--unix-socket", str(directory / "jobs.sock")]
     done = subprocess.run([*command, f"http://localhost{path}"], check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
@@ -120,8 +120,8 @@ class Server:
         command = serve_command(directory, *flags)
         if files_max is not None:
             command = ["bash", "-c", f'ulimit -n {files_max} && exec "$@"', "bash", *command]
-        # The file is not beside the database, whose disk a rehearsal may fill. The server appends to
-        # it, so that both can use it at once.
+        # The log is not beside the database, because a rehearsal may fill that disk. The server appends, so
+        # that this process can read the file meanwhile.
         self.log = tempfile.NamedTemporaryFile("ab", prefix="ebb-log-")
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self.log, text=True
@@ -162,7 +162,7 @@ class Server:
         return pathlib.Path(self.log.name).read_text()
 
     def logs(self, lines):
-        """Waits until the log has lines like these of the page."""
+        """Waits until the log has lines like these, which the page shows."""
         for line in lines:
             print(f"waits for a line of the log: {line}", flush=True)
             until(lambda: has_line(self.logged(), line))
@@ -182,14 +182,14 @@ class Server:
             self.session.execute(insert, [id, os.urandom(value_bytes)])
 
     def count(self):
-        """Returns how many rows can be read."""
+        """Returns the number of rows that can be read."""
         return self.session.execute("SELECT count(*) FROM shop.orders").one()[0]
 
 
-def until(what, give_up_s=180):
-    """Waits until something holds, and returns it."""
+def until(condition, give_up_s=180):
+    """Waits until `condition` returns a true value, and returns that value."""
     begun = time.monotonic()
-    while not (found := what()):
+    while not (found := condition()):
         if time.monotonic() - begun > give_up_s:
             sys.exit("gave up waiting")
         time.sleep(0.2)

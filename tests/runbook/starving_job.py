@@ -1,4 +1,4 @@
-"""A job that starves: an objective that nothing can keep; with another the job goes on."""
+"""A job that starves: the latency objective cannot be met. With another objective the job runs."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ with tempfile.TemporaryDirectory() as work:
     def load():
         select = server.session.prepare("SELECT v FROM shop.orders WHERE id = ?")
         id = 0
-        # It leaves CPU, which the guard alone keeps jobs from.
+        # The load leaves CPU free, so only the guard can keep jobs from it.
         while not stops.wait(0.001):
             server.session.execute(select, [id % 2000])
             id += 1
@@ -37,11 +37,11 @@ with tempfile.TemporaryDirectory() as work:
     ).stdout.strip()
 
     def jobs():
-        asked = [rehearsal.EBB, "jobs", job, "--json", "--data", str(directory)]
-        return json.loads(subprocess.run(asked, check=True, stdout=subprocess.PIPE).stdout)
+        command = [rehearsal.EBB, "jobs", job, "--json", "--data", str(directory)]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
     def waits_for_the_guard():
-        run = rehearsal.ask(directory, f"/v1/jobs/{job}")["run"]
+        run = rehearsal.get(directory, f"/v1/jobs/{job}")["run"]
         waits = run and run["progress"]["waits"]
         return waits and waits["kind"] == "guard"
 

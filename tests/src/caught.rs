@@ -1,24 +1,26 @@
-//! Cases that must not stop the others: a panic is a failure like any other.
+//! Catching panics, so that a case that panics is a failure and the other cases still run.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
+    /// Whether the thread is inside of [`caught`].
     static CATCHES: Cell<bool> = const { Cell::new(false) };
-    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// The message and place of the panic that was caught last.
+    static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 static HOOK: Once = Once::new();
 
-/// Runs a case; a panic of this thread is an error that says what and where.
-/// Those of other threads are printed as always.
+/// Runs a case. A panic of this thread becomes an error with the panic's message and place; panics
+/// of other threads are printed as usual.
 pub fn caught<T>(case: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     HOOK.call_once(|| {
         let default = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             if CATCHES.get() {
-                SAID.set(Some(info.to_string().replace('\n', " ")));
+                MESSAGE.set(Some(info.to_string().replace('\n', " ")));
             } else {
                 default(info);
             }
@@ -28,8 +30,8 @@ pub fn caught<T>(case: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> 
     let outcome = panic::catch_unwind(AssertUnwindSafe(case));
     CATCHES.set(outer);
     outcome.unwrap_or_else(|_| {
-        let said = SAID.take().unwrap_or_else(|| "panicked".into());
-        Err(anyhow::anyhow!("{said}"))
+        let message = MESSAGE.take().unwrap_or_else(|| "panicked".into());
+        Err(anyhow::anyhow!("{message}"))
     })
 }
 
@@ -38,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_an_error_that_says_where() {
+    fn a_panic_becomes_an_error_with_its_place() {
         let error = caught::<()>(|| panic!("five is {}", 6)).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("five is 6"), "{error}");

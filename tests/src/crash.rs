@@ -1,16 +1,15 @@
-//! Power lost at every I/O call of a list of operations.
+//! Power losses at every I/O call of a list of operations.
 //!
-//! After each loss the machine starts again (for every second look, after
-//! another loss during the recovery), and what is found is held against the
-//! states that the list went through:
+//! After each loss the machine restarts (in every second case, power is lost again during the
+//! recovery), and the database is compared with the states that the list went through:
 //!
-//! - with synced writes all that was acknowledged is there, otherwise a prefix
-//!   of the order of commits, with all that was made durable in other ways;
-//! - the operation under way is there whole or not at all, over all its tables;
+//! - with synced writes, everything acknowledged is there; otherwise a prefix of the commit order
+//!   that contains everything that was made durable in another way;
+//! - the operation under way took effect entirely or not at all, over all its tables;
 //! - every snapshot has exactly the content that it was created with;
-//! - no file is left that nobody needs;
-//! - a second recovery finds the same;
-//! - what is written next gets numbers above every snapshot, and survives.
+//! - no obsolete file is left;
+//! - a second recovery finds the same state;
+//! - later writes get numbers above every snapshot, and survive.
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_storage::{Db, Durability, Maintenance};
@@ -25,36 +24,37 @@ use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
-/// Operations in a list: few, because it runs once for each of its I/O calls.
+/// Number of operations in a list: small, because the list runs once for each of its I/O calls.
 const OPERATIONS: std::ops::Range<usize> = 15..50;
-/// Bytes that such a list writes, about: what memtables and files are sized by.
+/// Approximate number of bytes that such a list writes; memtables and files are sized by it.
 const WRITTEN_BYTES: u64 = 5000;
-/// A recovery makes about this many calls; the second power loss falls within.
+/// Approximate number of I/O calls of a recovery; the second power loss falls on one of them.
 const RECOVERY_CALLS: u64 = 60;
-/// Dropping everything makes about this many.
+/// Approximate number of I/O calls that drop all tables and snapshots.
 const EMPTYING_CALLS: u64 = 60;
-/// With threads where a call comes is chance, so every so many calls are sampled.
+/// The stride through the I/O calls if threads flush and compact: which call comes when is chance
+/// then, so a sample is enough.
 const SAMPLE_EVERY: usize = 7;
 
-/// What kind of list a seed makes.
+/// The kind of list that a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Some of everything.
+    /// Every kind of change.
     Plain,
-    /// Files ingested, again and again.
+    /// Many ingested files.
     Ingests,
-    /// Tables made and dropped, and snapshots of them.
+    /// Many dropped tables, and many snapshots of them.
     Drops,
-    /// Some of everything, while threads flush and compact.
+    /// Every kind of change, while threads flush and compact.
     Threads,
 }
 
-/// The kinds of lists, by seed in turn.
+/// The kinds of lists; seeds take them in turn.
 const KINDS: [Kind; 8] = {
     use Kind::{Drops, Ingests, Plain, Threads};
     [Plain, Plain, Plain, Plain, Plain, Ingests, Drops, Threads]
 };
-/// The durabilities of lists, by seed in turn.
+/// The durabilities of lists; seeds take them in turn.
 const DURABILITIES: [Durability; 2] = [Durability::Sync, Durability::Os];
 
 /// The number of seeds after which kinds and durabilities repeat.
@@ -71,7 +71,7 @@ pub fn durability(seed: u64) -> Durability {
     DURABILITIES[(seed % DURABILITIES.len() as u64) as usize]
 }
 
-/// Loses power at each call of the list of this seed.
+/// Loses power at each call of this seed's list.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {
@@ -82,7 +82,8 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
         }
     };
     for crash_at in (1..=case.calls).step_by(case.step()) {
-        // Another place in the recovery each time, and every place in turn.
+        // Each case loses power at another call of the recovery; 7 and 60 have no common divisor,
+        // so all calls get their turn.
         let again = 1 + (seed.wrapping_mul(31) + crash_at * 7) % RECOVERY_CALLS;
         for again_at in [None, Some(again)] {
             report.count(Counter::CrashPoints, 1);
@@ -99,38 +100,39 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
     report
 }
 
-/// Loses power at one call, and perhaps at one of the recovery.
+/// Loses power at the I/O call `crash_at`, and at the call `again_at` of the recovery, if given.
 ///
 /// # Errors
-/// What does not hold.
+/// Describes the check that failed.
 pub fn replay(seed: u64, crash_at: u64, again_at: Option<u64>) -> Result<()> {
     caught(|| Case::new(seed)?.recovers_from(crash_at, again_at))
 }
 
-/// A list with all that makes a run of it the same every time.
+/// A list of operations, with everything that makes its runs repeat.
 struct Case {
     seed: u64,
     durability: Durability,
-    /// What the writer was promised: the same, unless a test says otherwise.
+    /// The durability that the checks rely on: that of the database, unless a test makes them
+    /// differ.
     promised: Durability,
     maintenance: Maintenance,
     operations: Vec<Operation>,
-    /// What must come of each operation.
+    /// The outcome of each operation, by the model.
     outcomes: Vec<Outcome>,
-    /// What is there after the first so many operations.
+    /// `worlds[n]` is the model after the first `n` operations.
     worlds: Vec<World>,
-    /// I/O calls of a whole run.
+    /// Number of I/O calls of a run without a power loss.
     calls: u64,
 }
 
-/// How far a run came.
+/// A run of the list, up to the power loss.
 struct Run {
     mem: MemDisk,
-    /// Operations that returned without an error.
+    /// Number of operations that returned without an error.
     acknowledged: usize,
-    /// Operations that must survive.
+    /// Number of operations that must survive the power loss.
     durable: usize,
-    /// What went wrong before the power did.
+    /// The first wrong outcome before the power loss.
     wrong: Option<String>,
 }
 
@@ -192,8 +194,8 @@ impl Case {
         }
     }
 
-    /// The same at each call. The clock of the machine goes on over a power
-    /// loss: it shows what the run had reached.
+    /// Returns the same set-up at each call. The clock of the machine continues over a power loss,
+    /// so it has the time that the acknowledged operations moved it to.
     fn setup(&self, mem: &MemDisk, acknowledged: usize) -> Setup {
         let mut setup = drawn(&mut rng(self.seed ^ 0xebb), mem, WRITTEN_BYTES);
         setup.options.durability = self.durability;
@@ -201,7 +203,7 @@ impl Case {
         setup
     }
 
-    /// Runs the list until it ends or the power does.
+    /// Runs the list until its end or until the power loss.
     fn run(&self, crash_at: Option<u64>) -> Run {
         let mem = MemDisk::new();
         if let Some(call) = crash_at {
@@ -238,13 +240,13 @@ impl Case {
                 last_write = i + 1;
             }
             match operation {
-                // An orderly end syncs, one without power does not; a drop
-                // syncs what came before it.
+                // Closing the database syncs everything, as long as there is power. A drop syncs
+                // everything before it.
                 Operation::Sync | Operation::Reopen | Operation::DropTable(_) => {
                     run.durable = i + 1
                 }
                 _ if self.promised == Durability::Sync => run.durable = i + 1,
-                // It syncs all that it writes out, and all before that.
+                // A flush syncs what it writes out, and everything before.
                 Operation::Flush => run.durable = last_write.max(run.durable),
                 _ => {}
             }
@@ -252,8 +254,8 @@ impl Case {
         run
     }
 
-    /// Loses power at a call (and again in the recovery, if asked to), and
-    /// holds what is found against what must be there.
+    /// Loses power at a call (and at a call of the recovery, if given), and compares the content
+    /// after the recovery with the allowed states.
     fn recovers_from(&self, crash_at: u64, again_at: Option<u64>) -> Result<()> {
         let run = self.run(Some(crash_at));
         if let Some(wrong) = run.wrong {
@@ -299,8 +301,8 @@ impl Case {
         Ok(())
     }
 
-    /// With all tables dropped and all snapshots deleted, nothing is left of them;
-    /// also when power is lost meanwhile.
+    /// Checks that nothing is left once all tables are dropped and all snapshots deleted, also
+    /// after a power loss in between.
     fn empties(&self, mem: &MemDisk, acknowledged: usize, crash_at: u64) -> Result<()> {
         let open = || {
             let mut setup = self.setup(mem, acknowledged);
@@ -346,8 +348,7 @@ impl Case {
     }
 }
 
-/// Drops all tables, then deletes all snapshots; those that have expired go with the
-/// flush.
+/// Drops all tables, deletes all snapshots, and flushes, which also removes expired snapshots.
 fn drop_everything(db: &Db) -> ebb_storage::Result<()> {
     for name in db.keyspaces() {
         let keyspace = db.existing_keyspace(&name)?;
@@ -361,12 +362,12 @@ fn drop_everything(db: &Db) -> ebb_storage::Result<()> {
     db.flush()
 }
 
-/// After how many operations this is there, the most that it may be after;
-/// `worlds[n]` is what there is after n. Of those acknowledged the first `durable`
-/// have to be done; the next one may be, whole.
+/// Returns the number of operations that lead to the state `found`, the largest if there are
+/// several; `worlds[n]` is the model after `n` operations. The first `durable` operations must be
+/// done. At most one operation after the acknowledged ones may be done, entirely.
 ///
 /// # Errors
-/// When it is no such state.
+/// If no such number of operations leads to `found`.
 pub(crate) fn reached(
     worlds: &[World],
     acknowledged: usize,
@@ -380,7 +381,7 @@ pub(crate) fn reached(
             state.tables.each_ref().map(Option::is_some),
         )
     };
-    // A keyspace is made before its first table, by an edit of its own.
+    // A keyspace is created before its first table, by an edit of its own.
     let (keyspaces, tables) = exist(found);
     let [before, after] = [acknowledged, last].map(|i| exist(&worlds[i].seen()));
     ensure!(
@@ -389,7 +390,7 @@ pub(crate) fn reached(
         (keyspaces, tables)
     );
     let content = found.clone().without_existence();
-    // Judged by the clock as it stands; most often the newest is it.
+    // Expiry is judged by the clock as it stands. The latest state comes first: it fits most often.
     let now_ms = worlds[acknowledged].now_ms;
     let at = |i: usize| worlds[i].seen_at(now_ms).without_existence();
     let is = |i: &usize| at(*i) == content;
@@ -399,11 +400,11 @@ pub(crate) fn reached(
     })
 }
 
-/// New writes get numbers above every snapshot, so that none slips into one.
-/// Returns what is there in the end: in files, or in the log behind what the
-/// crash left of it.
+/// Checks that the database accepts writes, with numbers above every snapshot, so that none becomes
+/// visible in a snapshot. Returns the final content; with `flush` it is in files, otherwise in the
+/// log behind what the crash left of it.
 pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Result<State> {
-    // Nothing expires: the clock stands still.
+    // The clock stands still, so nothing expires.
     let mut expected = World::of(found, 0);
     for keyspace in session.db().keyspaces() {
         let snapshots = session.db().existing_keyspace(&keyspace)?.snapshots();

@@ -1,13 +1,12 @@
-//! Every bit of a small database flipped, and every file cut at every length,
-//! one at a time.
+//! Flips every bit of a small database, and cuts every file at every length, one damage at a time.
 //!
-//! The database then reads right, or refuses with an error that names a file of
-//! it. It never gives a wrong value, panics, goes on for ever (a bound on I/O
-//! calls), or asks for memory by a length that it did not check.
+//! The database then either reads correctly, or fails with an error that names one of its files. It
+//! never returns a wrong value, panics, runs for ever (the I/O calls are bounded), or allocates
+//! memory by an unchecked length.
 //!
-//! One thing cannot be told from a crash: a torn record at the very end of the
-//! log. Damage to the last record may lose that record, and cutting the last
-//! segment a tail of them; nothing else.
+//! One kind of damage looks like a crash: a torn record at the very end of the log. So damage to
+//! the last record may lose that record, and a cut of the last segment may lose several at its end.
+//! Nothing else may be lost.
 
 use std::path::PathBuf;
 
@@ -24,25 +23,25 @@ use crate::seed::rng;
 use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
-/// Operations that the database went through.
+/// Number of operations that make the database.
 const OPERATIONS: usize = 45;
-/// Bytes that they write, about.
+/// Approximate number of bytes that they write.
 const WRITTEN_BYTES: u64 = 5000;
-/// Opening and reading takes some hundred calls.
+/// Limit on the I/O calls that open and read the database, which take some hundred.
 const IO_CALLS_MAX: u64 = 20_000;
-/// What a database of ten kilobytes may take, with its caches, other threads of
-/// the proof included.
+/// Limit on the memory that opening and reading a database of ten kilobytes takes, caches and other
+/// threads of the proof included.
 const MEMORY_BYTES_MAX: usize = 128 << 20;
-/// Cases are taken in strides, so that a run cut short has seen some of
-/// everything. A prime, and larger than any part of the cases.
+/// The stride through the cases, so that a run that is cut short has tried some of every kind. A
+/// prime, so that it visits each case once.
 const STRIDE: usize = 1_000_003;
 
-/// One damage.
+/// Damage to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Damage {
-    /// A bit of a byte of a file of this name.
+    /// Flips a bit: the name of the file, the offset of the byte, the bit from 0 to 7.
     Flip(String, u64, u8),
-    /// A file of this name keeps so many bytes.
+    /// Cuts a file: its name, and the number of bytes that stay.
     Cut(String, u64),
 }
 
@@ -74,7 +73,7 @@ impl Damage {
     }
 }
 
-/// Damages the database of this seed in every way.
+/// Tries every damage to the database of this seed, each on a copy.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = match caught(|| Case::new(seed)) {
@@ -105,10 +104,10 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
     report
 }
 
-/// One damage to the database of this seed.
+/// Tries one damage to the database of this seed.
 ///
 /// # Errors
-/// What does not hold.
+/// Describes the check that failed.
 pub fn replay(seed: u64, damage: &Damage) -> Result<()> {
     caught(|| Case::new(seed)?.survives(damage))
 }
@@ -116,7 +115,7 @@ pub fn replay(seed: u64, damage: &Damage) -> Result<()> {
 struct Case {
     seed: u64,
     mem: MemDisk,
-    /// What is there without damage, then without the last record of the log,
+    /// The content without damage, then without the last record of the log, without the last two,
     /// and so on.
     states: Vec<State>,
     last_segment: PathBuf,
@@ -127,7 +126,7 @@ impl Case {
     fn new(seed: u64) -> Result<Self> {
         let mem = MemDisk::new();
         let mut operations = Generator::new(rng(seed), Mix::CHANGES).list(OPERATIONS);
-        // Something in files, in most cases something in the log too.
+        // Some of the data is in files; three seeds of four also have some in the log.
         operations.insert(OPERATIONS / 2, Operation::Flush);
         if seed % 4 == 3 {
             operations.push(Operation::Flush);
@@ -148,7 +147,7 @@ impl Case {
         };
         let mut segments = disk::files(&case.mem, DIR, ".log")?;
         case.last_segment = segments.pop().context("there is no log")?;
-        // A log cut at the end of a record, or within one.
+        // Cuts the log at every length: at the ends of records, and within them.
         for bytes in (0..=case.mem.file_len(&case.last_segment)?).rev() {
             let mem = case.mem.fork();
             mem.cut(&case.last_segment, bytes)?;
@@ -197,7 +196,7 @@ impl Case {
             Err(e) => names_a_file(&e),
             Ok(found) if found == self.states[0] => Ok(()),
             Ok(found) if file == self.last_segment => {
-                // That the last record was durable, nobody says.
+                // Nothing records that the last record was durable, so it may be lost.
                 let lost = match damage {
                     Damage::Flip(..) => 1..2.min(self.states.len()),
                     Damage::Cut(..) => 1..self.states.len(),
@@ -243,7 +242,7 @@ fn names_a_file(error: &Error) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A sample; all of them take a minute.
+    /// Tries a sample of the cases: all of them take a minute.
     #[test]
     fn a_flipped_bit_or_a_cut_file_is_found_or_harmless() {
         for seed in 0..2 {

@@ -1,5 +1,5 @@
-//! The machine in memory that the proofs run on, and what they ask of it. How the
-//! engine reaches a disk is known here and in [`session`](crate::session) only.
+//! The in-memory machine that the proofs run on, with helpers. Only this module and
+//! [`session`](crate::session) depend on how the engine accesses a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use ebb_storage::{Db, FileSystem, Options};
 
 /// The directory of every database under proof.
 pub const DIR: &str = "/db";
-/// Where files to ingest are written.
+/// The directory for files to ingest.
 pub const INGEST_DIR: &str = "/ingest";
 
-/// Options on a disk; the caller does all the work, so that a run is the same
-/// every time.
+/// Returns options for a database on `mem` whose caller does all maintenance, so that every run is
+/// the same.
 pub fn manual(mem: &MemDisk) -> Options {
     on(
         mem,
         Options {
             maintenance: ebb_storage::Maintenance::Manual,
-            // Full disks are small here.
+            // Full disks are smaller here than the default mark.
             low_water_bytes: 0,
             ..Options::default()
         },
     )
 }
 
-/// The same options on another disk.
+/// Returns the same options on another disk.
 pub fn on(mem: &MemDisk, options: Options) -> Options {
     Options {
         disk: Arc::new(mem.clone()),
@@ -35,11 +35,11 @@ pub fn on(mem: &MemDisk, options: Options) -> Options {
     }
 }
 
-/// The files of a directory whose paths end so, ascending; none when there is no
-/// directory. Not the lock file, in which nothing is.
+/// Returns the files of a directory whose paths end with `ending`, sorted; none if the directory
+/// does not exist. Leaves out the lock file, which is always empty.
 ///
 /// # Errors
-/// What the disk says.
+/// Any error of the disk.
 pub fn files(mem: &MemDisk, dir: &str, ending: &str) -> io::Result<Vec<PathBuf>> {
     if !mem.exists(dir.as_ref())? {
         return Ok(Vec::new());
@@ -53,7 +53,7 @@ pub fn files(mem: &MemDisk, dir: &str, ending: &str) -> io::Result<Vec<PathBuf>>
 /// Creates a directory.
 ///
 /// # Errors
-/// What the disk says.
+/// Any error of the disk.
 pub fn create_dir(mem: &MemDisk, dir: &str) -> io::Result<()> {
     mem.create_dir_all(dir.as_ref())
 }
@@ -61,24 +61,24 @@ pub fn create_dir(mem: &MemDisk, dir: &str) -> io::Result<()> {
 /// Removes a file.
 ///
 /// # Errors
-/// What the disk says.
+/// Any error of the disk.
 pub fn remove(mem: &MemDisk, path: &Path) -> io::Result<()> {
     mem.remove(path)
 }
 
-/// Removes all files of a directory, if it is there.
+/// Removes all files of a directory, if the directory exists.
 ///
 /// # Errors
-/// What the disk says.
+/// Any error of the disk.
 pub fn clear(mem: &MemDisk, dir: &str) -> io::Result<()> {
     let files = files(mem, dir, "")?;
     files.iter().try_for_each(|path| mem.remove(path))
 }
 
-/// Writes a file of these bytes, which no power loss takes away.
+/// Writes a file, and syncs the file and its directory, so that it survives a power loss.
 ///
 /// # Errors
-/// What the disk says.
+/// Any error of the disk.
 pub fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     mem.create_dir_all(dir)?;
@@ -88,8 +88,7 @@ pub fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     mem.sync_dir(dir)
 }
 
-/// Cuts the power, lets go of the handles (which can then save nothing any
-/// more), and starts the machine again.
+/// Cuts the power, drops the handles (which can no longer save anything), and restarts the machine.
 pub fn lose_power<T>(mem: &MemDisk, handles: T, seed: u64) {
     cut_power(mem);
     drop(handles);
@@ -103,11 +102,11 @@ pub fn cut_power(mem: &MemDisk) {
     debug_assert!(cut.is_err(), "the power fails in that call");
 }
 
-/// Whether the directory has the files that the database needs, and no others: by
-/// the names there, and by the database's own account.
+/// Checks that the directory has the files that the database needs and no others: compares the
+/// numbers of SSTables and WAL segments with the database's statistics.
 ///
 /// # Errors
-/// What is there, and what is needed.
+/// Names the files that are there, and the numbers that are needed.
 pub fn no_orphans(mem: &MemDisk, db: &Db) -> anyhow::Result<()> {
     let files = files(mem, DIR, "")?;
     let of = |ending: &str| {

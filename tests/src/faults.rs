@@ -1,15 +1,13 @@
-//! Calls that fail, and disks that fill up, at each place of a list of
-//! operations.
+//! I/O calls that fail, and disks that fill up, at each place of a list of operations.
 //!
-//! Whatever fails: no read gives a wrong value, nothing panics, an operation
-//! that failed is done whole or not at all, and after reopening everything is
-//! there that was acknowledged. What was read after the reopening is there for
-//! good: new synced writes and a power loss do not take it away again. A failed
-//! fsync spoils what it was to write, as on Linux.
+//! Whichever call fails: no read returns a wrong value, nothing panics, a failed operation takes
+//! effect entirely or not at all, and after reopening everything acknowledged is there. The content
+//! that a reopening found is final: new synced writes and a power loss do not change it. A failed
+//! fsync loses what it was to write, as on Linux.
 //!
-//! A full disk is one thing only, `DiskFull`: nothing of the operation is left, the
-//! database goes on, and once there is space it writes again as it is, without
-//! being reopened.
+//! A full disk is reported as `DiskFull` and nothing else. Nothing of the refused operation is
+//! left, the database keeps running, and once there is space it accepts writes again without being
+//! reopened.
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_storage::{Durability, Error, ErrorKind, Maintenance};
@@ -27,17 +25,18 @@ use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
 const OPERATIONS: std::ops::Range<usize> = 15..40;
-/// Bytes that such a list writes, about.
+/// Approximate number of bytes that such a list writes.
 const WRITTEN_BYTES: u64 = 4000;
-/// Sizes of full disks tried with a list.
+/// Number of disk sizes that are tried with a list.
 const CAPACITIES: u64 = 50;
-/// A full disk gets its space back after so many refusals.
+/// Number of failed operations after which a full disk gets space again.
 const REFUSALS: usize = 3;
-/// One list in so many runs with threads, on a slow disk; which call fails is
-/// chance then.
+/// One list in this many runs with background threads, on a slow disk. Which call fails is chance
+/// then.
 const BACKGROUND_EVERY: u64 = 15;
 
-/// The kinds of errors of failing calls. A short read ends like a file.
+/// The errors with which calls fail. A short read, like a read past the end of a file, is
+/// `UnexpectedEof`.
 const KINDS: [io::ErrorKind; 6] = [
     io::ErrorKind::Other,
     io::ErrorKind::Interrupted,
@@ -47,7 +46,7 @@ const KINDS: [io::ErrorKind; 6] = [
     io::ErrorKind::StorageFull,
 ];
 
-/// The calls that fail one by one; beside all of them in turn, those of a kind.
+/// The calls that fail: every call in turn, and then every call of these kinds in turn.
 const OPS: [FaultOp; 4] = [
     FaultOp::Any,
     FaultOp::Sync,
@@ -55,13 +54,12 @@ const OPS: [FaultOp; 4] = [
     FaultOp::SyncDir,
 ];
 
-/// One thing that goes wrong.
+/// One fault in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The nth call of a kind fails; the kind by its position in the list of
-    /// kinds tried.
+    /// The nth call of a kind fails. The first number is the position of the kind in `OPS`.
     Call(usize, u64),
-    /// There is room for so many bytes.
+    /// The disk has room for this many bytes.
     Full(u64),
 }
 
@@ -90,8 +88,7 @@ impl std::str::FromStr for Fault {
     }
 }
 
-/// Lets each call of the list of this seed fail, and the disk fill up at many
-/// places.
+/// Makes each call of this seed's list fail, and the disk fill up at many places.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = Case::new(seed);
@@ -105,7 +102,7 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
             }
         }
     };
-    // The disks first: there are few of them.
+    // Full disks come first, because they are few.
     let whole_bytes = case.whole_bytes();
     let mut cases = 0;
     for i in 0..CAPACITIES {
@@ -131,10 +128,10 @@ pub fn run(seed: u64, budget: &Budget) -> Report {
     report
 }
 
-/// One thing that goes wrong in the list of this seed.
+/// Runs this seed's list with one fault.
 ///
 /// # Errors
-/// What does not hold.
+/// Describes the check that failed.
 pub fn replay(seed: u64, fault: Fault) -> Result<()> {
     caught(|| Case::new(seed).survives(fault)).map(drop)
 }
@@ -146,16 +143,16 @@ struct Case {
     operations: Vec<Operation>,
 }
 
-/// The state that the database must be in.
+/// The states that the database may be in.
 struct Expected {
     world: World,
-    /// The state if the first operation that failed was done after all: it may
-    /// turn up after a reopening, as long as no other came after it.
+    /// The state in which the first failed operation took effect after all. A reopening may find
+    /// it, until a later commit succeeds.
     failed: Option<World>,
-    /// Another that nothing told apart yet: what failed may be done, and show
-    /// only when the clock moves on.
+    /// A second possible state that no read has told apart from `world` yet: the effect of a failed
+    /// operation may show only when the clock moves on.
     twin: Option<World>,
-    /// Whether an error came that a full disk does not explain.
+    /// Whether an error occurred that a full disk does not explain.
     broken: bool,
     refusals: usize,
 }
@@ -168,9 +165,10 @@ impl Case {
         Self {
             seed,
             durability: [Durability::Sync, Durability::Os][(seed % 2) as usize],
-            maintenance: match background {
-                true => Maintenance::Background,
-                false => Maintenance::Manual,
+            maintenance: if background {
+                Maintenance::Background
+            } else {
+                Maintenance::Manual
             },
             operations: Generator::new(rng, Mix::CHANGES).list(count),
         }
@@ -190,7 +188,7 @@ impl Case {
         setup
     }
 
-    /// Bytes on the disk after the whole list.
+    /// Returns the number of bytes on the disk after the whole list.
     fn whole_bytes(&self) -> u64 {
         let mem = MemDisk::new();
         if let Ok(mut session) = Session::open(self.setup(&mem)) {
@@ -201,7 +199,7 @@ impl Case {
         mem.used_bytes()
     }
 
-    /// Runs the list with the fault; whether it struck.
+    /// Runs the list with the fault; returns whether the fault occurred.
     fn survives(&self, fault: Fault) -> Result<bool> {
         let mem = MemDisk::new();
         if self.maintenance == Maintenance::Background {
@@ -263,7 +261,7 @@ impl Case {
             && expected.refusals >= REFUSALS
             && outcome.as_ref().is_err_and(full)
         {
-            // Threads find out in a while that there is space; or when asked.
+            // Background threads notice the space only after a while, or when a flush is requested.
             session.apply(&Operation::Flush)?;
             session.apply(&Operation::Compact)?;
             outcome = session.apply(operation);
@@ -308,15 +306,18 @@ impl Case {
             return expected.settle(&found);
         }
         if expected.broken && error.kind() == ErrorKind::ReadOnly {
-            // It was looked at when it broke, and is again in the end.
+            // The content was compared when the database broke, and is compared again in the end.
             return Ok(());
         }
         let found = read_patiently(session, fault)?;
-        // Of a table that could not be made, the keyspace may be there.
+        // If the creation of a table failed, its keyspace may still have been created.
         let existence = matches!(operation, Operation::CreateTable(_));
-        let is = |world: &World| match existence {
-            true => found.clone().without_existence() == world.seen().without_existence(),
-            false => found == world.seen(),
+        let is = |world: &World| {
+            if existence {
+                found.clone().without_existence() == world.seen().without_existence()
+            } else {
+                found == world.seen()
+            }
         };
         if is(&after) && !is(&expected.world) {
             expected.world = after;
@@ -337,8 +338,8 @@ impl Case {
         Ok(())
     }
 
-    /// Closes the database, or cuts the power; opens it, writes on, and loses
-    /// the power (again). Returns whether the fault struck at all.
+    /// Closes the database or cuts the power, reopens it, writes more, and loses power (again).
+    /// Returns whether the fault occurred at all.
     fn survives_the_end(
         &self,
         mem: &MemDisk,
@@ -350,18 +351,19 @@ impl Case {
         mem.set_capacity_bytes(None);
         let mut struck = mem.armed_faults() == 0;
         if self.maintenance == Maintenance::Background {
-            // It would strike anywhere in what comes, and nothing counts calls.
+            // With threads the fault could occur anywhere from here on: the number of calls varies.
             mem.clear_faults();
         }
         let cut = self.durability == Durability::Sync
             && matches!(fault, Fault::Call(_, n) | Fault::Full(n) if n % 2 == 0);
-        match cut {
-            true => lose_power(mem, session, self.seed),
-            false => drop(session),
+        if cut {
+            lose_power(mem, session, self.seed);
+        } else {
+            drop(session);
         }
         let mut session = match Session::open(setup.clone()) {
             Ok(session) => session,
-            // The fault may strike here only.
+            // The fault may occur only here.
             Err(e) => {
                 accept(&e, fault)?;
                 Session::open(setup.clone()).context("opening at last")?
@@ -387,7 +389,8 @@ impl Case {
 }
 
 impl Expected {
-    /// Goes on with the twin if that is it and the other is not.
+    /// Drops the one of the two possible states for which `is` does not hold; keeps both if it
+    /// holds for both.
     fn choose(&mut self, is: impl Fn(&World) -> bool) {
         let Some(twin) = self.twin.take() else {
             return;
@@ -399,7 +402,7 @@ impl Expected {
         }
     }
 
-    /// Takes what a reopening found, if it may be so.
+    /// Accepts the state that a reopening found, if it is a possible one.
     fn settle(&mut self, found: &State) -> Result<()> {
         self.broken = false;
         let now_ms = self.world.now_ms;
@@ -427,14 +430,14 @@ impl Expected {
     }
 }
 
-/// Whether the fault explains the error. A full disk has an error of its own.
+/// Checks that the fault explains the error. A full disk must be reported as `DiskFull`.
 fn accept(error: &Error, fault: Fault) -> Result<()> {
     let explained = match (error, fault) {
-        // One of the kinds of failing calls is a full disk.
+        // One of the errors of failing calls is `StorageFull`.
         (Error::DiskFull { .. }, Fault::Full(_) | Fault::Call(..)) => true,
         (Error::Io { .. } | Error::ReadOnly { .. }, Fault::Call(..)) => true,
-        // A short read and a file that was cut look the same; what cannot be read
-        // is a finding of the verification of a backup.
+        // A short read looks like a file that was cut. A file that cannot be read is a finding of
+        // the verification of a backup.
         (Error::Corruption { detail, .. }, Fault::Call(..)) => {
             ["the file ends within", "it cannot be read"]
                 .iter()
@@ -446,7 +449,7 @@ fn accept(error: &Error, fault: Fault) -> Result<()> {
     Ok(())
 }
 
-/// Writes to every table, and writes that out.
+/// Returns operations that write to every table, then flush, merge and sync.
 fn writes_everywhere() -> Vec<Operation> {
     let mut operations: Vec<_> = TableNo::all().map(Operation::CreateTable).collect();
     let value = Val {
@@ -459,7 +462,7 @@ fn writes_everywhere() -> Vec<Operation> {
     operations
 }
 
-/// Reads everything; a fault may strike once meanwhile.
+/// Reads everything; reads again if the fault occurs meanwhile.
 fn read_patiently(session: &Session, fault: Fault) -> Result<State> {
     read_everything(session.db())
         .or_else(|e| {
@@ -482,10 +485,10 @@ mod tests {
         }
     }
 
-    /// With threads a fault that never struck was taken for one that did, so that
-    /// ever later calls were tried, until time was up or for ever.
+    /// A past bug of this proof: with threads, a fault that never occurred counted as one that did,
+    /// so `run` tried ever later calls until its time was up, or for ever.
     #[test]
-    fn a_call_that_no_run_comes_to_ends_a_list_with_threads_too() {
+    fn a_fault_at_a_call_that_never_comes_does_not_count_with_threads_either() {
         let case = Case::new(BACKGROUND_EVERY - 1);
         assert_eq!(case.maintenance, Maintenance::Background);
         assert!(case.survives(Fault::Call(0, 1)).unwrap());
@@ -511,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_that_is_called_a_failure_is_caught() {
+    fn a_full_disk_that_is_reported_as_another_error_is_caught() {
         let path = std::path::PathBuf::from("/db/1.log");
         let failure = Error::Io {
             action: "write",

@@ -1,14 +1,14 @@
-//! Processes that are killed in the middle of writes, on a real disk: what they
+//! Kills processes in the middle of writes, on a real disk, and checks that everything they
 //! acknowledged is there.
 //!
-//! Several threads of the process write batches over two tables, one of them
-//! creates snapshots. Others do every kind of operation, each in keyspaces of its
-//! own, as a script drawn from the seed says. Flushes and compactions run beside.
-//! Its standard output says what was acknowledged; after a SIGKILL this process
-//! opens the store and looks, then the next one goes on in the same directory.
+//! Several threads of the process write batches to two tables, and one of them creates snapshots.
+//! Other threads do every kind of operation, each in keyspaces of its own, by a script that the
+//! seed determines. Flushes and compactions run beside them. The process prints acknowledgements on
+//! its standard output. After a SIGKILL, this process opens the store and compares; then the next
+//! process continues in the same directory.
 //!
-//! Of each script the store has all that was acknowledged, and the next operation
-//! whole or not at all: the model says what that is.
+//! For each script, the store must have everything acknowledged, and the next operation entirely or
+//! not at all. The model determines the content.
 
 mod protocol;
 mod script;
@@ -31,38 +31,39 @@ use crate::seed::rng;
 use protocol::{Acknowledged, SCRIPTS, WRITERS, busy_options, counter_key, key, store_dir, value};
 use script::Script;
 
-/// The hidden command of the soak tool that becomes the process to kill.
+/// The hidden command of `soak` that becomes the process to kill.
 pub const WRITER_COMMAND: &str = "write-until-killed";
 /// The number of processes that [`run`] kills, one after the other in one directory.
 pub const KILLS: u32 = 8;
-/// A process is killed after so many acknowledgements at most; every second one
-/// after so many of operations of the scripts, which are slower than batches.
+/// Limit on the acknowledgements after which a process is killed.
 const LINES_MAX: usize = 4000;
+/// Limit on the acknowledged operations of scripts after which every second process is killed. Such
+/// operations are slower than batches.
 const OPERATIONS_MAX: usize = 200;
 
-/// One of the processes that are killed in a directory, one after the other.
+/// A process that writes until it is killed. In one directory, several follow each other.
 #[derive(Debug, Clone)]
 pub struct Life {
-    /// What its scripts are drawn from.
+    /// Seed of the scripts.
     pub seed: u64,
-    /// How many were before it.
+    /// Number of processes before this one.
     pub number: u32,
-    /// How many operations of each script are done.
+    /// Number of operations already done, for each script.
     pub done: Vec<u64>,
 }
 
-/// What the processes said before they were killed.
-struct Said {
+/// Everything that the processes acknowledged before they were killed.
+struct Acknowledgements {
     /// The last batch of each writer.
     batches: BTreeMap<u32, u64>,
-    /// Snapshots, by the batch of writer 0 before them.
+    /// For each snapshot, the last batch of writer 0 before it.
     snapshots: Vec<u64>,
-    /// Each with all that was acknowledged done.
+    /// The scripts, with all acknowledged operations done.
     scripts: Vec<Script>,
 }
 
-impl Said {
-    fn nothing(seed: u64) -> Self {
+impl Acknowledgements {
+    fn none(seed: u64) -> Self {
         Self {
             batches: BTreeMap::new(),
             snapshots: Vec::new(),
@@ -90,15 +91,15 @@ impl Said {
     }
 }
 
-/// Kills processes of `program`, which is the soak tool. The seed decides after how many
-/// acknowledgements; the threads of the processes interleave as the machine runs them. A case of the
-/// budget is one kill.
+/// Kills processes of `program`, which is the soak tool, one after another. The seed determines
+/// after how many acknowledgements; how the threads of a process interleave is up to the machine. A
+/// case of the budget is one kill.
 pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let mut kill = || -> Result<()> {
         let mut rng = rng(seed);
         let dir = tempfile::tempdir()?;
-        let mut said = Said::nothing(seed);
+        let mut acked = Acknowledgements::none(seed);
         for number in 0..KILLS {
             let end = match number % 2 {
                 0 => End::Lines(rng.random_range(1..LINES_MAX)),
@@ -107,11 +108,11 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
             let life = Life {
                 seed,
                 number,
-                done: said.scripts.iter().map(Script::done).collect(),
+                done: acked.scripts.iter().map(Script::done).collect(),
             };
-            write_until(program, (dir.path(), &life), end, &mut said)?;
+            write_until(program, (dir.path(), &life), end, &mut acked)?;
             report.count(Counter::Kills, 1);
-            check(dir.path(), &life, &mut said)
+            check(dir.path(), &life, &mut acked)
                 .with_context(|| format!("after kill {}", number + 1))?;
             if budget.is_spent_after(report.counted(Counter::Kills)) {
                 break;
@@ -124,22 +125,22 @@ pub fn run(seed: u64, budget: &Budget, program: &Path) -> Report {
     report
 }
 
-/// When a process is killed.
+/// The number of acknowledgements after which a process is killed.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// After so many acknowledgements.
+    /// Acknowledgements of any kind.
     Lines(usize),
-    /// After so many of operations of the scripts.
+    /// Acknowledged operations of scripts.
     Operations(usize),
 }
 
-/// Runs a process until `end`, then kills it. What is in the pipe by then was
-/// acknowledged too.
+/// Runs a process until `end`, then kills it. Lines that are in the pipe by then count as
+/// acknowledged.
 fn write_until(
     program: &Path,
     (root, life): (&Path, &Life),
     end: End,
-    said: &mut Said,
+    acked: &mut Acknowledgements,
 ) -> Result<()> {
     let mut child = Command::new(program)
         .arg(WRITER_COMMAND)
@@ -151,15 +152,16 @@ fn write_until(
         .with_context(|| format!("starting {}", program.display()))?;
     let output = child.stdout.take().context("it has an output")?;
     let mut output = BufReader::new(output);
-    // How much nearer to the end the next line is; `None` when there is none.
-    let mut read = |said: &mut Said| -> Result<Option<usize>> {
+    // Reads a line, and returns how much nearer to the end it is; `None` if there are no more
+    // lines.
+    let mut read = |acked: &mut Acknowledgements| -> Result<Option<usize>> {
         let mut line = String::new();
         if output.read_line(&mut line)? == 0 {
             return Ok(None);
         }
         let acknowledged = line.strip_suffix('\n').and_then(Acknowledged::parse);
         match &acknowledged {
-            Some(acknowledged) => said.note(acknowledged)?,
+            Some(acknowledged) => acked.note(acknowledged)?,
             None => ensure!(!line.ends_with('\n'), "unexpected line {line:?}"),
         }
         let is_operation = matches!(acknowledged, Some(Acknowledged::Operation { .. }));
@@ -169,25 +171,25 @@ fn write_until(
     let (End::Lines(mut left) | End::Operations(mut left)) = end;
     let mut by_itself = false;
     while left > 0 && !by_itself {
-        match read(said)? {
+        match read(acked)? {
             Some(nearer) => left -= nearer,
             None => by_itself = true,
         }
     }
-    // One that ended by itself is gone already.
+    // This fails if the process has already ended by itself.
     let _ = child.kill();
     let status = child.wait()?;
     ensure!(!by_itself, "the process ended by itself: {status}");
-    while read(said)?.is_some() {}
+    while read(acked)?.is_some() {}
     Ok(())
 }
 
-/// Opens the store and holds it against what was said. What turns out to be done
-/// beyond that is taken for said.
-fn check(root: &Path, life: &Life, said: &mut Said) -> Result<()> {
+/// Opens the store and compares it with the acknowledgements. An operation that was done without
+/// being acknowledged counts as acknowledged from then on.
+fn check(root: &Path, life: &Life, acked: &mut Acknowledgements) -> Result<()> {
     let db = Db::open(store_dir(root), busy_options(life))?;
     db.verify()?;
-    for script in &mut said.scripts {
+    for script in &mut acked.scripts {
         script
             .check(&db)
             .with_context(|| format!("thread {}", script.thread()))?;
@@ -197,7 +199,7 @@ fn check(root: &Path, life: &Life, said: &mut Said) -> Result<()> {
     for writer in 0..WRITERS {
         let (last_a, last_b) = (counter(&a, writer)?, counter(&b, writer)?);
         ensure!(last_a == last_b, "a batch of writer {writer} is torn");
-        let acknowledged = said.batches.get(&writer).copied();
+        let acknowledged = acked.batches.get(&writer).copied();
         ensure!(
             last_a >= acknowledged,
             "writer {writer} lost {acknowledged:?}, has {last_a:?}"
@@ -211,7 +213,7 @@ fn check(root: &Path, life: &Life, said: &mut Said) -> Result<()> {
             );
         }
     }
-    for &n in &said.snapshots {
+    for &n in &acked.snapshots {
         let snapshot = keyspace.snapshot(&format!("at-{n}"))?;
         let [a, b] = [snapshot.table("a")?, snapshot.table("b")?];
         let count = |table: &SnapshotTable, writer| all_of(table.range(prefix(writer)), writer);
@@ -280,25 +282,25 @@ mod tests {
         for n in 0..3 {
             db.write(batch([&a, &b], 0, n)).unwrap();
         }
-        let mut said = Said::nothing(1);
-        said.batches.insert(0, 2);
+        let mut acked = Acknowledgements::none(1);
+        acked.batches.insert(0, 2);
         drop((db, keyspace, a, b));
-        check(root, &life(), &mut said).unwrap();
-        said.batches.insert(0, 3);
-        assert!(check(root, &life(), &mut said).is_err());
-        said.batches.insert(0, 2);
-        said.snapshots.push(1);
-        assert!(check(root, &life(), &mut said).is_err());
-        said.snapshots.clear();
+        check(root, &life(), &mut acked).unwrap();
+        acked.batches.insert(0, 3);
+        assert!(check(root, &life(), &mut acked).is_err());
+        acked.batches.insert(0, 2);
+        acked.snapshots.push(1);
+        assert!(check(root, &life(), &mut acked).is_err());
+        acked.snapshots.clear();
         let keyspace = open().existing_keyspace("kill").unwrap();
         let b = keyspace.existing_table("b").unwrap();
         b.delete(key(0, 1).as_bytes()).unwrap();
         drop((keyspace, b));
-        assert!(check(root, &life(), &mut said).is_err());
+        assert!(check(root, &life(), &mut acked).is_err());
     }
 
-    /// A store has the operation after the last one acknowledged, or it has not;
-    /// the one after that it cannot have, and none may be missing.
+    /// The store may have the operation after the last acknowledged one, but not the one after
+    /// that, and none may be missing.
     #[test]
     fn an_operation_lost_or_out_of_nowhere_is_caught() {
         let root = tempfile::tempdir().unwrap();

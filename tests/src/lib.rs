@@ -1,27 +1,28 @@
-//! What the proofs of ebb share, and the proofs themselves.
+//! The proofs of ebb, and the modules that they share.
 //!
 //! ```text
-//! operation   what is done, as data and as text; drawn from a seed
-//! model       what it means        session   how a database does it
-//! setup       how the database is set up
-//! disk        the machine in memory under it
+//! operation   operations as data and as text, drawn from a seed
+//! model       the reference: what each operation means
+//! session     an open database that runs operations
+//! setup       options of databases
+//! disk        the in-memory machine under a database
 //! made        a database after some operations
 //!
-//! crash       power lost at every call
-//! faults      calls that fail, disks that fill up
-//! scarcity    a disk that has no space now and then, and may lose power
-//! space       a disk of the machine that is full
-//! damage      bits that flip, files cut short
+//! crash       power losses at every I/O call
+//! faults      I/O calls that fail, disks that fill up
+//! scarcity    a disk that lacks space now and then, and may lose power
+//! space       a full disk of the machine
+//! damage      flipped bits, cut files
 //! metamorphic the same operations under many configurations
 //! isolation   histories of concurrent transactions
-//! schedules   a whole database under drawn schedules
-//! kills       processes killed for real
+//! schedules   a whole database under random schedules of its threads
+//! kills       processes killed on a real disk
 //!
-//! soak        drives all of them, and repeats what failed
+//! soak        runs all proofs, and replays failures
 //! ```
 //!
-//! A proof is a function of a seed. It returns counts and failures, each with
-//! the words that repeat it.
+//! A proof is a function of a seed. It returns counts and failures, each with the text that
+//! replays it.
 
 #![forbid(unsafe_code)]
 

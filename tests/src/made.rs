@@ -1,5 +1,5 @@
-//! A database after a list of operations, and what it holds: what backups,
-//! verification and repair are tried on.
+//! A database after a list of operations, with its expected content, for tests of backup,
+//! verification and repair.
 
 use std::sync::Arc;
 
@@ -14,23 +14,23 @@ use crate::seed::rng;
 use crate::session::{Session, Setup};
 use crate::setup::{START_MS, drawn};
 
-/// An open database.
+/// An open database whose content is known.
 #[derive(Debug)]
 pub struct Made {
-    /// It, as its tables and snapshots.
+    /// The open database.
     pub session: Session,
-    /// What it holds.
+    /// The expected content.
     pub world: World,
-    /// What was done to it, refused operations left out.
+    /// The operations that it went through, without those that were refused.
     pub operations: Vec<Operation>,
 }
 
 impl Made {
-    /// A database with everything drawn from a seed, writes synced, after so many
-    /// operations, and with every table.
+    /// Creates a database with a random set-up and synced writes, runs `operations` random
+    /// operations, and creates the tables that do not exist then.
     ///
     /// # Errors
-    /// What the database says, or does otherwise than the model.
+    /// Any error of the database, and any outcome that differs from the model's.
     pub fn drawn(seed: u64, mem: &MemDisk, mix: Mix, operations: usize) -> Result<Self> {
         let mut rng = rng(seed);
         let bytes = 1 << rng.random_range(13..16);
@@ -41,10 +41,10 @@ impl Made {
         Self::of(setup, &operations)
     }
 
-    /// A database after these operations.
+    /// Creates a database and runs these operations.
     ///
     /// # Errors
-    /// What the database says, or does otherwise than the model.
+    /// Any error of the database, and any outcome that differs from the model's.
     pub fn of(setup: Setup, operations: &[Operation]) -> Result<Self> {
         let mut made = Self {
             session: Session::open(setup)?,
@@ -57,10 +57,10 @@ impl Made {
         Ok(made)
     }
 
-    /// Does one more.
+    /// Runs one more operation.
     ///
     /// # Errors
-    /// What the database says, or does otherwise than the model.
+    /// Any error of the database, and an outcome that differs from the model's.
     pub fn apply(&mut self, operation: &Operation) -> Result<()> {
         let found = self.session.apply(operation);
         let found = found.with_context(|| operation.to_string())?;
@@ -73,10 +73,10 @@ impl Made {
     }
 }
 
-/// Opens what must be a database, at the time of a world.
+/// Opens the database in `dir`, which must exist, at the time of `world`.
 ///
 /// # Errors
-/// What the database says.
+/// Any error of [`Db::open`].
 pub fn open_at(mem: &MemDisk, dir: &str, world: &World) -> ebb_storage::Result<Db> {
     let options = Options {
         create_if_missing: false,

@@ -1,22 +1,21 @@
-//! How much memory a case takes: the allocator of everything in this crate
-//! counts.
+//! The memory that a case takes: the global allocator of this crate counts it.
 
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Forgets what was in use before, beyond what is now.
+/// Resets the peak to the bytes in use now.
 pub fn reset_peak() {
     ALLOCATOR.reset_peak_usage();
 }
 
-/// Bytes in use now, by all threads.
+/// Returns the bytes in use now, by all threads.
 pub fn bytes() -> usize {
     ALLOCATOR.current_usage()
 }
 
-/// Most bytes in use at once since the last reset, by all threads.
+/// Returns the most bytes in use at once since the last reset, by all threads.
 pub fn peak_bytes() -> usize {
     ALLOCATOR.peak_usage()
 }

@@ -1,11 +1,10 @@
-//! The same operations under many configurations: every read gives the same in
-//! all of them, and what the model gives. In the end, with nobody reading, no file
-//! is left that none needs.
+//! The same operations under many configurations: every read returns the same in all of them, and
+//! what the model returns. In the end, with no open reader, no obsolete file is left.
 //!
-//! A list that fails is made short by removing operations as long as it goes on
-//! failing, and printed.
+//! A list that fails is made shorter, by removing operations as long as it still fails, and
+//! printed.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use ebb_storage::Maintenance;
 
 use crate::caught::caught;
@@ -18,18 +17,18 @@ use crate::session::Session;
 use crate::setup::configuration::{CONFIGURATIONS, Way};
 use crate::shrink::shrink;
 
-/// Lengths of lists, by seed in turn.
+/// Lengths of lists; seeds take them in turn.
 const OPERATIONS: [usize; 5] = [200, 600, 200, 200, 2000];
-/// A list of more takes seconds under all configurations.
+/// The length above which a list takes seconds under all configurations.
 const OPERATIONS_LONG: usize = 1000;
-/// Runs that making a list short may take.
+/// Limit on the runs that making a list shorter takes.
 const SHRINK_TRIES: usize = 2000;
-/// How many snapshots there may be at a time, by seed in turn; the most are more than
-/// a table may have runs.
+/// Limits on the snapshots at a time; seeds take them in turn. The largest is more than the runs
+/// that a table may have.
 const SNAPSHOTS_MAX: [usize; 4] = [2, 8, 8, 80];
 
-/// Runs the list of this seed under every configuration, and in a way of its own. A long list stops
-/// once the budget is spent; a case is one configuration.
+/// Runs this seed's list under every named configuration, and in the way drawn from the seed. A
+/// long list stops once the budget is spent; a case is one configuration.
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let operations = list(seed);
@@ -60,23 +59,23 @@ fn named() -> impl Iterator<Item = Way> {
 /// Runs the list of a seed in one way.
 ///
 /// # Errors
-/// What does not hold.
+/// Describes the check that failed.
 pub fn replay(seed: u64, way: Way) -> Result<()> {
     run_one(way, &list(seed)).1
 }
 
-/// Runs a list of so many operations in the way drawn from its seed.
+/// Runs a list of `operations` operations in the way drawn from its seed.
 ///
 /// # Errors
-/// What does not hold.
+/// Describes the check that failed.
 pub fn run_drawn(seed: u64, operations: usize) -> Result<()> {
     run_one(Way::Drawn(seed), &list_of(seed, operations)).1
 }
 
-/// Runs a list under every configuration.
+/// Runs a list under every named configuration.
 ///
 /// # Errors
-/// What does not hold in the first in which something does not.
+/// Describes the first check that failed, and names its configuration.
 pub fn run_list(operations: &[Operation]) -> Result<()> {
     for way in named() {
         let outcome = run_one(way, operations).1;
@@ -98,7 +97,7 @@ fn list_of(seed: u64, operations: usize) -> Vec<Operation> {
     Generator::new(rng(seed), mix).list(operations)
 }
 
-/// Runs a list in one way; how many operations were done.
+/// Runs a list in one way; also returns the number of operations done.
 fn run_one(way: Way, operations: &[Operation]) -> (usize, Result<()>) {
     let mut done = 0;
     let outcome = caught(|| {
@@ -116,7 +115,7 @@ fn run_one(way: Way, operations: &[Operation]) -> (usize, Result<()>) {
     (done, outcome)
 }
 
-/// A list that is being run.
+/// A run of a list.
 struct Run {
     way: Way,
     mem: MemDisk,
@@ -164,10 +163,12 @@ impl Run {
 }
 
 fn agree(found: &Outcome, must: &Outcome) -> Result<()> {
-    match found == must {
-        true => Ok(()),
-        false => bail!("found and expected: {}", found.difference(must)),
-    }
+    ensure!(
+        found == must,
+        "found and expected: {}",
+        found.difference(must)
+    );
+    Ok(())
 }
 
 #[cfg(test)]
@@ -185,10 +186,10 @@ mod tests {
         );
     }
 
-    /// A store that loses a delete is caught, and the list is cut down to the
-    /// operations that show it.
+    /// If a store loses a deletion, the proof fails, and the list is cut down to the operations
+    /// that show it.
     #[test]
-    fn a_wrong_answer_is_caught_and_made_short() {
+    fn a_wrong_answer_is_caught_and_its_list_made_shorter() {
         let wrong = |list: &[Operation]| {
             let mem = MemDisk::new();
             let mut session = Session::open(CONFIGURATIONS[0].setup(&mem)).unwrap();
@@ -207,7 +208,7 @@ mod tests {
         operations.extend(parse_list(tail).unwrap());
         assert!(wrong(&operations));
         let short = shrink(&operations, SHRINK_TRIES, wrong);
-        // A table, or those that a batch needs; the deletion; a read.
+        // The tables that a batch needs, the deletion, and a read.
         assert!(short.len() <= TABLES.len() + 2, "{}", print_list(&short));
     }
 }

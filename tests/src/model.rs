@@ -1,8 +1,8 @@
 //! The reference: what each operation means, in a few sorted maps.
 //!
-//! A [`World`] is all that is stored, and a [`State`] what can be seen of it at a
-//! time. Both are cheap to copy, so the proofs keep the world after each
-//! operation, which is the full history.
+//! A [`World`] is everything stored, and a [`State`] is what is visible of it at some time. Both
+//! are cheap to clone, so the proofs keep the world after each operation, which is the full
+//! history.
 
 mod state;
 mod transaction;
@@ -19,27 +19,27 @@ pub use state::{Content, Entries, Outcome, State, Tables};
 use transaction::{Touched, Transaction};
 pub use world::World;
 
-/// What an iterator has still to give.
+/// The entries that an iterator has not returned yet.
 type EntriesLeft = VecDeque<(Vec<u8>, Arc<[u8]>)>;
 
-/// A world, and what is held open on it.
+/// A world, and the handles that are open on it.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
-    /// What is there now.
+    /// The current content.
     pub world: World,
     views: [Option<State>; SLOTS as usize],
     snapshots: [Option<Tables>; SLOTS as usize],
     pins: [Option<Tables>; SLOTS as usize],
     ranges: [Option<EntriesLeft>; SLOTS as usize],
     transactions: [Option<Transaction>; SLOTS as usize],
-    /// Commits so far.
+    /// Number of commits so far.
     commits: u64,
-    /// What was written while transactions were held open, by which commit.
+    /// The keys written while transactions were open, with the number of their commit.
     written: Vec<(u64, Touched)>,
 }
 
 impl Model {
-    /// Does an operation, and says what must come of it.
+    /// Runs an operation, and returns the outcome that it must have in a database.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::Read(read) => read_of(&self.world.seen(), read),
@@ -56,8 +56,7 @@ impl Model {
                 Outcome::Done
             }
             Operation::ReadView(slot, read) => match &self.views[usize::from(*slot)] {
-                // The table is looked up first, and that it exists is no
-                // question of the view.
+                // The table is looked up first, and whether it exists does not depend on the view.
                 Some(_) if !self.world.has(table_of(read)) => not_found(),
                 Some(view) => read_of(view, read),
                 None => Outcome::EmptySlot,
@@ -167,7 +166,7 @@ impl Model {
                 self.world.apply(operation)
             }
             Operation::Ingest(table, entries) => {
-                // All that lies between its first key and its last.
+                // An ingest counts as a write of all keys from its first to its last.
                 let keys = || entries.iter().map(|(key, _)| *key);
                 let first = keys().min_by_key(|key| key.bytes()).map(Bound::Included);
                 let last = keys().max_by_key(|key| key.bytes()).map(Bound::Included);
@@ -180,7 +179,7 @@ impl Model {
         }
     }
 
-    /// The first committer of a key wins.
+    /// Commits a transaction; the first committer of a key wins.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
         let mut writes: Vec<_> = transaction.writes.iter().map(Touched::by).collect();
         writes.retain(|touched| !touched.is_empty());
@@ -221,7 +220,7 @@ fn close<T>(slot: &mut Option<T>) -> Outcome {
     }
 }
 
-/// The table that a read is of.
+/// Returns the table that a read reads.
 pub fn table_of(read: &Read) -> TableNo {
     match read {
         Read::Get(table, _) | Read::Range(table, ..) => *table,
@@ -259,7 +258,7 @@ fn read_content(content: &Content, read: &Read) -> Outcome {
     }
 }
 
-/// What of a content lies within bounds, ascending.
+/// Returns the entries of a content within bounds, ascending.
 fn within(content: &Content, bounds: Bounds) -> Entries {
     let inside = content.iter().filter(|(key, _)| bounds.contain(key));
     inside
@@ -267,7 +266,7 @@ fn within(content: &Content, bounds: Bounds) -> Entries {
         .collect()
 }
 
-/// Takes so many items from these ends, fewer where they meet first.
+/// Takes up to `items` items from these ends; fewer if the ends meet.
 pub fn take<S, T>(
     source: &mut S,
     items: usize,

@@ -1,15 +1,12 @@
-//! What the proofs do to a database: one kind of operation for each thing that
-//! the engine can be asked.
+//! The operations that proofs run on a database: one kind for each request to the engine.
 //!
-//! A list of operations is plain data, and a line of text each way: what fails
-//! is printed, and what was printed runs again. Operations name tables, keys,
-//! snapshots and what is held open by small numbers out of fixed sets, so that
-//! any sublist of a list means something too: an operation on something that is
-//! not there has an outcome like every other. The shrinker needs that.
+//! A list of operations is plain data, and has a text form: a failing list is printed, and a
+//! printed list runs again. Operations name tables, keys, snapshots and open handles by small
+//! numbers out of fixed sets, so that every sublist of a list makes sense too: an operation on
+//! something that does not exist has an outcome like any other. The shrinker relies on this.
 //!
-//! A new kind of operation takes: a variant here, its line in `text`, a weight
-//! in `generate`, what it means in [`model`](crate::model), and how it is done
-//! in [`session`](crate::session).
+//! A new kind of operation needs a variant here, its line in `text`, a weight in `generate`, its
+//! meaning in [`model`](crate::model), and its execution in [`session`](crate::session).
 
 mod generate;
 mod text;
@@ -26,12 +23,12 @@ pub const TABLES: [(&str, &str); 4] = [
     ("log", "events"),
     ("log", "quiet"),
 ];
-/// Their keyspaces.
+/// The keyspaces of the tables.
 pub const KEYSPACES: [&str; 2] = ["app", "log"];
-/// Keys in the pool.
+/// Number of keys.
 pub const KEYS: u8 = 80;
-/// Views, iterators, snapshots, pins and transactions, of each kind, that may be
-/// held at once.
+/// Number of handles of each kind that may be open at once: views, iterators, snapshots, pins and
+/// transactions.
 pub const SLOTS: u8 = 4;
 
 /// A table: a position in [`TABLES`].
@@ -39,46 +36,46 @@ pub const SLOTS: u8 = 4;
 pub struct TableNo(pub u8);
 
 impl TableNo {
-    /// All of them.
+    /// Returns all tables.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..TABLES.len() as u8).map(Self)
     }
 
-    /// Its position.
+    /// The position in [`TABLES`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// The merge operator that it is created with.
+    /// The merge operator with which the table is created.
     pub fn merge_operator(self) -> Option<&'static str> {
         [None, Some("append"), Some("max"), None][self.index()]
     }
 
-    /// The name of its keyspace.
+    /// The name of the table's keyspace.
     pub fn keyspace(self) -> &'static str {
         TABLES[self.index()].0
     }
 
-    /// The position of its keyspace in [`KEYSPACES`].
+    /// The position of the table's keyspace in [`KEYSPACES`].
     pub fn keyspace_index(self) -> usize {
         let mut keyspaces = KEYSPACES.iter();
         let index = keyspaces.position(|name| *name == self.keyspace());
         index.expect("every table is of a keyspace")
     }
 
-    /// Its name in its keyspace.
+    /// The name of the table in its keyspace.
     pub fn name(self) -> &'static str {
         TABLES[self.index()].1
     }
 }
 
-/// A key of the pool: few, so that keys meet again.
+/// A key out of a small set, so that operations meet the same keys again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key(pub u8);
 
 impl Key {
-    /// Its bytes: the empty key, keys of 0xff, keys that are prefixes of each
-    /// other, and plain ones.
+    /// Returns the bytes of the key: the empty key, keys of 0xff, plain keys, and keys that
+    /// continue a plain one.
     pub fn bytes(self) -> Vec<u8> {
         match self.0 {
             0 => Vec::new(),
@@ -89,17 +86,17 @@ impl Key {
     }
 }
 
-/// A value: its number and its length say all of its bytes.
+/// A value; the number and the length determine all bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Val {
-    /// What makes it different from others; odd ones do not compress.
+    /// Distinguishes the value from others. Values with odd numbers do not compress.
     pub number: u32,
-    /// How long it is.
+    /// The length in bytes.
     pub bytes: u16,
 }
 
 impl Val {
-    /// Its bytes.
+    /// Generates the bytes of the value.
     pub fn bytes(self) -> Vec<u8> {
         let mut state = u64::from(self.number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let compresses = self.number.is_multiple_of(2);
@@ -117,15 +114,15 @@ impl Val {
     }
 }
 
-/// Bounds of a range; the lower may lie above the upper.
+/// Bounds of a range. The lower bound may lie above the upper one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds(pub Bound<Key>, pub Bound<Key>);
 
 impl Bounds {
-    /// Everything.
+    /// The range of all keys.
     pub const ALL: Self = Self(Bound::Unbounded, Bound::Unbounded);
 
-    /// Whether a key lies within.
+    /// Returns whether a key lies within the range.
     pub fn contain(self, key: &[u8]) -> bool {
         let (lower, upper) = self.bytes();
         let bounds = (
@@ -135,8 +132,8 @@ impl Bounds {
         RangeBounds::<[u8]>::contains(&bounds, key)
     }
 
-    /// From which key on, and before which; keys have no gaps between them, so
-    /// every range has this form.
+    /// Returns the first key of the range, and the first key after it, if any. Every range has this
+    /// form, because each key has a successor: the key with a zero byte appended.
     pub fn from_to(self) -> (Vec<u8>, Option<Vec<u8>>) {
         let behind = |key: Key| [&key.bytes()[..], b"\0"].concat();
         let from = match self.0 {
@@ -152,20 +149,20 @@ impl Bounds {
         (from, to)
     }
 
-    /// As the store takes them.
+    /// Returns the bounds in the form that the store takes.
     pub fn bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         (self.0.map(Key::bytes), self.1.map(Key::bytes))
     }
 }
 
-/// From which end a range is read.
+/// The ends from which a range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// Ascending.
     Front,
     /// Descending.
     Back,
-    /// One from each in turn, until they meet.
+    /// From both ends in turn, until they meet.
     Both,
 }
 
@@ -178,14 +175,14 @@ pub enum Write {
     Delete(TableNo, Key),
     /// Changes a key's value by the table's merge operator.
     Merge(TableNo, Key, Val),
-    /// Sets a key for so many milliseconds.
+    /// Sets a key, with a TTL in milliseconds.
     PutWithTtl(TableNo, Key, Val, u32),
     /// Removes a range of keys.
     DeleteRange(TableNo, Bounds),
 }
 
 impl Write {
-    /// Its table.
+    /// The table that the write changes.
     pub fn table(&self) -> TableNo {
         match self {
             Self::Put(table, ..)
@@ -196,7 +193,7 @@ impl Write {
         }
     }
 
-    /// The keys that it touches, ascending by number.
+    /// Returns the keys that the write changes, ascending by number.
     pub fn keys(&self) -> Vec<Key> {
         match self {
             Self::Put(_, key, ..)
@@ -211,128 +208,128 @@ impl Write {
     }
 }
 
-/// One read of something that stands still: a view, an open snapshot.
+/// A read of a key or of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
-    /// A key.
+    /// Reads a key.
     Get(TableNo, Key),
-    /// A range.
+    /// Reads a range.
     Range(TableNo, Bounds, Ends),
 }
 
-/// What is done to a database.
+/// One operation on a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes a table, or finds it made.
+    /// Creates a table, or finds that it exists.
     CreateTable(TableNo),
-    /// Drops a table; snapshots keep what they have of it.
+    /// Drops a table. Snapshots keep their content of it.
     DropTable(TableNo),
-    /// A batch; of one write often.
+    /// Writes a batch, which often is a single write.
     Write(Vec<Write>),
-    /// The same in a transaction of its own, rolled back or committed.
+    /// Writes in a transaction that begins and ends with this operation.
     Transact {
-        /// What it writes.
+        /// The writes of the transaction.
         writes: Vec<Write>,
-        /// Whether it ends with a commit.
+        /// Whether the transaction commits; otherwise it is rolled back.
         commit: bool,
     },
     /// Removes everything from a table.
     Truncate(TableNo),
-    /// Makes entries part of a table that were written into files of their own;
-    /// those without a value are removed. In any order.
+    /// Writes entries into SSTables, and ingests these into a table. An entry without a value is a
+    /// deletion. The entries are in any order.
     Ingest(TableNo, Vec<(Key, Option<Val>)>),
-    /// Moves the clock, in milliseconds.
+    /// Moves the clock forward, by milliseconds.
     Advance(u32),
     /// Creates a snapshot of a keyspace.
     CreateSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
     },
     /// Creates a snapshot of one table.
     CreateTableSnapshot {
         /// The table.
         table: TableNo,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
     },
-    /// Creates a snapshot of a keyspace that expires.
+    /// Creates a snapshot of a keyspace, with an expiry.
     CreateExpiringSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
-        /// So many milliseconds from now.
+        /// The milliseconds from now until the snapshot expires.
         ms: u32,
     },
-    /// Lets a snapshot expire at another time, or never.
+    /// Changes the expiry of a snapshot.
     RenewSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
-        /// So many milliseconds from now.
+        /// The milliseconds from now until the snapshot expires; `None`: it never does.
         ms: Option<u32>,
     },
     /// Deletes a snapshot.
     DeleteSnapshot {
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
     },
-    /// Writes the memtables out.
+    /// Flushes the memtables.
     Flush,
-    /// Merges until nothing is worth it.
+    /// Merges runs until the picker picks no more.
     Compact,
-    /// Makes all that was written durable.
+    /// Makes all writes durable.
     Sync,
-    /// Closes the database, with all that is held, and opens it again.
+    /// Closes the database with all open handles, and opens it again.
     Reopen,
-    /// Reads what is there now.
+    /// Reads the current content.
     Read(Read),
     /// Reads everything, snapshots included, and verifies the files.
     ReadAll,
     /// Backs the database up, and reads everything in the backup.
     Backup,
-    /// Takes a view into a slot.
+    /// Opens a view in a slot.
     OpenView(u8),
     /// Reads a view.
     ReadView(u8, Read),
-    /// Lets go of a view.
+    /// Closes a view.
     CloseView(u8),
-    /// Opens a snapshot into a slot.
+    /// Opens a snapshot in a slot.
     OpenSnapshot {
         /// The slot.
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
     },
     /// Reads an open snapshot.
     ReadSnapshot(u8, Read),
-    /// Lets go of an open snapshot.
+    /// Closes an open snapshot.
     CloseSnapshot(u8),
-    /// Pins the files of all tables of a snapshot in a slot.
+    /// Pins the files of all tables of a snapshot, in a slot.
     Pin {
         /// The slot.
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
-        /// Its name's number.
+        /// The number of the snapshot's name.
         name: u8,
     },
-    /// Reads a pinned table past the database, from its files alone.
+    /// Reads a pinned table from its files alone, not through the database.
     ReadPinned(u8, Read),
-    /// Lets go of pinned files.
+    /// Releases pinned files.
     Unpin(u8),
-    /// Begins to read a range, and holds the iterator in a slot.
+    /// Opens an iterator over a range, in a slot.
     OpenRange(u8, TableNo, Bounds),
-    /// Reads on in a held iterator: so many entries from this end.
+    /// Continues an open iterator: the slot, the number of entries, the ends to take them from.
     ReadOn(u8, u8, Ends),
-    /// Lets go of a held iterator.
+    /// Closes an open iterator.
     CloseRange(u8),
     /// Begins a transaction in a slot.
     Begin(u8),
@@ -340,21 +337,21 @@ pub enum Operation {
     WriteIn(u8, Write),
     /// Reads in a transaction, own writes included.
     ReadIn(u8, Read),
-    /// Asks a transaction to guard a key that it does not write.
+    /// Guards a key in a transaction: the commit is refused if others write the key.
     Guard(u8, TableNo, Key),
     /// Commits a transaction; the first committer of a key wins.
     Commit(u8),
-    /// Ends a transaction without a trace.
+    /// Rolls a transaction back.
     Rollback(u8),
 }
 
-/// The name of a snapshot.
+/// Returns the name of the snapshot with this number.
 pub fn snapshot_name(name: u8) -> String {
     format!("s{name}")
 }
 
 impl Operation {
-    /// Whether it is a commit to tables, which a flush writes out.
+    /// Returns whether the operation commits writes to tables, which a flush writes to files.
     pub fn is_write(&self) -> bool {
         matches!(
             self,
@@ -365,7 +362,7 @@ impl Operation {
         )
     }
 
-    /// Whether it takes a place in the order of commits.
+    /// Returns whether the operation has a place in the commit order.
     pub fn is_commit(&self) -> bool {
         matches!(
             self,

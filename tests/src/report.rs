@@ -1,5 +1,4 @@
-//! What a proof found: counts of what it looked at, and failures with the words
-//! that repeat them.
+//! The result of a proof: counts of what it checked, and failures with the text that replays them.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,21 +6,21 @@ use std::time::Instant;
 /// A counter of [`Report`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
-    /// Power losses that were recovered from and looked at.
+    /// Power losses, each followed by a recovery that was checked.
     CrashPoints,
-    /// Calls that failed, disks that filled up, operations refused for space.
+    /// Failed calls, full disks, and operations refused for lack of space.
     Faults,
-    /// Single bits flipped, one to a database.
+    /// Flipped bits, one in each database.
     BitsFlipped,
-    /// Files cut short, one to a database.
+    /// Cut files, one in each database.
     FilesCut,
-    /// Operations done and compared, over all configurations.
+    /// Operations that were run and compared, over all configurations.
     MetamorphicOps,
     /// Ways in which a list of operations was run.
     Configurations,
     /// Transactions whose history was checked.
     TransactionsChecked,
-    /// Interleavings of threads explored.
+    /// Interleavings of threads.
     Schedules,
     /// Processes killed.
     Kills,
@@ -30,7 +29,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// All of them.
+    /// All counters, in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::CrashPoints,
         Self::Faults,
@@ -44,7 +43,7 @@ impl Counter {
         Self::FullDisks,
     ];
 
-    /// Its name in reports.
+    /// The name of the counter in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::CrashPoints => "crash_points",
@@ -61,36 +60,36 @@ impl Counter {
     }
 }
 
-/// Something that does not hold.
+/// A check that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What `--replay` takes to see it again.
+    /// The argument of `--replay` that repeats the failure.
     pub replay: String,
-    /// What was expected and what was found.
+    /// The expected and the actual result.
     pub detail: String,
 }
 
-/// What a proof found.
+/// The result of a proof.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// How much it looked at.
+    /// The counts of what was checked.
     pub counts: BTreeMap<Counter, u64>,
-    /// What does not hold.
+    /// The checks that failed.
     pub failures: Vec<Failure>,
 }
 
 impl Report {
-    /// Counts.
+    /// Increases a counter.
     pub fn count(&mut self, counter: Counter, by: u64) {
         *self.counts.entry(counter).or_default() += by;
     }
 
-    /// How much was counted.
+    /// Returns the value of a counter.
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counts.get(&counter).copied().unwrap_or(0)
     }
 
-    /// Takes note of an outcome; `replay` says how to see it again.
+    /// Records the failure, if `outcome` is one; `replay` returns the text that repeats it.
     pub fn note(&mut self, outcome: anyhow::Result<()>, replay: impl FnOnce() -> String) {
         if let Err(error) = outcome {
             self.failures.push(Failure {
@@ -100,8 +99,8 @@ impl Report {
         }
     }
 
-    /// Takes in another report. Counts add up; but the configurations are the
-    /// same ones in each list that runs.
+    /// Adds another report. Counts add up, except for configurations: each list runs under the same
+    /// ones.
     pub fn add(&mut self, other: Self) {
         for (counter, count) in other.counts {
             let total = self.counts.entry(counter).or_default();

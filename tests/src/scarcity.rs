@@ -1,10 +1,9 @@
-//! A disk that has no space now and then, and whose power may fail at any time.
+//! A disk that runs out of space now and then, and whose power may fail at any time.
 //!
-//! What finds no space is refused whole, as `DiskFull` and nothing else, and
-//! everything goes on: the next operation tries again, and with space back all of
-//! them succeed, without a reopening. After a power loss what was acknowledged is
-//! there, nothing that was refused is, and what was under way is so whole or not at
-//! all.
+//! An operation that finds no space is refused entirely, as `DiskFull` and nothing else, and the
+//! database keeps running: later operations are tried as usual, and once there is space again they
+//! succeed, without the database being reopened. After a power loss, acknowledged operations are
+//! there, refused ones are not, and the one under way is there entirely or not at all.
 
 use anyhow::{Context, Result, bail, ensure};
 use ebb_storage::{Durability, ErrorKind};
@@ -19,13 +18,13 @@ use crate::seed::{Rng, rng};
 use crate::session::{Session, read_everything};
 use crate::setup::drawn;
 
-/// Operations while there is space now and then.
+/// Number of operations while space comes and goes.
 const OPERATIONS: usize = 150;
-/// Operations once there is space for good.
+/// Number of operations once there is space for good.
 const OPERATIONS_AFTER: usize = 10;
-/// Half of the lists lose power at one of so many calls, if they come to it.
+/// Half of the lists lose power at a random I/O call up to this one, if they reach it.
 const CALLS: u64 = 2000;
-/// A reopening needs space too, which `faults` looks at.
+/// The usual changes, without reopenings. These need space too, which `faults` covers.
 const MIX: Mix = Mix {
     reopen: 0,
     ..Mix::CHANGES
@@ -41,7 +40,7 @@ pub fn run(seed: u64, _: &Budget) -> Report {
     report
 }
 
-/// Counts what was refused.
+/// Runs the list, and counts the refused operations in `refused`.
 fn survives(seed: u64, refused: &mut u64) -> Result<()> {
     let mut rng = rng(seed);
     let mem = MemDisk::new();
@@ -77,19 +76,19 @@ fn survives(seed: u64, refused: &mut u64) -> Result<()> {
     let session = Session::open(setup).context("after a power loss")?;
     let found = read_everything(session.db()).context("after a power loss")?;
     states
-        .hold(&found)
+        .check(&found)
         .with_context(|| format!("after {refused} refusals and a power loss"))?;
     session.db().verify().context("after a power loss")?;
     no_orphans(&mem, session.db())
 }
 
-/// There is little space left, or as much as one likes.
+/// Leaves a little free space on the disk, or lifts the limit.
 fn change_space(rng: &mut Rng, mem: &MemDisk) {
     let room = mem.used_bytes() + rng.random_range(0..3000);
     mem.set_capacity_bytes(rng.random_bool(0.7).then_some(room));
 }
 
-/// Everything works, with nothing opened anew.
+/// Checks that everything works again, without the database being reopened.
 fn goes_on(
     states: &mut States,
     session: &mut Session,
@@ -108,10 +107,10 @@ fn goes_on(
     for _ in 0..OPERATIONS_AFTER {
         states.does(session, &generator.operation())?;
     }
-    states.hold(&read_everything(session.db())?)
+    states.check(&read_everything(session.db())?)
 }
 
-/// What must be there, or what was under way when the power failed.
+/// The expected content, also with the operation that was under way when the power failed.
 #[derive(Default)]
 struct States {
     world: World,
@@ -119,7 +118,7 @@ struct States {
 }
 
 impl States {
-    /// Does an operation that has to succeed.
+    /// Runs an operation that must succeed.
     fn does(&mut self, session: &mut Session, operation: &Operation) -> Result<()> {
         let found = session
             .apply(operation)
@@ -129,8 +128,7 @@ impl States {
         Ok(())
     }
 
-    /// Does an operation that may find no space, or lose power; whether it was not
-    /// refused.
+    /// Runs an operation that may find no space, or lose power. Returns false if it was refused.
     fn tries(
         &mut self,
         session: &mut Session,
@@ -153,7 +151,7 @@ impl States {
                 match read_everything(session.db()) {
                     Err(_) if !mem.has_power() => {}
                     found => self
-                        .hold(&found?)
+                        .check(&found?)
                         .with_context(|| format!("after {operation} was refused"))?,
                 }
                 Ok(false)
@@ -162,7 +160,7 @@ impl States {
         }
     }
 
-    fn hold(&self, found: &State) -> Result<()> {
+    fn check(&self, found: &State) -> Result<()> {
         let now_ms = self.world.now_ms;
         let states = [Some(&self.world), self.under_way.as_ref()];
         let mut states = states.into_iter().flatten();
@@ -184,8 +182,8 @@ mod tests {
         for operation in ["create-table app.users", "write put app.users k20 v1x5"] {
             kept.apply(&operation.parse().unwrap());
         }
-        assert!(states.hold(&kept.seen()).is_err());
+        assert!(states.check(&kept.seen()).is_err());
         states.under_way = Some(kept.clone());
-        assert!(states.hold(&kept.seen()).is_ok());
+        assert!(states.check(&kept.seen()).is_ok());
     }
 }

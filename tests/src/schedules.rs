@@ -1,8 +1,7 @@
-//! A whole database under drawn schedules of its threads.
+//! A whole database under random schedules of its threads.
 //!
-//! That takes a build of its own, in which every lock is the scheduler's: the
-//! program `schedules`. Here it is built, run seed after seed, and its report
-//! read.
+//! The scheduler must control every lock, which takes a separate build: the program `schedules`.
+//! This module builds that program, runs it seed after seed, and reads its reports.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,18 +12,17 @@ use serde_json::Value;
 
 use crate::report::{Budget, Counter, Report};
 
-/// Schedules of each scenario in one seed.
+/// Number of schedules of each scenario in one seed.
 const ITERATIONS: u32 = 100;
 
-/// How to build the program by hand.
+/// The command that builds the program by hand.
 pub const HOW_TO_BUILD: &str = "RUSTFLAGS=\"--cfg shuttle\" cargo build --release -p ebb-tests \
      --bin schedules --target-dir target/shuttle";
 
-/// Builds the program, with the cargo that runs this one, in a target folder of
-/// its own.
+/// Builds the program in a target folder of its own, with the cargo that runs this process, if any.
 ///
 /// # Errors
-/// Without cargo and the sources, or when it does not build; it says what to do.
+/// If cargo or the sources are missing, or the build fails. The error describes how to go on.
 pub fn build() -> Result<PathBuf> {
     build_by_cargo().with_context(|| {
         format!(
@@ -79,8 +77,8 @@ fn explore(seed: u64, program: &Path, report: &mut Report) -> Result<()> {
         .output()
         .with_context(|| format!("starting {}", program.display()))?;
     let found: Value = serde_json::from_slice(&output.stdout).with_context(|| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        format!("{}, and no report: {said}", output.status)
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        format!("{}, and no report: {stderr}", output.status)
     })?;
     let schedules = found["schedules"].as_u64().context("no schedules")?;
     report.count(Counter::Schedules, schedules);

@@ -1,5 +1,5 @@
-//! Generators of random numbers: one seed gives the same numbers on every machine. Which seeds a test
-//! runs is decided by [`ebb_test_support::seed`].
+//! Random numbers: one seed gives the same numbers on every machine. [`ebb_test_support::seed`]
+//! decides which seeds a test runs.
 
 use rand::SeedableRng;
 
@@ -24,7 +24,7 @@ pub fn nth_with(nth: u64, period: u64, has: impl Fn(u64) -> bool) -> u64 {
     periods_before.wrapping_add(first[(at % count) as usize])
 }
 
-/// Prints this text if the test panics while the value lives: the case within a seed, such as the
+/// Prints a text if the test panics while the value lives: the case within a seed, such as the
 /// damaged byte.
 #[derive(Debug)]
 pub struct PrintOnPanic(pub String);

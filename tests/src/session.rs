@@ -1,4 +1,4 @@
-//! A database that does operations.
+//! An open database that runs operations.
 
 mod everything;
 
@@ -21,22 +21,21 @@ use crate::operation::{
 };
 pub use everything::{read_everything, read_prefixed};
 
-/// Where backups are made, one at a time.
+/// The directory of backups, which exist one at a time.
 const BACKUP_DIR: &str = "/backup";
 
-/// How a database and its tables are set up.
+/// The set-up of a database and its tables.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Of the database.
+    /// The options of the database.
     pub options: Options,
-    /// The clock that it goes by.
+    /// The clock of the database.
     pub clock: ManualClock,
-    /// Of each table.
+    /// The options of each table.
     pub tables: [TableOptions; TABLES.len()],
-    /// What the names of its keyspaces begin with: several sessions may share a
-    /// database.
+    /// The prefix of the names of all keyspaces, which lets several sessions share a database.
     pub prefix: String,
-    /// Where files to ingest are written, under the same names each time.
+    /// The directory for files to ingest, which have the same names each time.
     pub ingest_dir: PathBuf,
 }
 
@@ -46,10 +45,10 @@ impl Setup {
     }
 }
 
-/// An open database with what is held on it.
+/// An open database, and the handles that are open on it.
 ///
-/// Outcomes are values, errors included that a correct program may meet; an
-/// `Err` is what only a bad disk explains.
+/// An error that a correct program may encounter is an outcome. An `Err` is an error that only a
+/// bad disk explains.
 #[derive(Debug)]
 pub struct Session {
     setup: Setup,
@@ -66,7 +65,7 @@ struct Open {
     transactions: [Option<Transaction>; SLOTS as usize],
 }
 
-/// The tables of a snapshot whose files are kept.
+/// The pinned tables of a snapshot.
 type Pins = BTreeMap<TableNo, PinnedTable>;
 
 impl Session {
@@ -77,7 +76,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Lets go of everything, and opens again.
+    /// Closes all handles and the database, and opens it again.
     pub fn reopen(&mut self) -> Result<()> {
         self.open = None;
         let db = Db::open(DIR, self.setup.options.clone())?;
@@ -85,8 +84,7 @@ impl Session {
         Ok(())
     }
 
-    /// From the next opening on the database has these options, on its disk and with
-    /// its clock.
+    /// Sets the options from the next opening on. The disk and the clock stay the same.
     pub fn reconfigure(&mut self, options: Options) {
         let now = &self.setup.options;
         self.setup.options = Options {
@@ -96,38 +94,38 @@ impl Session {
         };
     }
 
-    /// Does operations on a database that others have open too. It is not for this
-    /// session to open it again.
+    /// Creates a session on a database that others have open too. Such a session must not reopen
+    /// the database.
     pub fn over(db: Db, setup: Setup) -> Self {
         let open = Some(Open::over(db));
         Self { setup, open }
     }
 
-    /// The database.
+    /// Returns the open database.
     ///
     /// # Panics
-    /// After a reopening that failed.
+    /// If the last reopening failed.
     pub fn db(&self) -> &Db {
         &self.open.as_ref().expect("the session is open").db
     }
 
-    /// Those of the last opening, or of the next after [`Session::reconfigure`].
+    /// Returns the options of the last opening or, after [`Session::reconfigure`], of the next one.
     pub fn options(&self) -> &Options {
         &self.setup.options
     }
 
-    /// Whether the last reopening succeeded.
+    /// Returns whether the last reopening succeeded.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Does an operation.
+    /// Runs an operation.
     ///
     /// # Errors
-    /// What the database says, when it is no outcome.
+    /// Any error of the database that is not an outcome.
     ///
     /// # Panics
-    /// After a reopening that failed, except for reopening.
+    /// If the last reopening failed, unless the operation is a reopening.
     pub fn apply(&mut self, operation: &Operation) -> Result<Outcome> {
         if *operation == Operation::Reopen {
             return self.reopen().map(|()| Outcome::Done);
@@ -140,7 +138,7 @@ impl Session {
     }
 }
 
-/// Whether a correct program may meet the error.
+/// Returns whether a correct program may encounter the error.
 fn is_outcome(error: &Error) -> bool {
     use ErrorKind::{AlreadyExists, Conflict, NotFound};
     matches!(error.kind(), NotFound | AlreadyExists | Conflict)
@@ -180,9 +178,10 @@ impl Open {
                 for write in writes {
                     self.write_in(setup, &mut transaction, write)?;
                 }
-                match commit {
-                    true => drop(transaction.commit()?),
-                    false => drop(transaction),
+                if *commit {
+                    transaction.commit()?;
+                } else {
+                    drop(transaction);
                 }
             }
             Operation::Truncate(table) => self.table(setup, *table)?.truncate()?,
@@ -399,14 +398,15 @@ impl Open {
             }
         }
         table.ingest(&writer.finish()?)?;
-        match entries.len().is_multiple_of(2) {
-            true => clear(&*setup.options.disk, &setup.ingest_dir),
-            // The next writer of the same name is what takes them away.
-            false => Ok(()),
+        if entries.len().is_multiple_of(2) {
+            clear(&*setup.options.disk, &setup.ingest_dir)
+        } else {
+            // The files stay, and the next writer of the same name removes them.
+            Ok(())
         }
     }
 
-    /// What the backup holds.
+    /// Makes a backup, and returns its content.
     fn backup(&self, setup: &Setup) -> Result<State> {
         clear(&*setup.options.disk, BACKUP_DIR.as_ref())?;
         self.db.backup(BACKUP_DIR)?;
@@ -420,7 +420,7 @@ impl Open {
 
     fn write(&self, setup: &Setup, writes: &[Write]) -> Result<()> {
         match writes {
-            // The tables' own methods are driven too.
+            // A single write goes through the methods of the table, so that they are tested too.
             [write] => {
                 let table = self.table(setup, write.table())?;
                 match write {

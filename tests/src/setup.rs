@@ -1,5 +1,5 @@
-//! Set-ups of databases: drawn ones, small enough that everything happens
-//! within a few operations, and the named ones of the metamorphic proof.
+//! Set-ups of databases: random ones, so small that everything happens within a few operations, and
+//! the named ones of the metamorphic proof.
 
 pub mod any_picker;
 pub mod configuration;
@@ -18,10 +18,10 @@ use crate::operation::{TABLES, TableNo};
 use crate::seed::Rng;
 use crate::session::Setup;
 
-/// Any time; clocks under proof stand still unless an operation moves them.
+/// An arbitrary time. The clocks of proofs stand still unless an operation moves them.
 pub const START_MS: u64 = 1_700_000_000_000;
 
-/// Options of each table, with its merge operator.
+/// Returns the options of each table, with its merge operator.
 pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TABLES.len()] {
     let mut tables = TableNo::all().map(|table| TableOptions {
         sstable: sstable(),
@@ -30,9 +30,9 @@ pub fn tables(mut sstable: impl FnMut() -> SsTableOptions) -> [TableOptions; TAB
     std::array::from_fn(|_| tables.next().expect("there are as many as there are"))
 }
 
-/// Options with every number drawn, and a picker, for lists of some `bytes` of
-/// writes: each memtable and file takes a fraction of them. A WAL segment may take
-/// nearly all, so that a crash finds much in it that is not synced.
+/// Draws every number of the options, and a picker, for lists that write about `bytes`: each
+/// memtable and file takes a fraction of that. A WAL segment may take nearly all of it, so that a
+/// crash finds much in the segment that is not synced.
 pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u64) -> Options {
     let mut part = |of: std::ops::Range<u64>| bytes / rng.random_range(of);
     let options = Options {
@@ -43,7 +43,7 @@ pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u
         clock: Arc::new(clock.clone()),
         ..manual(mem)
     };
-    // Of every second database all merges are in one part.
+    // In every second database no merge is split into parts.
     let part_bytes = match rng.random_range(0..6) {
         0 => 1,
         1 | 2 => bytes / rng.random_range(20..200),
@@ -62,7 +62,7 @@ pub fn drawn_options(rng: &mut Rng, mem: &MemDisk, clock: &ManualClock, bytes: u
 
 const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
-/// A set-up with [`drawn_options`], and tables whose every number is drawn.
+/// Draws a set-up: [`drawn_options`], and every number of the tables' options.
 pub fn drawn(rng: &mut Rng, mem: &MemDisk, bytes: u64) -> Setup {
     let clock = ManualClock::at_ms(START_MS);
     let options = drawn_options(rng, mem, &clock, bytes);

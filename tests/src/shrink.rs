@@ -1,9 +1,8 @@
-//! Making a failing list short: delta debugging (Zeller and Hildebrandt,
-//! "Simplifying and isolating failure-inducing input", 2002), with removals
-//! only.
+//! Shrinking of failing lists: delta debugging (Zeller and Hildebrandt, "Simplifying and isolating
+//! failure-inducing input", 2002), with removals only.
 
-/// The shortest list found that still `fails`, by removing pieces of it: halves
-/// first, single items last. Asks at most `tries_max` times.
+/// Removes pieces of a list as long as the rest still `fails`, halves first, single items last, and
+/// returns what is left. Calls `fails` at most `tries_max` times.
 pub fn shrink<T: Clone>(
     list: &[T],
     tries_max: usize,
@@ -26,7 +25,8 @@ pub fn shrink<T: Clone>(
                 at = end;
             }
         }
-        // At single items, until none can go; else smaller pieces.
+        // Repeats with single items until none can be removed; otherwise goes on with smaller
+        // pieces.
         piece = match piece {
             1 if removed => 1,
             1 => 0,
@@ -41,14 +41,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_what_the_failure_needs() {
+    fn shrinking_leaves_what_the_failure_needs() {
         let list: Vec<u32> = (0..1000).collect();
         let needs = |list: &[u32]| [17, 400, 999].iter().all(|n| list.contains(n));
         assert_eq!(shrink(&list, 10_000, needs), [17, 400, 999]);
     }
 
     #[test]
-    fn it_gives_up_with_what_it_has() {
+    fn shrinking_stops_at_the_limit_with_what_is_left() {
         let list: Vec<u32> = (0..1000).collect();
         let mut tries = 0;
         let short = shrink(&list, 5, |list| {

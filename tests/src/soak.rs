@@ -1,4 +1,4 @@
-//! Driving the proofs: seed after seed, each proof for its share of the time.
+//! Running the proofs seed after seed, each for its share of the time.
 
 mod replay;
 
@@ -14,45 +14,46 @@ use crate::report::{Budget, Counter, Failure, Report};
 use crate::{crash, damage, faults, kills, metamorphic, scarcity, schedules, space};
 pub use replay::{Replayed, replay};
 
-/// Failures of one proof after which it stops: more say nothing new.
+/// Number of failures after which a proof stops: more would show nothing new.
 const FAILURES_MAX: usize = 20;
 /// The number of seeds of each part in [`Extent::Quick`].
 const QUICK_SEEDS: u64 = 2;
 
-/// Runs one seed.
+/// Runs one seed of a proof.
 type Case = Box<dyn Fn(u64, &Budget) -> Report + Sync>;
 
-/// A proof as the tool sees it.
+/// A proof, as `soak` runs it.
 pub struct Part {
-    /// What `--only` and replays call it.
+    /// The name for `--only` and in replays.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A description in one line.
     pub about: &'static str,
-    /// Its share of the time, against the others.
+    /// The share of the time, relative to the other parts.
     share: u32,
     /// The number of cases of each seed in [`Extent::Quick`], which takes a second or two. Parts whose
     /// seeds are not cut into cases ignore it.
     quick_cases: u64,
-    /// Whether seeds run beside each other, on all cores.
+    /// Whether seeds run at the same time, on all cores.
     parallel: bool,
-    /// What it must have looked at in the end, or the run is a failure.
+    /// Counters that must not be 0 in the end; otherwise the run is a failure.
     counters: &'static [Counter],
-    /// Why it is left out, if it is.
+    /// The reason to skip the part, if there is one.
     pub skipped: Option<String>,
-    /// Runs the case of a seed.
+    /// Runs one seed.
     case: Case,
 }
 
 /// The programs that proofs start.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// The soak tool itself, which becomes the processes that are killed.
+    /// The soak tool itself, which is started again as the processes that are killed or fill a
+    /// disk.
     pub soak: PathBuf,
-    /// What explores schedules; `None` when it has not been built.
+    /// The program that explores schedules; `None` if it has not been built.
     pub schedules: Option<PathBuf>,
 }
 
-/// All proofs.
+/// Returns all proofs, in the order in which they run.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
     let filler = soak.clone();
@@ -135,8 +136,8 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             about: "a writing process killed, its store looked at",
             share: 2,
             quick_cases: 2,
-            // A process that is being started holds on to the lock files that
-            // other threads have open, until it has become the other program.
+            // While a process starts, it has the lock files of other threads open, until it has
+            // become the other program.
             parallel: false,
             counters: &[Counter::Kills],
             skipped: None,
@@ -147,7 +148,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             about: "a small disk of the machine filled up",
             share: 1,
             quick_cases: 1,
-            // It starts processes too.
+            // This part starts processes, too.
             parallel: false,
             counters: &[Counter::FullDisks],
             skipped: space::unavailable(),
@@ -156,43 +157,43 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
     ]
 }
 
-/// How much a run does.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Extent {
-    /// All parts together for about this time.
+    /// All parts, together for about this time.
     Time(Duration),
-    /// Each part for this many seeds, however long it takes.
+    /// This many seeds of each part, however long they take.
     Seeds(u64),
-    /// Each part for two seeds, and a fixed number of cases of each: the same work on every machine.
+    /// Two seeds of each part, with a fixed number of cases each: the same work on every machine.
     Quick,
 }
 
-/// What came of a part.
+/// The result of a part.
 pub struct PartReport {
-    /// Its name.
+    /// The name of the part.
     pub name: &'static str,
-    /// Seeds that it ran.
+    /// Number of seeds that ran.
     pub seeds: u64,
-    /// What it counted and found.
+    /// The counts and failures.
     pub report: Report,
-    /// How long it took.
+    /// The time that the part took.
     pub took: Duration,
-    /// Why it did not run, if it did not.
+    /// The reason why the part was skipped, if it was.
     pub skipped: Option<String>,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct SoakReport {
     /// The first seed.
     pub seed: u64,
-    /// Each part, in order.
+    /// The results of the parts, in order.
     pub parts: Vec<PartReport>,
-    /// How long it took.
+    /// The time that the run took.
     pub took: Duration,
 }
 
-/// Runs parts one after the other, on all cores; `progress` is told of each
-/// seed that is done.
+/// Runs parts one after the other, each on all cores if its seeds may run at the same time. Calls
+/// `progress` after each seed, with the report of the part so far.
 pub fn run(
     parts: &[Part],
     seed: u64,
@@ -206,8 +207,7 @@ pub fn run(
     for part in parts {
         let shares = shares_left.max(1);
         shares_left -= share(part);
-        // What one part leaves of its time, or takes beyond it, goes to the
-        // account of all that follow.
+        // All later parts share the time that a part leaves unused, or takes beyond its share.
         let (budget, seeds_max) = match extent {
             Extent::Time(time) => {
                 let left = time.saturating_sub(begin.elapsed());
@@ -256,7 +256,7 @@ impl Part {
                 scope.spawn(|| {
                     loop {
                         let n = next.fetch_add(1, Ordering::Relaxed);
-                        // Each part does one seed at least.
+                        // Each part runs one seed at least.
                         if n >= seeds_max || (n > 0 && budget.is_late()) {
                             next.fetch_sub(1, Ordering::Relaxed);
                             return;
@@ -277,7 +277,7 @@ impl Part {
             if report.counted(*counter) == 0 {
                 report.failures.push(Failure {
                     replay: format!("{}:{seed}", self.name),
-                    detail: format!("it looked at nothing: {} is 0", counter.name()),
+                    detail: format!("it checked nothing: {} is 0", counter.name()),
                 });
             }
         }
@@ -292,16 +292,16 @@ impl Part {
 }
 
 impl SoakReport {
-    /// All failures, with the part that found them.
+    /// Returns all failures, each with the name of the part that found it.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, &Failure)> {
         self.parts
             .iter()
             .flat_map(|part| part.report.failures.iter().map(|f| (part.name, f)))
     }
 
-    /// The report as JSON: `seed`, `seconds`, every counter, `failures` (each
-    /// with `part`, `replay` and `detail`), `skipped` (why, by part), `parts` (each
-    /// with `seeds` and `seconds`).
+    /// Returns the report as JSON: `seed`, `seconds`, every counter, `failures` (each with `part`,
+    /// `replay` and `detail`), `skipped` (the reasons, by part), `parts` (each with `seeds` and
+    /// `seconds`).
     pub fn json(&self) -> Value {
         let mut json = json!({
             "seed": self.seed,
@@ -329,10 +329,10 @@ impl SoakReport {
     }
 }
 
-/// The tool's own path, to become a process that is killed.
+/// Returns the path of this program, to start it again as another process.
 ///
 /// # Errors
-/// When the system does not say.
+/// If the system does not provide the path.
 pub fn this_program() -> std::io::Result<PathBuf> {
     std::env::current_exe()
 }
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_skipped_says_why_and_leaves_its_time() {
+    fn a_skipped_part_reports_its_reason_and_no_failure() {
         let mut left_out = part(|_, _| unreachable!("it is skipped"));
         left_out.skipped = Some("no reason".into());
         let report = run(&[left_out], 1, Extent::Seeds(3), |_, _| ());
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_that_looked_at_nothing_is_a_failure() {
+    fn a_proof_that_checked_nothing_is_a_failure() {
         let lazy = part(|_, _| Report::default());
         let report = run(&[lazy], 1, Extent::Seeds(3), |_, _| ());
         let (part, failure) = report.failures().next().unwrap();

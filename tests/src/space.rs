@@ -1,12 +1,12 @@
-//! A disk that is full for real: a small file system of the machine, in memory,
-//! on which a database writes until there is no space.
+//! A disk that is really full: a small file system of the machine, in memory, on which a database
+//! writes until there is no space.
 //!
-//! It is mounted for one process alone (`unshare`) and goes with it. Where that is
-//! not allowed the proof is skipped; `faults` fills disks that are simulated.
+//! `unshare` mounts it for one process alone, and it disappears with that process. Where this is
+//! not allowed, the proof is skipped; `faults` fills simulated disks.
 //!
-//! A write that finds no space is refused as `DiskFull` and nothing else, all that
-//! was acknowledged is read as it was written, and with space back the database
-//! writes again without being reopened. Reopening changes nothing.
+//! A write that finds no space is refused as `DiskFull` and nothing else, everything acknowledged
+//! reads as it was written, and with space again the database accepts writes without being
+//! reopened. A reopening changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,19 +23,18 @@ use crate::caught::caught;
 use crate::report::{Budget, Counter, Report};
 use crate::seed::{Rng, rng};
 
-/// The hidden command of the soak tool that becomes the process with the small
-/// disk.
+/// The hidden command of `soak` that becomes the process with the small disk.
 pub const FILLER_COMMAND: &str = "fill-the-disk";
-/// Mounts the small disk on `$0` and runs the rest there.
+/// Mounts the small disk on `$0`, and runs the remaining arguments as a command.
 const MOUNT: &str = "mount -t tmpfs -o size=4m tmpfs \"$0\" && exec \"$@\"";
-/// Times that the disk is full in one seed.
+/// Number of times that the disk fills up in one seed.
 const ROUNDS: u64 = 4;
-/// Far more than fit on the disk.
+/// Limit on the batches that fill the disk, far more than fit.
 const BATCHES_MAX: usize = 20_000;
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
-/// Why it cannot be done on this machine, if it cannot.
+/// Returns the reason why the proof cannot run on this machine, if there is one.
 pub fn unavailable() -> Option<String> {
     let tried = || -> Result<()> {
         let dir = tempfile::tempdir()?;
@@ -45,7 +44,7 @@ pub fn unavailable() -> Option<String> {
     Some(format!("no privilege to mount a file system ({why:#})"))
 }
 
-/// Fills small disks by processes of `program`, which is the soak tool.
+/// Fills small disks with a process of `program`, which is the soak tool.
 pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
     let mut report = Report::default();
     let outcome = caught(|| {
@@ -60,7 +59,7 @@ pub fn run(seed: u64, _: &Budget, program: &Path) -> Report {
     report
 }
 
-/// Runs a command with a small disk on `dir`, which only it sees.
+/// Runs a command with a small disk mounted on `dir`, which only that command sees.
 fn on_small_disk(dir: &Path, command: Command) -> Result<()> {
     let output = Command::new("unshare")
         .args(["--map-root-user", "--mount", "sh", "-c", MOUNT])
@@ -69,16 +68,16 @@ fn on_small_disk(dir: &Path, command: Command) -> Result<()> {
         .args(command.get_args())
         .output()
         .context("starting unshare")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", stderr.trim());
     Ok(())
 }
 
-/// Fills the disk that is mounted on `dir`, looks at what is there, makes space
-/// and goes on, a few times.
+/// Fills the disk that is mounted on `dir`, checks the content, makes space and goes on, several
+/// times.
 ///
 /// # Errors
-/// What does not hold.
+/// Describes the check that failed.
 pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
     let mut rng = rng(seed);
     let options = Options {
@@ -117,7 +116,8 @@ pub fn fill_the_disk(dir: &Path, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Fills a part of the disk. The space of merged files comes back once no thread holds them.
+/// Fills a part of the disk. Waits for room: the space of merged files is free once no thread has
+/// them open.
 fn write_ballast(path: &Path, bytes: usize) -> Result<()> {
     let ballast = vec![1_u8; bytes];
     wait::until_some("room for the ballast", || match fs::write(path, &ballast) {
@@ -141,7 +141,7 @@ impl Filled {
         Ok(Self { db, tables })
     }
 
-    /// Writes one batch; whether there was space for it.
+    /// Writes one batch; returns whether there was space for it.
     fn write(&self, rng: &mut Rng, content: &mut Content) -> Result<bool> {
         let mut batch = WriteBatch::new();
         let mut wrote = Content::new();
@@ -173,7 +173,8 @@ impl Filled {
         bail!("the disk does not fill up")
     }
 
-    /// With space for it a write succeeds: at once, or when threads have seen it.
+    /// Writes successfully, now that there is space: at once, or when background threads have
+    /// noticed it.
     fn write_again(&self, rng: &mut Rng, content: &mut Content) -> Result<()> {
         wait::until_some("a write to succeed on a disk with space", || {
             match self.db.flush() {
@@ -213,7 +214,7 @@ impl Filled {
         Ok(())
     }
 
-    /// Makes all the space free.
+    /// Frees all space.
     fn empty(&self) -> Result<()> {
         for table in &self.tables {
             with_space(|| table.truncate())?;
@@ -223,8 +224,8 @@ impl Filled {
     }
 }
 
-/// Repeats `work` until the disk has space for it. A merge that needs more than the disk has takes
-/// what is free until it fails, so only a refusal that lasts is wrong.
+/// Repeats `work` while the disk is full. A merge that needs more than the disk has takes what is
+/// free until it fails, so only a lasting refusal is wrong.
 fn with_space(work: impl Fn() -> ebb_storage::Result<()>) -> Result<()> {
     wait::until_some("space that was made free", || match work() {
         Err(e) if e.kind() == ErrorKind::DiskFull => None,

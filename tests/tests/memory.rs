@@ -1,5 +1,5 @@
-//! A database of which index and filter alone are many times the budget keeps to it, by what the
-//! allocator counts.
+//! A database whose indexes and filters alone exceed its memory budget many times keeps to the
+//! budget, as counted by the allocator.
 
 use ebb_storage::{
     Db, Maintenance, Options, SortedWriter, SortedWriterOptions, SsTableOptions, TableOptions,
@@ -24,7 +24,7 @@ fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
         maintenance: Maintenance::Manual,
         ..Options::default()
     };
-    // Small blocks have much of an index.
+    // Small blocks need a large index.
     let sstable = SsTableOptions {
         block_bytes: 64,
         ..SsTableOptions::default()
@@ -64,15 +64,15 @@ fn a_database_with_more_index_than_memory_keeps_to_its_budget() {
         }
     }
     let stats = db.stats();
-    // Each was read some ten times: far more than there is room for.
+    // Each partition was read about ten times, because only a few fit into the memory at once.
     assert!(stats.index_reads > 10_000, "{}", stats.index_reads);
     let counted = stats.memtable_bytes + stats.cache_bytes + stats.open_table_bytes;
     assert!(counted <= budget_bytes as u64, "{counted} bytes");
     assert!(
         counted >= budget_bytes as u64 / 2,
-        "it is made use of: {counted} bytes"
+        "the budget is not used: {counted} bytes"
     );
-    // What the cache needs for its own tables comes on top, and what a read has in its hands.
+    // The cache's own tables, and the buffers of a read, come on top.
     let peak = memory::peak_bytes() - before;
     assert!(peak <= budget_bytes + MIB, "{peak} bytes");
 }

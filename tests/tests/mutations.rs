@@ -1,14 +1,13 @@
-//! Would the tests notice? For each mutation of the engine one of them is run in
-//! a process of its own with that mutation on, and must fail; without any it must
-//! pass.
+//! Do the tests notice bugs? For each mutation of the engine, one test runs in a process of its own
+//! with that mutation on, and must fail. Without any mutation it must pass.
 //!
 //! ```sh
 //! cargo test -p ebb-tests --features mutations --test mutations every_mutation -- --nocapture
 //! EBB_MUTATION=DropTombstones cargo test -p ebb-storage -p ebb-tests --features mutations
 //! ```
 //!
-//! The first prints the table, the second runs everything against one mutation. The
-//! tests of the engine alone are taken in from its own folder.
+//! The first command prints the table, the second runs everything against one mutation. The tests
+//! of the engine alone are included from its own folder.
 
 #[path = "proofs/backup.rs"]
 mod backup;
@@ -77,7 +76,7 @@ use std::time::Duration;
 
 use ebb_storage::mutation::Mutation::{self, *};
 
-/// Which test is to notice which mutation.
+/// The test that must notice each mutation.
 const KILLERS: &[(Mutation, &str)] = &[
     (VisibleAtEntry, VIEWS),
     (PublishOutOfOrder, VIEWS),
@@ -529,9 +528,10 @@ const UPDATES: &str =
     "transactions::a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile";
 const VIEWS: &str = "traps::read_views_show_all_tables_at_one_instant_under_writers_and_merges";
 
-/// The number of seeds of a random test; of the test that fills the disk at random too, more.
+/// The number of seeds of a random test, and of the test that fills the disk at random, which needs
+/// more.
 const SEEDS: (&str, &str) = ("3", "16");
-/// A test whose threads have to meet a race gets as many runs to meet it.
+/// The most runs of a test whose threads must meet a race.
 const RUNS_MAX: usize = 20;
 /// The limit on one run of a test. It only ends a hang: a mutant that is still running counts as not
 /// noticed, so a slow machine must not come near it.
@@ -566,9 +566,9 @@ fn every_mutation_is_killed() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// How a test went under a mutation.
+/// The result of a test under a mutation.
 enum Outcome {
-    /// With this message.
+    /// The test failed with this message.
     Fails(String),
     Passes,
     Hangs,
@@ -588,7 +588,7 @@ impl Display for Outcome {
 
 type Case = (Option<Mutation>, &'static str);
 
-/// Runs the cases on all cores; in order of the cases.
+/// Runs the cases on all cores, and returns the results in the order of the cases.
 fn run_all(cases: Vec<Case>) -> Vec<(Option<Mutation>, &'static str, Outcome)> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let (next, done) = (
@@ -614,7 +614,8 @@ fn run_all(cases: Vec<Case>) -> Vec<(Option<Mutation>, &'static str, Outcome)> {
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Runs one test until it fails, each time in a process of its own.
+/// Runs one test until it fails, each time in a process of its own; several times only if it
+/// depends on a race.
 fn run(mutation: Option<Mutation>, test: &str) -> Outcome {
     let runs = if [BESIDE, UPDATES, VIEWS].contains(&test) && mutation.is_some() {
         RUNS_MAX
@@ -636,7 +637,7 @@ fn run_once(mutation: Option<Mutation>, test: &str) -> Outcome {
     command.args(["--exact", test, "--test-threads=1"]);
     let seeds = if test == FULL_DISK { SEEDS.1 } else { SEEDS.0 };
     command.env("EBB_SEEDS", seeds).env_remove("EBB_SEED");
-    // The failure of a mutant is no regression.
+    // The failure of a mutant is no regression of the test.
     command.env_remove("EBB_EXPLORE");
     command.env_remove("EBB_MUTATION");
     if let Some(mutation) = mutation {
@@ -661,14 +662,15 @@ fn run_once(mutation: Option<Mutation>, test: &str) -> Outcome {
     };
     let text = String::from_utf8_lossy(&text);
     let mut lines = text.lines();
-    match child.wait().unwrap().success() {
-        // A name that no test has, or one that ended before any test.
-        _ if !text.contains("running 1 test") => Outcome::DoesNotRun,
-        true => Outcome::Passes,
-        false => {
-            let panic = lines.find(|line| line.contains("panicked at"));
-            let message = panic.and_then(|_| lines.find(|line| !line.is_empty()));
-            Outcome::Fails(message.unwrap_or_default().chars().take(100).collect())
-        }
+    let passes = child.wait().unwrap().success();
+    if !text.contains("running 1 test") {
+        // No test has this name, or the process ended before it ran any test.
+        Outcome::DoesNotRun
+    } else if passes {
+        Outcome::Passes
+    } else {
+        let panic = lines.find(|line| line.contains("panicked at"));
+        let message = panic.and_then(|_| lines.find(|line| !line.is_empty()));
+        Outcome::Fails(message.unwrap_or_default().chars().take(100).collect())
     }
 }

@@ -1,9 +1,9 @@
-"""Holds what came of the suites against what is expected of them.
+"""Compares the results of the suites with the expected ones.
 
-compare.py [--failed] EXPECTED RESULTS.json...; it fails where a test fails that should pass, or did not
-end, where a suite has fewer results than tests, and where a line of the list is about no test. What
-passes unexpectedly is told. Of a test in several results the one that passed counts. With --failed
-it only names the tests that should pass and fail.
+compare.py [--failed] EXPECTED RESULTS.json... fails if a test fails that should pass, or did not end, if a
+suite has fewer results than tests, or if a line of the list matches no test. Prints the tests that pass
+unexpectedly. If a test is in several files of results, a result that passed counts. With --failed it only
+prints the names of tests that should pass and fail.
 """
 
 import collections

@@ -1,7 +1,7 @@
-"""The list of what is expected of the suites: expected.txt.
+"""The list of expected results of the suites: expected.txt.
 
 Each line has a word, a pattern of tests and a reason, with | between them. The first line whose
-pattern matches a test counts. Lines with the word "tests" have a suite and how many tests it has.
+pattern matches a test counts. Lines with the word "tests" have a suite and its number of tests.
 """
 
 from fnmatch import fnmatchcase
@@ -10,7 +10,7 @@ WORDS = ("left out", "fails", "alone", "tests")
 
 
 def read_all(path):
-    """All lines: word, pattern, reason."""
+    """Returns all lines: word, pattern, reason."""
     lines = []
     with open(path) as file:
         for line in file:
@@ -23,17 +23,17 @@ def read_all(path):
 
 
 def read(path):
-    """The lines about tests: word, pattern, reason."""
+    """Returns the lines about tests: word, pattern, reason."""
     return [line for line in read_all(path) if line[0] != "tests"]
 
 
 def counts(path):
-    """How many tests each suite has."""
+    """Returns the number of tests of each suite."""
     return {suite: int(count) for word, suite, count in read_all(path) if word == "tests"}
 
 
 def find(lines, test):
-    """The word, pattern and reason for a test; three times None where it is to pass."""
+    """Returns the word, pattern and reason for a test; three times None if it should pass."""
     name = test.removeprefix("tests/integration/")
     for line in lines:
         if fnmatchcase(name, line[1]):

@@ -1,4 +1,4 @@
-"""Makes the superuser that the suites log in as, by the one that the server made."""
+"""Logs in as the superuser that the server made, and makes the superuser that the suites log in as."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pytest does beside the suites: it leaves out what is left out, and writes results down."""
+"""A plugin of pytest: leaves tests of the suites out, and writes a file of results."""
 
 import json
 import os
@@ -7,14 +7,15 @@ import types
 
 import expected
 
-# The suites import a module of ccm that its release on PyPI has not. They start no cluster.
+# The suites import a module of ccm that its release on PyPI lacks. They need no content of it, because they
+# start no cluster.
 if "ccmlib.hcd_cluster" not in sys.modules:
     absent = types.ModuleType("ccmlib.hcd_cluster")
     absent.HcdCluster = type("HcdCluster", (), {})
     sys.modules["ccmlib.hcd_cluster"] = absent
 
 LINES = expected.read(os.environ["SUITES_EXPECTED"])
-# Of those that run alone: "1" for these, "any" for all alike, "" for the others.
+# "1" runs only the tests marked "alone", "" all others, "any" both.
 ALONE = os.environ.get("SUITES_ALONE", "")
 RESULTS = {}
 
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(config, items):
             RESULTS[item.nodeid] = {"outcome": "left out"}
         is_now = word != "left out" and (ALONE == "any" or (word == "alone") == (ALONE == "1"))
         if is_now:
-            # Until it says what came of it.
+            # Replaced by the result of the test.
             RESULTS[item.nodeid] = {"outcome": "missing", "why": "it did not end"}
         (now if is_now else later).append(item)
     config.hook.pytest_deselected(items=later)
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collectreport(report):
-    # Of a file, or a class, whose tests are not known.
+    # A file or a class that cannot be collected: its tests are unknown.
     if report.failed:
         RESULTS[report.nodeid] = {"outcome": "failed", "why": str(report.longrepr)[-500:]}
 

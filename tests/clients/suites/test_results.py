@@ -1,4 +1,4 @@
-"""What is not run is seen: by the plugin that writes results down, and by their comparison."""
+"""The plugin that writes results, and their comparison, notice tests that do not run."""
 
 import json
 import os
@@ -15,7 +15,7 @@ PASSES = "def test_passes():\n    pass\n\ndef test_left_out():\n    raise ValueE
 
 
 def results(work, files):
-    """What the plugin writes down of these files of a suite."""
+    """Returns the results that the plugin writes for these files of a suite."""
     suite = work / "tests" / "integration" / "standard"
     suite.mkdir(parents=True)
     for name, text in files.items():
@@ -38,7 +38,7 @@ def results(work, files):
 
 
 def compared(work, results):
-    """How the comparison of results ends, and what it prints."""
+    """Returns the exit code and the output of the comparison of results."""
     (work / "expected.txt").write_text(EXPECTED)
     (work / "results.json").write_text(json.dumps(results))
     compare = [sys.executable, HERE / "compare.py", work / "expected.txt", work / "results.json"]
@@ -46,7 +46,7 @@ def compared(work, results):
     return ended.returncode, ended.stdout
 
 
-def test_all_that_passes_is_well(tmp_path):
+def test_results_that_all_pass_are_accepted(tmp_path):
     written = results(tmp_path, {"test_one.py": PASSES})
     assert sorted(it["outcome"] for it in written.values()) == ["left out", "passed"]
     assert compared(tmp_path, written)[0] == 0
@@ -56,8 +56,8 @@ def test_a_file_that_cannot_be_imported_fails(tmp_path):
     files = {"test_one.py": PASSES, "test_two.py": "import a_module_that_is_not_there\n"}
     written = results(tmp_path, files)
     assert written["tests/integration/standard/test_two.py"]["outcome"] == "failed"
-    status, told = compared(tmp_path, written)
-    assert status == 1 and "a_module_that_is_not_there" in told
+    status, printed = compared(tmp_path, written)
+    assert status == 1 and "a_module_that_is_not_there" in printed
 
 
 def test_a_test_that_was_not_run_fails(tmp_path):
@@ -65,13 +65,13 @@ def test_a_test_that_was_not_run_fails(tmp_path):
     written = results(tmp_path, {"test_one.py": ends + PASSES})
     missing = "tests/integration/standard/test_one.py::test_passes"
     assert written[missing]["outcome"] == "missing"
-    status, told = compared(tmp_path, written)
-    assert status == 1 and f"FAILS: {missing}" in told
+    status, printed = compared(tmp_path, written)
+    assert status == 1 and f"FAILS: {missing}" in printed
 
 
 def test_fewer_results_than_tests_fail(tmp_path):
     written = results(tmp_path, {"test_one.py": PASSES})
     del written["tests/integration/standard/test_one.py::test_passes"]
     written["tests/integration/standard/test_one.py::test_left_out"] = {"outcome": "passed"}
-    status, told = compared(tmp_path, written)
-    assert status == 1 and "standard: 1 results of 2 tests" in told
+    status, printed = compared(tmp_path, written)
+    assert status == 1 and "standard: 1 results of 2 tests" in printed

@@ -1,8 +1,8 @@
-//! Checks the JSON that `ebb demo --json-file FILE` wrote, with `--compare` too: that it is complete
-//! and consistent. `check-demo [--smoke] FILE`
+//! Checks that the JSON of `ebb demo --json-file FILE`, with or without `--compare`, is
+//! complete and consistent. Usage: `check-demo [--smoke] FILE`
 //!
-//! Jobs run on what the load and other processes leave. With `--smoke` a cancelled job is no error if
-//! other processes used most of the machine during the day.
+//! Jobs run on what the load and other processes leave. So with `--smoke` a cancelled job is no
+//! error if other processes used most of the machine during the day.
 
 #![forbid(unsafe_code)]
 
@@ -40,8 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// True if other processes used more than half of the machine on average, so that little or nothing
-/// was left for jobs.
+/// Returns whether other processes used more than half of the machine on average, so that little or
+/// nothing was left for jobs.
 fn is_machine_busy(run: &Value) -> bool {
     let samples = run["series"]["load"].as_array();
     let others: Vec<f64> = (samples.into_iter().flatten())

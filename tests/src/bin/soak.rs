@@ -1,4 +1,4 @@
-//! `soak`: all proofs of the storage engine, seed after seed.
+//! `soak`: runs all proofs of the storage engine, seed after seed.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use ebb_tests::soak::{self, Extent, Part, Programs, Replayed, SoakReport};
 use ebb_tests::{kills, metamorphic, operation, schedules, space};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The proof that takes a build of its own.
+/// The proof that needs a build of its own.
 const SCHEDULES: &str = "schedules";
 
 const EXAMPLES: &str = "\
@@ -26,7 +26,7 @@ Examples:
   soak --operations failing.txt
 
 Cases for --replay, as failures print them:
-  crash:SEED[:CALL[:CALL]]   power lost at that call, and at that of the recovery
+  crash:SEED[:CALL[:CALL]]   power lost at that I/O call, and at that one of the recovery
   faults:SEED[:call:KIND:NTH | :full:BYTES]
   scarcity:SEED
   damage:SEED[:flip:FILE:BYTE:BIT | :cut:FILE:BYTES]
@@ -36,44 +36,43 @@ Cases for --replay, as failures print them:
   kills:SEED
   space:SEED
 
-Exit codes: 0 all holds, 1 something does not, 2 the request makes no sense.";
+Exit codes: 0 all proofs hold, 1 a proof failed, 2 the arguments are invalid.";
 
-/// Puts the storage engine through crashes, faults, damage, many
-/// configurations, concurrent transactions, drawn schedules, kills and full disks,
-/// from seeds that repeat what failed.
+/// Tests the storage engine with power losses, failing I/O calls, damaged files, many
+/// configurations, concurrent transactions, random schedules, killed processes and full disks. The
+/// same seed repeats a failure.
 #[derive(Debug, Parser)]
 #[command(name = "soak", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
-    /// How long, all proofs together; what is built first does not count.
+    /// Time for all proofs together, in seconds; building `schedules` does not count.
     #[arg(long, default_value_t = 60, value_name = "N")]
     seconds: u64,
-    /// The first seed; drawn when not given.
+    /// The first seed; random if not given.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// So many seeds of each proof, instead of a time.
+    /// Number of seeds of each proof, instead of a time.
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     seeds: Option<u64>,
-    /// Two seeds of each proof and a fixed number of cases, some seconds in all;
-    /// of schedules only with --schedules, because they need a build of their own.
+    /// Runs two seeds of each proof with a fixed number of cases, which takes some seconds. Skips
+    /// schedules unless --schedules is given, because they need a build of their own.
     #[arg(long, conflicts_with_all = ["seconds", "seeds"])]
     quick: bool,
-    /// Only these proofs, with commas between: crash, faults, scarcity, damage,
-    /// metamorphic, isolation, schedules, kills, space.
+    /// Runs only these proofs, separated by commas: crash, faults, scarcity, damage, metamorphic,
+    /// isolation, schedules, kills, space.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
-    /// The program that explores schedules; when not given it is built first, by
-    /// cargo, in target/shuttle.
+    /// The program that explores schedules. If not given, cargo builds it first, in target/shuttle.
     #[arg(long, value_name = "PROGRAM")]
     schedules: Option<PathBuf>,
     /// Writes the report to this file as JSON: seed, seconds, failures, skipped,
     /// and each counter of the table as a number.
     #[arg(long = "json-file", value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Runs one case again.
+    /// Replays one case, in a form listed below.
     #[arg(long, value_name = "CASE", conflicts_with_all = ["seeds", "quick", "only", "json"])]
     replay: Option<String>,
-    /// Runs the operations of a file, one to a line as failures print them,
-    /// under every configuration.
+    /// Runs the operations of a file, one per line as failures print them, under every
+    /// configuration.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "quick", "only", "json", "replay"])]
     operations: Option<PathBuf>,
     #[command(subcommand)]
@@ -82,24 +81,24 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Hidden {
-    /// Becomes the process that is killed.
+    /// Runs as the process that is killed.
     #[command(name = kills::WRITER_COMMAND, hide = true)]
     Write {
-        /// The directory of the store and of all beside it.
+        /// Directory that contains the store and the files to ingest.
         root: PathBuf,
-        /// What its operations are drawn from.
+        /// Seed of the scripts of operations.
         seed: u64,
-        /// How many processes were killed there before.
+        /// Number of processes that were killed in this directory before.
         number: u32,
-        /// How many operations of each script are done.
+        /// Number of operations already done, for each script.
         done: Vec<u64>,
     },
-    /// Becomes the process that fills a small disk.
+    /// Runs as the process that fills a small disk.
     #[command(name = space::FILLER_COMMAND, hide = true)]
     Fill {
-        /// Where the disk is mounted.
+        /// Directory on which the disk is mounted.
         dir: PathBuf,
-        /// What is drawn from.
+        /// Seed of the random writes.
         seed: u64,
     },
 }
@@ -115,7 +114,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all holds.
+/// Returns false if a proof, the replayed case or the list of operations failed.
 fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.hidden {
         Some(Hidden::Write {
@@ -139,13 +138,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
         None => {}
     }
     let mut programs = Programs {
-        soak: soak::this_program().context("where is this program?")?,
+        soak: soak::this_program().context("cannot find the path of this program")?,
         schedules: arguments.schedules.clone(),
     };
     if let Some(case) = &arguments.replay {
         return Ok(match soak::replay(case, &programs)? {
-            Replayed::Holds => said(case, Ok(())),
-            Replayed::Fails(e) => said(case, Err(e)),
+            Replayed::Holds => print_outcome(case, Ok(())),
+            Replayed::Fails(e) => print_outcome(case, Err(e)),
         });
     }
     if let Some(file) = &arguments.operations {
@@ -153,14 +152,14 @@ fn run(arguments: &Arguments) -> Result<bool> {
             .with_context(|| format!("cannot read {}", file.display()))?;
         let list = operation::parse_list(&text).map_err(anyhow::Error::msg)?;
         let name = file.display().to_string();
-        return Ok(said(&name, metamorphic::run_list(&list)));
+        return Ok(print_outcome(&name, metamorphic::run_list(&list)));
     }
     let mut parts = chosen(soak::parts(&programs), &arguments.only)?;
     if programs.schedules.is_none()
         && let Some(part) = parts.iter_mut().find(|part| part.name == SCHEDULES)
     {
         if arguments.quick {
-            let why = "a quick look builds nothing; give the program with --schedules";
+            let why = "--quick builds nothing; give the program with --schedules";
             part.skipped = Some(why.into());
         } else {
             println!("building the program that explores schedules (minutes the first time)");
@@ -186,7 +185,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(report.failures().next().is_none())
 }
 
-fn said(what: &str, outcome: Result<()>) -> bool {
+fn print_outcome(what: &str, outcome: Result<()>) -> bool {
     match &outcome {
         Ok(()) => println!("{what}: holds"),
         Err(e) => println!("{what}: {e:#}"),
@@ -203,8 +202,8 @@ fn chosen(parts: Vec<Part>, only: &[String]) -> Result<Vec<Part>> {
             names.join(", ")
         );
     }
-    let wanted = |part: &Part| only.is_empty() || only.iter().any(|name| name == part.name);
-    Ok(parts.into_iter().filter(wanted).collect())
+    let is_chosen = |part: &Part| only.is_empty() || only.iter().any(|name| name == part.name);
+    Ok(parts.into_iter().filter(is_chosen).collect())
 }
 
 fn soak_with_progress(parts: &[Part], seed: u64, extent: Extent) -> Result<SoakReport> {
@@ -235,7 +234,7 @@ fn counts(report: &Report) -> String {
 
 fn print(report: &SoakReport) {
     println!(
-        "\n{:<12} {:>7} {:>8} {:>9}  looked at",
+        "\n{:<12} {:>7} {:>8} {:>9}  checked",
         "proof", "seeds", "seconds", "failures"
     );
     for part in &report.parts {
@@ -257,7 +256,7 @@ fn print(report: &SoakReport) {
         println!("  again: soak --replay '{}'", failure.replay);
     }
     match report.failures().count() {
-        0 => println!("\nall holds"),
+        0 => println!("\nall proofs hold"),
         failures => println!("\n{failures} failures"),
     }
 }

@@ -1,12 +1,11 @@
-//! The independent checker: `adya`, after Elle, which knows nothing of ebb. From
-//! what was read and appended alone it infers which transaction depends on
-//! which, and looks for the cycles and reads that strong snapshot isolation
-//! forbids: G0, G1a, G1b, G1c, G-single, G-nonadjacent, lost updates, and the
-//! same with the order of real time.
+//! The independent checker: the crate `adya`, after Elle, which depends on nothing of ebb. From the
+//! reads and appends alone it infers which transaction depends on which, and searches for the
+//! cycles and reads that strong snapshot isolation forbids: G0, G1a, G1b, G1c, G-single,
+//! G-nonadjacent, lost updates, and the same with the order of real time.
 //!
-//! A merge that nothing guards applies at the commit, behind whatever others have
-//! merged since the transaction began. So it counts as a transaction of its own;
-//! that it belongs to the other is for the numbers to check.
+//! A merge without a guard applies at the commit, behind everything that others have merged since
+//! the transaction began. So this checker treats it as a transaction of its own; the checker of
+//! sequence numbers (`numbers`) verifies that it belongs to its transaction.
 
 use std::collections::HashSet;
 
@@ -16,10 +15,11 @@ use ebb_test_support::wait;
 
 use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
 
-/// More than there are.
+/// Distance between the process numbers of the parts that one transaction is split into; more than
+/// there are processes.
 const PROCESSES: i64 = 1 << 20;
 
-/// What is wrong with a history; empty when nothing is.
+/// Returns the anomalies of a history; empty if it has none.
 pub fn check(history: &History) -> Vec<String> {
     let options = Opts {
         models: vec!["strong-snapshot-isolation".into()],
@@ -30,8 +30,8 @@ pub fn check(history: &History) -> Vec<String> {
     };
     let report = adya::check(&translate(history), Workload::ListAppend, &options);
     if report.valid != Valid::False {
-        // Unknown is a history without dependencies, or a cycle that is allowed
-        // and was not named in time.
+        // `Unknown` is a history without dependencies, or a cycle that is allowed and was not
+        // classified in time.
         return Vec::new();
     }
     let anomalies = report.anomalies.values().flatten();
@@ -40,8 +40,7 @@ pub fn check(history: &History) -> Vec<String> {
         .collect()
 }
 
-/// The lists of a history in the form of adya: operations in the order of their
-/// events.
+/// Converts the lists of a history into adya's form: operations in the order of their events.
 fn translate(history: &History) -> adya::History {
     let mut names = Interner::default();
     let mut events = Vec::new();
@@ -50,21 +49,21 @@ fn translate(history: &History) -> adya::History {
         let kind = match transaction.outcome {
             Outcome::Committed { .. } => OpType::Ok,
             Outcome::Conflict { .. } | Outcome::RolledBack => OpType::Fail,
-            // Of a commit that failed with the power and was never seen nothing
-            // is known, and nothing has to be explained.
+            // Nothing is known of a commit that failed with the power and whose writes were never
+            // read, so nothing has to be explained.
             Outcome::Unknown if is_seen(transaction, &seen) => OpType::Info,
             Outcome::Unknown => OpType::Fail,
         };
         let process = i64::from(transaction.process);
         let mut add = |process, steps: &[&Step]| {
-            let mut mops = |answered| -> Vec<Mop> {
+            let mut mops = |is_completed| -> Vec<Mop> {
                 let mops = steps.iter();
-                mops.filter_map(|step| mop(step, &mut names, answered))
+                mops.filter_map(|step| mop(step, &mut names, is_completed))
                     .collect()
             };
-            let (asked, answered) = (mops(false), mops(true));
-            events.push((transaction.began, OpType::Invoke, process, asked));
-            events.push((transaction.ended, kind, process, answered));
+            let (invoked, completed) = (mops(false), mops(true));
+            events.push((transaction.began, OpType::Invoke, process, invoked));
+            events.push((transaction.ended, kind, process, completed));
         };
         let is_free = |step: &&Step| match step {
             Step::Merge { key, .. } => transaction.merges_freely(*key),
@@ -97,11 +96,11 @@ fn translate(history: &History) -> adya::History {
     adya::History::from_ops(ops.collect(), names)
 }
 
-fn mop(step: &Step, names: &mut Interner, answered: bool) -> Option<Mop> {
+fn mop(step: &Step, names: &mut Interner, is_completed: bool) -> Option<Mop> {
     match step {
         Step::Read { key, content } if *key < LISTS => Some(Mop::Read {
             key: key_id(names, *key),
-            value: if answered {
+            value: if is_completed {
                 list(names, content)
             } else {
                 ReadValue::Nil
@@ -132,7 +131,8 @@ fn list(names: &mut Interner, content: &Content) -> ReadValue {
     )
 }
 
-/// The elements that others than their writers read.
+/// Returns the elements that transactions with a known outcome read, or that were there after the
+/// restart.
 fn seen_elements(history: &History) -> HashSet<Element> {
     let steps = |transaction: &Transaction| {
         let read = |step: &Step| match step {

@@ -1,133 +1,133 @@
-//! What the transactions of a life did, and what they were told.
+//! The steps and outcomes of the transactions in one life of a database.
 
 /// A key, by its number.
 pub type Key = u16;
-/// What a transaction puts somewhere; never twice the same in a life, so that
-/// whoever reads it knows who wrote it.
+/// A value that a transaction writes. No value is written twice in a life, so a read identifies the
+/// writer.
 pub type Element = u32;
-/// What a key holds; `None` when it is not there.
+/// The content of a key; `None` if the key does not exist.
 pub type Content = Option<Vec<Element>>;
 
-/// Keys below this one are lists: transactions read and append to them, and a
-/// list tells the order of its writers. The others are registers, which are
-/// put and deleted without having been read.
+/// Keys below this one are lists. Transactions read them and append to them, so a list shows the
+/// order of its writers. The other keys are registers, which are put and deleted without a read
+/// before.
 pub const LISTS: Key = 14;
-/// Keys in all.
+/// Number of keys.
 pub const KEYS: Key = 22;
 
 /// One step of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Read a key, alone or in a range.
+    /// A read of a key, alone or in a range.
     Read {
-        /// Which.
+        /// The key that was read.
         key: Key,
-        /// What it held.
+        /// The content that the read returned.
         content: Content,
     },
-    /// Appended to a list that it had read.
+    /// An append to a list that the transaction had read.
     Append {
-        /// Which.
+        /// The key of the list.
         key: Key,
-        /// What.
+        /// The element that was appended.
         element: Element,
     },
-    /// Appended to a list without reading it: by a merge.
+    /// An append by a merge, which does not read the list.
     Merge {
-        /// Which.
+        /// The key of the list.
         key: Key,
-        /// What.
+        /// The element that was appended.
         element: Element,
     },
-    /// Set a register.
+    /// A put of a register.
     Put {
-        /// Which.
+        /// The key of the register.
         key: Key,
-        /// To what.
+        /// The new content.
         element: Element,
     },
-    /// Removed a register.
+    /// A deletion of a register.
     Delete {
-        /// Which.
+        /// The key of the register.
         key: Key,
     },
-    /// Guarded a key.
+    /// A guard on a key: the commit is refused if another transaction writes the key.
     Guard {
-        /// Which.
+        /// The key that was guarded.
         key: Key,
     },
 }
 
-/// How a transaction ended.
+/// The end of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed.
+    /// The transaction committed.
     Committed {
-        /// The engine's number; `None` where it gave none.
+        /// The sequence number of the commit; `None` for a plain batch, which returns no number.
         number: Option<u64>,
     },
-    /// It was refused.
+    /// The commit was refused.
     Conflict {
-        /// For this key.
+        /// The key that another transaction had written.
         key: Key,
     },
-    /// Nobody asked for a commit.
+    /// The transaction ended without a commit.
     RolledBack,
-    /// The commit failed when the power did: after the restart it is there whole
-    /// or not at all.
+    /// The commit failed with the power: after the restart the transaction is there entirely or not
+    /// at all.
     Unknown,
 }
 
-/// A transaction.
+/// A transaction, as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// Who ran it; one process runs one transaction after the other.
+    /// The process that ran the transaction. A process runs one transaction at a time.
     pub process: u32,
-    /// The event before it was begun.
+    /// The number of the event just before it began.
     pub began: u64,
-    /// The event after it ended. Of two transactions one precedes the other when
-    /// it ended before the other began.
+    /// The number of the event just after it ended. A transaction precedes another one if it ended
+    /// before the other one began.
     pub ended: u64,
-    /// The number at which it read.
+    /// The sequence number at which it read.
     pub start: u64,
-    /// What it did.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// How it ended.
+    /// The end of the transaction.
     pub outcome: Outcome,
 }
 
-/// All transactions of a life; every key starts out absent.
+/// All transactions of a life. In the beginning no key exists.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    /// In any order.
+    /// The transactions, in any order.
     pub transactions: Vec<Transaction>,
-    /// What all keys held after a restart, when there was one.
+    /// The content of all keys after the restart, if there was one.
     pub recovered: Option<Vec<Content>>,
-    /// What was seen to be wrong while it was made.
+    /// Violations that were noticed while the transactions ran.
     pub violations: Vec<String>,
 }
 
 impl Transaction {
-    /// Whether all that it writes to a key are merges: to others that merge.
+    /// Returns whether the transaction writes to the key by merges only, or not at all.
     pub fn only_merges(&self, key: Key) -> bool {
         let mut writes = self.steps.iter();
         writes.all(|step| step.written() != Some(key) || matches!(step, Step::Merge { .. }))
     }
 
-    /// Whether merges by others do not matter to it: it does nothing but merge
-    /// into the key itself, and does not guard it.
+    /// Returns whether merges of others do not conflict with the transaction: it does nothing but
+    /// merge into the key, and does not guard it.
     pub fn merges_freely(&self, key: Key) -> bool {
         self.only_merges(key) && !self.steps.contains(&Step::Guard { key })
     }
 
-    /// Whether it changes a key.
+    /// Returns whether the transaction changes the key.
     pub fn writes(&self, key: Key) -> bool {
         self.steps.iter().any(|step| step.written() == Some(key))
     }
 }
 
 impl Step {
-    /// What it writes.
+    /// Returns the element that the step writes.
     pub fn element(&self) -> Option<Element> {
         match self {
             Self::Append { element, .. }
@@ -137,7 +137,7 @@ impl Step {
         }
     }
 
-    /// The key that it changes.
+    /// Returns the key that the step changes.
     pub fn written(&self) -> Option<Key> {
         match self {
             Self::Append { key, .. }

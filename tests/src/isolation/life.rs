@@ -1,4 +1,4 @@
-//! A database and its lives: from an opening to a closing, or to a power loss.
+//! A database and its lives. A life lasts from an opening to a closing, or to a power loss.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -13,20 +13,20 @@ use super::history::{History, KEYS};
 use super::worker::{Done, Shared, Worker, name_of, read_all};
 use crate::disk::{self, MemDisk};
 
-/// Openings of one database.
+/// Number of lives of one database.
 const LIVES: usize = 3;
 
-/// What one database goes through.
+/// The parameters of one database and its lives.
 pub(super) struct Config {
     pub(super) seed: u64,
     pub(super) threads: usize,
     pub(super) crashes: bool,
     pub(super) sabotage: Sabotage,
-    /// In each life.
+    /// Number of transactions in each life.
     pub(super) transactions: usize,
 }
 
-/// Runs a database through its lives; `check` gets the history of each.
+/// Runs a database through its lives, and calls `check` with the history of each.
 pub(super) fn run_database(config: &Config, mut check: impl FnMut(usize, &History)) {
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
     let mem = MemDisk::new();
@@ -53,7 +53,7 @@ fn run_life(
     let (db, tables) = open(options)?;
     clear(&db, &tables)?;
     if config.crashes {
-        // Two calls a commit, and some for flushes: often within the life.
+        // A commit makes two calls, and flushes some more: the crash often falls within the life.
         let calls_max = 2 * config.transactions as u64;
         mem.crash_at(rng.random_range(1..=calls_max));
     }
@@ -74,7 +74,7 @@ fn run_life(
         history.violations.extend(done.violations);
     }
     if config.crashes {
-        // Closing must not save anything.
+        // The power is cut first, so that closing saves nothing.
         disk::cut_power(mem);
     }
     drop(tables);
@@ -107,9 +107,9 @@ fn work(shared: &Shared<'_>, threads: usize, rng: &mut ChaCha8Rng) -> Vec<Done> 
     })
 }
 
-/// One worker does the maintenance itself, in steps of its own and nowhere else:
-/// what a failed commit left is then known to be nothing, and the life repeats
-/// from its seed.
+/// Draws the options of a life. A single worker does the maintenance itself, in steps of its own
+/// and nowhere else: then a failed commit is known to have left nothing, and the life repeats from
+/// its seed.
 fn options(config: &Config, mem: &MemDisk, rng: &mut ChaCha8Rng) -> Options {
     let manual = config.threads == 1;
     let small = Options {
@@ -155,7 +155,7 @@ fn open(options: Options) -> Result<(Db, [Table; 2])> {
     Ok((db, tables))
 }
 
-/// What an earlier life left is no part of this one.
+/// Deletes all keys, so that the content of an earlier life is no part of this one.
 fn clear(db: &Db, tables: &[Table; 2]) -> Result<()> {
     let mut batch = WriteBatch::new();
     for key in 0..KEYS {

@@ -1,17 +1,17 @@
-//! Is it snapshot isolation? Long concurrent histories of transactions, judged
-//! by two checkers that share nothing.
+//! Tests of snapshot isolation: long concurrent histories of transactions, judged by two checkers
+//! that share no code.
 //!
 //! ```text
 //!   life (a database between two openings)
 //!     workers: each with some open transactions, a step in one of them at a time
 //!        │ history: every step, what it read, when it began and ended
 //!        ▼
-//!   numbers    every read is what the commits up to the start number left
-//!   black box  no cycle that snapshot isolation forbids, and no use of numbers
+//!   numbers    every read returns what the commits up to the start number left
+//!   black box  no cycle that snapshot isolation forbids; needs no sequence numbers
 //! ```
 //!
-//! [`run`] drives both. A life of one worker repeats from its seed, step by step;
-//! of several the steps repeat, their timing does not.
+//! [`run`] drives both. A life with one worker repeats from its seed, step by step. With several
+//! workers the steps repeat, but their timing does not.
 
 mod black_box;
 mod history;
@@ -26,51 +26,51 @@ use std::fmt;
 
 pub use history::{Content, History, Key, Outcome, Step, Transaction};
 
-/// Transactions of one life: enough for lists to grow and files to be merged,
-/// few enough for a failure to be read.
+/// Number of transactions of one life: enough for lists to grow and files to be merged, and few
+/// enough for people to read a failure.
 const TRANSACTIONS_PER_LIFE: usize = 400;
 
-/// What the checkers found.
+/// The result of a run.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
-    /// Transactions in the histories, however they ended.
+    /// Transactions in the histories, with any outcome.
     pub transactions_checked: u64,
-    /// Of these the ones that committed.
+    /// The transactions that committed.
     pub committed: u64,
-    /// Of these the ones that were refused.
+    /// The transactions that were refused.
     pub conflicts: u64,
-    /// Of these the ones that the power failed under.
+    /// The transactions during whose commit the power failed.
     pub unknown: u64,
-    /// Databases that were opened and closed, or lost power.
+    /// Number of lives: databases that were opened, and closed or cut off by a power loss.
     pub lives: u64,
-    /// Each with the seed of its life; not more than a few.
+    /// The first few failures, each with the seed of its life.
     pub failures: Vec<String>,
 }
 
-/// How the runner breaks the rules on purpose, to show that it would be noticed.
+/// A fault of the runner, on purpose, to show that the checkers notice it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sabotage {
-    /// It does not.
+    /// No fault.
     #[default]
     None,
-    /// What a transaction wrote is committed as a plain batch: nobody asks who
-    /// else wrote it.
+    /// A transaction's writes are committed as a plain batch, without a check for other writers of
+    /// its keys.
     NoValidation,
-    /// Reads show the present rather than the instant of the beginning.
+    /// Reads return the latest content rather than the content at the beginning of the transaction.
     ReadsNow,
 }
 
-/// Failures after which a run stops.
+/// Number of failures after which a run stops.
 const FAILURES_MAX: usize = 5;
 
-/// Runs about `transactions` transactions on databases in memory, on `threads`
-/// threads, with `crashes` in the middle of things, and checks them. Stops after
-/// a few failures.
+/// Runs about `transactions` transactions on in-memory databases, on `threads` threads, and checks
+/// their histories. With `crashes` the power fails in the middle of a life. Stops after a few
+/// failures.
 pub fn run(seed: u64, threads: usize, transactions: u64, crashes: bool) -> Report {
     run_sabotaged(seed, threads, transactions, crashes, Sabotage::None)
 }
 
-/// [`run`], breaking the rules on purpose.
+/// Does the same as [`run`], with a fault of the runner.
 pub fn run_sabotaged(
     seed: u64,
     threads: usize,
@@ -83,7 +83,8 @@ pub fn run_sabotaged(
         if report.transactions_checked >= transactions || report.failures.len() >= FAILURES_MAX {
             break;
         }
-        // Consecutive seeds: the first of a failure alone repeats it.
+        // Consecutive seeds: a run that starts with the seed of a failure repeats that failure
+        // first.
         let seed = seed.wrapping_add(database);
         let config = life::Config {
             seed,
@@ -105,7 +106,7 @@ pub fn run_sabotaged(
             }
             let mut violations = history.violations.clone();
             if sabotage != Sabotage::NoValidation {
-                // Plain batches tell no numbers.
+                // A plain batch returns no sequence number.
                 violations.extend(numbers::check(history));
             }
             violations.extend(black_box::check(history));

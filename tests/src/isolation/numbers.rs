@@ -1,21 +1,21 @@
-//! The exact checker: it believes the numbers that the engine gives, and asks
-//! whether everything is as these numbers say.
+//! The exact checker: it takes the sequence numbers that the engine returns, and checks that
+//! everything is consistent with them.
 //!
-//! With the number at which a transaction read and the one at which it wrote,
-//! snapshot isolation is checked by looking, not by searching:
+//! With the number at which a transaction read and the number of its commit, snapshot isolation is
+//! checked without any search:
 //!
-//! - a read is what the last commit up to the start number left, with the
-//!   transaction's own writes on top;
-//! - between start and commit nobody else wrote what it writes or guards, merges
-//!   beside merges excepted;
-//! - who was refused for a key was not refused for nothing;
-//! - numbers follow real time: whoever begins after a commit returned sees it.
+//! - a read returns what the last commit up to the start number left, with the transaction's own
+//!   writes on top;
+//! - between start and commit no other transaction wrote a key that this one writes or guards,
+//!   except for merges beside merges;
+//! - a refusal has a cause: another transaction wrote the key;
+//! - numbers follow real time: a transaction that begins after a commit returned sees that commit.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::history::{Content, Element, History, Key, LISTS, Outcome, Step, Transaction};
 
-/// What is wrong with a history; empty when nothing is.
+/// Returns the violations of a history; empty if it has none.
 pub fn check(history: &History) -> Vec<String> {
     let mut violations = Vec::new();
     let versions = Versions::of(history, &mut violations);
@@ -35,7 +35,7 @@ struct Versions(BTreeMap<Key, BTreeMap<u64, Version>>);
 
 struct Version {
     content: Content,
-    /// Its writer did nothing but merge.
+    /// Whether the writer of the version did nothing but merge into the key.
     merged: bool,
 }
 
@@ -59,8 +59,8 @@ impl Versions {
             }
         }
         for (number, transaction) in commits {
-            // What a list became is what the writer had read and its element, or
-            // what was there before its commit and what it merged.
+            // The new content of a list is what its writer had read and the element, or, for a
+            // merge, what was there before the commit and the element.
             let mut own = Own::default();
             for step in &transaction.steps {
                 let at = match step {
@@ -78,15 +78,15 @@ impl Versions {
         versions
     }
 
-    /// What a key holds at a number.
+    /// Returns the content of a key at a number.
     fn at(&self, key: Key, number: u64) -> &Content {
         let versions = self.0.get(&key);
         let last = versions.and_then(|versions| versions.range(..=number).next_back());
         last.map_or(&None, |(_, version)| &version.content)
     }
 
-    /// The first commit after `start` and before `end` that writes a key, other
-    /// than by merges if these do not count.
+    /// Returns the first commit after `start` and before `end` that writes a key. Unless `merges`,
+    /// commits that only merge do not count.
     fn written_between(&self, key: Key, start: u64, end: u64, merges: bool) -> Option<u64> {
         let mut later = self.0.get(&key)?.range(start + 1..end);
         let found = later.find(|(_, version)| merges || !version.merged);
@@ -94,7 +94,7 @@ impl Versions {
     }
 }
 
-/// What a transaction has written so far.
+/// The writes of a transaction so far.
 #[derive(Default)]
 struct Own {
     writes: BTreeMap<Key, Content>,
@@ -219,8 +219,8 @@ fn check_real_time(history: &History, violations: &mut Vec<String>) {
     }
 }
 
-/// Nothing that was acknowledged is missing, and what is there beside it is of
-/// commits whose end nobody was told.
+/// Checks that after a restart nothing acknowledged is missing, and that everything else comes from
+/// commits with an unknown outcome.
 fn check_recovered(
     history: &History,
     recovered: &[Content],

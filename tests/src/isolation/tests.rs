@@ -1,5 +1,5 @@
-//! Histories made by hand: each anomaly is caught, by both checkers where both
-//! can see it, and what snapshot isolation allows is let through.
+//! Histories made by hand. Each anomaly is caught, by both checkers if both can see it, and
+//! histories that snapshot isolation allows are accepted.
 
 use super::history::{Content, History, Key, LISTS, Outcome, Step, Transaction};
 use super::{black_box, numbers};
@@ -18,7 +18,7 @@ fn append(key: Key, element: u32) -> Step {
     Step::Append { key, element }
 }
 
-/// Reads an absent list and appends to it.
+/// Reads a list that does not exist, and appends to it.
 fn first(key: Key, element: u32) -> [Step; 2] {
     [read(key, &[]), append(key, element)]
 }
@@ -29,8 +29,8 @@ fn committed(number: u64) -> Outcome {
     }
 }
 
-/// A history of `(start, outcome, steps)`. All transactions are open at once,
-/// unless `in_turn`, so that the order of real time says nothing.
+/// Makes a history of `(start, outcome, steps)`. All transactions overlap in real time, unless
+/// `in_turn`.
 fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn: bool) -> History {
     let transactions = (0..).zip(transactions);
     let transactions = transactions.map(|(at, (start, outcome, steps))| {
@@ -54,8 +54,7 @@ fn history<const N: usize>(transactions: [(u64, Outcome, Vec<Step>); N], in_turn
     }
 }
 
-/// Asserts that the black box names one of `anomalies`, and the numbers say
-/// `exact`.
+/// Asserts that the black box reports one of `anomalies`, and the exact checker reports `exact`.
 #[track_caller]
 fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
     let found = black_box::check(history);
@@ -70,8 +69,8 @@ fn assert_caught(history: &History, anomalies: &[&str], exact: &str) {
 #[track_caller]
 fn assert_exact(history: &History, exact: &str) {
     let found = numbers::check(history);
-    let says = |what: &String| what.contains(exact);
-    assert!(found.iter().any(says), "numbers: {found:#?}");
+    let is_exact = |what: &String| what.contains(exact);
+    assert!(found.iter().any(is_exact), "numbers: {found:#?}");
 }
 
 #[track_caller]
@@ -118,7 +117,7 @@ fn an_old_snapshot_is_allowed_to_readers_that_began_early() {
     assert_allowed(&history(transactions, false));
 }
 
-/// Of one that is still going to commit.
+/// The read is of a transaction that commits later.
 #[test]
 fn a_dirty_read_is_caught() {
     let transactions = [
@@ -269,7 +268,7 @@ fn a_refusal_without_a_cause_is_caught() {
     assert_exact(&history(transactions, false), "refused for key 0");
 }
 
-/// Merges do not see each other, and all apply in the order of their commits.
+/// Merges do not conflict with each other, and apply in the order of their commits.
 #[test]
 fn merges_stand_beside_merges_and_nothing_else() {
     let merge = |element| Step::Merge { key: X, element };
@@ -313,8 +312,8 @@ fn a_wrong_register_is_caught() {
     }
 }
 
-/// After a power loss: what was acknowledged is there, commits whose end nobody
-/// was told may be, whole.
+/// After a power loss, acknowledged commits are there, and commits with an unknown outcome are
+/// there entirely or not at all.
 #[test]
 fn a_recovery_that_loses_or_tears_is_caught() {
     let acknowledged = (0, committed(1), [first(X, 1), first(Y, 1)].concat());

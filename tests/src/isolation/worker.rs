@@ -1,4 +1,4 @@
-//! A thread with some open transactions: a random step in one of them at a time.
+//! A thread with several open transactions, which does a random step in one of them at a time.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,28 +10,28 @@ use rand_chacha::ChaCha8Rng;
 use super::Sabotage;
 use super::history::{Content, Element, KEYS, Key, LISTS, Outcome, Step, Transaction};
 
-/// Transactions that a worker has open at once.
+/// Number of transactions that a worker has open at once.
 pub(super) const OPEN_MAX: usize = 4;
 
-/// What the workers of a life share.
+/// The state that the workers of a life share.
 pub(super) struct Shared<'a> {
     pub(super) db: &'a Db,
-    /// Even keys are in the first.
+    /// The first table has the even keys, the second the odd ones.
     pub(super) tables: &'a [Table; 2],
     pub(super) sabotage: Sabotage,
-    /// Flushes and merges are up to the workers.
+    /// Whether the workers flush and merge themselves.
     pub(super) manual: bool,
     pub(super) events: AtomicU64,
     pub(super) elements: AtomicU32,
-    /// Transactions still to begin.
+    /// Number of transactions still to begin.
     pub(super) budget: AtomicU64,
 }
 
-/// What a worker did.
+/// The result of a worker.
 #[derive(Default)]
 pub(super) struct Done {
     pub(super) transactions: Vec<Transaction>,
-    /// The power failed.
+    /// Whether the worker stopped at an error, as it does when the power fails.
     pub(super) stopped: bool,
     pub(super) violations: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Done {
 struct Open {
     transaction: ebb_storage::Transaction,
     record: Transaction,
-    /// For the sabotage that writes a batch.
+    /// The same writes as a batch, for [`Sabotage::NoValidation`].
     batch: WriteBatch,
     steps_left: u32,
 }
@@ -62,7 +62,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until the transactions are used up or the power fails.
+    /// Works until all transactions have begun and ended, or until an error such as a power
+    /// failure.
     pub(super) fn run(mut self) -> Done {
         let mut open: [Option<Open>; OPEN_MAX] = Default::default();
         let mut more = true;
@@ -222,8 +223,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// A list that is read and merged into is guarded: a merge alone lets others
-    /// merge in between, and what was read was never there.
+    /// Records a read, and guards the list if the transaction also merges into it. Without the
+    /// guard others may merge in between, and the content that was read, own element included,
+    /// would never have existed.
     fn note_read(&mut self, one: &mut Open, key: Key, value: Option<&[u8]>) -> Result<()> {
         let content = value.map(decode);
         one.record.steps.push(Step::Read { key, content });
@@ -252,8 +254,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Reads a range of one table, from either end or both; keys that are not in
-    /// it were read as absent.
+    /// Reads a range of one table, from either end or from both. Keys of the range that are not in
+    /// the result are recorded as absent.
     fn range(&mut self, one: &mut Open) -> Result<()> {
         let table = self.rng.random_range(0..2);
         let from = self.rng.random_range(0..KEYS);
@@ -347,7 +349,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Deletes registers of one table from a key on.
+    /// Deletes the registers of one table in a range that begins with the key `from`.
     fn delete_range(&mut self, one: &mut Open, from: Key) -> Result<()> {
         let (table, first) = self.locate(from);
         let to = self.rng.random_range(from..=KEYS);
@@ -368,12 +370,12 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Whether an error is none that a power loss explains.
+/// Returns whether a power loss does not explain the error.
 fn not_of_power(error: &Error) -> bool {
     !matches!(error, Error::Io { .. } | Error::ReadOnly { .. })
 }
 
-/// The name of a key in its table.
+/// Returns the name of a key in its table.
 pub(super) fn name_of(key: Key) -> String {
     format!("key{key:03}")
 }
@@ -393,7 +395,7 @@ fn encode(content: &[Element]) -> Vec<u8> {
         .collect()
 }
 
-/// The elements of a value.
+/// Returns the elements of a value.
 pub(super) fn decode(value: &[u8]) -> Vec<Element> {
     let elements = value.chunks_exact(4);
     elements
@@ -401,7 +403,7 @@ pub(super) fn decode(value: &[u8]) -> Vec<Element> {
         .collect()
 }
 
-/// What all keys hold.
+/// Reads the content of all keys.
 pub(super) fn read_all(tables: &[Table; 2]) -> Result<Vec<Content>> {
     (0..KEYS)
         .map(|key| {

@@ -1,4 +1,4 @@
-//! The protocol between a process that writes and whoever kills it.
+//! The protocol between a process that writes and the process that kills it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use ebb_storage::{Durability, ManualClock, Options, Table, WriteBatch};
 use super::Life;
 use crate::setup::START_MS;
 
-/// Threads that write batches at once.
+/// Number of threads that write batches.
 pub const WRITERS: u32 = 3;
-/// Threads beside them that do every kind of operation.
+/// Number of threads beside them that run scripts, with every kind of operation.
 pub const SCRIPTS: u32 = 2;
-/// A snapshot is created by writer 0 after every so many of its batches.
+/// Number of batches of writer 0 between two snapshots, which it creates.
 pub const SNAPSHOT_EVERY: u64 = 200;
 
-/// Options that make a store flush and compact all the time. Each process in turn
-/// has another durability: what is acknowledged survives the process under any.
+/// Returns options under which a store flushes and compacts all the time. Processes take the
+/// durabilities in turn: acknowledged writes survive the end of the process under each of them.
 pub fn busy_options(life: &Life) -> Options {
     Options {
         durability: match life.number % 3 {
@@ -34,18 +34,18 @@ pub fn busy_options(life: &Life) -> Options {
     }
 }
 
-/// The directory of the store; beside it files are written to be ingested.
+/// Returns the directory of the store; `root` also has the directories of files to ingest.
 pub fn store_dir(root: &Path) -> PathBuf {
     root.join("db")
 }
 
-/// Where a thread writes the files that it ingests.
+/// Returns the directory in which a thread writes the files that it ingests.
 pub fn ingest_dir(root: &Path, thread: u32) -> PathBuf {
     root.join(format!("ingest-{thread}"))
 }
 
-/// Batch `n` of a writer: one key in each of two tables, and a counter that
-/// every batch overwrites.
+/// Returns batch `n` of a writer: one key in each of two tables, and a counter in each that every
+/// batch overwrites.
 pub fn batch(tables: [&Table; 2], writer: u32, n: u64) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for table in tables {
@@ -63,47 +63,47 @@ pub fn batch(tables: [&Table; 2], writer: u32, n: u64) -> WriteBatch {
     batch
 }
 
-/// The key of batch `n`.
+/// Returns the key of batch `n` of a writer.
 pub fn key(writer: u32, n: u64) -> String {
     format!("w{writer}-{n:012}")
 }
 
-/// The key that says how far a writer is.
+/// Returns the key of a writer's counter, which has the number of its last batch.
 pub fn counter_key(writer: u32) -> String {
     format!("counter-{writer}")
 }
 
-/// The value of batch `n`: some hundred bytes that name it.
+/// Returns the value of batch `n`: its writer and number, repeated.
 pub fn value(writer: u32, n: u64) -> String {
     format!("{writer}:{n};").repeat(12)
 }
 
-/// What a writing process says on its standard output once it is acknowledged.
+/// A line that a writing process prints once something is acknowledged.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Acknowledged {
     /// A batch.
     Batch {
-        /// By which writer.
+        /// The number of the writer.
         writer: u32,
-        /// Its number.
+        /// The number of the batch.
         n: u64,
     },
     /// A snapshot that writer 0 created after its batch `n`.
     Snapshot {
-        /// The batch before it.
+        /// The number of the batch before the snapshot.
         n: u64,
     },
     /// An operation of a script.
     Operation {
-        /// The thread.
+        /// The thread that runs the script.
         thread: u32,
-        /// So many are done with it.
+        /// Number of operations of the script that are done, this one included.
         done: u64,
     },
 }
 
 impl Acknowledged {
-    /// The line, without its end.
+    /// Returns the line, without its end.
     pub fn line(&self) -> String {
         match self {
             Self::Batch { writer, n } => format!("b {writer} {n}"),
@@ -112,7 +112,7 @@ impl Acknowledged {
         }
     }
 
-    /// Reads a line; `None` for one that was cut off.
+    /// Parses a line; `None` if the line was cut off.
     pub fn parse(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         match words.next()? {

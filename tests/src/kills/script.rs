@@ -1,4 +1,4 @@
-//! The operations of one thread of a process that is killed.
+//! A script: the operations of one thread of a process that is killed.
 
 use std::path::Path;
 
@@ -13,10 +13,9 @@ use crate::seed::rng;
 use crate::session::{Setup, read_prefixed};
 use crate::setup::{START_MS, tables};
 
-/// All that changes something, in keyspaces of the thread's own. Time stands still:
-/// what expires does so at once, or later than any process lives. The store flushes
-/// and merges all the time for the writers of batches; a thread that asks for it
-/// waits for their work too.
+/// Every kind of change, in the thread's own keyspaces. Time stands still: a TTL either ends at
+/// once, or later than any process lives. Flushes and merges are rare, because the store does them
+/// all the time for the writers of batches, and a thread that requests one waits for that work too.
 const MIX: Mix = Mix {
     advance: 0,
     reopen: 0,
@@ -25,8 +24,8 @@ const MIX: Mix = Mix {
     ..Mix::CHANGES
 };
 
-/// Operations in the order in which a thread does them, and what they come to.
-/// Two from the same seed are the same, in whichever process.
+/// The operations of a thread, in order, with their outcomes. Two scripts of the same seed
+/// and thread are equal, also in different processes.
 pub struct Script {
     thread: u32,
     generator: Generator,
@@ -36,7 +35,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script of a thread, at its beginning.
+    /// Creates the script of a thread, with no operation done.
     pub fn new(seed: u64, thread: u32) -> Self {
         let rng = rng(seed.wrapping_mul(31).wrapping_add(u64::from(thread)));
         Self {
@@ -48,28 +47,28 @@ impl Script {
         }
     }
 
-    /// The thread whose script it is.
+    /// The number of the thread.
     pub fn thread(&self) -> u32 {
         self.thread
     }
 
-    /// How many operations are done.
+    /// Number of operations done so far.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// The next operation.
+    /// The next operation to do.
     pub fn next(&self) -> &Operation {
         &self.next
     }
 
-    /// What is there when these are done.
+    /// The model after the operations done so far.
     #[cfg(test)]
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// Takes the next operation for done; what must come of it.
+    /// Counts the next operation as done, and returns the outcome that it must have.
     pub fn advance(&mut self) -> Outcome {
         let outcome = self.world.apply(&self.next);
         self.done += 1;
@@ -81,23 +80,23 @@ impl Script {
         outcome
     }
 
-    /// Goes on to where so many operations are done.
+    /// Advances until `done` operations are done.
     pub fn advance_to(&mut self, done: u64) {
         while self.done < done {
             self.advance();
         }
     }
 
-    /// What the names of the thread's keyspaces begin with.
+    /// Returns the prefix of the names of the thread's keyspaces.
     pub fn prefix(&self) -> String {
         format!("t{}-", self.thread)
     }
 
-    /// How the thread does its operations; `root` has the store and all beside it.
+    /// Returns the set-up of the thread's session; `root` is the directory that contains the store.
     pub fn setup(&self, root: &Path, options: Options) -> Setup {
         Setup {
             options,
-            // Nothing moves it.
+            // No operation of the script moves the clock.
             clock: ManualClock::at_ms(START_MS),
             tables: tables(Default::default),
             prefix: self.prefix(),
@@ -105,11 +104,12 @@ impl Script {
         }
     }
 
-    /// Holds what is there against what must be: all that is taken for done, and
-    /// the next operation whole or not at all. Takes it for done if it is.
+    /// Compares the content of the store with the model: all operations that count as done must be
+    /// there, and the next one entirely or not at all. If the next one is there, it counts as done
+    /// from then on.
     ///
     /// # Errors
-    /// When something else is there.
+    /// If the store has other content.
     pub fn check(&mut self, db: &Db) -> Result<()> {
         let found = read_prefixed(db, &self.prefix())?;
         let mut after = self.world.clone();
@@ -117,7 +117,8 @@ impl Script {
         let worlds = [self.world.clone(), after];
         reached(&worlds, 0, 0, &found)
             .with_context(|| format!("after {} operations, then {}", self.done, self.next))?;
-        // With tables and all: one that could not be made yet is made next.
+        // Compares which tables exist, too: a table that was not created completely is created
+        // again by the next process.
         if found == worlds[1].seen() {
             self.advance();
         } else {

@@ -14,11 +14,11 @@ use super::protocol::{
 use super::script::Script;
 use crate::session::Session;
 
-/// Writes to the store below `root` until killed, and says on standard output what
-/// was acknowledged.
+/// Writes to the store below `root` until the process is killed, and prints acknowledgements on its
+/// standard output.
 ///
 /// # Errors
-/// Whatever the store says; it should say nothing.
+/// Any error of the store; there should be none.
 pub fn write_until_killed(root: &Path, life: &Life) -> Result<()> {
     let db = Db::open(store_dir(root), busy_options(life))?;
     let keyspace = db.keyspace("kill")?;
@@ -43,12 +43,12 @@ pub fn write_until_killed(root: &Path, life: &Life) -> Result<()> {
     })
 }
 
-/// Where acknowledgements go.
+/// The output for acknowledgements.
 struct Out(Mutex<std::io::Stdout>);
 
 impl Out {
-    /// Fails when the reader is gone: so is the reason to write.
-    fn say(&self, acknowledged: Acknowledged) -> Result<()> {
+    /// Prints an acknowledgement. Fails if the reader is gone: then writing on makes no sense.
+    fn print(&self, acknowledged: Acknowledged) -> Result<()> {
         let mut out = self.0.lock().expect("no writer panics");
         writeln!(out, "{}", acknowledged.line())?;
         Ok(out.flush()?)
@@ -63,16 +63,16 @@ fn write(db: &Db, keyspace: &Keyspace, [a, b]: &[Table; 2], writer: u32, out: &O
     for n in next.. {
         db.write(batch([a, b], writer, n))
             .with_context(|| format!("batch {n}"))?;
-        out.say(Acknowledged::Batch { writer, n })?;
+        out.print(Acknowledged::Batch { writer, n })?;
         if writer == 0 && n % SNAPSHOT_EVERY == 0 {
             keyspace.create_snapshot(&format!("at-{n}"))?;
-            out.say(Acknowledged::Snapshot { n })?;
+            out.print(Acknowledged::Snapshot { n })?;
         }
     }
     Ok(())
 }
 
-/// Does the operations of a script, each with the outcome that it must have.
+/// Runs the operations of a script, and checks the outcome of each.
 fn play(db: &Db, root: &Path, life: &Life, mut script: Script, out: &Out) -> Result<()> {
     let setup = script.setup(root, busy_options(life));
     let mut session = Session::over(db.clone(), setup);
@@ -84,6 +84,6 @@ fn play(db: &Db, root: &Path, life: &Life, mut script: Script, out: &Out) -> Res
         let must = script.advance();
         ensure!(found == must, "{operation}: {}", found.difference(&must));
         let (thread, done) = (script.thread(), script.done());
-        out.say(Acknowledged::Operation { thread, done })?;
+        out.print(Acknowledged::Operation { thread, done })?;
     }
 }

@@ -1,4 +1,4 @@
-//! What can be seen of a database, and what comes of operations.
+//! The visible content of a database, and the outcomes of operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,43 +14,42 @@ pub type Tables = BTreeMap<TableNo, Arc<Content>>;
 /// Entries in the order in which they were read.
 pub type Entries = Vec<(Vec<u8>, Arc<[u8]>)>;
 
-/// All that can be seen of a database.
+/// Everything that is visible in a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    /// Which of [`KEYSPACES`] exist.
+    /// Whether each of [`KEYSPACES`] exists.
     pub keyspaces: [bool; KEYSPACES.len()],
-    /// By [`TABLES`]; `None` for one that does not exist.
+    /// The content of each of [`TABLES`]; `None` if the table does not exist.
     pub tables: [Option<Arc<Content>>; TABLES.len()],
-    /// By keyspace and number of the name.
+    /// The snapshots by keyspace and number of the name.
     pub snapshots: BTreeMap<(u8, u8), Tables>,
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The operation succeeded.
     Done,
-    /// What a key holds.
+    /// The content of a key.
     Value(Option<Arc<[u8]>>),
-    /// What a range holds.
+    /// The entries of a range.
     Entries(Entries),
-    /// All there is.
+    /// The content of a whole database.
     Everything(State),
-    /// The database said no, for this reason.
+    /// The database refused the operation with this kind of error.
     Refused(ErrorKind),
-    /// Nothing is held in that slot.
+    /// The slot of the operation is empty.
     EmptySlot,
 }
 
 impl State {
-    /// The content of a table, if it exists.
+    /// Returns the content of a table, if the table exists.
     pub fn table(&self, table: TableNo) -> Option<&Arc<Content>> {
         self.tables[table.index()].as_ref()
     }
 
-    /// The same with tables that do not exist taken for empty ones: a table is
-    /// made by an edit of the manifest, which has no place in the order of
-    /// commits.
+    /// Counts tables that do not exist as empty ones, and all keyspaces as existing. A table is
+    /// created by an edit of the manifest, which has no place in the commit order.
     pub fn without_existence(mut self) -> Self {
         self.keyspaces.fill(true);
         for table in &mut self.tables {
@@ -59,7 +58,7 @@ impl State {
         self
     }
 
-    /// Where two states differ, in few words.
+    /// Describes a difference between two states in few words.
     pub fn difference(&self, other: &Self) -> String {
         if self.keyspaces != other.keyspaces {
             return format!(
@@ -116,7 +115,7 @@ fn content_difference(a: &Content, b: &Content) -> String {
     }
 }
 
-/// The start of a value, and its length.
+/// Formats the start of a value and its length.
 fn short(value: Option<&Arc<[u8]>>) -> String {
     match value {
         Some(value) => {
@@ -128,7 +127,7 @@ fn short(value: Option<&Arc<[u8]>>) -> String {
 }
 
 impl Outcome {
-    /// Where two outcomes differ, in few words.
+    /// Describes a difference between two outcomes in few words.
     pub fn difference(&self, other: &Self) -> String {
         match (self, other) {
             (Self::Everything(a), Self::Everything(b)) => a.difference(b),

@@ -1,4 +1,4 @@
-//! Transactions that are held open, and when two are in conflict.
+//! Open transactions, and the conflicts between them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use super::state::State;
 use super::world::merged;
 use crate::operation::{Bounds, Key, TableNo, Write};
 
-/// A transaction that is held open.
+/// An open transaction.
 #[derive(Debug, Clone)]
 pub(super) struct Transaction {
-    /// What it sees, own writes included.
+    /// The content that the transaction sees, own writes included.
     pub(super) state: State,
-    /// The commits before it.
+    /// Number of commits before the transaction began.
     pub(super) began: u64,
     pub(super) writes: Vec<Write>,
     pub(super) guards: Vec<Touched>,
 }
 
-/// Keys that a commit writes, or a transaction guards.
+/// A range of keys that a commit writes or a transaction guards.
 #[derive(Debug, Clone)]
 pub(super) struct Touched {
     table: TableNo,
     from: Vec<u8>,
     to: Option<Vec<u8>>,
-    /// Whether it is a merge, which is in no conflict with another one.
+    /// Whether the write is a merge. Two merges do not conflict.
     merges: bool,
 }
 
@@ -75,7 +75,7 @@ impl Transaction {
         let content = Arc::make_mut(content);
         match write {
             Write::Put(_, key, value) => drop(content.insert(key.bytes(), value.bytes().into())),
-            // It expires some time after the commit.
+            // The TTL counts from the commit, so the value does not expire within the transaction.
             Write::PutWithTtl(_, key, value, ttl_ms) if *ttl_ms > 0 => {
                 content.insert(key.bytes(), value.bytes().into());
             }

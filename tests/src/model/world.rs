@@ -1,4 +1,4 @@
-//! All that is stored, and what each change of it means.
+//! Everything that is stored, and the effect of each change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use super::not_found;
 use super::state::{Content, Outcome, State, Tables};
 use crate::operation::{Bounds, KEYSPACES, Operation, TABLES, TableNo, Write};
 
-/// What is stored in a table, by key.
+/// The content of a table, by key.
 type Cells = BTreeMap<Vec<u8>, Cell>;
 
-/// What is stored under a key: a put, and the operands merged onto it since, as
-/// far as it has to be known to tell what is there at a later time.
+/// The content of a key: a put, and the operands merged onto it since, as far as the value at a
+/// later time depends on them.
 #[derive(Debug, Clone)]
 struct Cell {
     base: Arc<[u8]>,
-    /// From when on the base is gone.
+    /// The time at which the base expires.
     expiry_ms: Option<u64>,
-    /// Merged onto a base that expires; what is left without it.
+    /// The operands merged onto a base that expires. They are the value once the base has expired.
     operand: Option<Arc<[u8]>>,
 }
 
@@ -61,38 +61,37 @@ pub(super) fn merged(operator: Option<&str>, older: &[u8], newer: &[u8]) -> Arc<
     }
 }
 
-/// All there is in a database at one commit; what can be seen of it depends on
-/// the time.
+/// Everything in a database after some commit. The visible part depends on the time.
 #[derive(Debug, Clone, Default)]
 pub struct World {
-    /// By the clock of the database, in milliseconds since some time.
+    /// The time on the clock of the database, in milliseconds since the clock's start.
     pub now_ms: u64,
     keyspaces: [bool; KEYSPACES.len()],
     tables: [Option<Arc<Cells>>; TABLES.len()],
-    snapshots: BTreeMap<(u8, u8), Kept>,
+    snapshots: BTreeMap<(u8, u8), StoredSnapshot>,
 }
 
-/// A snapshot; it judges what expires at its creation.
+/// A snapshot. Its content is what had not expired at its creation.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(super) struct StoredSnapshot {
     pub(super) tables: Tables,
-    /// From when on it is gone.
+    /// The time at which the snapshot expires.
     expiry_ms: Option<u64>,
 }
 
-impl Kept {
+impl StoredSnapshot {
     fn is_there(&self, now_ms: u64) -> bool {
         self.expiry_ms.is_none_or(|at| at > now_ms)
     }
 }
 
 impl World {
-    /// What can be seen now.
+    /// Returns what is visible now.
     pub fn seen(&self) -> State {
         self.seen_at(self.now_ms)
     }
 
-    /// What could be seen at a time.
+    /// Returns what is visible at the time `now_ms`.
     pub fn seen_at(&self, now_ms: u64) -> State {
         let mut state = State {
             keyspaces: self.keyspaces,
@@ -109,7 +108,7 @@ impl World {
         state
     }
 
-    /// A world in which everything was put once, as it can be seen.
+    /// Creates a world with this visible content, which never expires.
     pub fn of(state: State, now_ms: u64) -> Self {
         let cells = |content: Arc<Content>| {
             let cells = content
@@ -126,19 +125,19 @@ impl World {
                 .into_iter()
                 .map(|(id, tables)| {
                     let expiry_ms = None;
-                    (id, Kept { tables, expiry_ms })
+                    (id, StoredSnapshot { tables, expiry_ms })
                 })
                 .collect(),
         }
     }
 
-    pub(super) fn snapshot_of(&self, keyspace: u8, name: u8) -> Option<&Kept> {
+    pub(super) fn snapshot_of(&self, keyspace: u8, name: u8) -> Option<&StoredSnapshot> {
         let found = self.snapshots.get(&(keyspace, name));
         found.filter(|snapshot| snapshot.is_there(self.now_ms))
     }
 
-    /// Takes over which keyspaces and tables exist; those that are new here are
-    /// empty.
+    /// Creates and drops keyspaces and tables until the same ones exist as in `state`; new tables
+    /// are empty.
     pub fn exist_as(&mut self, state: &State) {
         self.keyspaces = state.keyspaces;
         for (mine, seen) in self.tables.iter_mut().zip(&state.tables) {
@@ -162,7 +161,7 @@ impl World {
         Some(Arc::new(seen.collect()))
     }
 
-    /// Does an operation that changes something; others change nothing.
+    /// Runs an operation that changes something. Other operations change nothing.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::CreateTable(table) => {
@@ -177,10 +176,12 @@ impl World {
             Operation::Write(writes) => self.write(writes),
             Operation::Truncate(table) => self.write(&[Write::DeleteRange(*table, Bounds::ALL)]),
             Operation::Transact { writes, commit } => {
-                match writes.iter().all(|write| self.has(write.table())) {
-                    true if *commit => self.write(writes),
-                    true => Outcome::Done,
-                    false => not_found(),
+                if !writes.iter().all(|write| self.has(write.table())) {
+                    not_found()
+                } else if *commit {
+                    self.write(writes)
+                } else {
+                    Outcome::Done
                 }
             }
             Operation::Advance(ms) => {
@@ -282,12 +283,13 @@ impl World {
         let tables: Tables = tables
             .filter_map(|table| Some((table, self.content(table, self.now_ms)?)))
             .collect();
-        // A keyspace without tables has a snapshot all the same.
+        // A snapshot of a keyspace may have no tables.
         if of_table && tables.is_empty() {
             return not_found();
         }
         let expiry_ms = ms.map(|ms| self.now_ms + u64::from(ms));
-        self.snapshots.insert(id, Kept { tables, expiry_ms });
+        self.snapshots
+            .insert(id, StoredSnapshot { tables, expiry_ms });
         Outcome::Done
     }
 }

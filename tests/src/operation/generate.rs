@@ -8,32 +8,32 @@ use rand::RngExt;
 use super::{Bounds, Ends, KEYS, Key, Operation, Read, SLOTS, TABLES, TableNo, Val, Write};
 use crate::seed::Rng;
 
-/// How often which kind of operation comes, against the others.
+/// The weight of each kind of operation in random lists, and limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
     /// Single writes.
     pub write: u32,
     /// Batches.
     pub batch: u32,
-    /// Transactions of their own.
+    /// Transactions that begin and end in one operation.
     pub transact: u32,
     /// Steps of the clock.
     pub advance: u32,
-    /// Tables truncated.
+    /// Truncated tables.
     pub truncate: u32,
-    /// Tables dropped, and made again soon.
+    /// Dropped tables, which are soon created again.
     pub drop: u32,
-    /// Files ingested.
+    /// Ingested files.
     pub ingest: u32,
-    /// Snapshots created, renewed, deleted.
+    /// Snapshots that are created, renewed or deleted.
     pub snapshot: u32,
-    /// Flushes, compactions, syncs, each.
+    /// Flushes, merges and syncs; the weight of each of the three.
     pub maintain: u32,
     /// Reopenings.
     pub reopen: u32,
-    /// Reads of what is there now.
+    /// Reads of the current content.
     pub read: u32,
-    /// Views, snapshots, pins, iterators, transactions: taken, used, let go.
+    /// Views, snapshots, pins, iterators and transactions that are opened, used or closed.
     pub hold: u32,
     /// Reads of everything.
     pub read_all: u32,
@@ -41,13 +41,13 @@ pub struct Mix {
     pub backup: u32,
     /// The longest value, in bytes.
     pub value_bytes_max: u16,
-    /// Snapshots at a time.
+    /// The most snapshots at a time.
     pub snapshots_max: usize,
 }
 
 impl Mix {
-    /// All kinds, but for drops: what is held on a table goes on with the table
-    /// that it was of, which a name does not say.
+    /// All kinds except drops. An open handle still reads the dropped table, and the names in
+    /// operations do not distinguish that table from the one created after it.
     pub const EVERYTHING: Self = Self {
         write: 120,
         batch: 50,
@@ -67,7 +67,7 @@ impl Mix {
         snapshots_max: 8,
     };
 
-    /// What changes the disk, with reads of what is there between.
+    /// Operations that change the disk, with reads of the current content in between.
     pub const CHANGES_AND_READS: Self = Self {
         read: 120,
         read_all: 4,
@@ -75,7 +75,7 @@ impl Mix {
         ..Self::CHANGES
     };
 
-    /// What changes the disk; the proof itself reads.
+    /// Operations that change the disk. The proof itself reads.
     pub const CHANGES: Self = Self {
         write: 100,
         batch: 40,
@@ -96,8 +96,8 @@ impl Mix {
     };
 }
 
-/// Draws operations one after another; it keeps in mind which snapshots there
-/// are, so that most operations find what they name.
+/// Draws operations one after another. It tracks the existing snapshots, so that most operations
+/// find the snapshot that they name.
 #[derive(Debug)]
 pub struct Generator {
     rng: Rng,
@@ -108,7 +108,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Draws from `rng`.
+    /// Creates a generator that draws from `rng`.
     pub fn new(rng: Rng, mix: Mix) -> Self {
         Self {
             rng,
@@ -119,14 +119,15 @@ impl Generator {
         }
     }
 
-    /// A list that first makes the tables.
+    /// Returns a list that begins with the creation of all tables, and has `operations` more
+    /// operations.
     pub fn list(&mut self, operations: usize) -> Vec<Operation> {
         let mut list: Vec<_> = TableNo::all().map(Operation::CreateTable).collect();
         list.extend((0..operations).map(|_| self.operation()));
         list
     }
 
-    /// The next operation.
+    /// Draws the next operation.
     pub fn operation(&mut self) -> Operation {
         let mix = self.mix;
         if let Some(table) = self.dropped
@@ -152,12 +153,12 @@ impl Generator {
             mix.backup,
         ];
         let mut at = self.rng.random_range(0..weights.iter().sum());
-        let kind = weights.iter().position(|weight| match at < *weight {
-            true => true,
-            false => {
+        let kind = weights.iter().position(|weight| {
+            let is_here = at < *weight;
+            if !is_here {
                 at -= weight;
-                false
             }
+            is_here
         });
         match kind.expect("the number lies below the sum of the weights") {
             0 => Operation::Write(vec![self.write()]),
@@ -195,11 +196,12 @@ impl Generator {
     }
 
     fn table(&mut self) -> TableNo {
-        // The last table is a quiet one.
+        // The last table gets few writes.
         let quiet = TABLES.len() as u8 - 1;
-        match self.rng.random_bool(0.03) {
-            true => TableNo(quiet),
-            false => TableNo(self.rng.random_range(0..quiet)),
+        if self.rng.random_bool(0.03) {
+            TableNo(quiet)
+        } else {
+            TableNo(self.rng.random_range(0..quiet))
         }
     }
 
@@ -233,9 +235,10 @@ impl Generator {
 
     fn plain_write(&mut self) -> Write {
         let (table, key) = (self.table(), self.key());
-        match self.rng.random_bool(0.75) {
-            true => Write::Put(table, key, self.value()),
-            false => Write::Delete(table, key),
+        if self.rng.random_bool(0.75) {
+            Write::Put(table, key, self.value())
+        } else {
+            Write::Delete(table, key)
         }
     }
 
@@ -257,14 +260,14 @@ impl Generator {
             return Operation::RenewSnapshot { keyspace, name, ms };
         }
         let (there, max) = (self.snapshots.len(), self.mix.snapshots_max);
-        // Up to half as many as there may be they come faster than they go.
+        // Deletions are rare until half of the maximum exists.
         let goes = if 2 * there < max { 0.2 } else { 0.4 };
         if there >= max || (there > 0 && self.rng.random_bool(goes)) {
             let (keyspace, name) = self.known_snapshot();
             self.snapshots.remove(&(keyspace, name));
             return Operation::DeleteSnapshot { keyspace, name };
         }
-        // A name in use now and then, which is refused.
+        // Now and then the name is in use, and the creation is refused.
         let name = self.snapshot_name();
         let table = self.table();
         let keyspace = u8::from(table.index() >= 2);
@@ -292,7 +295,7 @@ impl Generator {
             .expect("it lies below the length")
     }
 
-    /// Out of a few more than there may be.
+    /// Draws the number of a name. There are more names than there may be snapshots.
     fn snapshot_name(&mut self) -> u8 {
         let names = 4 * self.mix.snapshots_max.clamp(10, 60);
         self.rng.random_range(0..names as u8)
@@ -312,9 +315,10 @@ impl Generator {
     }
 
     fn read(&mut self) -> Read {
-        match self.rng.random_bool(0.7) {
-            true => Read::Get(self.table(), self.key()),
-            false => Read::Range(self.table(), self.bounds(), self.ends()),
+        if self.rng.random_bool(0.7) {
+            Read::Get(self.table(), self.key())
+        } else {
+            Read::Range(self.table(), self.bounds(), self.ends())
         }
     }
 

@@ -1,4 +1,4 @@
-//! Operations as lines of text, and back.
+//! The text form of operations: one line each.
 //!
 //! ```text
 //! create-table app.users
@@ -25,15 +25,15 @@ use std::str::{FromStr, SplitWhitespace};
 
 use super::{Bounds, Ends, KEYSPACES, Key, Operation, Read, TABLES, TableNo, Val, Write};
 
-/// A list, one operation to a line.
+/// Prints a list, with one operation per line.
 pub fn print_list(operations: &[Operation]) -> String {
     operations.iter().map(|op| format!("{op}\n")).collect()
 }
 
-/// Reads what [`print_list`] printed; empty lines and those of `#` are skipped.
+/// Parses the output of [`print_list`]. Empty lines and lines that begin with `#` are skipped.
 ///
 /// # Errors
-/// Names the first line that is no operation.
+/// Names the first line that is not an operation.
 pub fn parse_list(text: &str) -> Result<Vec<Operation>, String> {
     let lines = text.lines().map(str::trim);
     lines
@@ -417,7 +417,7 @@ mod tests {
     const MIXES: [Mix; 2] = [Mix::EVERYTHING, Mix::CHANGES];
 
     #[test]
-    fn what_was_printed_reads_back_as_it_was() {
+    fn printed_operations_parse_back_unchanged() {
         for seed in 0..20 {
             let operations = Generator::new(rng(seed), MIXES[seed as usize % 2]).list(300);
             let text = print_list(&operations);

@@ -1,4 +1,4 @@
-//! All that a database shows, read out.
+//! Reading the whole visible content of a database.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use ebb_storage::{Db, Error, ErrorKind, Range, Result};
 use crate::model::{Content, State, Tables};
 use crate::operation::{KEYSPACES, TableNo};
 
-/// Everything that a database holds, read out.
+/// Reads the whole visible content of a database.
 ///
 /// # Errors
-/// What a read says; [`Error::InvalidRequest`] for content that no database may
-/// show: keys out of order, names that were never given.
+/// Any error of a read; [`Error::InvalidRequest`] for content that no database may have: keys out
+/// of order, or unknown names.
 pub fn read_everything(db: &Db) -> Result<State> {
     read_prefixed(db, "")
 }
 
-/// The same, of the keyspaces whose names begin so.
+/// Reads the visible content of the keyspaces whose names begin with `prefix`.
 ///
 /// # Errors
 /// As [`read_everything`].

@@ -1,15 +1,15 @@
-//! Pickers that say anything: content is right whatever they pick.
+//! Pickers with arbitrary picks: the content must be right with any of them.
 
 use ebb_storage::{CompactionPicker, Pick, RunId, RunShape, TableShape};
 use rand::RngExt;
 
 use crate::seed::{Rng, rng};
 
-/// Picks any neighbours that are not busy, also a single run. The same shape gives the same
-/// pick.
+/// Picks arbitrary neighbouring runs that are not busy, also a single run. The same shape gets the
+/// same pick.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyValid {
-    /// By which it differs from others.
+    /// The seed of the picks.
     pub seed: u64,
 }
 
@@ -23,11 +23,11 @@ impl CompactionPicker for AnyValid {
     }
 }
 
-/// Picks what is valid and nonsense in turn: no runs, runs that are not there, that are busy, that
-/// lie apart, or that are named twice.
+/// Picks valid runs or nonsense: no runs, or runs that do not exist, are busy, lie apart, or are
+/// named twice.
 #[derive(Debug, Clone, Copy)]
 pub struct Anything {
-    /// By which it differs from others.
+    /// The seed of the picks.
     pub seed: u64,
 }
 
@@ -87,15 +87,16 @@ mod tests {
     use super::*;
     use crate::disk::{DIR, MemDisk, manual};
 
-    /// A proof by pickers whose picks are all refused would show nothing.
+    /// If no pick was ever carried out, a proof with these pickers would show nothing.
     #[test]
-    fn what_is_valid_is_carried_out_and_nonsense_is_not() {
+    fn valid_picks_are_carried_out_and_nonsense_is_refused() {
         let (mut merges, mut refusals) = (0, 0);
         for seed in 0..30 {
             for valid in [true, false] {
-                let picker: Arc<dyn CompactionPicker> = match valid {
-                    true => Arc::new(AnyValid { seed }),
-                    false => Arc::new(Anything { seed }),
+                let picker: Arc<dyn CompactionPicker> = if valid {
+                    Arc::new(AnyValid { seed })
+                } else {
+                    Arc::new(Anything { seed })
                 };
                 let compaction = CompactionOptions {
                     picker,
@@ -126,9 +127,10 @@ mod tests {
                     assert!(is_right || !valid, "seed {seed}: {why}");
                 }
                 let stats = db.stats();
-                match valid {
-                    true => merges += stats.compactions,
-                    false => refusals += stats.tables[0].picks_refused,
+                if valid {
+                    merges += stats.compactions;
+                } else {
+                    refusals += stats.tables[0].picks_refused;
                 }
             }
         }

@@ -15,25 +15,25 @@ use crate::disk::{INGEST_DIR, MemDisk, manual};
 use crate::seed::{Rng, rng};
 use crate::session::Setup;
 
-/// The number of seeds after which [`drawn_maintenance`] repeats: threads flush and compact in one of
-/// them.
+/// The number of seeds after which [`drawn_maintenance`] repeats: background threads flush and
+/// compact in one of them.
 pub const MAINTENANCE_PERIOD: u64 = 5;
 
-/// One way to run a list: the same reads must come out of each.
+/// One way to run a list. Reads must return the same in each way.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// One that has a name.
+    /// A way that has a name.
     Named(&'static Configuration),
-    /// One of which everything is drawn from this seed: the picker, each number, and
-    /// again at each opening what can change then.
+    /// A way drawn from this seed: the picker and each number, and again at each opening what may
+    /// change then.
     Drawn(u64),
 }
 
 impl Way {
-    /// The one of this name.
+    /// Finds the way of this name.
     ///
     /// # Errors
-    /// Names those that there are.
+    /// If there is none; the error names those that exist.
     pub fn find(name: &str) -> Result<Self> {
         if let Some(seed) = name.strip_prefix("drawn-") {
             return Ok(Self::Drawn(
@@ -47,7 +47,7 @@ impl Way {
         })
     }
 
-    /// What [`Way::find`] finds it by.
+    /// Returns the name by which [`Way::find`] finds the way.
     pub fn name(self) -> String {
         match self {
             Self::Named(configuration) => configuration.name.into(),
@@ -55,7 +55,7 @@ impl Way {
         }
     }
 
-    /// The set-up on a disk.
+    /// Returns the set-up for a database on `mem`.
     pub fn setup(self, mem: &MemDisk) -> Setup {
         match self {
             Self::Named(configuration) => configuration.setup(mem),
@@ -69,7 +69,7 @@ impl Way {
         }
     }
 
-    /// The options after so many reopenings, where they are others.
+    /// Returns the options after this many reopenings, if they change.
     pub fn reopened(self, mem: &MemDisk, reopenings: u64) -> Option<Options> {
         let Self::Drawn(seed) = self else {
             return None;
@@ -80,7 +80,7 @@ impl Way {
         Some(drawn_way(seed, &mut rng, options))
     }
 
-    /// A reopening after every so many operations.
+    /// The number of operations between two reopenings, if the way has any.
     pub fn reopen_every(self) -> Option<usize> {
         match self {
             Self::Named(configuration) => configuration.reopen_every,
@@ -89,7 +89,7 @@ impl Way {
     }
 }
 
-/// Returns who flushes and compacts in the way that is drawn from a seed.
+/// Returns whether threads or the caller flush and compact in the way that is drawn from a seed.
 pub fn drawn_maintenance(seed: u64) -> Maintenance {
     if seed % MAINTENANCE_PERIOD == MAINTENANCE_PERIOD - 1 {
         Maintenance::Background
@@ -98,7 +98,7 @@ pub fn drawn_maintenance(seed: u64) -> Maintenance {
     }
 }
 
-/// The options of a drawn way, with all that is drawn.
+/// Draws the durability, and sets the maintenance of the seed.
 fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
     let durability = [
         Durability::Sync,
@@ -112,7 +112,8 @@ fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
     }
 }
 
-/// From nearly nothing in a memtable to nearly everything.
+/// Draws the number of bytes that a set-up is made for. They range from hardly anything in a
+/// memtable to nearly a whole list.
 fn some_bytes(rng: &mut Rng) -> u64 {
     1 << rng.random_range(12..19)
 }
@@ -120,15 +121,15 @@ fn some_bytes(rng: &mut Rng) -> u64 {
 /// A way that has a name.
 #[derive(Debug, Clone, Copy)]
 pub struct Configuration {
-    /// What is special about it.
+    /// The name, which describes what is special about the way.
     pub name: &'static str,
     change: fn(&mut Options, &mut SsTableOptions),
-    /// A reopening after every so many operations.
+    /// The number of operations between two reopenings, if there are any.
     pub reopen_every: Option<usize>,
 }
 
 impl Configuration {
-    /// The set-up on a disk.
+    /// Returns the set-up for a database on `mem`.
     pub fn setup(&self, mem: &MemDisk) -> Setup {
         let clock = ManualClock::at_ms(START_MS);
         let mut options = Options {
@@ -156,8 +157,7 @@ impl Configuration {
     }
 }
 
-/// The ways to run a list. Each differs from the first in one thing, the last
-/// ones in many.
+/// The named ways to run a list. Most differ from the first in one thing, the others in several.
 pub const CONFIGURATIONS: &[Configuration] = &[
     configuration("plain", |_, _| {}),
     configuration("tiny blocks", |_, s| s.block_bytes = 1),
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configurations_have_names_of_their_own_by_which_they_are_found() {
+    fn configurations_have_unique_names_and_are_found_by_them() {
         assert!(CONFIGURATIONS.len() >= 25);
         let names: std::collections::BTreeSet<_> = CONFIGURATIONS.iter().map(|c| c.name).collect();
         assert_eq!(names.len(), CONFIGURATIONS.len());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawn_way_is_another_one_at_each_opening_and_the_same_each_time() {
+    fn a_drawn_way_differs_at_each_opening_and_repeats_from_its_seed() {
         let mem = MemDisk::new();
         let sizes = |way: Way| {
             let options = (0..5).map(|n| way.reopened(&mem, n).unwrap());

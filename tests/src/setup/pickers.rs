@@ -1,8 +1,8 @@
-//! The pickers that a configuration may name: what is merged is theirs to say, and
-//! content is right whatever they say.
+//! The pickers that a configuration may name. They decide which runs are merged, and the content
+//! must be right whatever they decide.
 //!
-//! A new picker takes a line in [`PICKERS`]; drawn configurations then have it, and a
-//! named one may ask for it by [`named`].
+//! A new picker needs a line in [`PICKERS`]. Drawn configurations then have it, and named ones can
+//! get it by [`named`].
 
 use std::sync::Arc;
 
@@ -14,8 +14,7 @@ use rand::RngExt;
 use super::any_picker::{AnyValid, Anything};
 use crate::seed::Rng;
 
-/// A name, how often it is drawn against the others, and how it is made, with
-/// numbers drawn.
+/// A picker: its name, its weight when one is drawn, and its constructor, which draws its numbers.
 type Entry = (&'static str, u32, fn(&mut Rng) -> Arc<dyn CompactionPicker>);
 
 /// All pickers.
@@ -32,24 +31,24 @@ pub const PICKERS: &[Entry] = &[
     }),
 ];
 
-/// One of them, with its name.
+/// Draws a picker; also returns its name.
 pub fn drawn(rng: &mut Rng) -> (&'static str, CompactionOptions) {
     let mut at = rng.random_range(0..PICKERS.iter().map(|(_, weight, _)| weight).sum());
-    let drawn = PICKERS.iter().find(|(_, weight, _)| match at < *weight {
-        true => true,
-        false => {
+    let drawn = PICKERS.iter().find(|(_, weight, _)| {
+        let is_here = at < *weight;
+        if !is_here {
             at -= weight;
-            false
         }
+        is_here
     });
     let (name, _, make) = drawn.expect("the number lies below the sum of the weights");
     (name, with(make(rng)))
 }
 
-/// The one of this name.
+/// Returns the picker of this name.
 ///
 /// # Panics
-/// When there is none.
+/// If there is none.
 pub fn named(name: &str, rng: &mut Rng) -> CompactionOptions {
     let found = PICKERS.iter().find(|(n, ..)| *n == name);
     let (_, _, make) = found.unwrap_or_else(|| panic!("no picker is named {name:?}"));
@@ -63,7 +62,7 @@ fn with(picker: Arc<dyn CompactionPicker>) -> CompactionOptions {
     }
 }
 
-/// The engine's own, with every number drawn.
+/// Draws every number of the engine's own picker.
 fn tiered(rng: &mut Rng) -> TieredPicker {
     TieredPicker {
         size_ratio: [0.2, 1.0, 1.2, 3.0][rng.random_range(0..4)],
@@ -73,8 +72,8 @@ fn tiered(rng: &mut Rng) -> TieredPicker {
     }
 }
 
-/// Picks any neighbours of which none is busy, at least two of them, so that each
-/// merge leaves fewer runs and it comes to an end.
+/// Picks arbitrary neighbouring runs that are not busy, at least two of them: each merge leaves
+/// fewer runs, so merging comes to an end.
 #[derive(Debug)]
 struct AnyNeighbours {
     seed: u64,
@@ -109,7 +108,7 @@ mod tests {
     use ebb_storage::{RunId, SeqNo};
 
     #[test]
-    fn pickers_have_names_of_their_own_and_all_are_drawn() {
+    fn pickers_have_unique_names_and_all_are_drawn() {
         let mut names: Vec<_> = PICKERS.iter().map(|(name, ..)| *name).collect();
         names.sort_unstable();
         let mut drawn: Vec<_> = (0..100)

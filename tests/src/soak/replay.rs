@@ -1,4 +1,4 @@
-//! Cases by the words that a failure prints.
+//! Replays cases by the text that a failure prints.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -7,13 +7,14 @@ use crate::setup::configuration::Way;
 use crate::soak::Programs;
 use crate::{crash, damage, faults, isolation, kills, metamorphic, scarcity, schedules, space};
 
-/// Transactions of one seed of the isolation proof, in threads.
+/// Number of transactions in one seed of the isolation proof.
 const TRANSACTIONS: u64 = 4000;
+/// Number of threads that run them.
 const TRANSACTION_THREADS: usize = 3;
-/// Seeds of the histories within a seed; there are fewer of them.
+/// Upper limit on the number of databases in one seed; each has a seed of its own.
 const HISTORIES_MAX: u64 = 10_000;
 
-/// The histories of a seed. With crashes for every second one.
+/// Checks the histories of a seed; every second seed has power losses.
 pub(super) fn isolation(seed: u64, _: &Budget) -> Report {
     let crashes = seed.is_multiple_of(2);
     let first = seed.wrapping_mul(HISTORIES_MAX);
@@ -28,22 +29,21 @@ pub(super) fn isolation(seed: u64, _: &Budget) -> Report {
     report
 }
 
-/// What became of a replay.
+/// The result of a replay.
 #[derive(Debug)]
 pub enum Replayed {
-    /// It holds.
+    /// The checks of the case hold.
     Holds,
-    /// It does not hold, for this reason.
+    /// A check of the case failed.
     Fails(anyhow::Error),
 }
 
-/// Runs one case, or all of a seed: `crash:SEED[:CALL[:CALL]]`,
-/// `faults:SEED[:FAULT]`, `scarcity:SEED`, `damage:SEED[:DAMAGE]`,
-/// `metamorphic:SEED[:CONFIGURATION]`, `isolation:SEED`, `schedules:SEED`,
-/// `kills:SEED`, `space:SEED`.
+/// Replays one case, or all cases of a seed: `crash:SEED[:CALL[:CALL]]`, `faults:SEED[:FAULT]`,
+/// `scarcity:SEED`, `damage:SEED[:DAMAGE]`, `metamorphic:SEED[:CONFIGURATION]`, `isolation:SEED`,
+/// `schedules:SEED`, `kills:SEED`, `space:SEED`.
 ///
 /// # Errors
-/// For words that name no case.
+/// If `words` name no case, or the case cannot run on this machine.
 pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
     let (part, rest) = words.split_once(':').context("a case is PART:SEED...")?;
     let (seed, rest) = match rest.split_once(':') {
@@ -94,7 +94,7 @@ pub fn replay(words: &str, programs: &Programs) -> Result<Replayed> {
     })
 }
 
-/// The first failure of a report, and how many there are.
+/// Returns the first failure of a report as an error, with the number of failures.
 fn all(report: Report) -> Result<()> {
     match report.failures.first() {
         None => Ok(()),

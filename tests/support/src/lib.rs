@@ -1,7 +1,7 @@
 //! Helpers for the tests of all crates: [waiting for an event](wait), and [seeds](seed) of random
 //! tests.
 //!
-//! A test waits for an event, never for a time: on a machine whose cores are taken away for half a
+//! A test waits for an event, never for a time. On a machine that takes cores away for half a
 //! second now and then, every sleep is too short and every measured duration too long.
 
 #![forbid(unsafe_code)]

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// of regressions has one list for all crates.
 ///
 /// # Panics
-/// When `check` does, after it has printed how to replay the seed. When a line of
+/// If `check` panics; the way to replay the seed is printed. If a line of
 /// `tests/support/regressions.txt` has no seed: the test would pass without it.
 pub fn for_seeds(test: &str, count: u64, mut check: impl FnMut(u64)) {
     let plan = Plan::of(
@@ -51,7 +51,8 @@ pub fn number(name: &str) -> Option<u64> {
     Some(number.unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Whether this is the nightly run, which has the time for every case of a test that is not random.
+/// Returns whether this is the nightly run, which has the time for every case of a test that is not
+/// random.
 pub fn explores() -> bool {
     std::env::var("EBB_EXPLORE").is_ok_and(|value| value == "1")
 }
@@ -79,9 +80,9 @@ impl Environment {
 /// The seeds of one run of a test.
 #[derive(Debug, PartialEq)]
 struct Plan {
-    /// Each seed with whether it is a known regression.
+    /// Each seed, and whether it is a known regression.
     seeds: Vec<(u64, bool)>,
-    /// Whether a seed that fails is a new regression, unless it is known.
+    /// Whether a seed that fails and is not known is a new regression.
     explores: bool,
 }
 
@@ -126,8 +127,8 @@ fn known_seeds(test: &str, regressions: &str) -> Vec<u64> {
     seeds
 }
 
-/// Prints how to replay a seed if the test panics while this value lives, and notes a seed that was
-/// drawn as a regression.
+/// Prints how to replay a seed if the test panics while this value lives, and records the seed as a
+/// regression if it was drawn.
 struct Replay<'a> {
     test: &'a str,
     seed: u64,

@@ -43,7 +43,7 @@ pub fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// handler (signal(7)); `read_exact` and `write_all` of the standard library repeat it by themselves.
 ///
 /// # Errors
-/// Those of `call`, but for `Interrupted`.
+/// Any error of `call` except `Interrupted`.
 pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

@@ -1,5 +1,4 @@
-//! Backups: made beside writers, interrupted at every call, and over file
-//! systems.
+//! Backups beside writers, interrupted at every call, and to other file systems.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -32,7 +31,7 @@ fn assert_holds(db: &Db, expected: &World) {
     assert!(found == expected, "{}", found.difference(&expected));
 }
 
-/// A write of this number to a table.
+/// Returns a write with this number, to one key.
 fn put_later(number: u32) -> Operation {
     let value = Val { number, bytes: 40 };
     Operation::Write(vec![Write::Put(TableNo(1), Key(70), value)])
@@ -51,7 +50,8 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
         assert_eq!(info.bytes, info.linked_bytes + info.copied_bytes);
         assert_eq!(info.linked_bytes, bytes.sum::<u64>());
 
-        // What the source does then does not show in it, and the other way.
+        // Later changes of the source do not show in the backup, and later changes of the backup do
+        // not show in the source.
         for operation in [put_later(1), Operation::Flush, Operation::Compact] {
             source.apply(&operation).unwrap();
         }
@@ -71,29 +71,29 @@ fn a_backup_opens_as_the_database_and_goes_its_own_way() {
         assert_holds(source.session.db(), &source.world);
         drop(source);
 
-        // And survives the loss of the source, and of the power.
+        // The backup survives the loss of the source, and of the power.
         mem.restart(seed);
         disk::clear(&mem, DIR).unwrap();
         assert_holds(&open_at(&mem, TARGET, &copy_world).unwrap(), &copy_world);
     });
 }
 
-/// Makes the next backup copy: its links to the target fail, as on another file system. The links
-/// of `files` to the folder beside the database come first.
+/// Makes the next backup copy its files: links to the target fail, as on another file system. The
+/// links of `files` to the folder beside the database come first, and succeed.
 fn move_target_away(mem: &MemDisk, files: u64) {
     for nth in files + 1..=2 * files {
         mem.fail_next(FaultOp::Link, nth, ErrorKind::CrossesDevices);
     }
 }
 
-/// The calls at which the power is lost, each in a database of its own: about 100, spread evenly
-/// over `calls`, and the last `dense`.
+/// Returns the calls at which power is lost, each in a database of its own: about 100, spread
+/// evenly over `calls`, and the last `dense`.
 fn calls_to_fail(seed: u64, calls: u64, dense: u64) -> impl Iterator<Item = u64> {
     let stride = calls.div_ceil(100);
     (1..=calls + 1).filter(move |call| call % stride == seed % stride || calls < call + dense)
 }
 
-/// Every other seed has the target on another file system.
+/// In every other seed the target is on another file system.
 #[test]
 fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
     let test = "power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database";
@@ -112,7 +112,7 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
             _ => (all, back_up(all).1),
         };
         let (mut refused, mut complete) = (0, 0);
-        // The directory becomes a database shortly before the links are removed, one by one.
+        // The directory becomes a database shortly before the links are removed one by one.
         for call in calls_to_fail(seed, calls, all + 30) {
             let _case = PrintOnPanic(format!("power lost at call {call} of {calls}"));
             let mem = MemDisk::new();
@@ -133,13 +133,13 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
                 }
                 Err(error) => {
                     assert!(outcome.is_err(), "{error}");
-                    // Not for something that happens to be missing.
-                    let told = match &error {
+                    // A half-made backup must be refused as such, not because some file is missing.
+                    let is_no_database = match &error {
                         Error::NoDatabase { .. } => true,
                         Error::Corruption { path, .. } => path.ends_with("CURRENT"),
                         _ => false,
                     };
-                    assert!(told, "{error}");
+                    assert!(is_no_database, "{error}");
                     refused += 1;
                 }
             }
@@ -148,8 +148,9 @@ fn power_lost_at_any_call_of_a_backup_leaves_the_source_and_no_half_database() {
     });
 }
 
-/// A database that was changed since its backup, and the content of that backup. The changes leave
-/// some of its files; every other pair of seeds merges the others away.
+/// Returns a database that was changed since its backup, and the content of the backup. The
+/// database still has some files of the backup; in every other pair of seeds, a merge has replaced
+/// the others.
 fn backed_up_and_changed(seed: u64, mem: &MemDisk) -> (Made, World) {
     let mut source = database(seed, mem, 120);
     source.session.db().backup(TARGET).unwrap();
@@ -165,7 +166,7 @@ fn backed_up_and_changed(seed: u64, mem: &MemDisk) -> (Made, World) {
     (source, older)
 }
 
-/// Every other seed has the target on another file system.
+/// In every other seed the target is on another file system.
 #[test]
 fn power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two() {
     let test = "power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two";
@@ -184,7 +185,7 @@ fn power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two() {
             _ => (all, back_up(all).1),
         };
         let (mut older_left, mut newer_left) = (0, 0);
-        // CURRENT names the newer one shortly before files and links are removed, one by one.
+        // CURRENT names the newer backup shortly before files and links are removed one by one.
         for call in calls_to_fail(seed, calls, 2 * all + 40) {
             let _case = PrintOnPanic(format!("power lost at call {call} of {calls}"));
             let mem = MemDisk::new();
@@ -195,14 +196,15 @@ fn power_lost_at_any_call_of_a_second_backup_leaves_one_of_the_two() {
             drop(session);
             mem.restart(seed * 1000 + call);
 
-            // Not on the disk itself: an opening makes it a database of its own.
+            // Opens the backup in a copy of the disk: an opening makes it a database of its own.
             let copy = open_at(&mem.fork(), TARGET, &older).unwrap();
             copy.verify().unwrap();
             let found = read_everything(&copy).unwrap();
             if found == world.seen() {
                 newer_left += 1;
             } else {
-                // A log that could not be read after it was copied is damage.
+                // Without a power loss the older backup stays if the newer one has damage, such as
+                // a log that could not be read after it was copied.
                 assert!(outcome.as_ref().map_or(true, |made| made.older_stays));
                 assert!(found == older.seen(), "{}", found.difference(&older.seen()));
                 older_left += 1;
@@ -224,7 +226,7 @@ fn a_second_backup_replaces_a_damaged_file_of_the_first() {
     for is_cut in [false, true] {
         let mem = MemDisk::new();
         let mut source = database(3, &mem, 300);
-        // The manifest names all files then.
+        // After this flush the manifest names all files.
         source.apply(&Operation::Flush).unwrap();
         let db = source.session.db();
         let files = db.backup("/linked").unwrap().files;
@@ -273,7 +275,7 @@ fn a_backup_that_fails_leaves_an_empty_directory_and_can_be_made_again() {
             if let Err(error) = outcome {
                 assert!(matches!(error, Error::Io { .. }), "{op:?}: {error}");
                 if matches!(op, FaultOp::SyncDir) && nth > 1 {
-                    // In the last steps nobody knows which side it fell on.
+                    // If one of the last steps fails, the backup may be complete or not.
                     continue;
                 }
                 assert!(open_at(&mem, TARGET, &world).is_err());
@@ -317,7 +319,7 @@ fn a_directory_with_something_in_it_is_refused_by_name() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_nothing() {
+fn a_full_disk_fails_the_backup_and_leaves_nothing() {
     let mem = MemDisk::new();
     let Made { session, world, .. } = database(2, &mem, 200);
     mem.set_capacity_bytes(Some(mem.used_bytes() + 100));
@@ -330,7 +332,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
     assert_holds(&open_at(&mem, TARGET, &world).unwrap(), &world);
 }
 
-/// Has the writers stop also when the test fails: it waits for them.
+/// Stops the writers also if the test panics: the scope waits for them.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -347,8 +349,8 @@ fn content(table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
     table.range::<&[u8], _>(..).map(entry).collect()
 }
 
-/// Writers commit batches over two tables, each also setting one key that they
-/// all share, while backups are made.
+/// Writers commit batches over two tables while backups are made. Each batch also sets a key that
+/// all writers share.
 #[test]
 fn a_backup_beside_writers_holds_whole_batches_and_all_acknowledged_before() {
     const WRITERS: usize = 3;

@@ -1,6 +1,6 @@
-//! Power lost at every I/O call of lists of operations, and again in the recovery.
+//! Power losses at every I/O call of lists of operations, and again in the recovery.
 //!
-//! A failure names the case, and `soak --replay` runs that case again.
+//! A failure names its case, and `soak --replay` runs that case again.
 
 use ebb_storage::Durability::{self, Os, Sync};
 use ebb_test_support::seed::for_seeds;
@@ -26,15 +26,14 @@ fn power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all() {
     crash_everywhere(test, &[Kind::Ingests], &[Sync, Os], 2);
 }
 
-/// A drop is not undone and takes nothing with it that a snapshot sees, and in the
-/// end nothing is left of it.
+/// A drop is not undone, leaves the content that snapshots see, and in the end leaves nothing else.
 #[test]
 fn power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were() {
     let test = "power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
     crash_everywhere(test, &[Kind::Drops], &[Sync, Os], 4);
 }
 
-/// Threads flush and compact: where a call comes is chance, so this samples.
+/// Which call comes when is chance while threads flush and compact, so this test takes samples.
 #[test]
 fn power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits() {
     let test = "power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits";

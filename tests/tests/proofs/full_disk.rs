@@ -1,12 +1,12 @@
-//! A disk that has no space now and then: what finds none is refused whole, and
+//! A disk that runs out of space now and then: an operation without space is refused entirely, and
 //! everything else goes on.
 
 use ebb_test_support::seed::for_seeds;
 use ebb_tests::report::{Budget, Counter};
 use ebb_tests::scarcity::run;
 
-/// The power may fail at any time, too: what was acknowledged is there after it,
-/// nothing that was refused is, and what was under way is so whole or not at all.
+/// The power may fail at any time, too. After that, acknowledged operations are there, refused ones
+/// are not, and the one under way is there entirely or not at all.
 #[test]
 fn what_is_refused_leaves_no_trace_and_what_is_acknowledged_stays() {
     let mut refused = 0;

@@ -1,5 +1,5 @@
-//! Transactions are under snapshot isolation: histories of random transactions,
-//! each life judged by two checkers. `EBB_TRANSACTIONS` is the number of transactions of each run.
+//! Transactions run under snapshot isolation: histories of random transactions, each life judged by
+//! two checkers. `EBB_TRANSACTIONS` is the number of transactions of each run.
 
 use ebb_test_support::seed::{for_seeds, number};
 use ebb_tests::isolation::{self, Report, Sabotage};
@@ -13,7 +13,7 @@ fn run(seed: u64, threads: usize, crashes: bool) -> Report {
 
 fn assert_clean(report: &Report) {
     assert!(report.failures.is_empty(), "{report}");
-    // What never commits, or is never refused, proves nothing.
+    // A run with hardly any commits or refusals proves nothing.
     assert!(
         report.committed > report.transactions_checked / 5,
         "{report}"
@@ -48,7 +48,7 @@ fn snapshot_isolation_and_what_was_acknowledged_survive_power_losses() {
     });
 }
 
-/// One worker repeats its lives step by step.
+/// With a single worker, lives repeat step by step.
 #[test]
 fn a_run_of_one_thread_repeats_from_its_seed() {
     let counts = |report: Report| {

@@ -1,6 +1,5 @@
-//! Random operations against the model: whatever is flushed, merged, reopened or
-//! held open, and whichever picker chooses the merges, every read gives what the
-//! model gives.
+//! Random operations against the model: whatever is flushed, merged, reopened or held open, and
+//! whichever picker chooses the merges, every read returns what the model returns.
 //!
 //! `EBB_STEPS` is the number of operations of each run.
 

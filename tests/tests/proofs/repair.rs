@@ -1,5 +1,5 @@
-//! Repair: whatever was done to the files, what comes out opens, verifies, and
-//! has nothing that was never written; what may be wrong is named.
+//! Repair: whatever happened to the files, the repaired database opens, verifies, and has nothing
+//! that was never written. The report names everything that may be wrong.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,7 +20,7 @@ use rand::RngExt;
 
 const TARGET: &str = "/repaired";
 
-/// All that was ever written to a key of a table, oldest first.
+/// All writes to each key of a table, oldest first.
 type History = BTreeMap<(TableNo, Vec<u8>), Vec<Written>>;
 
 /// A write of a value.
@@ -30,22 +30,22 @@ enum Written {
     Operand(Vec<u8>),
 }
 
-/// Whether a value is what some of these writes make: a put, or nothing, and
-/// what was merged later, each at most once and in order. Some may be lost,
-/// or come from before a deletion that is lost.
+/// Returns whether some of these writes make the value: a put, or nothing, and operands that were
+/// merged later, each at most once and in order. Some writes may be lost, or come from before a
+/// deletion that is lost.
 fn was_written(table: TableNo, value: &[u8], writes: &[Written]) -> bool {
     let part = |write: &Written| match write {
         Written::Put(part) | Written::Operand(part) => part[..] == *value,
     };
     match table.merge_operator() {
         Some("append") => was_appended(value, writes),
-        // The largest of some of them.
+        // With `max` the value is the largest of some writes; without an operator it is a put.
         _ => writes.iter().any(part),
     }
 }
 
 fn was_appended(value: &[u8], writes: &[Written]) -> bool {
-    // The lengths of the starts of the value that the writes so far make.
+    // `made[n]`: the writes so far make the first `n` bytes of the value.
     let mut made = vec![false; value.len() + 1];
     let mut any = false;
     for write in writes {
@@ -78,14 +78,14 @@ struct Case {
     world: World,
     expected: State,
     history: History,
-    /// The number of named snapshots in the database, with those that have expired.
+    /// Number of named snapshots in the database, expired ones included.
     snapshots: u64,
-    /// The last segment of the log was cut, perhaps between two records, or is
-    /// gone: that looks like a crash before they were written.
+    /// Whether the last segment of the log was cut, perhaps between two records, or removed: that
+    /// looks like a crash before the records were written.
     is_log_cut: bool,
 }
 
-/// A database of several runs, with snapshots and a log, closed.
+/// Creates and closes a database of several runs, with snapshots and a log.
 fn database(seed: u64, mem: &MemDisk, operations: usize) -> Case {
     let mix = Mix {
         drop: 0,
@@ -145,8 +145,8 @@ impl Case {
         }
     }
 
-    /// Holds the result against what was there. Tables whose names are lost are
-    /// looked at by what they hold.
+    /// Compares the repaired database with the original content. Tables whose names are lost are
+    /// identified by their content.
     fn check(&self, mem: &MemDisk, report: &RepairReport) -> State {
         let db = open_at(mem, TARGET, &self.world).unwrap();
         for table in TableNo::all() {
@@ -168,8 +168,13 @@ impl Case {
             }
             for key in found.keys().chain(expected.keys()) {
                 let same = found.get(key) == expected.get(key);
-                let told = self.is_log_cut || report.lost.iter().any(|l| l.concerns(&full, key));
-                assert!(same || told, "{full} {key:?} is wrong: {:?}", report.lost);
+                let is_named =
+                    self.is_log_cut || report.lost.iter().any(|l| l.concerns(&full, key));
+                assert!(
+                    same || is_named,
+                    "{full} {key:?} is wrong: {:?}",
+                    report.lost
+                );
             }
         }
         let recovered = db.existing_keyspace("recovered");
@@ -182,7 +187,7 @@ impl Case {
                 }));
             }
         }
-        // Snapshots that are said to be whole are.
+        // Snapshots that are not reported as incomplete are complete.
         let has_operators = !report.lost.iter().any(|l| l.detail.contains("operator"));
         let found = (recovered.is_err() && has_operators).then(|| read_everything(&db).unwrap());
         for (id, tables) in found.iter().flat_map(|found| &found.snapshots) {
@@ -193,7 +198,7 @@ impl Case {
                 assert!(expected == Some(tables), "snapshot {incomplete}");
             }
         }
-        // It goes on working, with numbers above all that it has.
+        // The database accepts writes, with numbers above all existing ones.
         let keyspace = db.keyspace("app").unwrap();
         if let Ok(table) = keyspace.existing_table("users") {
             table.put(b"later", b"x").unwrap();
@@ -202,8 +207,8 @@ impl Case {
         found.unwrap_or_default()
     }
 
-    /// What a table holds. Without its operator it does not read; that has to be
-    /// said.
+    /// Returns the content of a table. A table without its merge operator does not read; then the
+    /// report must name the operator as lost.
     fn read(&self, db: &Db, report: &RepairReport, keyspace: &str, name: &str) -> Option<Content> {
         let table = db
             .existing_keyspace(keyspace)
@@ -220,10 +225,10 @@ impl Case {
             Err(Error::NotFound { .. }) => Some(Content::new()),
             Err(Error::InvalidRequest(message)) => {
                 let full = format!("{keyspace}.{name}");
-                let told = report.lost.iter().any(|lost| {
+                let is_named = report.lost.iter().any(|lost| {
                     lost.table.as_ref() == Some(&full) && lost.detail.contains("operator")
                 });
-                assert!(told, "{message}: {:?}", report.lost);
+                assert!(is_named, "{message}: {:?}", report.lost);
                 None
             }
             Err(error) => panic!("{keyspace}.{name}: {error}"),
@@ -282,7 +287,8 @@ fn every_flipped_bit_costs_what_is_named_and_no_more() {
     });
 }
 
-/// Losses are of the damaged file. Of the manifest and of CURRENT there is a copy.
+/// Returns whether a loss is of the damaged file. Damage to the manifest or to CURRENT costs
+/// nothing, because a copy exists.
 fn is_about(lost: &Path, damaged: &Path) -> bool {
     let name = damaged.to_string_lossy();
     lost == damaged && !name.contains("MANIFEST") && !name.contains("CURRENT")
@@ -368,14 +374,16 @@ fn an_interrupted_repair_does_not_open() {
             Ok(db) => assert!(read_everything(&db).unwrap() == case.expected),
             Err(error) => {
                 assert!(outcome.is_err());
-                let told = matches!(error, Error::NoDatabase { .. } | Error::Corruption { .. });
-                assert!(told, "{error}");
+                let is_refused =
+                    matches!(error, Error::NoDatabase { .. } | Error::Corruption { .. });
+                assert!(is_refused, "{error}");
             }
         }
     }
 }
 
-/// Two files of versions, below one of range tombstones alone, and one of both.
+/// A database of five files: versions in each of two tables, above them range tombstones alone in
+/// each, and above these a file with both.
 fn deletions(mem: &MemDisk) -> Case {
     let [mails, users] = [TableNo(0), TableNo(1)];
     let key = |i: u8| Key(16 + i);
@@ -413,7 +421,7 @@ fn deletions(mem: &MemDisk) -> Case {
         block_bytes: 128,
         ..SsTableOptions::default()
     });
-    // Nothing is merged, and an operator that is lost would be said.
+    // Nothing is merged, and without operators none can be reported as lost.
     for table in &mut tables {
         table.merge_operator = None;
     }
@@ -463,8 +471,8 @@ fn every_flipped_bit_among_range_deletions_costs_what_is_named_and_no_more() {
             mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
         }
     }
-    // The blocks of range tombstones are small; top level, properties and
-    // footer are most of such a file, and each can be done without.
+    // The blocks of range tombstones are small. Top level, properties and footer are most of such a
+    // file, and repair can do without each of them.
     assert!(hid > 20 && nothing > 5 * 200, "{hid} {nothing}");
 }
 
@@ -478,9 +486,9 @@ fn range_deletions_outlive_the_manifest() {
         }
     }
     let report = run(&mem);
-    // The snapshots are in the log, and the names of their tables are in the SSTables.
+    // The snapshots are in the log, and the names of the tables are in the SSTables.
     let found = case.check(&mem, &report);
-    // Of tables in which nothing is, nothing says that they were there.
+    // Nothing shows that a table without content existed.
     let (found, expected) = (found.without_existence(), case.expected.without_existence());
     assert!(found == expected, "{}", found.difference(&expected));
 }

@@ -10,11 +10,11 @@ use ebb_tests::kills;
 use ebb_tests::report::{Budget, Counter};
 
 const SOAK: &str = env!("CARGO_BIN_EXE_soak");
-/// Kills unless `EBB_KILLS` is set: one for each durability of the processes.
+/// Number of kills unless `EBB_KILLS` is set: one for each durability of the processes.
 const KILLS: u64 = 3;
 
 /// Lets one test run at a time. Until a new process has become its program, it holds the lock files
-/// that this one has open, and a store that this one has closed stays locked.
+/// that this process has open, and a store that this process has closed stays locked.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -72,13 +72,13 @@ fn a_short_soak_counts_everything_and_finds_nothing() {
     assert_eq!(report["schedules"], 0);
     let why = report["skipped"]["schedules"].as_str().unwrap();
     assert!(why.contains("--schedules"), "{why}");
-    // Where file systems cannot be mounted, it says so.
+    // Where file systems cannot be mounted, the report has the reason.
     let full_disks = report["full_disks"].as_u64().unwrap();
     assert!(full_disks > 0 || report["skipped"]["space"].is_string());
 }
 
 #[test]
-fn one_case_runs_again_and_a_wrong_word_is_explained() {
+fn one_case_is_replayed_and_an_unknown_one_is_refused() {
     let _turn = alone();
     for case in [
         "crash:3:20",
@@ -100,6 +100,9 @@ fn one_case_runs_again_and_a_wrong_word_is_explained() {
     }
     let output = soak(&["--only", "crash,fire"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("metamorphic"), "it names the parts: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("metamorphic"),
+        "it names the parts: {stderr}"
+    );
 }

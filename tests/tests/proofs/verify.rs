@@ -1,4 +1,4 @@
-//! Verification: what it reads, what it finds, and that it changes nothing.
+//! Verification finds all damage, and changes nothing.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use ebb_tests::model::World;
 use ebb_tests::operation::Mix;
 use ebb_tests::session::read_everything;
 
-/// A database of several runs, with snapshots and a log, closed.
+/// Creates and closes a database of several runs, with snapshots and a log.
 fn database(mem: &MemDisk) -> World {
     Made::drawn(11, mem, Mix::CHANGES, 150).unwrap().world
 }
@@ -97,18 +97,23 @@ fn every_damaged_file_is_named_and_nothing_panics() {
         for at in (0..len).step_by(13) {
             mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
             let report = look(&mem);
-            // The end of a log, or of a manifest, may have been torn by a crash.
-            let told = report.findings.iter().any(|f| f.path == path)
+            // A crash may also tear the end of a log or of a manifest.
+            let is_found = report.findings.iter().any(|f| f.path == path)
                 || report.wal_torn_bytes > 0
                 || at >= tail;
-            assert!(told, "{} at {at}: {:?}", path.display(), report.findings);
+            assert!(
+                is_found,
+                "{} at {at}: {:?}",
+                path.display(),
+                report.findings
+            );
             mem.flip_bit(&path, at, (at % 8) as u8).unwrap();
         }
     }
     assert_eq!(look(&mem).findings, []);
 }
 
-/// Where the last record of a manifest begins; the end of any other file.
+/// Returns the offset of the last record of a manifest; the length of any other file.
 fn last_record(mem: &MemDisk, path: &Path) -> u64 {
     let bytes = mem.read_all(path).unwrap();
     if !path.to_string_lossy().contains("MANIFEST") {
@@ -147,7 +152,7 @@ fn all_damage_is_found_not_only_the_first() {
 }
 
 #[test]
-fn a_directory_whose_manifest_is_damaged_is_still_looked_through() {
+fn a_directory_whose_manifest_is_damaged_is_still_verified() {
     let mem = MemDisk::new();
     database(&mem);
     let mut copies = paths(&mem);
@@ -165,7 +170,7 @@ fn a_directory_whose_manifest_is_damaged_is_still_looked_through() {
 }
 
 #[test]
-fn nothing_is_no_database() {
+fn an_empty_or_missing_directory_is_no_database() {
     let mem = MemDisk::new();
     disk::create_dir(&mem, DIR).unwrap();
     for dir in [DIR, "/none"] {
@@ -174,9 +179,9 @@ fn nothing_is_no_database() {
     }
 }
 
-/// A run counts its range tombstones, its files count versions only: the first
-/// one that was flushed made `verify` report a manifest at odds with itself. And
-/// the last file of a run may hold range tombstones only, and no keys.
+/// A past bug: a run counts its range tombstones, and its files count versions only, so after the
+/// first flushed range tombstone `verify` reported a manifest that contradicts itself. Also, the
+/// last file of a run may have range tombstones only, and no keys.
 #[test]
 fn a_run_with_range_tombstones_is_sound() {
     let mem = MemDisk::new();

@@ -1,4 +1,4 @@
-//! A disk in memory at whose calls another thread may go first.
+//! An in-memory disk for shuttle: the scheduler may switch threads before each I/O call.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, SyncFile, TableFiles, WriteFile};
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 
-/// A [`MemDisk`] with a switch of threads possible before each call.
+/// A [`MemDisk`] that lets the scheduler switch threads before each call.
 #[derive(Debug, Clone)]
 pub(crate) struct SwitchingDisk {
     disk: MemDisk,
     switch: Arc<AtomicBool>,
 }
 
-/// What is open on it.
+/// An open file of the disk, which also lets the scheduler switch threads before each call.
 #[derive(Debug)]
 struct Open<T> {
     file: T,
@@ -36,7 +36,7 @@ impl SwitchingDisk {
     }
 }
 
-/// Any operation on a primitive of shuttle lets it switch.
+/// Lets shuttle switch threads: it may do so at any operation on one of its primitives.
 fn switch(point: &AtomicBool) {
     point.load(Ordering::Relaxed);
 }

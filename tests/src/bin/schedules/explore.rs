@@ -1,4 +1,4 @@
-//! The command line, the schedulers, the report.
+//! The command line of `schedules`: runs each scenario under two schedulers, and prints the report.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -11,30 +11,31 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use crate::scenarios::{self, Scenario};
 
-/// Every frame of a flush or of a recovery fits; shuttle's own default does not
-/// hold an unoptimised build.
+/// The stack of each thread of a scenario. It holds every frame of a flush or a recovery in an
+/// unoptimised build, and shuttle's default does not.
 const STACK_BYTES: usize = 1 << 20;
-/// Far above what any scenario takes: beyond it, somebody spins.
+/// Limit on the steps of one schedule, far above what any scenario takes: a schedule that reaches
+/// the limit has a thread that spins.
 const STEPS_MAX: usize = 500_000;
-/// Places at which the second scheduler lets another thread go first.
+/// Places in a schedule at which the PCT scheduler lets another thread go first.
 const CHANGES_MAX: usize = 4;
 
-/// Runs scenarios over a whole database under schedules drawn from a seed.
+/// Runs scenarios over a whole database under random schedules of its threads.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Schedules of each scenario.
+    /// Number of schedules of each scenario.
     #[arg(long, default_value_t = 1000)]
     iterations: usize,
-    /// What the schedules are drawn from.
+    /// Seed of the random schedules.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Scenarios whose name contains this.
+    /// Runs only the scenarios whose names contain this text.
     #[arg(long, default_value = "")]
     scenario: String,
-    /// Where the schedule of a failure is written.
+    /// Directory in which a failing schedule is saved, for --replay.
     #[arg(long, default_value = ".")]
     failures: PathBuf,
-    /// Runs this one schedule, which a failure left, of the one scenario named.
+    /// Replays this saved schedule; --scenario must name its scenario.
     #[arg(long)]
     replay: Option<PathBuf>,
     /// Prints the report as JSON.
@@ -42,16 +43,16 @@ struct Args {
     json: bool,
 }
 
-/// What became of a scenario.
+/// The result of exploring one scenario.
 struct Outcome {
     scenario: &'static Scenario,
-    /// Schedules that were run to their end.
+    /// Number of schedules that ran to their end.
     schedules: usize,
-    /// What the failing one said.
+    /// The panic message of the failing schedule, or the reason why there is nothing to replay.
     failure: Option<String>,
 }
 
-/// Exit code 0: every schedule passed; 1: one failed; 2: nothing to run.
+/// Exit code 0: every schedule passed; 1: a schedule failed; 2: the arguments name no scenario.
 pub(crate) fn main() -> ExitCode {
     let args = Args::parse();
     let chosen: Vec<_> = scenarios::ALL
@@ -81,8 +82,8 @@ fn explore(scenario: &'static Scenario, args: &Args) -> Outcome {
         }
         return outcome;
     }
-    // Half of them switch anywhere; half let one thread run far ahead and switch
-    // at few places only, which meets the bugs that need a long delay.
+    // Half of the schedules switch threads anywhere. The other half let one thread run far ahead
+    // and switch at a few places only, which finds bugs that need a long delay.
     let (random, delayed) = (args.iterations.div_ceil(2), args.iterations / 2);
     let persistence = || FailurePersistence::File(Some(args.failures.clone()));
     run(
@@ -122,7 +123,7 @@ fn run(
     if let Err(panic) = ran {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        outcome.failure = Some(text.unwrap_or("a panic without words").to_string());
+        outcome.failure = Some(text.unwrap_or("a panic without a message").to_string());
     }
 }
 

@@ -1,5 +1,5 @@
-//! Runs a whole database under schedules that shuttle draws, and reports how
-//! many it ran and which one failed.
+//! Runs a whole database under random schedules of its threads, with shuttle, and reports how many
+//! schedules ran and which scenarios failed.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg shuttle" cargo run -p ebb-tests --target-dir target/shuttle \
@@ -20,6 +20,6 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(not(shuttle))]
 fn main() -> std::process::ExitCode {
-    eprintln!("schedules: build this with RUSTFLAGS=\"--cfg shuttle\"; threads run freely without");
+    eprintln!("schedules: needs a build with RUSTFLAGS=\"--cfg shuttle\" to control the threads");
     std::process::ExitCode::from(2)
 }

@@ -1,9 +1,8 @@
-//! What the threads do and what must hold of it, whatever the schedule.
+//! The threads of each scenario, and the invariants that must hold under every schedule.
 //!
-//! Everywhere a *batch* `n` of a writer puts `n` under the writer's key, and its
-//! own number under a key that all share, in two tables. Memtables, WAL segments
-//! and files are so small that flushes, merges and the trimming of the WAL go on
-//! all the time.
+//! Batch `n` of a writer puts `n` under the writer's own key, and the writer's number with `n`
+//! under a key that all writers share, in both tables. Memtables, WAL segments and files are so
+//! small that flushes, merges and WAL trimming happen all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,10 +17,10 @@ use shuttle::thread;
 
 use crate::disk::SwitchingDisk;
 
-/// One program of threads.
+/// A program of several threads; one run of it is one schedule.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// What it holds, in a few words.
+    /// The invariant that the scenario checks, for the report.
     pub(crate) holds: &'static str,
     pub(crate) run: fn(),
 }
@@ -39,12 +38,12 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "iterators",
-        holds: "what a view and an iterator see stays; files nobody needs go",
+        holds: "what a view or an iterator sees does not change; obsolete files are removed",
         run: iterators,
     },
     Scenario {
         name: "closing",
-        holds: "a close amid writes, flushes and merges ends, and loses nothing",
+        holds: "a close amid writes, flushes and merges returns, and loses nothing",
         run: closing,
     },
     Scenario {
@@ -63,7 +62,7 @@ const DIR: &str = "/db";
 const TABLES: [&str; 2] = ["a", "b"];
 const SHARED: &str = "shared";
 
-/// A database that flushes after a few batches, or after each.
+/// Options under which a database flushes after a few batches, or after each one.
 fn options(disk: &MemDisk) -> Options {
     let few = [1, 1200, 3000];
     Options {
@@ -74,7 +73,7 @@ fn options(disk: &MemDisk) -> Options {
         wal_bytes_max: 2048,
         cache_bytes: 4096,
         file_bytes: 512,
-        // Time does not pass in a schedule.
+        // No time passes within a schedule.
         idle_after: None,
         compaction: TieredPicker {
             size_ratio: 4.0,
@@ -164,7 +163,7 @@ fn content(range: ebb_storage::Range) -> Content {
     Content(entries.collect())
 }
 
-/// What both tables hold: they are written in one batch always.
+/// Returns the content of both tables, which must be equal: every batch writes to both.
 fn whole(a: Content, b: Content) -> Content {
     assert_eq!(a, b, "half a batch is visible");
     a
@@ -188,7 +187,7 @@ impl Content {
         self.get(SHARED).map(<[u8]>::to_vec)
     }
 
-    /// The last batch of a writer; 0 before its first.
+    /// Returns the number of a writer's last batch; 0 before its first.
     fn count(&self, writer: u64) -> u64 {
         let count = self.get(&writer.to_string());
         let count = count.map(|n| std::str::from_utf8(n).expect("a count is text"));
@@ -196,7 +195,7 @@ impl Content {
     }
 }
 
-/// Two writers over two tables, and a reader.
+/// Two writers write to two tables while a reader takes views.
 fn batches() {
     const BATCHES: u64 = 4;
     let disk = MemDisk::new();
@@ -241,7 +240,7 @@ fn batches() {
     );
 }
 
-/// A writer, and a thread that creates, opens and deletes snapshots.
+/// One thread writes while another creates, opens and deletes snapshots.
 fn snapshots() {
     const BATCHES: u64 = 6;
     let disk = MemDisk::new();
@@ -278,7 +277,7 @@ fn snapshots() {
     store.db.flush().expect("a flush succeeds");
     store.db.compact().expect("a merge succeeds");
     for (snapshot, content) in &first {
-        // An open one stays readable when it is deleted.
+        // An open snapshot stays readable after its deletion.
         assert_eq!(
             &in_snapshot(snapshot),
             content,
@@ -302,8 +301,8 @@ fn snapshots() {
     }
 }
 
-/// A writer, a view with an iterator half-way, and a thread that flushes and
-/// merges beside the background ones.
+/// One thread writes, another flushes and merges beside the background threads, and a third reads a
+/// view with an iterator that is half-way.
 fn iterators() {
     const BATCHES: u64 = 5;
     let disk = MemDisk::new();
@@ -351,7 +350,7 @@ fn iterators() {
     assert_eq!(left, files(&disk), "a file that nobody needs was left");
 }
 
-/// The SSTables on the disk.
+/// Returns the paths of all SSTables on the disk, sorted.
 fn files(disk: &MemDisk) -> Vec<std::path::PathBuf> {
     let mut files = disk.list(DIR.as_ref()).expect("the directory is there");
     files.retain(|path| path.extension().is_some_and(|e| e == "sst"));
@@ -359,7 +358,8 @@ fn files(disk: &MemDisk) -> Vec<std::path::PathBuf> {
     files
 }
 
-/// Every handle goes while there is work; the last one closes.
+/// Drops all handles while writes and maintenance are under way; dropping the last one closes the
+/// database.
 fn closing() {
     const BATCHES: u64 = 3;
     let disk = MemDisk::new();
@@ -390,7 +390,7 @@ fn closing() {
     );
 }
 
-/// Threads that read a counter and write it one higher, in transactions.
+/// Threads increment one counter in transactions, and try again after a conflict.
 fn increments() {
     const TIMES: u64 = 2;
     const THREADS: u64 = 3;
@@ -437,8 +437,8 @@ fn count_of(value: &[u8]) -> u64 {
     text.parse().expect("a count is a number")
 }
 
-/// The power fails at some call while synced writes, snapshots, flushes and
-/// merges are under way.
+/// The power fails at a random I/O call, while synced writes, the creation of a snapshot, flushes
+/// and merges are under way.
 fn power() {
     const BATCHES: u64 = 4;
     let disk = MemDisk::new();
@@ -467,7 +467,7 @@ fn power() {
     let app = store.keyspace();
     let created = app.create_snapshot("s").is_ok();
     let opened = app.snapshot("s");
-    // A read may fail without power; a thread that does would fail the scenario.
+    // The snapshot is not read here: without power a read may fail, which is no bug.
     drop((opened, app));
     for writer in writers {
         writer.join().expect("a writer ends");
@@ -498,7 +498,7 @@ fn power() {
             );
         }
     }
-    // What is written now survives, and the snapshot stays.
+    // Later writes are visible after a flush and a merge, and leave the snapshot unchanged.
     let kept = app.snapshot("s").map(|snapshot| in_snapshot(&snapshot));
     store.write(0, 9);
     store.db.flush().expect("a flush succeeds");
