@@ -1,8 +1,8 @@
 //! The clients of the server, their queries in lanes, and the last requests that were traced. Virtual
 //! tables show them.
 //!
-//! What always holds: it is bounded. There is an entry for each open connection, and of
-//! the traces the newest are kept.
+//! Both are bounded: there is an entry for each open connection, and only the newest traces are
+//! kept.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -15,23 +15,22 @@ use ebb_cql::protocol::Version;
 use super::functions::TimeUuids;
 use super::queries::Queries;
 
-/// Traces that are kept; the oldest go first.
+/// Traces that are kept. The oldest makes room for a new one.
 const TRACES_KEPT: usize = 256;
-/// Bytes of a statement that a trace keeps.
+/// The most bytes of a statement's text in a trace.
 const TRACED_TEXT_BYTES_MAX: usize = 4096;
-/// Events of one trace.
+/// The most events of one trace.
 const EVENTS_MAX: usize = 64;
-/// Letters of a driver's name or version.
+/// The most bytes of a driver's name or version.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Clients and traces of a server. Shared by it and by whoever shows them.
+/// Clients and traces of a server, shared by the server and the virtual tables that show them.
 #[derive(Debug)]
 pub struct Activity {
     clients: Mutex<BTreeMap<u64, Arc<Client>>>,
     traces: Mutex<VecDeque<Arc<TraceSession>>>,
     next_client: AtomicU64,
     ids: TimeUuids,
-    /// The queries that wait or run in a lane.
     pub queries: Arc<Queries>,
 }
 
@@ -39,47 +38,47 @@ pub struct Activity {
 pub struct Client {
     pub address: SocketAddr,
     requests: AtomicU64,
-    said: Mutex<Said>,
+    info: Mutex<ClientInfo>,
 }
 
-/// What a client said of itself, and has in use.
+/// A client's driver, protocol version and keyspace as its requests gave them, its role, and its
+/// encryption.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ClientInfo {
     pub driver_name: Option<Box<str>>,
     pub driver_version: Option<Box<str>>,
-    /// The version of the protocol, from STARTUP.
+    /// The protocol version of STARTUP.
     pub version: Version,
     pub keyspace: Option<Arc<str>>,
-    /// The role that it has logged in as.
+    /// The role of the login.
     pub user: Option<Box<str>>,
     pub encryption: Option<Box<Encryption>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encryption {
-    /// As in `TLSv1.3`.
+    /// The TLS version, for example `TLSv1.3`.
     pub protocol: String,
-    /// As in `TLS_AES_256_GCM_SHA384`.
+    /// The cipher suite, for example `TLS_AES_256_GCM_SHA384`.
     pub cipher_suite: String,
 }
 
-/// A request that was traced, from its arrival to its response.
+/// A traced request, from its arrival to its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceSession {
     /// The id that the response carries: a UUID of version 1.
     pub id: [u8; 16],
     pub client: SocketAddr,
-    /// The opcode, as in `QUERY`.
+    /// The opcode, for example `QUERY`.
     pub command: &'static str,
-    /// What was asked, in words.
+    /// A description of the request in words.
     pub request: &'static str,
-    /// The statement, the consistency: names and values, in the order of the names.
+    /// Names and values (the statement, the consistency and so on), in the order of the names.
     pub parameters: Vec<(&'static str, String)>,
-    /// When it arrived, since 1970, in milliseconds.
+    /// Milliseconds since 1970 at the arrival of the request.
     pub started_at_unix_ms: i64,
-    /// Until the response was ready, in microseconds.
+    /// Microseconds from the arrival until the response was ready.
     pub duration_us: u32,
-    /// What happened, in order.
     pub events: Vec<TraceEvent>,
 }
 
@@ -87,14 +86,13 @@ pub struct TraceSession {
 pub struct TraceEvent {
     /// A UUID of version 1, later than that of the event before.
     pub id: [u8; 16],
-    /// What happened.
     pub activity: String,
-    /// Since the request arrived, in microseconds.
+    /// Microseconds since the arrival of the request.
     pub elapsed_us: u32,
     pub thread: String,
 }
 
-/// A trace that goes on.
+/// A trace of a request without a response yet.
 #[derive(Debug)]
 pub(super) struct Trace {
     activity: Arc<Activity>,
@@ -115,7 +113,7 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// The connections that are open, the oldest first.
+    /// The clients of the open connections, the oldest first.
     pub fn clients(&self) -> Vec<Arc<Client>> {
         lock(&self.clients).values().cloned().collect()
     }
@@ -125,13 +123,13 @@ impl Activity {
         lock(&self.traces).iter().cloned().collect()
     }
 
-    /// Enters a client, until the number is given to [`leave`](Self::leave).
+    /// Adds a client, which stays until its number is passed to [`leave`](Self::leave).
     pub(super) fn enter(&self, address: SocketAddr) -> (u64, Arc<Client>) {
         let number = self.next_client.fetch_add(1, Ordering::Relaxed);
         let client = Arc::new(Client {
             address,
             requests: AtomicU64::new(0),
-            said: Mutex::default(),
+            info: Mutex::default(),
         });
         lock(&self.clients).insert(number, client.clone());
         (number, client)
@@ -176,8 +174,8 @@ impl Client {
         self.requests.load(Ordering::Relaxed)
     }
 
-    pub fn said(&self) -> Said {
-        lock(&self.said).clone()
+    pub fn info(&self) -> ClientInfo {
+        lock(&self.info).clone()
     }
 
     pub(super) fn note_request(&self) {
@@ -186,35 +184,35 @@ impl Client {
 
     pub(super) fn note_driver(&self, name: Option<&str>, version: Option<&str>) {
         let short = |text: &str| text[..text.floor_char_boundary(NAME_BYTES_MAX)].into();
-        let mut said = lock(&self.said);
-        said.driver_name = name.map(short);
-        said.driver_version = version.map(short);
+        let mut info = lock(&self.info);
+        info.driver_name = name.map(short);
+        info.driver_version = version.map(short);
     }
 
     pub(super) fn note_version(&self, version: Version) {
-        lock(&self.said).version = version;
+        lock(&self.info).version = version;
     }
 
     pub(super) fn note_encryption(&self, encryption: Encryption) {
-        lock(&self.said).encryption = Some(Box::new(encryption));
+        lock(&self.info).encryption = Some(Box::new(encryption));
     }
 
     pub(super) fn note_user(&self, name: &str) {
-        lock(&self.said).user = Some(name.into());
+        lock(&self.info).user = Some(name.into());
     }
 
     pub(super) fn note_keyspace(&self, keyspace: Arc<str>) {
-        lock(&self.said).keyspace = Some(keyspace);
+        lock(&self.info).keyspace = Some(keyspace);
     }
 }
 
 impl Trace {
-    /// What the response says.
+    /// The id of the trace, for the header of the response.
     pub(super) fn id(&self) -> [u8; 16] {
         self.session.id
     }
 
-    /// Notes what happens now.
+    /// Adds an event at this moment, up to a limit.
     pub(super) fn note(&mut self, activity: impl Into<String>) {
         if self.session.events.len() == EVENTS_MAX {
             return;
@@ -229,7 +227,7 @@ impl Trace {
         self.session.events.push(event);
     }
 
-    /// Keeps it: the response is ready.
+    /// Keeps the trace. The response is ready.
     pub(super) fn end(mut self) {
         self.session.duration_us = micros(self.begun.elapsed());
         let mut traces = lock(&self.activity.traces);
@@ -249,7 +247,7 @@ fn micros(time: Duration) -> u32 {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing inside is half done when somebody panics.
+    // No update under this lock can be left half done by a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -269,7 +267,7 @@ mod tests {
         for _ in 0..TRACES_KEPT + 3 {
             let what = ("QUERY", "Execute CQL3 query");
             let parameters = vec![("query", text.clone())];
-            let begun = Instant::now(); // clock: a trace takes the instant of its begin
+            let begun = Instant::now(); // clock: a trace has the instant of its start
             let mut trace = activity.begin_trace(address(), begun, what, parameters);
             for _ in 0..EVENTS_MAX + 5 {
                 trace.note("again");
@@ -289,15 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn who_left_is_no_client_any_more() {
+    fn a_client_is_removed_when_it_leaves() {
         let activity = Activity::default();
         let (first, client) = activity.enter(address());
         activity.enter(address());
         client.note_request();
         client.note_driver(Some(&"x".repeat(1000)), None);
         assert_eq!(activity.clients()[0].requests(), 1);
-        let said = activity.clients()[0].said();
-        assert_eq!(said.driver_name.unwrap().len(), NAME_BYTES_MAX);
+        let info = activity.clients()[0].info();
+        assert_eq!(info.driver_name.unwrap().len(), NAME_BYTES_MAX);
         activity.leave(first);
         assert_eq!(activity.clients().len(), 1);
     }

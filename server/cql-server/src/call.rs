@@ -1,4 +1,5 @@
-//! One request as its executor sees it: the statement, the call and the service.
+//! The interface between the sockets and the execution of statements: the service, its statements
+//! and one call.
 
 use std::sync::Arc;
 
@@ -13,41 +14,41 @@ pub use super::interrupt::{Interrupt, TimeOut};
 pub use super::outcome::Outcome;
 use super::write::write_type_of;
 
-/// Where a statement may run.
+/// The threads and the queue in which a statement runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// On the thread that received it: a point read, which takes microseconds.
+    /// The thread that received the request: a point read, which takes microseconds.
     Inline,
-    /// As `Inline`, but where it would wait for the disk: then behind other writes, on
-    /// one thread, which commits together what waits. Batches of writes run here.
+    /// Like `Inline` if writes do not wait for the disk. Otherwise a queue with one thread, which
+    /// commits the waiting writes together. Batches run in this lane.
     Write,
-    /// Behind other scans of its user, on a few threads: it may read any number of rows of some
-    /// partitions.
+    /// A few threads, behind other scans of the same user: the statement reads any number of rows
+    /// of some partitions.
     Scan,
-    /// Like `Scan`, on threads of the kernel's idle class: it may read the whole table.
+    /// Like `Scan`, on threads of the kernel's idle class: the statement may read a whole table.
     Range,
-    /// The lane of statements that computed for long on a thread on which others wait. Users share its
-    /// threads by the rule of the scans, and it has threads of its own. No statement begins here.
+    /// The lane of statements that used much CPU time on a thread on which other requests wait. Its
+    /// threads are its own; users share them by the rule of the scans. No statement begins here.
     Moved,
-    /// One at a time: it changes the schema.
+    /// One at a time: the statement changes the schema.
     Schema,
-    /// One at a time, and behind no other request: it ends a query.
+    /// One at a time, and not behind other lanes: the statement kills a query.
     Control,
-    /// Few at a time: it verifies a password, which takes tens of milliseconds of a core.
+    /// Few at a time: verifies a password, which takes tens of milliseconds of CPU time.
     Login,
 }
 
-/// Executes statements. Called from many threads at once.
+/// The execution of statements. Methods are called from many threads at once.
 pub trait Service: Send + Sync + 'static {
-    /// A statement that was understood.
+    /// A prepared statement.
     type Statement: Statement;
 
-    /// Understands a statement. `keyspace` is the one in use.
+    /// Parses and analyses a statement. `keyspace` is the keyspace in use.
     fn prepare(&self, keyspace: Option<&str>, text: &str)
     -> Result<Self::Statement, ErrorResponse>;
 
-    /// Executes a statement and appends the body of the RESULT to `out`. What it
-    /// appended before an error is taken back by the caller.
+    /// Executes a statement and appends the body of the RESULT to `out`. After an error the caller
+    /// discards whatever was appended.
     fn execute(
         &self,
         statement: &Self::Statement,
@@ -55,10 +56,10 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
-    /// Executes statements that write as one, and appends the body as `execute` does.
+    /// Executes writes as one batch, and appends the body of the RESULT as `execute` does.
     ///
     /// # Errors
-    /// What the client is told; then none of them was executed.
+    /// The error for the client, if no statement of the batch was executed.
     fn batch(
         &self,
         kind: BatchKind,
@@ -67,12 +68,12 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
-    /// Numbers of what statements that write take turns at: those of one number are best
-    /// executed one after the other. Whoever executes some of them at once is told of
-    /// conflicts ([`Outcome::is_in_conflict`]).
+    /// Returns the turns of writes that read first: numbers of the rows that they read. Statements
+    /// with the same number should be executed one after another, because concurrent ones conflict
+    /// ([`Outcome::is_in_conflict`]).
     ///
     /// # Errors
-    /// What the client is told; then executing them would fail, too.
+    /// The error for the client, if execution would fail with the same error.
     fn turns(
         &self,
         _statements: &[(Arc<Self::Statement>, Values<'_>)],
@@ -80,43 +81,43 @@ pub trait Service: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Who may come in; `None` where nobody has to log in.
+    /// The logins of the server; `None` on a server without authentication.
     fn login(&self) -> Option<&Login> {
         None
     }
 
-    /// Whether a request of this user may be traced.
+    /// Checks that requests of this user may be traced.
     fn check_trace(&self, _user: &User) -> Result<(), ErrorResponse> {
         Ok(())
     }
 
-    /// Whether a write is acknowledged only after [`sync`](Self::sync). `execute` and
-    /// `batch` never wait for the disk themselves: one sync serves many writes.
+    /// Whether a write is acknowledged only after [`sync`](Self::sync). `execute` and `batch` never
+    /// wait for the disk themselves, so that one sync serves many writes.
     fn commits_wait_for_sync(&self) -> bool {
         false
     }
 
-    /// Calls `tell` for changes of the schema that no statement makes, from now on. It never
-    /// waits.
-    fn on_change(&self, _tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {}
+    /// Registers a callback for schema changes that no statement causes, such as the expiry of a
+    /// snapshot. The callback must not block.
+    fn on_change(&self, _notify: Box<dyn Fn(SchemaChange) + Send + Sync>) {}
 
-    /// Makes what was executed before survive a crash of the machine.
+    /// Makes the statements executed so far durable.
     ///
     /// # Errors
-    /// What the clients are told whose writes may be lost.
+    /// The error for the clients whose writes may be lost.
     fn sync(&self) -> Result<(), ErrorResponse> {
         Ok(())
     }
 }
 
-/// The kind of a statement or batch. The server chooses the lane and the turns of a request by it. The
-/// kind of a statement is computed when the statement is prepared, the kind of a batch by
-/// [`of_batch`](Self::of_batch) for each request.
+/// The kind of a statement or batch, which decides on the lane and the turns of a request. The kind
+/// of a statement is computed at PREPARE, the kind of a batch by [`of_batch`](Self::of_batch) for
+/// each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementKind {
-    /// The lane in which it begins.
+    /// The lane in which the statement begins.
     pub lane: Lane,
-    /// The type of a write in the error of its time-out. Reads have [`WriteType::Simple`].
+    /// The type of a write in the error of its timeout. Reads have [`WriteType::Simple`].
     pub write_type: WriteType,
 }
 
@@ -131,17 +132,18 @@ impl StatementKind {
         }
     }
 
-    /// Returns whether the statement reads what it writes to. Such writes to one row wait for each other.
+    /// Whether the statement reads the row that it writes. Such writes of one row wait for each
+    /// other.
     pub fn takes_turns(self) -> bool {
         matches!(self.write_type, WriteType::Cas | WriteType::Counter)
     }
 
-    /// Returns whether it may read any number of rows.
+    /// Whether the statement may read any number of rows.
     pub fn is_scan(self) -> bool {
         matches!(self.lane, Lane::Scan | Lane::Range)
     }
 
-    /// Returns the time-out of an execution at this consistency level.
+    /// The timeout of an execution at this consistency level.
     pub fn time_out(self, consistency: Consistency) -> TimeOut {
         match self.lane {
             Lane::Write => TimeOut::Write(consistency, self.write_type),
@@ -150,18 +152,19 @@ impl StatementKind {
     }
 }
 
-/// The properties of a statement of administration that its text without constants may not show.
+/// The properties of an administrative statement that its text may not show once constants are
+/// masked.
 #[derive(Debug, Clone, Default)]
 pub struct Administration<'a> {
-    /// The keyspace of names that have none.
+    /// The keyspace of unqualified names.
     pub keyspace: Option<&'a str>,
-    /// The roles and the identities of certificates that it names. They may be constants.
+    /// The roles and certificate identities in the statement, which may be constants.
     pub roles: Vec<&'a str>,
-    /// Whether it makes its role a superuser; `None` if it changes nothing of that.
+    /// Whether the statement makes a role a superuser; `None` if it leaves that unchanged.
     pub superuser: Option<bool>,
-    /// Whether it may free space on the disk.
+    /// Whether the statement may free disk space.
     pub frees_space: bool,
-    /// The id of the query that it kills, which is a constant there.
+    /// The id of the query to kill, which is a constant in the text.
     pub query: Option<u64>,
 }
 
@@ -179,7 +182,7 @@ pub enum WriteKind {
 }
 
 impl WriteKind {
-    /// Returns the word of CQL for it.
+    /// The name of the write in CQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "INSERT",
@@ -197,51 +200,52 @@ pub struct RowWrite<'a> {
     pub kind: WriteKind,
     /// The keyspace of the table.
     pub keyspace: &'a str,
-    /// The table that is written to.
+    /// The table of the write.
     pub table: &'a str,
 }
 
-/// A statement as the protocol sees it.
+/// A prepared statement, as the protocol needs it.
 pub trait Statement: Send + Sync + 'static {
     /// Returns the kind of the statement.
     fn kind(&self) -> StatementKind;
 
-    /// Returns the properties of a statement of administration: one that changes the schema,
-    /// snapshots, roles or permissions, or is TRUNCATE or KILL QUERY. Such statements run in
-    /// [`Lane::Schema`] or [`Lane::Control`]. `None` for all others.
+    /// The properties of an administrative statement: one that changes the schema, snapshots, roles
+    /// or permissions, or is TRUNCATE or KILL QUERY. Such statements run in [`Lane::Schema`] or
+    /// [`Lane::Control`]. `None` for all others.
     fn administration(&self) -> Option<Administration<'_>>;
 
-    /// Returns the writes of rows in the statement: several of a batch, none of statements of other kinds.
+    /// Returns the row writes of the statement: several for a batch, none for other kinds of
+    /// statements.
     fn writes(&self) -> Vec<RowWrite<'_>>;
 
-    /// Its meaning depends on the keyspace in use: a name in it has none.
+    /// Whether a name in the statement is resolved in the keyspace in use.
     fn needs_keyspace(&self) -> bool;
 
-    /// The markers, and by their places those of the partition key, where all its
-    /// columns have one.
+    /// The markers, and the places of those that provide the partition key (empty unless every
+    /// column of the key has a marker).
     fn markers(&self) -> (&Columns, &[u16]);
 
-    /// The columns of its result; `None` for what returns none.
+    /// The columns of the result; `None` for a statement without a result.
     fn columns(&self) -> Option<&Columns>;
 
     /// The text of the statement as the client sent it.
     fn text(&self) -> &str;
 
-    /// About how much memory it takes with its text, in bytes.
+    /// The approximate memory of the statement and its text, in bytes.
     fn size_bytes(&self) -> usize;
 }
 
-/// What a statement is executed with.
+/// The parameters of one execution.
 #[derive(Debug, Clone)]
 pub struct Call<'a> {
     /// The keyspace in use.
     pub keyspace: Option<&'a str>,
-    /// The version of the protocol in which the answer is written.
+    /// The protocol version of the response.
     pub version: Version,
-    /// What the request says: values, paging, timestamp. Without values in a batch.
+    /// The parameters of the request: values, paging, timestamp. A batch has its values elsewhere.
     pub parameters: QueryParameters<'a>,
-    /// When to give up.
+    /// The deadline and the cancellation of the statement.
     pub interrupt: &'a Interrupt,
-    /// Who asks.
+    /// The user of the connection.
     pub user: &'a User,
 }

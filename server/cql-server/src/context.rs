@@ -1,4 +1,4 @@
-//! What statements about the schema and about snapshots work on.
+//! The context of statements about the schema and about snapshots.
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::QualifiedName;
@@ -6,18 +6,18 @@ use ebb_tables::Catalog;
 
 use super::system::SystemTables;
 
-/// What the statements work on.
+/// The context in which these statements are executed.
 #[derive(Debug, Clone, Copy)]
 pub struct SchemaContext<'a> {
-    /// What is changed.
+    /// The catalog that statements change.
     pub catalog: &'a Catalog,
-    /// What cannot be.
+    /// The system's tables, which no statement changes.
     pub system: &'a SystemTables,
     /// The keyspace in use.
     pub keyspace: Option<&'a str>,
 }
 
-/// The keyspace that a name lies in: its own, or the one in use.
+/// Returns the keyspace of a qualified name, or the keyspace in use.
 pub fn in_keyspace<'n>(
     name: &'n QualifiedName,
     in_use: Option<&'n str>,

@@ -1,14 +1,14 @@
 //! DESCRIBE: the columns and texts that cqlsh expects of a server since Cassandra 4.0.
 //!
-//! | what | columns |
+//! | target | columns |
 //! | --- | --- |
 //! | KEYSPACES, TABLES, TYPES, FUNCTIONS, AGGREGATES | `keyspace_name`, `type`, `name` |
-//! | one thing, a keyspace with what is in it, SCHEMA, SNAPSHOTS | the same, `create_statement` |
-//! | CLUSTER | `cluster`, `partitioner`, `snitch`, `range_ownership` where a keyspace is in use |
+//! | an object, a keyspace with its objects, SCHEMA, SNAPSHOTS | the same, `create_statement` |
+//! | CLUSTER | `cluster`, `partitioner`, `snitch`, `range_ownership` if a keyspace is in use |
 //!
-//! A keyspace that is a snapshot is described with the tables of its moment, by statements
-//! that make them again in the keyspace itself. SNAPSHOTS are ebb's own: those of the
-//! keyspace in use, or all.
+//! A snapshot is described like a keyspace, with the tables of its moment, by statements that
+//! create them again in the live keyspace. DESCRIBE SNAPSHOTS is an extension of ebb: the snapshots
+//! of the keyspace in use, or all.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use super::snapshots::{find, keyspace_at};
 use super::system::cells::{list, map, text};
 use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_rows};
 
-/// What drivers are told that the columns are of.
+/// The table that the result's metadata names.
 const TABLE: (&str, &str) = ("system", "describe");
 
-/// What a table is called, and an index.
+/// The `type` of tables, and below of indexes and user-defined types.
 const TABLE_KIND: &str = "table";
 const INDEX: &str = "index";
 const TYPE: &str = "type";
@@ -83,7 +83,7 @@ impl Element {
     }
 }
 
-/// A keyspace: a user's or a snapshot, one of the system's, or one that cannot be read.
+/// A keyspace: of users or of a snapshot, of the system, or unreadable.
 enum Found {
     User(Arc<KeyspaceSchema>),
     System(&'static str),
@@ -111,7 +111,7 @@ impl Describer<'_> {
                 tables
             })?),
             DescribeTarget::Types => Answer::Names(self.listed(|keyspace| self.types(keyspace))?),
-            // There are none, but the keyspace in use has to be there.
+            // There are no functions or aggregates, but the keyspace in use has to exist.
             DescribeTarget::Functions | DescribeTarget::Aggregates => {
                 Answer::Names(self.listed(|_| Vec::new())?)
             }
@@ -176,7 +176,7 @@ impl Describer<'_> {
         })
     }
 
-    /// Only a name: a keyspace, or a table or index in the keyspace in use.
+    /// Describes an unqualified name: a keyspace, or a table or index in the keyspace in use.
     fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
         let wanted = name.name.as_str();
         let within = match &name.keyspace {
@@ -201,7 +201,7 @@ impl Describer<'_> {
         }
     }
 
-    /// All keyspaces by name, readable or not; snapshots are not among them.
+    /// All keyspaces by name, readable or not. Snapshots are left out.
     fn all(&self) -> Vec<Found> {
         let schema = self.facts.state.schema();
         let users = schema.keyspaces();
@@ -237,7 +237,7 @@ impl Describer<'_> {
             .ok_or_else(|| ErrorResponse::invalid(format!("'{name}' not found in keyspaces")))
     }
 
-    /// A keyspace that is named, or the one in use.
+    /// The keyspace of this name or, without a name, the one in use.
     fn named(&self, name: Option<&Name>) -> Result<Found, ErrorResponse> {
         let name = name.map(Name::as_str).or(self.in_use).ok_or_else(|| {
             ErrorResponse::invalid("No keyspace specified and no current keyspace")
@@ -245,12 +245,12 @@ impl Describer<'_> {
         self.existing(name)
     }
 
-    /// Returns the keyspace in which an object with this name lies.
+    /// The keyspace of an object with this name.
     fn of(&self, name: &QualifiedName) -> Result<Found, ErrorResponse> {
         self.named(name.keyspace.as_ref())
     }
 
-    /// Something of the keyspace in use, or of all.
+    /// Lists elements of the keyspace in use or, without one, of all keyspaces.
     fn listed(&self, of: impl Fn(&Found) -> Vec<Element>) -> Result<Vec<Element>, ErrorResponse> {
         let keyspaces = match self.in_use {
             Some(name) => vec![self.existing(name)?],
@@ -343,7 +343,7 @@ impl Describer<'_> {
             .collect()
     }
 
-    /// The tables of a keyspace, each followed by its indexes; those that cannot be read come last.
+    /// The tables of a keyspace, each followed by its indexes. Unreadable tables come last.
     fn tables(&self, keyspace: &Found) -> Vec<Element> {
         match keyspace {
             Found::User(keyspace) => {
@@ -372,10 +372,10 @@ impl Describer<'_> {
         }
     }
 
-    /// A table and its indexes.
+    /// Returns a table and its indexes.
     ///
     /// # Errors
-    /// If the table is there and cannot be read.
+    /// If the table's record is unreadable.
     fn table(&self, keyspace: &Found, name: &str) -> Result<Option<Vec<Element>>, ErrorResponse> {
         if let Found::User(of) = keyspace
             && let Some(unreadable) = of.unreadable_table(name)
@@ -445,15 +445,15 @@ impl Found {
     }
 }
 
-/// Returns a comment in the place of the statement for an object that cannot be read.
+/// Returns a comment that stands for the statement of an unreadable object.
 fn warning(found: &Unreadable) -> String {
-    // A path in the reason must not end the comment.
+    // A path in the reason may contain the end of a comment.
     let found = found.to_string().replace("*/", "* /");
     format!("/*\nWarning: {found}\n*/")
 }
 
-/// The types or tables of a keyspace that cannot be read: comments in the place of statements, so
-/// that a copy of the schema made from the statements does not leave them out in silence.
+/// Returns the unreadable types or tables of a keyspace as comments, so that a copy of the schema
+/// made from the statements does not leave them out in silence.
 fn unreadable(keyspace: &KeyspaceSchema, kind: ObjectKind) -> Vec<Element> {
     let element = |found: Unreadable| Element {
         keyspace: found.keyspace.clone(),

@@ -1,4 +1,4 @@
-//! Errors in Cassandra's words and with its codes.
+//! Errors with Cassandra's codes and messages.
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::{ParseError, ParseErrorKind};
@@ -13,12 +13,12 @@ use ebb_tables::read::TableError;
 
 pub type Result<T> = std::result::Result<T, ErrorResponse>;
 
-/// Refuses a statement: code 0x2200.
+/// Returns an error with code 0x2200.
 pub fn invalid<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::invalid(message))
 }
 
-/// A result that takes more memory than a statement may.
+/// The error of a result that takes more memory than a statement may use.
 pub fn result_too_large(bytes_max: usize) -> ErrorResponse {
     ErrorResponse::invalid(format!(
         "The result has more than {bytes_max} bytes; ask for fewer rows or columns, or for pages"
@@ -36,7 +36,7 @@ pub fn of_type(error: TypeError) -> ErrorResponse {
     ErrorResponse::invalid(error.to_string())
 }
 
-/// A value that has no ordered form, or the time-out of the statement.
+/// The error of encoding a value: it has no ordered form, or the statement's time is over.
 pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     match error {
         EncodeError::Value(error) => of_type(error),
@@ -44,7 +44,7 @@ pub fn of_encoding(error: EncodeError<ErrorResponse>) -> ErrorResponse {
     }
 }
 
-/// A key that a statement names, or one that was read.
+/// The error of a key, which a statement names or a read returned.
 pub fn of_key(error: KeyError) -> ErrorResponse {
     match error {
         KeyError::Corrupt { .. } => damaged(&error),
@@ -80,7 +80,8 @@ pub fn of_schema(error: SchemaError) -> ErrorResponse {
             ErrorResponse::already_exists(&keyspace, &table)
         }
         SchemaError::Record(message) => ErrorResponse::server(message),
-        // An answer to this statement, and not a failure of the node: the rest is served.
+        // The error of this statement only. It is no failure of the node, which serves everything
+        // else.
         SchemaError::Unreadable(_) => ErrorResponse::invalid(error.to_string()),
     }
 }
@@ -94,7 +95,7 @@ pub fn of_catalog(error: CatalogError) -> ErrorResponse {
                 ErrorResponse::invalid(error.to_string())
             }
             ErrorKind::DiskFull => ErrorResponse::overloaded(error.to_string()),
-            // Nothing was written, and a retry may find a descriptor.
+            // The store wrote nothing, and a retry may find a free descriptor.
             _ if matches!(store, ebb_storage::Error::NoDescriptor { .. }) => {
                 ErrorResponse::overloaded(error.to_string())
             }

@@ -1,11 +1,11 @@
-//! What executes statements: the service behind the sockets.
+//! The executor of statements: the service behind the sockets.
 //!
 //! ```text
 //! text ─parse, analyse─> Prepared ─values─> rows, changes
 //! ```
 //!
-//! It may be called from any thread, and knows no socket. A statement sees the schema
-//! once, so all that it reads fits together.
+//! Its methods may be called from any thread. A statement uses a single version of the schema, so
+//! that everything it reads is consistent.
 
 #[cfg(test)]
 mod damage;
@@ -62,7 +62,7 @@ use super::write::{
     NOT_A_WRITE, WriteContext, WriteStatement, Written, check_consistency, execute_batch,
 };
 
-/// The time for computing what a statement takes turns at, on a thread that serves connections.
+/// The time limit for computing the turns of a statement, on a thread that serves connections.
 const TURNS_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Executes statements over one catalog.
@@ -76,7 +76,7 @@ pub struct Executor {
     jobs: Option<Arc<dyn JobList>>,
     waits_for_sync: bool,
     guardrails: Guardrails,
-    /// The guardrails that also hold for superusers.
+    /// The guardrails that superusers are subject to, too.
     of_superusers: Guardrails,
     builds: IndexBuilds,
     login: Option<Login>,
@@ -85,16 +85,16 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Creates an executor over a catalog, for clients that reach the node at the address in `node`. It
-    /// builds indexes in the kernel's idle class, beneath requests.
+    /// Creates an executor over a catalog. `node` has the address at which clients reach the node.
+    /// Indexes are built by threads of the kernel's idle class, beneath requests.
     pub fn new(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
         let builds = IndexBuilds::new(&catalog, true);
         Self::with_builds(builds, catalog, node, limits)
     }
 
-    /// Creates an executor like [`new`](Self::new), but one that builds indexes in the normal
-    /// scheduling class. It is for tests that wait for indexes: on busy cores, a thread of the idle
-    /// class makes hardly any progress.
+    /// Creates an executor like [`new`](Self::new) that builds indexes at normal priority. It is
+    /// for tests that wait for indexes: on busy cores a thread of the idle class makes hardly any
+    /// progress.
     pub fn at_normal_priority(catalog: Arc<Catalog>, node: LocalNode, limits: Limits) -> Self {
         let builds = IndexBuilds::new(&catalog, false);
         Self::with_builds(builds, catalog, node, limits)
@@ -122,28 +122,28 @@ impl Executor {
         }
     }
 
-    /// Shows these clients and traces: those of its server.
+    /// Shows the clients and traces of this activity (the server's) in virtual tables.
     #[must_use]
     pub fn showing(mut self, activity: Arc<Activity>) -> Self {
         self.activity = activity;
         self
     }
 
-    /// Shows these jobs.
+    /// Shows these jobs in the virtual table of jobs.
     #[must_use]
     pub fn listing_jobs(mut self, jobs: Arc<dyn JobList>) -> Self {
         self.jobs = Some(jobs);
         self
     }
 
-    /// Calls `tell` with the error of each build of an index that fails, for the log.
+    /// Sets a callback for the errors of failed index builds, for the log.
     #[must_use]
-    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.builds.failures().tell(tell);
+    pub fn telling(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.builds.failures().on_failure(report);
         self
     }
 
-    /// Checks statements against these guardrails.
+    /// Sets the guardrails that statements are checked against.
     #[must_use]
     pub fn guarded_by(mut self, guardrails: Guardrails) -> Self {
         self.of_superusers = guardrails.of_superusers();
@@ -151,7 +151,7 @@ impl Executor {
         self
     }
 
-    /// Returns the guardrails for the user of a call. On a server without logins no user is a
+    /// The guardrails for the user of a call. On a server without authentication no user is a
     /// superuser.
     fn guardrails(&self, call: &Call<'_>) -> Result<&Guardrails> {
         let user = call.user;
@@ -165,7 +165,7 @@ impl Executor {
         })
     }
 
-    /// Returns the catalog that a write changes, with the guardrails of its user.
+    /// The catalog that a write changes, with the guardrails of its user.
     fn writing(&self, call: &Call<'_>) -> Result<WriteContext<'_>> {
         Ok(WriteContext {
             catalog: &self.catalog,
@@ -174,27 +174,27 @@ impl Executor {
         })
     }
 
-    /// Whether writes are acknowledged only after an fsync. They never wait for it here:
-    /// the server syncs many at once.
+    /// Sets whether writes are acknowledged only after an fsync. The executor never waits for it:
+    /// the server syncs many writes at once.
     #[must_use]
     pub fn waiting_for_sync(mut self, waits_for_sync: bool) -> Self {
         self.waits_for_sync = waits_for_sync;
         self
     }
 
-    /// Lets nobody in who has not logged in as a role.
+    /// Turns authentication on: clients have to log in as a role.
     #[must_use]
     pub fn asking_for_login(mut self) -> Self {
         self.login = Some(Login::new(self.catalog.clone()));
         self
     }
 
-    /// The tables.
+    /// The catalog of the tables.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// Returns the facts from which virtual tables and DESCRIBE are computed for a user.
+    /// The facts from which virtual tables and DESCRIBE are computed for a user.
     fn facts(&self, state: &Arc<CatalogState>, user: &User) -> Result<Facts> {
         let sees_all = user.may(self.catalog.roles(), &all_queries_need())?;
         let queries_of = user.name().filter(|_| !sees_all).map(Into::into);
@@ -220,7 +220,7 @@ impl Executor {
 }
 
 impl Executor {
-    /// What a statement that writes means under this schema; none for others.
+    /// Analyses a write under this schema; `None` for other statements.
     fn understand_write(
         &self,
         state: &CatalogState,
@@ -233,7 +233,8 @@ impl Executor {
         })
     }
 
-    /// What a statement that writes means now.
+    /// Returns the meaning of a write under the current schema, and analyses the write again if the
+    /// schema has changed.
     fn write_meaning(&self, state: &CatalogState, prepared: &Prepared) -> Result<Arc<Meaning>> {
         let meaning = prepared.meaning.load_full();
         if let Meaning::Write(write) = &*meaning
@@ -287,7 +288,7 @@ impl Executor {
         }
     }
 
-    /// Gives a user what a statement has created.
+    /// Grants the creator of a keyspace or table all permissions on it.
     fn own(
         &self,
         statement: &Statement,
@@ -295,7 +296,7 @@ impl Executor {
         done: &Outcome,
         user: &User,
     ) -> Result<()> {
-        // Nothing was created where IF NOT EXISTS found it.
+        // With IF NOT EXISTS the statement may have created nothing.
         let created = match statement {
             Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
             Statement::CreateTable(create) => {
@@ -333,7 +334,7 @@ impl Executor {
         }
     }
 
-    /// Executes a statement under the limit of this thread.
+    /// Executes a statement within the limits of this thread.
     fn execute_in_time(
         &self,
         statement: &Prepared,
@@ -356,7 +357,7 @@ impl Executor {
             Statement::Write(_) | Statement::Batch(_) => {
                 let (level, serial) = levels(call);
                 check_consistency(statement.kind.write_type, level, serial)?;
-                // Held until it is written: see `Catalog::earlier_states`.
+                // The state is held until the write is done: see `Catalog::earlier_states`.
                 let state = self.catalog.state();
                 let meaning = self.write_meaning(&state, statement)?;
                 let writing = self.writing(call)?;
@@ -393,7 +394,7 @@ impl Executor {
                 execute_permission(&self.access_context(keyspace, call.user), permission, out)
             }
             Statement::Unsupported(unsupported) => not_supported(unsupported),
-            // All others change the schema, truncate a table or select a keyspace.
+            // The other statements change the schema, truncate a table or select a keyspace.
             _ => {
                 let guardrails = self.guardrails(call)?;
                 let warnings = guardrails.check_schema(tree, &self.catalog.state(), keyspace)?;
@@ -409,7 +410,7 @@ impl Executor {
         }
     }
 
-    /// Executes statements that write as one under the limit of this thread.
+    /// Executes writes as one batch within the limits of this thread.
     fn batch_in_time(
         &self,
         kind: BatchKind,
@@ -417,7 +418,7 @@ impl Executor {
         call: &Call<'_>,
         out: &mut BytesMut,
     ) -> Result<Outcome> {
-        // Held until all is written, as of one statement.
+        // The state is held until the write is done, as for a single statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
         for (prepared, _) in statements {
@@ -516,7 +517,7 @@ impl Service for Executor {
             Statement::Unsupported(unsupported) => return not_supported(unsupported),
             Statement::Use(_) => prepared.kind.lane = Lane::Inline,
             Statement::KillQuery(_) => prepared.kind.lane = Lane::Control,
-            // About the schema or snapshots.
+            // Statements about the schema or snapshots.
             _ => prepared.needs_keyspace = true,
         }
         Ok(prepared)
@@ -551,16 +552,16 @@ impl Service for Executor {
     }
 
     fn turns(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
-        // Keys that take long to compute have no turns: the store notices the conflicts of their
-        // writes.
+        // If the keys take too long to compute, the writes get no turns. The store still detects
+        // their conflicts.
         let turns = interrupt::at_most(TURNS_TIME_MAX, || self.turns_of(statements));
         turns.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    fn on_change(&self, tell: Box<dyn Fn(SchemaChange) + Send + Sync>) {
+    fn on_change(&self, notify: Box<dyn Fn(SchemaChange) + Send + Sync>) {
         self.catalog
             .on_announcement(move |announced| match announced {
-                Announcement::TableCreated { keyspace, table } => tell(SchemaChange {
+                Announcement::TableCreated { keyspace, table } => notify(SchemaChange {
                     kind: SchemaChangeKind::Created,
                     keyspace: keyspace.to_owned(),
                     target: SchemaTarget::Table(table.to_owned()),
@@ -575,7 +576,7 @@ impl Service for Executor {
                     });
                     let dropped = SchemaChangeKind::Dropped;
                     let gone = snapshots::changed(dropped, (keyspace, snapshot), objects);
-                    gone.into_iter().for_each(&tell);
+                    gone.into_iter().for_each(&notify);
                 }
             });
     }
@@ -611,7 +612,7 @@ fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     (parameters.consistency, parameters.serial_consistency)
 }
 
-/// Encodes the response to a write for a protocol version. The warnings of the write come behind
+/// Encodes the response to a write for a protocol version. The warnings of the write follow
 /// `warnings`.
 fn answer(
     written: Written,

@@ -1,20 +1,20 @@
-//! The floor of scans: the CPU that they get while other processes hold it.
+//! The floor of scans: their share of the CPU while other processes keep it busy.
 //!
 //! ```text
 //!   a thread of scans: usual class ── a scan is long ─┬─ the floor is in use ─> floor, paced
 //!                                                     └─ otherwise ──────────> idle class
 //!                      floor ── the floor is no longer in use ───────────────> idle class
-//!                      idle class ── the floor comes into use ─┬─ with a right ─> floor
-//!                                                              └─ without one ──> idle class
+//!                      idle class ── the floor comes into use ─┬─ if permitted ─> floor
+//!                                                              └─ otherwise ───> idle class
 //! ```
 //!
-//! A thread of the idle class gets next to nothing beside busy processes, and a process without
-//! privileges cannot take it out of that class. So the class is chosen when a thread leaves the usual
-//! one. A scan whose thread is left behind in the idle class begins anew on another thread
-//! ([`Interrupt::ending_if_left_behind`](crate::call::Interrupt::ending_if_left_behind)).
+//! A thread of the idle class makes hardly any progress beside busy processes, and a process
+//! without privileges cannot take it out of that class. So the class is chosen when a thread leaves
+//! the usual one. A scan whose thread is left behind in the idle class begins anew on another
+//! thread ([`Interrupt::ending_if_left_behind`](crate::call::Interrupt::ending_if_left_behind)).
 //!
-//! The floor belongs to the thread, as the limit of a statement does: the code that executes statements
-//! takes no thread as a parameter.
+//! The floor is a thread-local, as the limit of a statement is: the code that executes statements
+//! does not pass its thread around.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use ebb_threads::{
     raise_current_thread, thread_cpu,
 };
 
-/// The time between two looks at the CPU time of a thread on the floor, which take a system call each.
+/// The interval at which a thread on the floor reads its CPU time, which takes a system call.
 const SETTLE_EVERY: Duration = Duration::from_micros(500);
 
 thread_local! {
@@ -41,7 +41,7 @@ struct FloorThread {
     place: Place,
 }
 
-/// The class that a thread is in.
+/// The scheduling class of a thread.
 enum Place {
     Usual,
     Floor(Account),
@@ -68,7 +68,7 @@ pub(crate) enum Settled {
     LeftBehind,
 }
 
-/// Lets the calling thread, which is of the usual class, enter this floor.
+/// Permits the calling thread, which is of the usual class, to enter this floor.
 pub(crate) fn allow(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
         share: Arc::clone(share),
@@ -77,7 +77,7 @@ pub(crate) fn allow(share: &Arc<FloorShare>) {
     }));
 }
 
-/// Moves the calling thread, which is of the usual class, to the floor that it may enter.
+/// Moves the calling thread from the usual class to its floor.
 pub(crate) fn enter() {
     FLOOR.with_borrow_mut(|floor| {
         if let Some(floor) = floor {
@@ -86,8 +86,8 @@ pub(crate) fn enter() {
     });
 }
 
-/// Moves the calling thread from the usual class to the floor if that is in use, or else to the idle
-/// class.
+/// Moves the calling thread from the usual class to its floor if the floor is in use, else to the
+/// idle class.
 pub(crate) fn lower() {
     FLOOR.with_borrow_mut(|floor| match floor {
         Some(floor) if floor.share.is_on() && current_class() == SchedulingClass::Normal => {
@@ -100,9 +100,9 @@ pub(crate) fn lower() {
     });
 }
 
-/// If the calling thread is on the floor: charges the CPU time that it used, and waits until it may use
-/// more, or until `is_over`. Once the floor is not in use any more, the thread enters the idle class. If
-/// it is in the idle class while the floor is in use, it enters the floor, as far as the kernel lets it.
+/// On the floor: charges the CPU time that the calling thread has used, and waits until the thread
+/// may use more, or until `is_over`. Once the floor is no longer in use, the thread enters the idle
+/// class. In the idle class: enters the floor once it is in use, if the kernel permits that.
 pub(crate) fn settle(now: Instant, is_over: impl Fn(Instant) -> bool) -> Settled {
     FLOOR.with_borrow_mut(|floor| match floor {
         Some(floor) => floor.settle(now, is_over),
@@ -146,7 +146,7 @@ impl FloorThread {
 }
 
 impl Account {
-    /// The account of the calling thread, which has paid for all that it used so far.
+    /// Opens the account of the calling thread, which has paid for all CPU time so far.
     fn open() -> Self {
         Self {
             cpu: thread_cpu(),
@@ -154,8 +154,8 @@ impl Account {
         }
     }
 
-    /// Charges the CPU time since the last payment, and waits until the thread may use more, or until
-    /// `is_over`. Returns false if the floor is not in use any more.
+    /// Charges the CPU time since the last payment, and waits until the thread may use more, or
+    /// until `is_over`. Returns false if the floor is no longer in use.
     fn pay(&mut self, share: &FloorShare, is_over: impl Fn(Instant) -> bool) -> bool {
         let cpu = thread_cpu();
         share.charge(cpu.saturating_sub(self.cpu));
@@ -172,7 +172,7 @@ impl Account {
     }
 }
 
-/// Has the calling thread act as one that the kernel does not let leave the idle class.
+/// Makes the calling thread behave as if the kernel did not let it leave the idle class.
 #[cfg(test)]
 pub(crate) fn pretend_to_be_bound(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a floor of this many cores; for `None`, a floor that is not in use.
+    /// Returns a floor of this many cores; `None` makes a floor that is not in use.
     fn share(cores: Option<f64>) -> Arc<FloorShare> {
         let share = FloorShare::new();
         share.set(cores);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_idle_class_comes_to_the_floor_only_if_the_kernel_lets_it() {
+    fn an_idle_thread_enters_the_floor_only_if_the_kernel_permits_it() {
         on_a_thread(|| {
             let share = share(None);
             allow(&share);

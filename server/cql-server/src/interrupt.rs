@@ -1,19 +1,21 @@
-//! When a request is given up, and how the work of its statement notices.
+//! The end of requests by timeout, cancellation or CPU limit, and how the work of a statement
+//! notices it.
 //!
 //! ```text
-//!   scope(interrupt, time-out, execute)         the executor, around each statement
+//!   scope(interrupt, timeout, execute)         the executor, around each statement
 //!     └ charge(units) ... charge(units) ...     loops over rows, values, digits
 //!          └ each 32 units the clock: a low class offers its core, a long scan enters one or waits for
-//!            its share of the floor, or the statement ends with its time-out, or to begin anew
+//!            its share of the floor, or the statement ends with its timeout, maybe to begin anew
 //! ```
 //!
-//! One thread executes a statement from begin to end. So the limit belongs to that thread for as
-//! long, and everything that the data of a client can lengthen charges it: a walk over rows, a
-//! function of a value, a comparison with a thousand values. A parameter instead would go through
-//! each function that evaluates a term or compares values, and the next such function would lack it.
+//! One thread executes a statement from begin to end. So the limit is a thread-local for that time,
+//! and everything that a client's data can lengthen charges it: a walk over rows, a function of a
+//! value, a comparison with a thousand values. As a parameter the limit would have to pass through
+//! every function that evaluates a term or compares values, and the next such function could do
+//! without it unnoticed.
 //!
-//! The work between two looks at the clock is always bounded. If one operation cannot be left half done
-//! (an operation on a number, or a copy), its size is bounded before it begins.
+//! The work between two looks at the clock is always bounded. If an operation cannot stop halfway
+//! (an operation on a number, or a copy), its size is checked before it begins.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,11 +32,11 @@ mod cpu_limit;
 
 use cpu_limit::CpuLimit;
 
-/// The units after which a statement looks at the clock. A unit is about a microsecond of work, and a
-/// look takes less than a tenth of one.
+/// The units of work after which a statement looks at the clock. A unit is about a microsecond of
+/// work, and a look takes less than a tenth of one.
 pub const UNITS_PER_LOOK: u64 = 32;
 
-/// The bytes that are copied, compared or decoded in a unit.
+/// The bytes that are copied, compared or decoded in one unit.
 const BYTES_PER_UNIT: usize = 1024;
 
 thread_local! {
@@ -42,33 +44,34 @@ thread_local! {
     static CURRENT: RefCell<Option<Current>> = const { RefCell::new(None) };
 }
 
-/// When a request is given up: at its deadline, when its client is gone, or when the server stops.
+/// The conditions that end a request: its deadline passes, its client is gone, or the server stops.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     deadline: Instant,
     is_cancelled: Arc<AtomicBool>,
-    /// Set when the server stops or an operator kills the statement, if it ends then.
+    /// Set when the server stops or an operator kills the statement; `None` if neither ends this
+    /// statement.
     is_stopped: Option<Arc<AtomicBool>>,
-    /// The CPU time after which a statement ends with its time-out: it has to go on elsewhere.
+    /// The CPU time after which a statement ends with its timeout, to go on in another lane.
     cpu_max: Option<Duration>,
-    /// The CPU time after which the thread that executes the statement is lowered, by this function.
+    /// The CPU time after which the thread is lowered, and the function that lowers it.
     lower_after: Option<(Duration, fn())>,
-    /// Whether a statement ends with its time-out if its thread is left behind in the idle class: it has
-    /// to begin anew on the floor.
+    /// True if a statement ends with its timeout when its thread is left behind in the idle class.
+    /// The statement then begins anew on the floor.
     ends_if_left_behind: bool,
 }
 
-/// The error of a statement that is given up.
+/// The kind of error of a statement that ends early.
 #[derive(Debug, Clone, Copy)]
 pub enum TimeOut {
-    /// The time-out of a read.
+    /// The timeout of a read.
     Read(Consistency),
-    /// The time-out of a write that has written nothing.
+    /// The timeout of a write, which has written nothing.
     Write(Consistency, WriteType),
 }
 
 impl TimeOut {
-    /// Returns Cassandra's error.
+    /// The error, as in Cassandra.
     pub fn error(self) -> ErrorResponse {
         let (received, block_for) = (0, 1);
         let timed_out = "Operation timed out - received only 0 responses.";
@@ -104,7 +107,8 @@ impl TimeOut {
 }
 
 impl Interrupt {
-    /// Given up `timeout` after `now`, or once `is_cancelled` is set.
+    /// Creates an interrupt that ends a request `timeout` after `now`, or once `is_cancelled` is
+    /// set.
     pub fn new(now: Instant, timeout: Duration, is_cancelled: Arc<AtomicBool>) -> Self {
         Self {
             deadline: now + timeout,
@@ -116,8 +120,9 @@ impl Interrupt {
         }
     }
 
-    /// The same, but a statement ends once its thread has used `cpu_max` of CPU time for it, or ten times as
-    /// long has passed since `now`: for a thread on which others wait, also while it waits for the disk.
+    /// Adds a limit on the CPU time of a statement, and on its duration from `now` on, which may be
+    /// ten times as long. The limits are for threads on which other requests wait, and hold for
+    /// waits for the disk, too.
     #[must_use]
     pub fn capped(&self, now: Instant, cpu_max: Duration) -> Self {
         Self {
@@ -127,8 +132,8 @@ impl Interrupt {
         }
     }
 
-    /// The same; the thread that executes a statement calls `lower` once it has used `cpu` of CPU time
-    /// for it.
+    /// Makes the thread that executes a statement call `lower` once it has used `cpu` of CPU time
+    /// for the statement.
     #[must_use]
     pub fn lowering(self, cpu: Duration, lower: fn()) -> Self {
         Self {
@@ -137,9 +142,9 @@ impl Interrupt {
         }
     }
 
-    /// The same, but a statement ends if its thread is in the idle class while the floor is in use, and
-    /// the kernel does not let the thread leave that class. It would get next to nothing there, and can
-    /// begin anew on another thread.
+    /// Ends a statement if the floor is in use while its thread is in the idle class, and the
+    /// kernel does not let the thread leave that class. The statement would make hardly any
+    /// progress there, and can begin anew on another thread.
     #[must_use]
     pub fn ending_if_left_behind(self) -> Self {
         Self {
@@ -148,7 +153,7 @@ impl Interrupt {
         }
     }
 
-    /// The same, but a statement also ends once `is_stopped` is set.
+    /// Also ends a statement once `is_stopped` is set.
     #[must_use]
     pub fn stopped_by(self, is_stopped: Arc<AtomicBool>) -> Self {
         Self {
@@ -157,20 +162,19 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether the client is gone, or the server or an operator ends the statement.
+    /// Whether the client is gone, or the server or an operator ends the statement.
     pub fn is_cancelled(&self) -> bool {
         let is_set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
         is_set(&self.is_cancelled) || self.is_stopped.as_ref().is_some_and(is_set)
     }
 
-    /// Returns whether the request is cancelled, or its time is over at `now`.
+    /// Whether the request is cancelled, or its deadline has passed at `now`.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.deadline || self.is_cancelled()
     }
 
-    /// Returns whether a statement that ended with this result under an interrupt that was
-    /// [`capped`](Self::capped), or that [ends](Self::ending_if_left_behind) what is left behind, may go
-    /// on elsewhere.
+    /// Whether a statement that ended with this result may go on in another lane, because only the
+    /// [CPU limit](Self::capped) or the [idle class](Self::ending_if_left_behind) ended it.
     pub fn may_go_on<T>(&self, ended: &Result<T>) -> bool {
         let is_time_out = |error: &ErrorResponse| {
             matches!(
@@ -184,7 +188,7 @@ impl Interrupt {
     /// Checks that a statement may go on at `now`.
     ///
     /// # Errors
-    /// The time-out, if it may not.
+    /// The timeout, if the statement may not go on.
     pub fn check(&self, now: Instant, time_out: TimeOut) -> Result<()> {
         if self.is_over(now) {
             return Err(time_out.error());
@@ -192,23 +196,23 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Returns the time at which the request is given up.
+    /// The deadline of the request.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 }
 
-/// The limit of one statement, and its work since the last look at the clock.
+/// The limit of one statement, and the work since the last look at the clock.
 struct Current {
     interrupt: Interrupt,
     time_out: TimeOut,
-    /// The units until the next look.
+    /// The units of work until the next look.
     left: u64,
-    /// From the first look on: most statements end before.
+    /// The limits to compare with the clocks, set at the first look. Most statements end before it.
     looks: Option<Looks>,
 }
 
-/// The limits that a statement compares the clocks with.
+/// The limits that a look compares with the clocks.
 struct Looks {
     yielding: Yielding,
     cap: Option<CpuLimit>,
@@ -217,7 +221,7 @@ struct Looks {
 }
 
 impl Looks {
-    /// The looks of a statement that begins at `now` on this thread.
+    /// The limits of a statement that begins at `now` on this thread.
     fn begin(interrupt: &Interrupt, now: Instant) -> Self {
         let limit = |cpu_max| CpuLimit::new(cpu_max, now, thread_cpu());
         Self {
@@ -261,7 +265,7 @@ impl Current {
     }
 }
 
-/// Puts back the limit that was there before a statement, also if that panics.
+/// Restores the limit from before a statement, even if the statement panics.
 struct Restore(Option<Current>);
 
 impl Drop for Restore {
@@ -270,7 +274,7 @@ impl Drop for Restore {
     }
 }
 
-/// Executes a statement on this thread under a limit.
+/// Executes a statement on this thread within a limit.
 pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce() -> T) -> T {
     let current = Current {
         interrupt: interrupt.clone(),
@@ -282,18 +286,19 @@ pub fn scope<T>(interrupt: &Interrupt, time_out: TimeOut, execute: impl FnOnce()
     execute()
 }
 
-/// Executes what takes microseconds as a rule, for at most `time`. Returns `None` if it took longer.
+/// Executes work that usually takes microseconds, for at most `time`. Returns `None` if it took
+/// longer.
 pub fn at_most<T>(time: Duration, execute: impl FnOnce() -> Result<T>) -> Option<Result<T>> {
     let interrupt = Interrupt::new(Instant::now(), time, Arc::default());
     let ended = scope(&interrupt, TimeOut::Read(Consistency::One), execute);
     (ended.is_ok() || !interrupt.is_over(Instant::now())).then_some(ended)
 }
 
-/// Charges the statement that this thread executes for work of about `units` microseconds. Outside of
-/// a [`scope`] it does nothing.
+/// Charges the statement of this thread for work of about `units` microseconds. Has no effect
+/// outside of a [`scope`].
 ///
 /// # Errors
-/// The statement's time-out, when it should not go on.
+/// The timeout of the statement, if it has to end.
 pub fn charge(units: u64) -> Result<()> {
     #[cfg(test)]
     tests::CHARGED.set(tests::CHARGED.get().wrapping_add(units));
@@ -303,10 +308,10 @@ pub fn charge(units: u64) -> Result<()> {
     })
 }
 
-/// Charges for a step that takes time with the length of a value.
+/// Charges for a step whose time grows with the length of a value.
 ///
 /// # Errors
-/// As [`charge`].
+/// The error of [`charge`].
 pub fn charge_bytes(bytes: usize) -> Result<()> {
     charge(1 + (bytes / BYTES_PER_UNIT) as u64)
 }

@@ -1,26 +1,26 @@
-//! CQL over the native protocol, version 4: what drivers, cqlsh and load tools speak.
+//! A server of CQL over the native protocol of Cassandra, for drivers, cqlsh and load generators.
 //!
 //! ```text
-//!   serve      sockets, frames, lanes: whose turn it is
+//!   serve      sockets, frames, lanes: the order of requests
 //!     │ Service: statement, values ──> the body of a RESULT
 //!     v
-//!   executor   what a statement means
+//!   executor   the execution of statements
 //!     │
 //!     ├ analyse, read   SELECT: statement + schema ─> plan ─> rows
 //!     ├ write   INSERT, UPDATE, DELETE, BATCH: one batch of the store
-//!     ├ indexes   builds indexes, and removes what is stale in them
-//!     ├ functions   what is computed of values
-//!     ├ interrupt   when a statement is given up
-//!     ├ floor   the CPU of scans beside busy processes
-//!     ├ schema_statements, snapshots, describe   those about the schema and snapshots
+//!     ├ indexes   builds indexes, and removes stale entries
+//!     ├ functions   functions, casts and operators
+//!     ├ interrupt   timeouts, cancellation and CPU limits of statements
+//!     ├ floor   the CPU share of scans beside busy processes
+//!     ├ schema_statements, snapshots, describe   statements about the schema and snapshots
 //!     ├ queries   the statements that wait or run in a lane
-//!     ├ access   who asks, and whether they may; statements about roles
-//!     └ targets   what the name of a table means: a table, one at a snapshot, one of `system`
+//!     ├ access   logins and permissions; statements about roles
+//!     └ targets   resolves the name of a table: live, at a snapshot, or of `system`
 //! ```
 //!
-//! What always holds: `serve` knows no statement, and what executes statements knows no
-//! socket and no clock but the one of its call. No bytes from a client make the server
-//! panic, loop or keep more than it agreed to.
+//! Invariants: `serve` does not depend on statements. The code that executes statements uses no
+//! socket and, apart from the exceptions below, no clock but that of its call. No bytes from a
+//! client make the server panic, loop or exceed its memory limits.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

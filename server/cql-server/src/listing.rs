@@ -1,10 +1,10 @@
-//! Rows that a statement makes by itself, of no table: lists and descriptions.
+//! Rows that a statement computes without a table: lists and descriptions.
 
 use bytes::{Bytes, BytesMut};
 use ebb_cql::protocol::{ColumnSpec, Columns, Metadata, RowsWriter, Version};
 use ebb_model::types::CqlType;
 
-/// Rows under named columns. They come on one page.
+/// Rows under named columns, on a single page.
 #[derive(Debug, Clone)]
 pub struct Listing {
     columns: Columns,
@@ -12,8 +12,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Rows with a cell for each of `columns`; drivers are told that these are of
-    /// `keyspace.table`.
+    /// Creates a listing of rows with a cell for each of `columns`. The metadata names
+    /// `keyspace.table` as their table.
     pub(super) fn new(
         (keyspace, table): (&str, &str),
         columns: &[(&str, CqlType)],
@@ -42,13 +42,13 @@ impl Listing {
         &self.rows
     }
 
-    /// Appends the body of a RESULT with these rows as [`write_in`](Self::write_in) version 4,
-    /// which is that in all versions where there are no durations.
+    /// Appends the body of a RESULT as [`write_in`](Self::write_in) does for version 4. Without
+    /// durations the body is the same in all versions.
     pub fn write(&self, out: &mut BytesMut) {
         self.write_in(out, Version::V4);
     }
 
-    /// Appends the body of a RESULT with these rows.
+    /// Appends the body of a RESULT with these rows, for a protocol version.
     pub fn write_in(&self, out: &mut BytesMut, version: Version) {
         let mut writer = RowsWriter::new(out, &self.columns, Metadata::Full, version);
         for row in &self.rows {

@@ -1,11 +1,11 @@
-//! Where the next page begins, as bytes that go to the client and come back.
+//! Paging states: the position at which the next page begins, as bytes that the client returns.
 //!
 //! ```text
 //! version: 1 | statement: 8 | flags: 1 | left: 8 | left of the partition: 8 | key
 //! ```
 //!
-//! Anybody may have made them up. So they are bounded, they name the statement that they
-//! belong to, and whoever resumes holds the key to the ranges of the statement.
+//! Clients may forge paging states. So a state has bounded fields and a hash of the statement, and
+//! the reader limits the key to the ranges of the statement.
 
 use ebb_cql::protocol::ErrorResponse;
 
@@ -14,26 +14,27 @@ use super::error::Result;
 const VERSION: u8 = 1;
 const HEAD_BYTES: usize = 1 + 8 + 1 + 8 + 8;
 const HAD_ROWS: u8 = 1;
-/// No key of the engine is longer.
+/// The longest key of the engine.
 const KEY_BYTES_MAX: usize = 256 * 1024;
 
-/// Where a page was cut.
+/// The position at which a page ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PagingState {
-    /// A hash of what must be the same statement.
+    /// A hash of the statement, which must be the same for all pages.
     pub statement: u64,
     /// The last key that was read.
     pub key: Vec<u8>,
-    /// Its partition gave rows, so its static columns need none of their own.
+    /// True if the key's partition has returned rows, so that its static columns make no row of
+    /// their own.
     pub had_rows: bool,
-    /// Rows that LIMIT leaves.
+    /// The rows that LIMIT still permits.
     pub left: u64,
-    /// Rows that PER PARTITION LIMIT leaves of its partition.
+    /// The rows that PER PARTITION LIMIT still permits for this partition.
     pub left_in_partition: u64,
 }
 
 impl PagingState {
-    /// As bytes.
+    /// Encodes the state.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.key.len());
         out.push(VERSION);
@@ -45,10 +46,10 @@ impl PagingState {
         out
     }
 
-    /// From bytes that a client sent.
+    /// Decodes bytes from a client.
     ///
     /// # Errors
-    /// Where they are no state, or that of another statement.
+    /// If the bytes are no paging state, or that of another statement.
     pub fn decode(bytes: &[u8], statement: u64) -> Result<Self> {
         let state = Self::read(bytes).filter(|state| state.statement == statement);
         state.ok_or_else(invalid)
@@ -71,7 +72,7 @@ impl PagingState {
     }
 }
 
-/// The error of a state that is none.
+/// The error of an invalid paging state.
 pub fn invalid() -> ErrorResponse {
     ErrorResponse::protocol("Invalid value for the paging state")
 }

@@ -1,4 +1,4 @@
-//! A statement that was understood.
+//! A prepared statement.
 
 use std::sync::Arc;
 
@@ -14,45 +14,46 @@ use super::error::{Result, invalid};
 use super::read::Select;
 use super::write::{NOT_A_WRITE, WriteStatement};
 
-/// A statement with its meaning under the schema that was there when it was last asked.
+/// A statement, with its meaning under the schema of its last execution.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The tree, to be understood again where the schema is another.
+    /// The syntax tree, which is analysed again after a change of the schema.
     pub(super) parsed: Parsed,
-    /// Never 0, and never that of another statement.
+    /// The number of the statement, never 0 and never reused.
     pub(super) number: u64,
-    /// What it takes of whoever executes it; `None` where that is seen each time.
+    /// The permissions that the statement requires; `None` if they are determined at each
+    /// execution.
     pub(super) needs: Option<Box<[Need]>>,
-    /// The keyspace that names without one are of.
+    /// The keyspace of unqualified names.
     pub(super) keyspace: Option<String>,
-    /// Of the text and keyspace: paging states belong to it.
+    /// A hash of the text and the keyspace, which paging states contain.
     pub(super) hash: u64,
     pub(super) text: Box<str>,
-    /// What PREPARE answered.
+    /// The markers, as in the response to PREPARE.
     pub(super) markers: Columns,
     pub(super) partition_key: Vec<u16>,
     pub(super) columns: Option<Columns>,
     pub(super) kind: StatementKind,
     pub(super) needs_keyspace: bool,
-    /// What it means now.
+    /// The current meaning.
     pub(super) meaning: ArcSwap<Meaning>,
 }
 
-/// What a statement means under a schema.
+/// The result of analysing a statement under a schema.
 #[derive(Debug)]
 pub(super) enum Meaning {
     Select(Box<SelectMeaning>),
-    /// INSERT, UPDATE, DELETE, BATCH.
+    /// INSERT, UPDATE, DELETE or BATCH.
     Write(Box<WriteStatement>),
-    /// What is understood each time that it is executed.
+    /// A statement that is analysed at each execution.
     Late,
 }
 
 impl Meaning {
-    /// What it writes.
+    /// Returns the write.
     ///
     /// # Errors
-    /// Where it does not write rows.
+    /// If the statement does not write rows.
     pub(super) fn as_write(&self) -> Result<&WriteStatement> {
         match self {
             Self::Write(write) => Ok(write),
@@ -64,7 +65,7 @@ impl Meaning {
 /// A SELECT with its table.
 #[derive(Debug)]
 pub(super) struct SelectMeaning {
-    /// What it was analysed for; another one after an ALTER.
+    /// The schema of the table in the analysis. After an ALTER the table has another one.
     pub(super) schema: Arc<TableSchema>,
     pub(super) select: Select,
     pub(super) markers: Columns,
@@ -85,7 +86,7 @@ fn roles_of(statement: &RoleStatement) -> Option<Vec<&str>> {
     })
 }
 
-/// Returns a write without its values; `None` if no keyspace is named and none is in use.
+/// Returns a write without its values; `None` for an unqualified table without a keyspace in use.
 fn row_write<'a>(write: &'a ast::Write, in_use: Option<&'a str>) -> Option<RowWrite<'a>> {
     let (kind, name) = match write {
         ast::Write::Insert(insert) => (WriteKind::Insert, &insert.table),
@@ -134,7 +135,7 @@ impl Statement for Prepared {
             }
             KillQuery(id) => {
                 administration.query = Some(*id);
-                // A read keeps files that merges have replaced.
+                // A read pins files that merges have replaced.
                 administration.frees_space = true;
             }
             _ => {}
@@ -174,8 +175,8 @@ impl Statement for Prepared {
     fn size_bytes(&self) -> usize {
         let metadata = self.markers.metadata_bytes()
             + self.columns.as_ref().map_or(0, Columns::metadata_bytes);
-        // Tree and plan are many small pieces, each a word or a list of them. 60,000 short
-        // SELECTs took 3.8 KB each where the text had 45 bytes.
+        // Tree and plan consist of many small allocations. A measurement with 60,000 short SELECTs
+        // of 45 bytes of text gave 3.8 KB for each.
         const PIECES: usize = 1024;
         let own = size_of::<Self>() + size_of::<SelectMeaning>() + PIECES;
         own + 33 * self.text.len() + 4 * metadata

@@ -1,12 +1,13 @@
-//! The queries in the lanes of a server, for operators who look for one that takes too long.
+//! The queries in the lanes of a server, for operators who look for a slow one.
 //!
 //! ```text
-//!   a request comes into a lane ─> Queries ─┬─> system_views.queries; HTTP: a list
+//!   a request enters a lane ──────> Queries ─┬─> system_views.queries; HTTP: a list
 //!                                           └─> KILL QUERY, HTTP: a kill ─> the task of the request
 //! ```
 //!
-//! Requests that run on the thread of their connection or in the commit lane are not listed: within
-//! milliseconds they end or move to a lane, and to list them would cost a good part of their time.
+//! Requests that run on the thread of their connection or in the commit lane are not listed: they
+//! end or move to a lane within milliseconds, and listing them would take a good part of their
+//! time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +22,7 @@ use tokio::sync::Notify;
 use super::access::User;
 use super::call::{Lane, Statement};
 
-/// The longest statement that is shown.
+/// The longest statement text in the list, in bytes.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
 /// The queries that wait or run in a lane.
@@ -36,29 +37,29 @@ pub(super) struct Query {
     pub address: SocketAddr,
     pub user: Arc<User>,
     pub keyspace: Option<Arc<str>>,
-    /// The first statement of a batch; `None` for a login, which is not listed.
+    /// The statement, or the first one of a batch; `None` for a login, which is not listed.
     pub statement: Option<Arc<dyn Statement>>,
     pub statements: usize,
     pub lane: Lane,
-    /// Whether it may end before its result is there. A write goes on: to its client, the error means that
-    /// nothing was written.
+    /// True if the query may end before it has a result. A write must go on: its error would mean
+    /// to the client that nothing was written.
     pub is_read: bool,
     pub received_at: Instant,
     pub progress: Arc<Progress>,
 }
 
-/// The progress of a request, for the thread that runs it, the task that waits for the result, and
-/// operators.
+/// The progress of a request, shared by the thread that runs it, the task that waits for the
+/// result, and operators.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The result has a place among those of its connection that may wait for the client.
+    /// The result has a slot among those results of the connection that may wait for the client.
     pub has_place: AtomicBool,
-    /// The request had its turn in the lane.
+    /// The request has had its turn in the lane.
     pub has_turn: AtomicBool,
     pub begun_at: OnceLock<Instant>,
-    /// The client was answered before the result was there.
+    /// The client got a response before there was a result.
     pub is_answered: AtomicBool,
-    /// The statement has to end, because the server stops or an operator has killed it.
+    /// The statement has to end: the server stops, or an operator has killed the query.
     pub is_stopped: Arc<AtomicBool>,
     /// Notified when an operator kills the query.
     pub killed: Notify,
@@ -66,41 +67,42 @@ pub(super) struct Progress {
 
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the statement, whose constants may be secret.
+        // The statement is left out, because its constants may be secret.
         let mut query = f.debug_struct("Query");
         query.field("lane", &self.lane).finish_non_exhaustive()
     }
 }
 
-/// A query as operators see it.
+/// A query, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryRow {
     /// The id: 1 for the first query since the start of the server.
     pub id: u64,
     /// The address of the client.
     pub address: SocketAddr,
-    /// The role of the client; `None` on a server without logins.
+    /// The role of the client; `None` on a server without authentication.
     pub user: Option<String>,
     /// The keyspace in use.
     pub keyspace: Option<String>,
-    /// The statement with `?` for each constant, a kilobyte at most; the first one of a batch.
+    /// The statement with `?` for each constant, at most a kilobyte. Of a batch it is the first
+    /// statement.
     pub statement: String,
     /// The number of statements.
     pub statements: usize,
     /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
     pub lane: &'static str,
-    /// `waiting`, `running`, or `ending` if the client has been answered and the thread still runs.
+    /// `waiting`, `running`, or `ending` if the client has its response but the thread still runs.
     pub state: &'static str,
-    /// The reason why the query has not begun: `client`, which has to read earlier results; `turn`, because
-    /// others in the lane come first; or `memory` for the result.
+    /// The reason why the query waits: `client`, which has to read earlier results first; `turn`,
+    /// for the turn in the lane; or `memory` for the result.
     pub waits_for: Option<&'static str>,
-    /// The time from when the request was received until it began to run.
+    /// The time from the arrival of the request until it began to run.
     pub queued: Duration,
-    /// The time for which it has run.
+    /// The time that the query has run.
     pub running: Duration,
 }
 
-/// A query that is listed until this is dropped.
+/// The entry of a query in the list. Dropping it removes the query.
 pub(super) struct Listed {
     queries: Arc<Queries>,
     id: u64,
@@ -109,13 +111,13 @@ pub(super) struct Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         let query = self.queries.lock().remove(&self.id);
-        // The lock is free again: to drop a statement may take a while.
+        // Outside of the lock, because dropping a statement may take a while.
         drop(query);
     }
 }
 
 impl Queries {
-    /// Lists a query until the result is dropped.
+    /// Lists a query until the returned entry is dropped.
     pub(super) fn list(self: &Arc<Self>, query: &Arc<Query>) -> Listed {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         self.lock().insert(id, query.clone());
@@ -128,10 +130,10 @@ impl Queries {
         self.rows_of(None)
     }
 
-    /// Returns the queries of a role, or those of all users for `None`. Only their texts are masked: a
-    /// role that may see few queries must not cause work for all.
+    /// The queries of a role, or of all users for `None`. Only the texts of these queries are
+    /// masked: a role that may see few queries must not cost work for all.
     pub(super) fn rows_of(&self, role: Option<&str>) -> Vec<QueryRow> {
-        // The lock is released before the texts are made, because queries wait for it.
+        // The lock is released before the texts are masked, because queries wait for it.
         let listed = self.lock().clone();
         let is_shown = |query: &Query| role.is_none() || query.user.name() == role;
         let shown = listed.iter().filter(|(_, query)| is_shown(query));
@@ -139,13 +141,13 @@ impl Queries {
         rows.collect()
     }
 
-    /// Returns the user that sent a query; `None` if there is no query with this id.
+    /// The user that sent a query; `None` if there is no query with this id.
     pub(super) fn user_of(&self, id: u64) -> Option<Arc<User>> {
         Some(self.lock().get(&id)?.user.clone())
     }
 
-    /// Kills a read: its client gets an error now, and its thread ends soon. Returns `None` if there is no
-    /// query with this id, and false if the query goes on, because it may change something.
+    /// Kills a read: the client gets an error now, and the thread ends soon. Returns `None` if
+    /// there is no query with this id, and false if the query is no read and goes on.
     pub fn kill(&self, id: u64) -> Option<bool> {
         let query = self.lock().get(&id).cloned()?;
         if query.is_read {
@@ -160,7 +162,7 @@ impl Queries {
 }
 
 impl Progress {
-    /// Returns what a query waits for that has not begun.
+    /// The reason why a waiting query has not begun.
     fn waits_for(&self) -> &'static str {
         if !self.has_place.load(Ordering::Relaxed) {
             "client"
@@ -173,7 +175,8 @@ impl Progress {
 }
 
 impl Query {
-    /// Returns `None` if the query was answered before it began: then it never begins.
+    /// The row of the query; `None` if the client got a response before the query began, so that it
+    /// never begins.
     fn row(&self, id: u64) -> Option<QueryRow> {
         let (received_at, progress) = (self.received_at, &self.progress);
         let begun_at = progress.begun_at.get();

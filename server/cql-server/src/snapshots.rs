@@ -1,15 +1,15 @@
-//! Snapshots in CQL: the statements that make, drop and list them, and the names by which
-//! they are read.
+//! Snapshots in CQL: the statements that create, drop and list them, and the names by which they
+//! are read.
 //!
-//! A snapshot `s` of a keyspace `ks` is read by `SELECT ... FROM ks.t USING SNAPSHOT s`.
-//! Clients that cannot change their statements use it as a keyspace: `"ks@s"`, or
-//! `ks__at__s` where a driver refuses the sign. No keyspace has such a name, so neither
-//! hides one; an alias that two snapshots fit is refused. `system_schema` has a snapshot as a
-//! keyspace for a statement that names it. By a setting it lists the newest ones to all clients, and
-//! clients get an event when one of them is created or gone, as of a keyspace.
+//! A snapshot `s` of a keyspace `ks` is read by `SELECT ... FROM ks.t USING SNAPSHOT s`. Clients
+//! that cannot change their statements use the snapshot as a keyspace: `"ks@s"`, or `ks__at__s` if
+//! a driver rejects the sign. No keyspace may have such a name, so these names hide none. An alias
+//! that fits two snapshots is rejected. For a statement that names a snapshot, `system_schema` has
+//! it as a keyspace. A setting makes it list the newest snapshots to all clients; then clients get
+//! an event when one of them is created or gone, as for a keyspace.
 //!
-//! Tables, columns and types are those of the snapshot's moment: their schema lies in the
-//! tables. What expires is judged by that moment, too.
+//! Tables, columns and types are those of the snapshot's moment, because their schema is stored in
+//! the tables. Expiry is relative to that moment, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ use super::listing::Listing;
 use super::outcome::Outcome;
 use super::system::{SnapshotRow, snapshot_rows};
 
-/// Between keyspace and snapshot, in a name for drivers that refuse `@`.
+/// The separator of keyspace and snapshot for drivers that reject `@`.
 pub(super) const AT_ALIAS: &str = "__at__";
 
-/// The most types and tables of a snapshot that events name. A driver reads each of them by several
-/// statements, and the queue of events has to hold those of several snapshots.
+/// The most types and tables of a snapshot that events name. A driver reads each of them with
+/// several statements, and the queue of events has to hold those of several snapshots.
 const OBJECT_EVENTS_MAX: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,20 +44,21 @@ pub struct SnapshotName {
     pub snapshot: String,
 }
 
-/// A table as it was when a snapshot was created.
+/// A table at the moment of a snapshot.
 #[derive(Debug, Clone)]
 pub struct SnapshotTarget {
     pub schema: Arc<TableSchema>,
-    /// Its rows, which are judged by the time at which the snapshot was created.
+    /// The rows. Whether they have expired is decided by the time of the snapshot.
     pub rows: SnapshotTable,
 }
 
-/// Whether a name can only mean a snapshot of a keyspace, whether it is there or not.
+/// Whether a name can only be that of a snapshot of an existing keyspace, whether or not there is
+/// such a snapshot.
 pub fn names_snapshot(state: &CatalogState, name: &str) -> bool {
     name.contains(SNAPSHOT_SIGN) || splits(state, name).next().is_some()
 }
 
-/// The ways to read a name as that of a snapshot of a keyspace that is there.
+/// The ways to split a name into an existing keyspace and a snapshot.
 fn splits<'a>(
     state: &'a CatalogState,
     name: &'a str,
@@ -65,7 +66,7 @@ fn splits<'a>(
     let signs = name
         .match_indices(SNAPSHOT_SIGN)
         .map(|(at, sign)| (at, sign.len()));
-    // Overlapping ones too.
+    // Aliases may overlap.
     let is_alias = |at: &usize| {
         name.get(*at..)
             .is_some_and(|rest| rest.starts_with(AT_ALIAS))
@@ -78,12 +79,12 @@ fn splits<'a>(
     parts.filter(|(keyspace, _)| state.schema().keyspace(keyspace).is_some())
 }
 
-/// The snapshot that a keyspace's name means; `None` where it is no such name, or none is
-/// there by this alias.
+/// Returns the snapshot that the name of a keyspace stands for. `None` if the name is of another
+/// form, or if it is an alias without a snapshot.
 ///
 /// # Errors
-/// For a name with `@` of which there is no keyspace or snapshot, and for an alias that
-/// means several.
+/// For a name with `@` without such a keyspace or snapshot, and for an alias that fits several
+/// snapshots.
 pub fn find(
     db: &Db,
     state: &CatalogState,
@@ -120,7 +121,7 @@ fn no_snapshot(keyspace: &str, snapshot: &str) -> ErrorResponse {
     ))
 }
 
-/// Returns the error for a keyspace that is not there, or cannot be read.
+/// The error for a keyspace that is missing or unreadable.
 pub(super) fn no_keyspace(state: &CatalogState, keyspace: &str) -> ErrorResponse {
     let missing = || ErrorResponse::invalid(format!("keyspace {keyspace} does not exist"));
     let unreadable = state.schema().unreadable(keyspace, None);
@@ -131,10 +132,10 @@ pub(super) fn no_table(table: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("table {table} does not exist"))
 }
 
-/// A table at a snapshot.
+/// Opens a table at a snapshot.
 ///
 /// # Errors
-/// If there is no such snapshot, it does not cover a CQL table of this name, or its record of
+/// If there is no such snapshot, if it does not cover a CQL table of this name, or if its record of
 /// the table cannot be read.
 pub(super) fn open(
     db: &Db,
@@ -154,13 +155,13 @@ pub(super) fn open(
     let schema = schema.map_err(|error| of_catalog(error.at_snapshot(snapshot)))?;
     let schema = schema.ok_or_else(|| no_table(table))?;
     Ok(SnapshotTarget {
-        // An index that was being built has not all rows of that moment.
+        // An unfinished index lacks rows of that moment.
         schema: Arc::new(schema.without_unbuilt_indexes()),
         rows,
     })
 }
 
-/// A keyspace as it was at a snapshot: see [`ebb_tables::keyspace_at`].
+/// Returns a keyspace as it was at a snapshot: see [`ebb_tables::keyspace_at`].
 pub(super) fn keyspace_at(
     db: &Db,
     state: &CatalogState,
@@ -171,10 +172,10 @@ pub(super) fn keyspace_at(
     ebb_tables::keyspace_at(db, now, &name.snapshot).map_err(of_catalog)
 }
 
-/// Carries out a statement about snapshots and appends the body of the RESULT.
+/// Executes a statement about snapshots, and appends the body of the RESULT.
 ///
 /// # Panics
-/// For another statement.
+/// If the statement is of another kind.
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
@@ -194,7 +195,7 @@ pub fn execute(
         }
         other => panic!("not a statement about snapshots: {other:?}"),
     };
-    // The response has room for one.
+    // The response contains a single change.
     let of_keyspace = |change: &&SchemaChange| change.target == SchemaTarget::Keyspace;
     match changes.iter().find(of_keyspace) {
         Some(change) => Response::SchemaChange(change.clone()).encode_body(out),
@@ -207,7 +208,7 @@ pub fn execute(
     })
 }
 
-/// Returns the types of a keyspace, and the tables of these names, as the objects of events.
+/// The types of a keyspace, and the tables of these names, as the objects of events.
 pub(super) fn objects<'a>(
     keyspace: &KeyspaceSchema,
     tables: impl Iterator<Item = &'a str>,
@@ -218,9 +219,9 @@ pub(super) fn objects<'a>(
     types.chain(tables).collect()
 }
 
-/// Returns the events for a listed snapshot that is created or gone: one of a keyspace, and one of
-/// each object in it, unless there are too many. Drivers read an object when they get its event: of
-/// a keyspace alone they read no tables.
+/// Returns the events for a listed snapshot that is created or gone: one for the keyspace, and one
+/// for each object in it, unless there are too many. Drivers read an object on its event, and for a
+/// new keyspace alone they read no tables.
 pub(super) fn changed(
     kind: SchemaChangeKind,
     (keyspace, snapshot): (&str, &str),
@@ -231,7 +232,7 @@ pub(super) fn changed(
         targets.extend(objects);
     }
     if kind == SchemaChangeKind::Dropped {
-        // What is in a keyspace goes before it.
+        // Objects are dropped before their keyspace.
         targets.reverse();
     }
     let change = |target| SchemaChange {
@@ -242,7 +243,7 @@ pub(super) fn changed(
     targets.into_iter().map(change).collect()
 }
 
-/// Returns the names of the keyspace and, if there is one, of the table that a snapshot is of.
+/// Returns the names of the keyspace and, if there is one, of the table in the scope of a snapshot.
 fn names_of<'a>(
     context: &'a SchemaContext<'_>,
     on: &'a Scope,
@@ -256,7 +257,8 @@ fn names_of<'a>(
     })
 }
 
-/// Returns the keyspace and, if there is one, the table that a snapshot is of.
+/// Returns the keyspace and, if there is one, the table in the scope of a snapshot, and checks that
+/// they exist.
 fn scope<'a>(
     context: &'a SchemaContext<'_>,
     state: &CatalogState,
@@ -267,9 +269,10 @@ fn scope<'a>(
         return Err(of_schema(unreadable));
     }
     let no_keyspace = || {
-        let what = match context.system.has_keyspace(keyspace) || names_snapshot(state, keyspace) {
-            true => "cannot have snapshots",
-            false => "does not exist",
+        let what = if context.system.has_keyspace(keyspace) || names_snapshot(state, keyspace) {
+            "cannot have snapshots"
+        } else {
+            "does not exist"
         };
         ErrorResponse::invalid(format!("keyspace {keyspace} {what}"))
     };
@@ -280,14 +283,15 @@ fn scope<'a>(
     }
 }
 
-/// Creates a snapshot, and returns the events for it; `None` if it was there already.
+/// Creates a snapshot, and returns its events; `None` if it existed already.
 fn create(
     context: &SchemaContext<'_>,
     create: &CreateSnapshot,
 ) -> Result<Option<Vec<SchemaChange>>, ErrorResponse> {
     let expires_in = expiry(&create.properties)?;
     let db = context.catalog.db();
-    // Not between the steps of a change, so that it has whole tables only.
+    // Not between the steps of a schema change, so that the snapshot contains no half-created
+    // tables.
     context.catalog.exclusively(|state| {
         let (keyspace, table) = scope(context, state, &create.on)?;
         let options = SnapshotOptions {
@@ -302,7 +306,8 @@ fn create(
                 let now = state.schema().keyspace(keyspace);
                 let listed = now.filter(|_| context.catalog.is_snapshot_listed(&of, name));
                 let changes = listed.map(|now| {
-                    // The snapshot has the tables of now, so that none is read from files.
+                    // The snapshot's tables are the current ones, which do not have to be read from
+                    // disk.
                     let tables = now.tables().map(|table| table.name());
                     let tables = tables.filter(|name| table.is_none_or(|only| only == *name));
                     let created = SchemaChangeKind::Created;
@@ -310,18 +315,21 @@ fn create(
                 });
                 Ok(Some(changes.unwrap_or_default()))
             }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => match create.if_not_exists {
-                true => Ok(None),
-                false => Err(ErrorResponse::invalid(format!(
-                    "Snapshot '{name}' of keyspace '{keyspace}' already exists"
-                ))),
-            },
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if create.if_not_exists {
+                    Ok(None)
+                } else {
+                    Err(ErrorResponse::invalid(format!(
+                        "Snapshot '{name}' of keyspace '{keyspace}' already exists"
+                    )))
+                }
+            }
             Err(error) => Err(of_store(error)),
         }
     })
 }
 
-/// What `WITH ttl = '1h'` says.
+/// Parses `WITH ttl = '1h'`.
 fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     let mut ttl = None;
     for property in properties {
@@ -367,14 +375,18 @@ fn drop(
                 (in_use, None)
             }
         };
-        let missing = || match drop.if_exists {
-            true => Ok(Vec::new()),
-            false => Err(no_snapshot(keyspace, name)),
+        let missing = || {
+            if drop.if_exists {
+                Ok(Vec::new())
+            } else {
+                Err(no_snapshot(keyspace, name))
+            }
         };
         let Some(now) = state.schema().keyspace(keyspace) else {
-            return match drop.if_exists && !state.schema().has_keyspace(keyspace) {
-                true => Ok(Vec::new()),
-                false => Err(no_keyspace(state, keyspace)),
+            return if drop.if_exists && !state.schema().has_keyspace(keyspace) {
+                Ok(Vec::new())
+            } else {
+                Err(no_keyspace(state, keyspace))
             };
         };
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
@@ -402,10 +414,10 @@ fn drop(
     })
 }
 
-/// The table whose rows LIST SNAPSHOTS shows.
+/// The table whose rows LIST SNAPSHOTS returns.
 const TABLE: (&str, &str) = ("system_views", "snapshots");
 
-/// The order in which LIST SNAPSHOTS shows the columns of the table.
+/// The columns of LIST SNAPSHOTS, in order.
 const LISTED: [&str; 10] = [
     "keyspace_name",
     "snapshot_name",

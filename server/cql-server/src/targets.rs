@@ -1,5 +1,4 @@
-//! What a name of a table means: a table as it is now, as it was at a snapshot, or one that
-//! is computed.
+//! The resolution of table names: a live table, a table at a snapshot, or a virtual one.
 
 use std::sync::Arc;
 
@@ -14,15 +13,15 @@ use super::system::{SystemTables, VirtualTable};
 #[derive(Debug, Clone)]
 pub enum Target {
     Live(Arc<CqlTable>),
-    /// A table as it was when a snapshot was created.
+    /// A table at the moment of a snapshot.
     Snapshot(Box<SnapshotTarget>),
     Virtual(Arc<VirtualTable>),
 }
 
-/// What a SELECT from `keyspace.table` reads; `snapshot` is what USING SNAPSHOT says.
+/// Resolves the table of a SELECT from `keyspace.table`; `snapshot` is the one of USING SNAPSHOT.
 ///
 /// # Errors
-/// Where there is no such keyspace, table or snapshot, in Cassandra's words.
+/// Cassandra's error, if there is no such keyspace, table or snapshot.
 pub fn readable(
     db: &Db,
     state: &CatalogState,
@@ -58,10 +57,10 @@ pub fn readable(
     }
 }
 
-/// The table that a statement writes to.
+/// Resolves the table that a statement writes to.
 ///
 /// # Errors
-/// Where there is none, and for those that nobody can write to: snapshots and the system's.
+/// If there is no such table, or it is read-only: at a snapshot, or of the system.
 pub fn writable(
     state: &CatalogState,
     system: &SystemTables,
@@ -84,8 +83,9 @@ pub fn writable(
              itself"
         )));
     }
-    match state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace) {
-        true => Err(no_table(table)),
-        false => Err(no_keyspace(state, keyspace)),
+    if state.schema().keyspace(keyspace).is_some() || system.has_keyspace(keyspace) {
+        Err(no_table(table))
+    } else {
+        Err(no_keyspace(state, keyspace))
     }
 }

@@ -1,4 +1,4 @@
-//! A catalog in memory on which tests run statements about the schema.
+//! A catalog in memory, on which tests execute statements about the schema.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use super::schema_statements::{self, SchemaContext};
 use super::system::{CLUSTER_NAME, Facts, JobList, LocalNode, Lookup, SystemTables};
 use super::{describe, snapshots};
 
-/// When tests begin.
+/// The time at which tests begin.
 pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
 
-/// The catalog of a database on a disk in memory, which only the caller flushes and merges.
-/// `change` is told the options for CQL tables.
+/// Opens the catalog of a database on a disk in memory, which flushes and merges only when the
+/// caller requests it. `change` gets the options for CQL tables.
 pub(super) fn open(
     disk: &MemDisk,
     clock: &ManualClock,
@@ -40,13 +40,13 @@ pub(super) fn open(
     Arc::new(catalog.unwrap())
 }
 
-/// An interrupt of requests that never time out.
+/// An interrupt of requests without a timeout.
 pub(super) fn never() -> Interrupt {
-    let now = Instant::now(); // clock: an interrupt takes the instant at which its time begins
+    let now = Instant::now(); // clock: an interrupt has the instant at which its time begins
     Interrupt::new(now, Duration::from_secs(86_400), Arc::default())
 }
 
-/// The node as clients would reach it.
+/// The address and name of the node.
 pub(super) fn local_node() -> LocalNode {
     LocalNode {
         address: "127.0.0.1:9042".parse().unwrap(),
@@ -80,7 +80,7 @@ impl Session {
         }
     }
 
-    /// With a keyspace `app` in use, in which there is a table `t`.
+    /// Creates a session with a keyspace `app` in use that contains a table `t`.
     pub(super) fn with_table() -> Self {
         let mut session = Self::new();
         session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
@@ -131,7 +131,7 @@ impl Session {
         Ok(outcome)
     }
 
-    /// What a statement that succeeds has changed: the first that clients are told.
+    /// Executes a statement, which must succeed, and returns its first change.
     #[track_caller]
     pub(super) fn run(&mut self, text: &str) -> Option<SchemaChange> {
         match self.try_outcome(text) {
@@ -140,7 +140,7 @@ impl Session {
         }
     }
 
-    /// All that clients are told.
+    /// Executes a statement, and returns all its changes.
     pub(super) fn changes(&mut self, text: &str) -> Vec<SchemaChange> {
         self.try_outcome(text).unwrap().changes
     }
@@ -149,7 +149,8 @@ impl Session {
         self.try_outcome(text).unwrap().warnings
     }
 
-    /// The code and message with which a statement is refused, which changes nothing.
+    /// Returns the code and the message of a statement's error, and checks that the statement
+    /// changed nothing.
     #[track_caller]
     pub(super) fn refused(&mut self, text: &str) -> (i32, String) {
         let before = self.state().version();
@@ -169,7 +170,7 @@ impl Session {
         describe::describe(&self.facts(), self.keyspace.as_deref(), &statement)
     }
 
-    /// A virtual table's rows as text, numbers and hexadecimal digits.
+    /// The rows of a virtual table.
     pub(super) fn rows(&self, keyspace: &str, table: &str) -> Vec<Vec<Option<Bytes>>> {
         let table = self.system.table(keyspace, table).unwrap();
         let rows = table.rows(&self.facts(), &Lookup::default()).unwrap();

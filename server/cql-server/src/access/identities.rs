@@ -1,4 +1,4 @@
-//! ADD IDENTITY and DROP IDENTITY: which role the owner of a certificate logs in as.
+//! ADD IDENTITY and DROP IDENTITY, which map the identity in a client certificate to a role.
 
 use ebb_cql::syntax::ast::{AddIdentity, DropIdentity};
 use ebb_model::access::{Permission, Resource};

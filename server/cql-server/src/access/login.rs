@@ -1,9 +1,9 @@
-//! A token of AUTH_RESPONSE becomes a user: SASL PLAIN (RFC 4616), as Cassandra's
-//! `PasswordAuthenticator` has it. So does the identity of a certificate, without a token, as
-//! with its `MutualTlsWithPasswordFallbackAuthenticator`.
+//! Logins: from a token of AUTH_RESPONSE to a user. The tokens are SASL PLAIN (RFC 4616), as for
+//! Cassandra's `PasswordAuthenticator`. A client certificate with an identity logs its owner in
+//! without a token, as with Cassandra's `MutualTlsWithPasswordFallbackAuthenticator`.
 //!
-//! A role that is not there, one that has no password, and a wrong password take the same
-//! time and get the same answer.
+//! A missing role, a role without a password and a wrong password take the same time and get the
+//! same error, so that a client cannot find out which roles exist.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::Passwords;
 use super::user::{User, not_permitted};
 use crate::error::Result;
 
-/// What drivers know how to answer.
+/// The authenticator that AUTHENTICATE names: drivers have an implementation of it.
 pub const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
-/// The longest token that is read: nobody's name and password are longer.
+/// The longest accepted token in bytes, far above any real name and password.
 pub(super) const TOKEN_BYTES_MAX: usize = 4096;
 
-/// Who may come in.
+/// Authenticates clients by the roles of a catalog.
 pub struct Login {
     catalog: Arc<Catalog>,
     passwords: Passwords,
@@ -39,7 +39,7 @@ struct Credentials<'t> {
 }
 
 impl Login {
-    /// For the roles of a catalog.
+    /// Creates the logins for the roles of `catalog`.
     pub fn new(catalog: Arc<Catalog>) -> Self {
         Self {
             catalog,
@@ -47,38 +47,39 @@ impl Login {
         }
     }
 
-    /// The user who shows a certificate with this identity, which was verified; `None` where it
-    /// is that of no role. Takes microseconds.
+    /// Returns the user whose role has this identity, or `None` if no role has it. The identity
+    /// comes from a certificate that TLS has verified. Takes microseconds.
     ///
     /// # Errors
-    /// Bad credentials, where the role may not log in.
+    /// Bad credentials, if the role may not log in.
     pub fn recognize(&self, identity: &str) -> Result<Option<Arc<User>>> {
         let state = self.catalog.roles().state();
         let found = state.roles().of_identity(identity);
         found.map(|(name, role)| user(name, role)).transpose()
     }
 
-    /// The user, where this name and password were verified before; `None` where they have to
-    /// be [verified](Self::verify). Takes microseconds.
+    /// Returns the user if the name and the password in `token` were verified recently. On `None`
+    /// the caller has to [`verify`](Self::verify) the token. Takes microseconds.
     ///
     /// # Errors
-    /// Bad credentials.
+    /// Bad credentials, if the token is malformed or the role may not log in.
     pub fn recall(&self, token: Option<&[u8]>) -> Result<Option<Arc<User>>> {
         let given = credentials(token)?;
         let state = self.catalog.roles().state();
         let role = state.roles().get(given.name);
         match role.and_then(|role| Some((role, role.password_hash.as_deref()?))) {
-            Some((role, stored)) if self.passwords.is_remembered(stored, given.password) => {
+            Some((role, stored)) if self.passwords.is_cached(stored, given.password) => {
                 user(given.name, role).map(Some)
             }
             _ => Ok(None),
         }
     }
 
-    /// The user. Takes some tens of milliseconds of a core.
+    /// Verifies the token and returns its user. Takes tens of milliseconds of CPU time.
     ///
     /// # Errors
-    /// Bad credentials.
+    /// Bad credentials, if the token is malformed, the password is wrong or the role may not log
+    /// in.
     pub fn verify(&self, token: Option<&[u8]>) -> Result<Arc<User>> {
         let given = credentials(token)?;
         let state = self.catalog.roles().state();
@@ -94,16 +95,17 @@ impl Login {
     }
 }
 
-/// Returns the name that a client gives in its token, whether or not it is that of a role.
+/// Returns the name in a client's token, whether or not there is such a role.
 pub(crate) fn claimed_name(token: &[u8]) -> Option<&str> {
     credentials(Some(token)).ok().map(|given| given.name)
 }
 
-/// The user of this name, who has proved it.
+/// Returns the user of an authenticated role.
 fn user(name: &str, role: &Role) -> Result<Arc<User>> {
-    match role.can_login {
-        true => Ok(Arc::new(User::logged_in(name, role.id))),
-        false => refused(not_permitted(name)),
+    if role.can_login {
+        Ok(Arc::new(User::logged_in(name, role.id)))
+    } else {
+        refused(not_permitted(name))
     }
 }
 
@@ -111,7 +113,7 @@ fn refused<T>(message: impl Into<String>) -> Result<T> {
     Err(ErrorResponse::new(ErrorKind::BadCredentials, message))
 }
 
-/// `[role] NUL name NUL password`; the role is not looked at.
+/// Parses `[role] NUL name NUL password`, and ignores the role.
 fn credentials(token: Option<&[u8]>) -> Result<Credentials<'_>> {
     const FORMAT: &str = "Credential format error: username or password is empty or contains \
                           NUL(\\0) character";
@@ -123,7 +125,7 @@ fn credentials(token: Option<&[u8]>) -> Result<Credentials<'_>> {
     }
     let mut parts = token.split(|byte| *byte == 0).rev();
     let (password, name) = (parts.next(), parts.next());
-    // What is before the name, and nothing before that.
+    // Before the name there may be the role, but nothing in front of the role.
     if parts.next().is_some() && parts.next().is_some() {
         return refused(FORMAT);
     }

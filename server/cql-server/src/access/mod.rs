@@ -1,18 +1,18 @@
-//! Who asks, and what they may do.
+//! Authentication and permissions of clients.
 //!
 //! ```text
 //!   login        a token of AUTH_RESPONSE ─> a user
-//!     └ passwords   hashes of passwords, and which were verified before
-//!   user         who a connection is of: may they do that?
-//!   needs        the permissions that a statement requires: a function of its tree
+//!     └ passwords   hashes of passwords, and a cache of verified passwords
+//!   user         the user of a connection, and checks of permissions
+//!   needs        the permissions that a statement requires, from its syntax tree
 //!   roles, identities, permissions   the statements about them
-//!   quota        how many snapshots a role may hold
-//!   superuser    the first one
+//!   quota        the number of snapshots that a role may hold
+//!   superuser    creates the first superuser
 //! ```
 //!
 //! `ebb_model::access` decides what a user may do. This module checks the permissions that a
-//! statement requires, in the order and the words of Cassandra 4.1. Without a login every client is
-//! [`User::anyone`], who may do everything.
+//! statement requires, in the order and with the error messages of Cassandra 4.1. Without
+//! authentication every client is [`User::anyone`], who may do everything.
 
 mod identities;
 mod login;
@@ -44,16 +44,16 @@ pub(crate) use self::passwords::hash;
 use super::context::SchemaContext;
 use super::error::{Result, of_catalog};
 
-/// What statements about roles and permissions work on.
+/// The context in which a statement about roles or permissions is executed.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessContext<'a> {
-    /// What is changed.
+    /// The catalog, with the roles, and the session's keyspace.
     pub schema: SchemaContext<'a>,
-    /// Who asks.
+    /// The user of the connection that sent the statement.
     pub user: &'a User,
 }
 
-/// Gives a user all permissions on what they have created.
+/// Grants the user all permissions on a resource that their statement created.
 pub fn grant_to_creator(context: &AccessContext<'_>, created: &Resource) -> Result<()> {
     let Some(user) = context.user.name() else {
         return Ok(());

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::schema_statements;
 use crate::snapshots;
 
-/// What names in a statement mean.
+/// The context in which the names in a statement are resolved.
 #[derive(Debug, Clone, Copy)]
 pub struct NeedsContext<'a> {
     pub keyspace: Option<&'a str>,
@@ -20,13 +20,15 @@ pub struct NeedsContext<'a> {
     pub db: &'a Db,
 }
 
-/// Keyspaces that all may read who are logged in: drivers and cqlsh need them.
+/// Keyspaces that every logged-in user may read: drivers and cqlsh need them.
 const READABLE: [&str; 3] = ["system", "system_schema", "system_virtual_schema"];
-/// A table that all may read who are logged in: its rows depend on the user.
+/// A table that every logged-in user may read: without more permissions it has only the user's own
+/// rows.
 const QUERIES: (&str, &str) = ("system_views", "queries");
 
 /// Returns the permissions that a statement requires. A statement about roles, permissions or a query
-/// requires more, which depends on what it names: it checks that when it is executed.
+/// may require more, depending on the role, resource or query that it names: those permissions are
+/// checked when the statement is executed.
 pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Need>> {
     let one = |permission, on| Ok(vec![Need { permission, on }]);
     let table = |permission, name| one(permission, context.table(name)?);
@@ -67,7 +69,7 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
             let of = context.state.schema().keyspace(keyspace);
             match of.and_then(|of| of.table_of_index(drop.name.name.as_str())) {
                 Some(of) => one(Permission::Alter, Resource::table(keyspace, of.name())),
-                // Only that there is none is told.
+                // Without a permission the statement reveals only that there is no such index.
                 None => Ok(Vec::new()),
             }
         }
@@ -80,17 +82,19 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
             };
             Ok(on.map(need).into_iter().collect())
         }
-        // They tell of names only, as `system_schema` does.
+        // These statements reveal only names, as `system_schema` does.
         Statement::Use(_) | Statement::Describe(_) | Statement::ListSnapshots(_) => Ok(Vec::new()),
         Statement::Role(_) | Statement::Permission(_) => Ok(Vec::new()),
-        // It takes no permission, but to be a superuser or the user of the query.
+        // This permission depends on the query: superusers may kill any, other users only their
+        // own.
         Statement::KillQuery(_) => Ok(Vec::new()),
-        // It is refused.
+        // Execution rejects the statement.
         Statement::Unsupported(_) => Ok(Vec::new()),
     }
 }
 
-/// What reading a table takes; nothing for what drivers have to read.
+/// Returns the permissions that reading a table requires: none for the tables that drivers have to
+/// read.
 pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
     if READABLE.contains(&keyspace) || (keyspace, table) == QUERIES {
         return Vec::new();
@@ -101,7 +105,8 @@ pub fn reads(keyspace: &str, table: &str) -> Vec<Need> {
     }]
 }
 
-/// Returns what it takes to see the queries of all users in their table. Without it, a user sees its own.
+/// Returns the permission to see the queries of all users in their table. Without it, users see
+/// only their own queries.
 pub fn all_queries_need() -> Need {
     Need {
         permission: Permission::Select,
@@ -109,7 +114,7 @@ pub fn all_queries_need() -> Need {
     }
 }
 
-/// What tracing a request takes: a trace shows what others ask too.
+/// Returns the permission to trace requests. A trace shows the statements of other users too.
 pub fn trace_need() -> Need {
     Need {
         permission: Permission::Select,
@@ -123,7 +128,7 @@ impl NeedsContext<'_> {
         Ok(Resource::table(keyspace, name.name.as_str()))
     }
 
-    /// That of the table itself, also where it is read at a snapshot.
+    /// Returns the permissions on the table itself, also for a read at a snapshot.
     fn select(&self, select: &Select) -> Result<Vec<Need>> {
         let name = in_keyspace(&select.from, self.keyspace)?;
         let table = select.from.name.as_str();
@@ -146,7 +151,7 @@ impl NeedsContext<'_> {
             on: on.clone(),
         }];
         if is_conditional {
-            // Its answer tells what is there.
+            // The response to a condition reveals the row.
             needs.push(Need {
                 permission: Permission::Select,
                 on,
@@ -162,10 +167,10 @@ impl NeedsContext<'_> {
         }
     }
 
-    /// What the snapshot is of that a DROP means; where it is not there, what the statement
-    /// says. None where that is nothing.
-    fn snapshot(&self, name: &str, said: Option<&Scope>) -> Result<Option<Resource>> {
-        let keyspace = match said {
+    /// Returns the resource that the snapshot of a DROP covers or, if there is no such snapshot,
+    /// the resource that the statement names. `None` without a keyspace.
+    fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
+        let keyspace = match scope {
             Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),
             Some(Scope::Table(table)) => in_keyspace(table, self.keyspace)?,
             None => match self.keyspace {
@@ -175,10 +180,10 @@ impl NeedsContext<'_> {
         };
         let found = self.db.existing_keyspace(keyspace).ok();
         let found = found.and_then(|of| of.snapshot_scope(name).ok());
-        Ok(Some(match (found, said) {
+        Ok(Some(match (found, scope) {
             (Some(SnapshotScope::Table(table)), _) => Resource::table(keyspace, &table),
             (Some(SnapshotScope::Keyspace), _) | (None, None) => Resource::keyspace(keyspace),
-            (None, Some(said)) => self.scope(said)?,
+            (None, Some(scope)) => self.scope(scope)?,
         }))
     }
 }

@@ -1,11 +1,10 @@
-//! Hashes of passwords, and which passwords were verified before.
+//! Hashes of passwords, and a cache of verified passwords.
 //!
-//! A hash is argon2id (RFC 9106) with 19 MiB and two passes, as OWASP advises, written as a
-//! PHC string. That takes some 20 ms of a core, which a pool of connections asks for hundreds
-//! of times at once; so what was verified is remembered for a while, by a keyed hash of the
-//! stored hash and the password, with a key that this process has drawn. The password is not
-//! kept. A role whose password changes has another stored hash, so what was remembered never
-//! matches again.
+//! A hash is argon2id (RFC 9106) with 19 MiB and two passes, as OWASP recommends, in the form of a
+//! PHC string. Verifying one takes about 20 ms of CPU time, and a pool opens hundreds of
+//! connections at once. So the cache keeps verified pairs of a stored hash and a password, as a MAC
+//! over both with a random key of this process; it never keeps the password. A new password of a
+//! role changes the stored hash, so that older entries match no more.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -16,30 +15,32 @@ use argon2::{Algorithm, Argon2, Params};
 use blake2::Blake2sMac256;
 use blake2::digest::{KeyInit, Mac};
 
-/// Passwords that are remembered; the oldest go first.
-const REMEMBERED: usize = 1024;
-/// The most that a hash of somebody else's making may cost, in KiB, passes and lanes.
+/// Entries of the cache of verified passwords. The oldest entry makes room for a new one.
+const CACHE_ENTRIES: usize = 1024;
+/// Limits on the cost of hashes that CREATE ROLE WITH HASHED PASSWORD passes in: memory in KiB,
+/// passes and lanes.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
 const PASSES_MAX: u32 = 10;
 const LANES_MAX: u32 = 4;
 
 pub(super) struct Passwords {
     key: [u8; 32],
-    /// For a role that is not there: verifying it takes as long as for one that is.
-    nobodys: String,
-    remembered: Mutex<Remembered>,
+    /// The hash that is verified for missing roles, so that verifying takes as long as for existing
+    /// ones.
+    missing_role: String,
+    verified_cache: Mutex<VerifiedCache>,
 }
 
 #[derive(Default)]
-struct Remembered {
+struct VerifiedCache {
     all: HashSet<[u8; 32]>,
     oldest: VecDeque<[u8; 32]>,
 }
 
-/// The hash to store of a password, with a salt that was drawn.
+/// Hashes a password with a random salt.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message about the password, if it cannot be hashed.
 pub(crate) fn hash(password: &str) -> Result<String, String> {
     let hashed = Argon2::default().hash_password(password.as_bytes());
     hashed
@@ -47,7 +48,7 @@ pub(crate) fn hash(password: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Whether a text is a hash that can be verified, and costs no more than it should.
+/// Whether `text` is an argon2id hash within the cost limits.
 pub(super) fn is_hash(text: &str) -> bool {
     let Ok(parsed) = PasswordHash::new(text) else {
         return false;
@@ -64,54 +65,54 @@ pub(super) fn is_hash(text: &str) -> bool {
 }
 
 impl Passwords {
-    /// With a key that is drawn.
+    /// Creates an empty cache with a random key.
     pub(super) fn new() -> Self {
         Self {
             key: rand::random(),
-            nobodys: hash("").expect("an empty text can be hashed"),
-            remembered: Mutex::default(),
+            missing_role: hash("").expect("an empty text can be hashed"),
+            verified_cache: Mutex::default(),
         }
     }
 
-    /// Whether a password was verified by this hash before, and is still remembered.
-    pub(super) fn is_remembered(&self, stored: &str, password: &[u8]) -> bool {
+    /// Whether this password was verified against the stored hash recently.
+    pub(super) fn is_cached(&self, stored: &str, password: &[u8]) -> bool {
         let mark = self.mark(stored, password);
-        self.remembered().all.contains(&mark)
+        self.verified_cache().all.contains(&mark)
     }
 
-    /// Whether a password is the one of this hash, or no password where there is none: both
-    /// take as long. Some tens of milliseconds.
+    /// Verifies a password against a stored hash. False without a stored hash, after as long a
+    /// computation. Takes tens of milliseconds.
     pub(super) fn verify(&self, stored: Option<&str>, password: &[u8]) -> bool {
-        let parsed = PasswordHash::new(stored.unwrap_or(&self.nobodys));
+        let parsed = PasswordHash::new(stored.unwrap_or(&self.missing_role));
         let verified =
             parsed.is_ok_and(|parsed| Argon2::default().verify_password(password, &parsed).is_ok());
         let Some(stored) = stored.filter(|_| verified) else {
             return false;
         };
         let mark = self.mark(stored, password);
-        let mut remembered = self.remembered();
-        if remembered.all.insert(mark) {
-            remembered.oldest.push_back(mark);
+        let mut verified_cache = self.verified_cache();
+        if verified_cache.all.insert(mark) {
+            verified_cache.oldest.push_back(mark);
         }
-        if remembered.oldest.len() > REMEMBERED
-            && let Some(oldest) = remembered.oldest.pop_front()
+        if verified_cache.oldest.len() > CACHE_ENTRIES
+            && let Some(oldest) = verified_cache.oldest.pop_front()
         {
-            remembered.all.remove(&oldest);
+            verified_cache.all.remove(&oldest);
         }
         true
     }
 
     fn mark(&self, stored: &str, password: &[u8]) -> [u8; 32] {
         let mut mac = Blake2sMac256::new(&self.key.into());
-        // A hash has no zero byte.
+        // The separator is unambiguous: a PHC string has no zero byte.
         mac.update(stored.as_bytes());
         mac.update(&[0]);
         mac.update(password);
         mac.finalize().into_bytes().into()
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, Remembered> {
-        self.remembered
+    fn verified_cache(&self) -> std::sync::MutexGuard<'_, VerifiedCache> {
+        self.verified_cache
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,43 +123,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_verified_by_its_hash_and_remembered_by_that_hash_only() {
+    fn a_verified_password_is_cached_for_its_hash_only() {
         let passwords = Passwords::new();
         let [first, second] = [(); 2].map(|()| hash("geheim").unwrap());
         assert_ne!(first, second, "each has its salt");
         assert!(is_hash(&first));
         assert!(!passwords.verify(Some(&first), b"Geheim"));
-        assert!(!passwords.is_remembered(&first, b"Geheim"));
+        assert!(!passwords.is_cached(&first, b"Geheim"));
         assert!(passwords.verify(Some(&first), b"geheim"));
-        assert!(passwords.is_remembered(&first, b"geheim"));
-        assert!(!passwords.is_remembered(&first, b"Geheim"));
-        assert!(!passwords.is_remembered(&second, b"geheim"));
+        assert!(passwords.is_cached(&first, b"geheim"));
+        assert!(!passwords.is_cached(&first, b"Geheim"));
+        assert!(!passwords.is_cached(&second, b"geheim"));
         assert!(!passwords.verify(None, b"geheim"));
         assert!(!passwords.verify(None, b""), "nobody has the empty one");
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_cache_of_verified_passwords_is_bounded() {
         let passwords = Passwords::new();
         let stored = hash("x").unwrap();
-        for number in 0..REMEMBERED + 2 {
+        for number in 0..CACHE_ENTRIES + 2 {
             let mark = passwords.mark(&stored, &number.to_be_bytes());
-            let mut remembered = passwords.remembered();
-            remembered.all.insert(mark);
-            remembered.oldest.push_back(mark);
+            let mut verified_cache = passwords.verified_cache();
+            verified_cache.all.insert(mark);
+            verified_cache.oldest.push_back(mark);
         }
         passwords.verify(Some(&stored), b"x");
-        let remembered = passwords.remembered();
-        assert_eq!(remembered.all.len(), remembered.oldest.len());
+        let verified_cache = passwords.verified_cache();
+        assert_eq!(verified_cache.all.len(), verified_cache.oldest.len());
         assert!(
-            !remembered
+            !verified_cache
                 .all
                 .contains(&passwords.mark(&stored, &0_usize.to_be_bytes()))
         );
     }
 
     #[test]
-    fn hashes_that_are_none_or_cost_too_much_are_refused() {
+    fn malformed_and_too_costly_hashes_are_rejected() {
         let of = |params: &str| {
             format!(
                 "$argon2id$v=19${params}$c2FsdHNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"

@@ -33,7 +33,8 @@ pub(crate) fn execute(
     })
 }
 
-/// Grants or revokes; the warnings are of what was so before.
+/// Grants or revokes permissions. Returns warnings about those that the role had already or did not
+/// have.
 fn grant(
     context: &AccessContext<'_>,
     grant: &PermissionGrant,
@@ -57,9 +58,10 @@ fn grant(
         if !exists(context, roles, &on) {
             return invalid(format!("Resource {on} doesn't exist"));
         }
-        let next = match grants {
-            true => roles.with_permissions(role, &on, asked),
-            false => roles.without_permissions(role, &on, asked),
+        let next = if grants {
+            roles.with_permissions(role, &on, asked)
+        } else {
+            roles.without_permissions(role, &on, asked)
         };
         let (next, new) = next.map_err(of_role)?;
         done = new;
@@ -79,7 +81,7 @@ fn grant(
     )])
 }
 
-/// What a statement names, whether it is there or not.
+/// Resolves the resource that a statement names, whether or not it exists.
 fn resource(context: &AccessContext<'_>, named: &Named) -> Result<Resource> {
     Ok(match named {
         Named::AllKeyspaces => Resource::AllKeyspaces,
@@ -119,12 +121,13 @@ fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
         Permissions::Some(some) => some.iter().copied().collect::<PermissionSet>(),
     };
     let applicable = some.intersection(on.applicable());
-    match applicable.is_empty() {
-        true => Err(ErrorResponse::syntax(format!(
+    if applicable.is_empty() {
+        Err(ErrorResponse::syntax(format!(
             "Resource type {} does not support any of the requested permissions",
             on.class()
-        ))),
-        false => Ok(applicable),
+        )))
+    } else {
+        Ok(applicable)
     }
 }
 

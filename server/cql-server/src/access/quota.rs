@@ -1,4 +1,4 @@
-//! How many snapshots the user of a session may hold.
+//! The quota of snapshots of a session's user.
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::ast::{CreateSnapshot, SnapshotScope as Scope};

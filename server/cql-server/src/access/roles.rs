@@ -18,7 +18,7 @@ use crate::listing::Listing;
 use crate::outcome::Outcome;
 use crate::system::cells::{boolean, map, text};
 
-/// The option that bounds how many snapshots a role may hold.
+/// The option that limits how many snapshots a role may hold.
 const SNAPSHOTS_MAX: &str = "snapshots_max";
 
 /// Executes a statement about roles, if the user may, and appends the body of the RESULT.
@@ -67,15 +67,16 @@ pub(super) fn change(
     Ok(())
 }
 
-/// That the user may do that with a role, in the words that Cassandra has for roles.
+/// Checks a permission on a role. The error is the one that Cassandra has for roles.
 pub(super) fn may(context: &AccessContext<'_>, permission: Permission, on: Resource) -> Result<()> {
     let roles = context.schema.catalog.roles();
-    match context.user.may(roles, &Need { permission, on })? {
-        true => Ok(()),
-        false => Err(ErrorResponse::unauthorized(format!(
+    if context.user.may(roles, &Need { permission, on })? {
+        Ok(())
+    } else {
+        Err(ErrorResponse::unauthorized(format!(
             "User {} does not have sufficient privileges to perform the requested operation",
             context.user.name().unwrap_or_default()
-        ))),
+        )))
     }
 }
 
@@ -133,19 +134,18 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         return unauthorized("Only superusers are allowed to alter superuser status");
     }
     if !is_super {
-        match context.user.name() == Some(name) {
-            // Only its password.
-            true => {
-                let others = [
-                    ("LOGIN", options.login.is_some()),
-                    ("OPTIONS", options.custom.is_some()),
-                    ("ACCESS TO DATACENTERS", options.access.is_some()),
-                ];
-                if let Some((option, _)) = others.into_iter().find(|(_, is_said)| *is_said) {
-                    return unauthorized(format!("You aren't allowed to alter {option}"));
-                }
+        if context.user.name() == Some(name) {
+            // Without ALTER, users may only change their own password.
+            let others = [
+                ("LOGIN", options.login.is_some()),
+                ("OPTIONS", options.custom.is_some()),
+                ("ACCESS TO DATACENTERS", options.access.is_some()),
+            ];
+            if let Some((option, _)) = others.into_iter().find(|(_, is_said)| *is_said) {
+                return unauthorized(format!("You aren't allowed to alter {option}"));
             }
-            false => may(context, Permission::Alter, Resource::role(name))?,
+        } else {
+            may(context, Permission::Alter, Resource::role(name))?
         }
     }
     if options.is_empty() {
@@ -155,12 +155,13 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         return Err(of_schema(unreadable));
     }
     if state.roles().get(name).is_none() {
-        return match alter.if_exists {
-            true => Ok(()),
-            false => invalid(format!("Role {name} doesn't exist")),
+        return if alter.if_exists {
+            Ok(())
+        } else {
+            invalid(format!("Role {name} doesn't exist"))
         };
     }
-    // Whoever may alter a superuser could log in as it.
+    // A user who changes the password of a superuser could log in as that superuser.
     if !is_super && state.may_be_superuser(name) && context.user.name() != Some(name) {
         return unauthorized("Only superusers are allowed to alter superusers");
     }
@@ -177,7 +178,7 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     let is_super = context.user.is_superuser(store)?;
     let state = store.state();
     if state.unreadable(name).is_some() {
-        // It may have been a superuser.
+        // The unreadable role may be a superuser.
         if !is_super {
             return unauthorized("Only superusers can drop a role that cannot be read");
         }
@@ -192,9 +193,10 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
             return Ok(None);
         }
         let next = roles.without(name).map_err(of_role)?;
-        match context.user.name() == Some(name) {
-            true => invalid("Cannot DROP primary role for current login"),
-            false => Ok(Some(next)),
+        if context.user.name() == Some(name) {
+            invalid("Cannot DROP primary role for current login")
+        } else {
+            Ok(Some(next))
         }
     })
 }
@@ -226,7 +228,7 @@ fn apply(options: &RoleOptions) -> Result<impl FnOnce(&mut Role)> {
     })
 }
 
-/// What OPTIONS says: no bound where it does not say one.
+/// Returns the snapshot limit in OPTIONS; `None` if OPTIONS has no limit.
 fn snapshots_max(options: &[(Constant, Constant)]) -> Result<Option<u32>> {
     let mut max = None;
     for (key, value) in options {
@@ -323,16 +325,17 @@ fn list_users(context: &AccessContext<'_>, out: &mut BytesMut) -> Result<Outcome
     answer(("system_auth", "users"), &columns, rows.collect(), out)
 }
 
-/// Rows, or as in Cassandra nothing where there are none.
+/// Appends the rows of a result. Without rows the result is void, as in Cassandra.
 pub(super) fn answer(
     table: (&str, &str),
     columns: &[(&str, CqlType)],
     rows: Vec<Vec<Option<Bytes>>>,
     out: &mut BytesMut,
 ) -> Result<Outcome> {
-    match rows.is_empty() {
-        true => Response::Void.encode_body(out),
-        false => Listing::new(table, columns, rows).write(out),
+    if rows.is_empty() {
+        Response::Void.encode_body(out)
+    } else {
+        Listing::new(table, columns, rows).write(out)
     }
     Ok(Outcome::default())
 }

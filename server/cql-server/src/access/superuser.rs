@@ -1,27 +1,27 @@
-//! The first superuser: whoever turns authentication on must be able to log in, and nobody
-//! else.
+//! The first superuser. An operator who turns authentication on must be able to log in; no other
+//! client may get in meanwhile.
 
 use ebb_model::access::{Role, RoleError};
 use ebb_tables::{CatalogError, RoleStore};
 
 use super::passwords;
 
-/// The role that is made where nobody could log in to make others.
+/// The name of the first superuser.
 pub const FIRST_SUPERUSER: &str = "ebb";
 
-/// Letters of a password that is drawn: 32 to a letter, so 130 bits.
+/// Letters of a random password: one of 32 each, so 130 bits.
 const LETTERS: usize = 26;
-/// Without those that are taken for each other.
+/// Letters and digits without those that look alike (`l`, `1`, `o`, `0`).
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// Makes [`FIRST_SUPERUSER`] with a password that is drawn, where no role is a superuser that
-/// can log in by a password. None is made where a role of this name is there, or may be, that
-/// cannot be read. `keep` is given the password before the role is made; what it
-/// says is what comes of it.
+/// Creates [`FIRST_SUPERUSER`] with a random password, unless there is a superuser that can log in
+/// with a password. Creates no role if the record of a role of this name, or one that may be,
+/// cannot be read. `keep` gets the password before the role is created, so that a password that
+/// could not be written down is never in use. Returns the result of `keep`.
 ///
 /// # Errors
-/// Inside, what `keep` says; nothing is made. Outside, as the store, and where there is a role
-/// of this name.
+/// Inside, the error of `keep`; no role is created then. Outside, an error of the store, or
+/// [`FirstSuperuserError::Taken`].
 pub fn first_superuser<T, E>(
     roles: &RoleStore,
     keep: impl FnOnce(&str) -> Result<T, E>,
@@ -34,7 +34,7 @@ pub fn first_superuser<T, E>(
     if roles_now.iter().any(can) {
         return Ok(None);
     }
-    // Everything else is served. The start has logged what is wrong, and what to do.
+    // The server serves everything else. The open has logged the unreadable record and its repair.
     if state.hides(FIRST_SUPERUSER) {
         return Ok(None);
     }
@@ -60,17 +60,17 @@ pub fn first_superuser<T, E>(
     Ok(Some(Ok(kept)))
 }
 
-/// Why there is no first superuser.
+/// The reasons why the first superuser could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FirstSuperuserError {
-    /// A role of that name is there, and others may be members of it.
+    /// A role of this name exists. Making it a superuser would make its members superusers.
     #[error(
         "no superuser can log in, and there is a role {} already: start without authentication on \
          a loopback address and create a superuser",
         FIRST_SUPERUSER
     )]
     Taken,
-    /// The password cannot be hashed.
+    /// The random password could not be hashed.
     #[error("{0}")]
     Hash(String),
     /// The store failed.

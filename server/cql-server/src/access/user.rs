@@ -1,4 +1,4 @@
-//! Who a connection is of, and what was decided about them.
+//! The user of a connection, and a cache of permission checks.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +9,11 @@ use ebb_tables::RoleStore;
 
 use crate::error::Result;
 
-/// Statements of which is remembered that the user may execute them.
-const REMEMBERED: usize = 64;
+/// Slots of the cache of permitted statements, per connection.
+const CACHE_SLOTS: usize = 64;
 
-/// A user of one connection. What was decided holds until the roles change, which costs one
-/// read of memory to see.
+/// The user of one connection. Permission checks are cached until the roles change; noticing a
+/// change costs one atomic load.
 pub struct User {
     who: Who,
 }
@@ -26,18 +26,17 @@ enum Who {
 
 struct LoggedIn {
     name: Box<str>,
-    /// Of the role that logged in: another one of this name is somebody else.
+    /// The id of the role that logged in: a later role of the same name is a different role.
     id: u64,
-    decided: Mutex<Decided>,
+    decided: Mutex<Decisions>,
 }
 
 #[derive(Default)]
-struct Decided {
-    /// The change of the roles that it is for, and what the user may do by it; nothing before
-    /// somebody asked.
+struct Decisions {
+    /// The generation of the roles and the user's permissions in it. `None` before the first check.
     by: Option<(u64, Arc<Granted>)>,
-    /// The statements with these numbers may be executed, each at its place modulo the length;
-    /// 0 is none.
+    /// The numbers of permitted statements, each in the slot of its number modulo the length; 0
+    /// marks an empty slot.
     statements: Vec<u64>,
 }
 
@@ -48,27 +47,27 @@ impl fmt::Debug for User {
 }
 
 impl User {
-    /// Whoever comes where nobody has to log in: may do everything.
+    /// The user of every connection of a server without authentication: may do everything.
     pub const fn anyone() -> Self {
         Self { who: Who::Anyone }
     }
 
-    /// Whoever has not logged in where they have to: may do nothing.
+    /// The user of a connection before its login: may do nothing.
     pub const fn nobody() -> Self {
         Self { who: Who::Nobody }
     }
 
-    /// Whether it is [`anyone`](Self::anyone).
+    /// Whether this is the user of a server without authentication.
     pub fn is_anyone(&self) -> bool {
         matches!(self.who, Who::Anyone)
     }
 
-    /// Whether it is [`nobody`](Self::nobody).
+    /// Whether the client has yet to log in.
     pub fn is_nobody(&self) -> bool {
         matches!(self.who, Who::Nobody)
     }
 
-    /// Who has logged in as this role.
+    /// A user who has logged in as a role.
     pub(crate) fn logged_in(name: &str, id: u64) -> Self {
         Self {
             who: Who::Role(LoggedIn {
@@ -79,7 +78,7 @@ impl User {
         }
     }
 
-    /// The name of the role, where one has logged in.
+    /// The name of the role; `None` without a login.
     pub fn name(&self) -> Option<&str> {
         match &self.who {
             Who::Role(role) => Some(&role.name),
@@ -87,45 +86,46 @@ impl User {
         }
     }
 
-    /// Whether it may do all that a statement needs. `number` is the statement's, which is
-    /// never 0 and never another's.
+    /// Checks the permissions that a statement requires, and caches success. `number` identifies
+    /// the statement: it is never 0 and never reused.
     pub fn check_statement(&self, roles: &RoleStore, number: u64, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |decided, granted, name| {
-            let place = number as usize % REMEMBERED;
+            let place = number as usize % CACHE_SLOTS;
             if granted.is_superuser || decided.get(place) == Some(&number) {
                 return Ok(());
             }
             check_all(granted, name, needs)?;
-            decided.resize(REMEMBERED, 0);
+            decided.resize(CACHE_SLOTS, 0);
             decided[place] = number;
             Ok(())
         })
     }
 
-    /// Whether it may do all of this.
+    /// Checks permissions.
     pub fn check(&self, roles: &RoleStore, needs: &[Need]) -> Result<()> {
         self.decide(roles, (), |_, granted, name| {
             check_all(granted, name, needs)
         })
     }
 
-    /// Whether it may do that.
+    /// Whether the user has a permission.
     ///
     /// # Errors
-    /// Unauthorized, where its role is gone.
+    /// Unauthorized, if the role was dropped or may not log in any more.
     pub fn may(&self, roles: &RoleStore, need: &Need) -> Result<bool> {
         self.decide(roles, true, |_, granted, _| Ok(granted.permits(need)))
     }
 
-    /// Whether it may do everything.
+    /// Whether the user is a superuser.
     ///
     /// # Errors
-    /// Unauthorized, where its role is gone.
+    /// Unauthorized, if the role was dropped or may not log in any more.
     pub fn is_superuser(&self, roles: &RoleStore) -> Result<bool> {
         self.decide(roles, true, |_, granted, _| Ok(granted.is_superuser))
     }
 
-    /// What is decided of a role; `of_anyone` without roles.
+    /// Calls `decide` with the permissions of the role. Returns `of_anyone` for a client of a
+    /// server without authentication.
     fn decide<T>(
         &self,
         roles: &RoleStore,
@@ -147,7 +147,7 @@ impl LoggedIn {
         decide: impl FnOnce(&mut Vec<u64>, &Granted, &str) -> Result<T>,
     ) -> Result<T> {
         let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
-        let Decided { by, statements } = &mut *decided;
+        let Decisions { by, statements } = &mut *decided;
         let generation = roles.generation();
         if by.as_ref().is_none_or(|(known, _)| *known != generation) {
             statements.clear();
@@ -172,7 +172,7 @@ impl LoggedIn {
     }
 }
 
-/// That a role may not log in.
+/// The error message for a role that may not log in.
 pub(super) fn not_permitted(name: &str) -> String {
     format!("{name} is not permitted to log in")
 }

@@ -1,4 +1,5 @@
-//! Calls of functions, casts and arithmetic where a value is wanted.
+//! Calls of functions, casts and arithmetic as terms: values for a column, a field or an argument
+//! (the receiver).
 
 use std::fmt::Display;
 
@@ -14,7 +15,7 @@ use crate::functions::{
     Function, cast, cast_name, find, from_json_of, is_named, negation, operation, wrong_count,
 };
 
-/// A call where a value of `receiver` is wanted.
+/// Prepares a function call whose result is a value of `receiver`.
 pub fn prepare_call(
     name: &QualifiedName,
     args: &[ast::Term],
@@ -54,7 +55,7 @@ pub fn prepare_call(
     call(function, args, markers)
 }
 
-/// A cast, or what operators make of values, where a value of `receiver` is wanted.
+/// Prepares a cast or an arithmetic expression whose result is a value of `receiver`.
 pub fn prepare_expression(
     term: &ast::Term,
     receiver: &Receiver,
@@ -89,7 +90,7 @@ pub fn prepare_expression(
             let of_right = own_type(right, markers)?;
             let is_time = matches!(receiver.ty, CqlType::Timestamp | CqlType::Date);
             let types = if is_constant(left) && is_constant(right) && fits_all(term, receiver) {
-                // Constants are of the type that is wanted.
+                // An expression of constants alone has the type of the receiver.
                 Some((receiver.ty.clone(), receiver.ty.clone()))
             } else if is_time
                 && of_right == Some(CqlType::Duration)
@@ -97,7 +98,8 @@ pub fn prepare_expression(
             {
                 Some((receiver.ty.clone(), CqlType::Duration))
             } else {
-                // Nothing but two of them makes a tinyint.
+                // Only two tinyints have a tinyint result, so a marker beside them has that type
+                // too.
                 let tinyints = || (CqlType::Tinyint, CqlType::Tinyint);
                 let of_both = own_type(left, markers)?.zip(of_right);
                 of_both.or_else(|| (receiver.ty == CqlType::Tinyint).then(tinyints))
@@ -138,7 +140,7 @@ fn call<'a>(
     Ok(Term::Call(function, args))
 }
 
-/// An operator with an operand whose type nothing says.
+/// Rejects an operator with an operand of unknown type.
 pub fn ambiguous<T>(
     operator: ast::ArithmeticOperator,
     left: impl Display,
@@ -151,7 +153,7 @@ pub fn ambiguous<T>(
     ))
 }
 
-/// An operator that does not know such operands.
+/// Rejects an operator that is not defined for its operands.
 pub fn unsupported<T>(
     operator: ast::ArithmeticOperator,
     left: impl Display,
@@ -163,7 +165,8 @@ pub fn unsupported<T>(
     ))
 }
 
-/// Checks that the receiver takes the result of a function, or of the operator that it computes.
+/// Checks that the receiver accepts the result of a function, or of the operator that the function
+/// computes.
 fn check_result(
     function: &Function,
     operator: Option<ast::ArithmeticOperator>,
@@ -184,7 +187,7 @@ fn check_result(
     ))
 }
 
-/// Whether a term is made of constants alone, which have no type of their own.
+/// Whether a term consists of constants alone, which have no type of their own.
 fn is_constant(term: &ast::Term) -> bool {
     match term {
         ast::Term::Constant(_) => true,
@@ -195,7 +198,7 @@ fn is_constant(term: &ast::Term) -> bool {
     }
 }
 
-/// Whether all constants of a term may be values of the receiver.
+/// Whether every constant of a term is a valid value of the receiver.
 fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     match term {
         ast::Term::Constant(constant) => constant.kind.fits(&receiver.ty),
@@ -208,7 +211,7 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     }
 }
 
-/// The type that a term has whatever is wanted of it; none of markers.
+/// Returns the type that a term has independent of its receiver; `None` for markers.
 fn own_type(term: &ast::Term, markers: &Markers) -> Result<Option<CqlType>> {
     Ok(match term {
         ast::Term::Constant(constant) => Some(literal::own_type(constant.kind, &constant.text)),

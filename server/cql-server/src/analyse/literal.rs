@@ -8,8 +8,8 @@ use crate::error::{Result, invalid};
 use crate::functions::digits_units;
 use crate::interrupt;
 
-/// The type that a constant has where nothing says another: of a function's argument, or
-/// of a selected constant.
+/// Returns the type of a constant without a receiver type: an argument of a function, or a selected
+/// constant.
 pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
     match kind {
         ConstantKind::String => CqlType::Text,
@@ -25,10 +25,10 @@ pub fn own_type(kind: ConstantKind, text: &str) -> CqlType {
     }
 }
 
-/// Whether the digits of a number with a point are those of a `double`, so that it may be one.
+/// Whether a `double` keeps all digits of a number with a point. If not, the number is a `decimal`.
 fn is_double(text: &str) -> bool {
     let Some(double) = text.parse::<f64>().ok().filter(|n| n.is_finite()) else {
-        // NaN and infinity are doubles; numbers that are too large are not.
+        // NaN and infinity are doubles; numbers beyond the range of a `double` are not.
         return !text.contains(|c: char| c.is_ascii_digit());
     };
     let decimal = |text: &str| CqlType::Decimal.parse_value(text);
@@ -38,10 +38,10 @@ fn is_double(text: &str) -> bool {
     }
 }
 
-/// The value of a constant for the column, field or argument `receiver`.
+/// Encodes a constant as a value of type `ty` for the column, field or argument `receiver`.
 ///
 /// # Errors
-/// In Cassandra's words: the kind does not fit the type, or the text is no such value.
+/// Cassandra's errors, if the kind does not fit the type or the text is no value of the type.
 pub fn value(constant: &Constant, ty: &CqlType, receiver: &str) -> Result<Vec<u8>> {
     interrupt::charge_bytes(constant.text.len())?;
     if matches!(ty, CqlType::Varint | CqlType::Decimal) {
@@ -113,9 +113,9 @@ mod tests {
         }
     }
 
-    /// `Constants.Type.getPreferedTypeFor`.
+    /// The expected types are those of Cassandra's `Constants.Type.getPreferedTypeFor`.
     #[test]
-    fn a_constant_has_the_least_type_that_keeps_its_digits() {
+    fn a_constant_has_the_smallest_type_that_keeps_its_digits() {
         for (kind, text, ty) in [
             (ConstantKind::Integer, "2147483647", CqlType::Int),
             (ConstantKind::Integer, "2147483648", CqlType::Bigint),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_of_another_kind_is_refused_in_cassandras_words() {
+    fn a_constant_of_another_kind_gets_cassandras_error() {
         let error = value(&constant(ConstantKind::String, "x"), &CqlType::Int, "c");
         assert_eq!(
             error.unwrap_err().message,

@@ -1,4 +1,4 @@
-//! The markers of a statement: what each stands for, and the values bound to them.
+//! The markers of a statement: the receiver of each, and the values bound to them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 use crate::functions::Function;
 
-/// What a value is for: a column, a field, an argument, a limit.
+/// The column, field, argument or limit that a value is for.
 #[derive(Debug, Clone)]
 pub struct Receiver {
-    /// As messages and markers call it.
+    /// The name in error messages and in the metadata of markers.
     pub name: String,
     pub ty: CqlType,
 }
@@ -28,7 +28,7 @@ impl Receiver {
     }
 }
 
-/// What the markers of a statement stand for, as far as it is analysed.
+/// The receivers of a statement's markers, filled in while the statement is analysed.
 #[derive(Debug)]
 pub struct Markers {
     schema: Arc<TableSchema>,
@@ -38,7 +38,7 @@ pub struct Markers {
 }
 
 impl Markers {
-    /// Of a statement on a table, with the markers as the syntax found them.
+    /// Creates the markers of a statement on a table; `names` are those that the parser found.
     pub fn new(schema: &Arc<TableSchema>, names: &[Option<Name>]) -> Self {
         Self {
             schema: schema.clone(),
@@ -56,26 +56,26 @@ impl Markers {
         self.names.len()
     }
 
-    /// Notes what a marker stands for; one behind those of the statement needs no note.
+    /// Sets the receiver of a marker. Ignores a marker behind those of the statement.
     pub fn set(&mut self, marker: &Marker, receiver: &Receiver) {
         if let Some(place) = self.receivers.get_mut(usize::from(marker.index)) {
             *place = Some(receiver.clone());
         }
     }
 
-    /// Adds the call of a volatile function, and returns its place among those of the statement.
+    /// Adds the call of a volatile function, and returns its place among the statement's calls.
     pub fn call_volatile(&mut self, function: Function) -> usize {
         self.volatile.push(function)
     }
 
-    /// Takes the volatile calls of the statement that was analysed. Each statement of a batch has
-    /// its own.
+    /// Takes the volatile calls of the statement that was just analysed. Each statement of a batch
+    /// has its own.
     pub fn take_volatile(&mut self) -> VolatileCalls {
         std::mem::take(&mut self.volatile)
     }
 
-    /// The types of all markers, by their places. A marker that nothing has a type for
-    /// takes any bytes.
+    /// Returns the types of all markers, by their places. A marker without a receiver has the type
+    /// blob.
     pub fn types(&self) -> Vec<CqlType> {
         let ty = |receiver: &Option<Receiver>| match receiver {
             Some(receiver) => receiver.ty.clone(),
@@ -84,15 +84,15 @@ impl Markers {
         self.receivers.iter().map(ty).collect()
     }
 
-    /// The places of the markers that give the columns of the partition key, in the key's
-    /// order; empty unless all have one. `of` says it for one column.
+    /// Returns the places of the markers that provide the columns of the partition key, in the
+    /// key's order. Empty unless every column has a marker. `of` returns the place for one column.
     pub fn partition_key(&self, of: impl Fn(&str) -> Option<u16>) -> Vec<u16> {
         let columns = self.schema.columns_of(ColumnKind::PartitionKey).iter();
         let places: Option<Vec<u16>> = columns.map(|column| of(&column.name)).collect();
         places.unwrap_or_default()
     }
 
-    /// All markers as they travel.
+    /// Returns the metadata of all markers, as responses carry it.
     pub fn columns(&self) -> Columns {
         let types = self.types();
         let specs: Vec<ColumnSpec<'_>> = (0..types.len())
@@ -114,11 +114,11 @@ impl Markers {
 /// The values bound to the markers of a statement, by their places.
 #[derive(Debug, Clone, Default)]
 pub struct Bound<'v> {
-    /// Shared by the statements of a batch, and by the rows of a statement: there may be 65,535.
+    /// Shared by the statements of a batch and the rows of a statement, which may number 65,535.
     values: Arc<[Value<'v>]>,
-    /// The values of a row of INSERT JSON, and the place of the first one.
+    /// The values of one row of INSERT JSON, and the place of the first one.
     json: Option<(usize, Vec<Value<'v>>)>,
-    /// Microseconds since 1970 at which the statement is executed: what `now()` says.
+    /// The time of the execution in microseconds since 1970: the result of `now()`.
     pub now_us: i64,
     /// The volatile calls of the statement; `None` if it has none.
     volatile: Option<&'v VolatileCalls>,
@@ -127,10 +127,10 @@ pub struct Bound<'v> {
 }
 
 impl<'v> Bound<'v> {
-    /// The values of a request, those with names brought to the places of their markers.
+    /// Binds the values of a request. Named values go to the places of their markers.
     ///
     /// # Errors
-    /// Where there are not as many as markers, or one of them has no value.
+    /// If their number is not that of the markers, or a named marker has no value.
     pub fn new(values: Values<'v>, markers: &Columns, now_us: i64) -> Result<Self> {
         let bound = |values| Self {
             values,
@@ -149,7 +149,7 @@ impl<'v> Bound<'v> {
         }
         let mut named = HashMap::with_capacity(values.len());
         for (name, value) in values.iter() {
-            // Of two values with one name the first counts.
+            // The first of two values with the same name counts.
             named.entry(name.unwrap_or_default()).or_insert(value);
         }
         let by_place = markers.iter().map(|marker| match named.get(marker.name) {
@@ -159,11 +159,11 @@ impl<'v> Bound<'v> {
         Ok(bound(by_place.collect::<Result<_>>()?))
     }
 
-    /// Calls the volatile functions of a statement. It comes before the terms of the statement are
-    /// evaluated, once in each execution.
+    /// Calls the volatile functions of a statement: once in each execution, before the terms of the
+    /// statement are evaluated.
     ///
     /// # Errors
-    /// The time-out of the statement.
+    /// If the statement's time is over.
     pub fn calling(self, volatile: &'v VolatileCalls) -> Result<Self> {
         if volatile.is_empty() {
             return Ok(self);
@@ -175,11 +175,11 @@ impl<'v> Bound<'v> {
         })
     }
 
-    /// These values for one of the rows that a statement changes, where the first row has number 0.
-    /// As in Cassandra, a volatile function gives each row another value.
+    /// Returns these values for one of the rows that a statement changes; the first row has number
+    /// 0. As in Cassandra, a volatile function returns a new value for each row.
     ///
     /// # Errors
-    /// The time-out of the statement.
+    /// If the statement's time is over.
     pub fn for_row(&self, number: usize) -> Result<Cow<'_, Self>> {
         match self.volatile {
             Some(volatile) if number > 0 => {
@@ -195,7 +195,8 @@ impl<'v> Bound<'v> {
         }
     }
 
-    /// These values at the first `markers` places, and those of a row of INSERT JSON behind them.
+    /// Returns these values for the first `markers` places, followed by those of a row of INSERT
+    /// JSON.
     pub fn with_json(&self, markers: usize, row: impl Iterator<Item = Value<'v>>) -> Self {
         Self {
             json: Some((markers, row.collect())),
@@ -232,7 +233,7 @@ mod tests {
     use crate::executor::harness::Server;
     use crate::functions::find;
 
-    /// The story: each of 20,000 statements of a batch had a copy of the values of all.
+    /// Regression: each of 20,000 statements of a batch had a copy of all values.
     #[test]
     fn the_values_of_a_request_are_shared_by_its_statements_and_rows() {
         let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
@@ -249,7 +250,7 @@ mod tests {
             Value::Bytes(bytes) => bytes.to_vec(),
             _ => Vec::new(),
         };
-        // Of two values with one name the first counts.
+        // The first of two values with the same name counts.
         assert_eq!([0, 1, 2, 3].map(|at| of(&bound, at)).concat(), b"121");
         let no_args: [String; 0] = [];
         let name = QualifiedName::from(Name::new("uuid"));
@@ -260,7 +261,7 @@ mod tests {
         let next = called.for_row(1).unwrap();
         assert_ne!(next.called(0), called.called(0));
         assert_eq!(next.now_us, 7);
-        // Those of INSERT JSON stand behind all markers.
+        // The values of INSERT JSON stand behind those of all markers.
         let with_json = bound.with_json(3, [Value::Bytes(b"9")].into_iter());
         assert_eq!(
             [0, 1, 2, 3, 4].map(|at| of(&with_json, at)).concat(),

@@ -1,16 +1,16 @@
-//! From a statement and a schema to a plan: names resolved, terms typed, restrictions
-//! checked, in Cassandra's words where they are refused.
+//! Analysis of a statement against a schema: resolves names, types terms and checks restrictions.
+//! The result is a plan. Errors are those of Cassandra.
 //!
 //! ```text
-//! select        SELECT: what it reads, and what it returns
-//! restrictions  WHERE: partition keys, slices of clusterings, tokens, what is left to filter
-//! selection     what is computed of each row
-//! term          values: AST + type + what is bound ─> bytes
+//! select        SELECT: the rows that it reads, and its result
+//! restrictions  WHERE: partition keys, slices of clusterings, tokens, filters
+//! selection     expressions over each row
+//! term          values: AST + type + bound values ─> bytes
 //! call          functions, casts and operators as values
-//! markers       what is bound, and what for
-//! volatile      functions that give another value at each call
+//! markers       markers and the values bound to them
+//! volatile      functions whose result differs from call to call
 //! literal       constants
-//! types         types as a statement writes them
+//! types         names of types in statements
 //! ```
 //!
 //! Nothing here reads rows.

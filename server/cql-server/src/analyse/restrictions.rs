@@ -1,13 +1,12 @@
-//! WHERE: which partitions and which ranges of their rows, and what is left to ask of each
-//! row.
+//! WHERE: the partitions, the ranges of their rows, and the predicates on each row.
 //!
 //! ```text
-//! relations ── Restrictions ──(what is bound)──> partitions by key | a range of tokens
+//! relations ── Restrictions ──(bound values)──> partitions by key | a range of tokens
 //!                                                ranges of encoded clusterings
 //!                                                predicates, and an index that serves one
 //! ```
 //!
-//! What is refused, and how, is Cassandra 4.1's `StatementRestrictions`.
+//! Errors are those of Cassandra 4.1's `StatementRestrictions`.
 
 mod clustering;
 mod indexed;
@@ -33,20 +32,20 @@ pub use self::written::{Conditional, Statement, Writing, Written};
 use super::markers::Markers;
 use crate::error::{Result, invalid};
 
-/// Why a statement needs ALLOW FILTERING.
+/// The error of a statement that needs ALLOW FILTERING.
 pub const REQUIRES_ALLOW_FILTERING: &str = "Cannot execute this query as it might involve data \
      filtering and thus may have unpredictable performance. If you want to execute this query \
      despite the performance unpredictability, use ALLOW FILTERING";
 
-/// The most keys that one statement may name by IN.
+/// The most keys that the IN relations of one statement may make.
 const PRODUCT_MAX: usize = 65_536;
-/// The most bytes of all the keys that one statement names by IN.
+/// The most bytes of all keys that the IN relations of one statement make.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug, Default)]
 pub struct Restrictions {
     pub partition: PartitionRestrictions,
-    /// Which rows of them, as far as ranges of keys say it.
+    /// The restrictions on rows of these partitions that are expressible as ranges of keys.
     pub clustering: ClusteringRestrictions,
     pub predicates: Vec<Predicate>,
     pub on_clustering: bool,
@@ -63,7 +62,8 @@ impl Restrictions {
         let schema = markers.schema().clone();
         let mut parsed = Parsed::new(&schema, relations, markers)?;
         let usable = Usable::new(&schema, &parsed, allow_filtering);
-        // Whoever has an index may ask for more; in the end it serves all of it or not.
+        // With an index all filters are permitted here: `choose` finds out whether the index serves
+        // them.
         let may_filter = allow_filtering || usable.is_any();
         let mut predicates = Vec::new();
         let has_tokens = !parsed.tokens.is_empty();
@@ -87,16 +87,17 @@ impl Restrictions {
         }
         let has_rest = !rest.is_empty();
         predicates.extend(rest);
-        let index = match usable.is_any() {
-            true => usable.choose(indexed::Asks {
+        let index = if usable.is_any() {
+            usable.choose(indexed::WhereShape {
                 is_by_key: partition.is_by_key(),
                 names_several: partition.has_in(),
                 has_tokens,
                 filters_partition,
                 filters_clustering,
                 has_rest,
-            })?,
-            false => None,
+            })?
+        } else {
+            None
         };
         let index = index.map(|relation| relation.served_of(&predicates));
         Ok(Self {
@@ -109,8 +110,8 @@ impl Restrictions {
         })
     }
 
-    /// What a statement that writes asks for: partitions by their keys, and rows or ranges
-    /// of rows, with nothing left to ask of a row.
+    /// Analyses the WHERE clause of a write, which names partitions by their keys, and rows or
+    /// ranges of rows. There are no predicates.
     pub fn of_write(
         schema: &Arc<TableSchema>,
         relations: &[Relation],
@@ -136,7 +137,8 @@ impl Restrictions {
         })
     }
 
-    /// Whether partitions are read as a whole: then one of static columns alone has a row.
+    /// Whether partitions are read as a whole. Then a partition with static columns alone is a row
+    /// of the result.
     pub fn is_of_whole_partitions(&self) -> bool {
         !self.on_clustering && !self.on_regular
     }
@@ -158,7 +160,7 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
     places.expect("a column of this table")
 }
 
-/// The number of some lists of values, and the bytes of all their values.
+/// The number of lists of values, and the total bytes of their values.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,
@@ -182,10 +184,11 @@ impl Size {
         })
     }
 
-    /// Checks that each of these lists may be put before each of `others`, before that is done.
+    /// Checks that every list of `self` can be combined with every list of `others`, before
+    /// anything is built.
     ///
     /// # Errors
-    /// If the keys would be too many, or too long together.
+    /// If the product has too many keys or too many bytes.
     fn check_product(self, others: Self) -> Result<()> {
         if self.lists.saturating_mul(others.lists) > PRODUCT_MAX {
             return invalid(format!(
@@ -206,11 +209,11 @@ impl Size {
     }
 }
 
-/// Checks that a statement may write each of some rows or ranges in each of some partitions. Both
+/// Checks the size of the product of partitions and rows (or ranges) that a statement writes. Both
 /// are given by the lengths of their keys in bytes.
 ///
 /// # Errors
-/// If the keys would be too many, or too long together.
+/// If the product has too many keys or too many bytes.
 pub fn check_keys(
     partitions: impl Iterator<Item = usize>,
     rows: impl Iterator<Item = usize>,

@@ -1,4 +1,4 @@
-//! SELECT, analysed.
+//! The analysis of SELECT.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use super::term::{self, Evaluated, Term};
 use super::volatile::VolatileCalls;
 use crate::error::{Result, invalid};
 
-/// What a SELECT reads and returns.
+/// The rows that a SELECT reads, and the result that it computes.
 #[derive(Debug)]
 pub struct SelectPlan {
     pub schema: Arc<TableSchema>,
     pub restrictions: Restrictions,
     pub outputs: Outputs,
-    /// All columns that are looked at, those of predicates too.
+    /// All columns that the statement reads, including those of predicates.
     pub slots: Slots,
     pub distinct: bool,
     pub json: bool,
-    /// Against the order of the clustering columns.
+    /// Rows are read in the reverse of the clustering order.
     pub reversed: bool,
-    /// ORDER BY over several partitions: rows are sorted after they are read, by so many
+    /// ORDER BY over several partitions: rows are sorted after the read, by this number of
     /// clustering columns from the first.
     pub sorted: Option<usize>,
-    /// What rows of one group have in common, by GROUP BY: so many columns of the primary
-    /// key, from the first. `None` without it.
+    /// GROUP BY: the number of primary key columns, from the first, that the rows of a group share.
+    /// `None` without GROUP BY.
     pub group_columns: Option<usize>,
     pub limit: Option<Term>,
     pub per_partition_limit: Option<Term>,
     pub columns: Columns,
-    /// The volatile calls in what is the same for all rows.
+    /// The volatile calls in terms that do not depend on the row.
     pub volatile: VolatileCalls,
 }
 
@@ -75,22 +75,21 @@ impl SelectPlan {
                 slots.of(column);
             }
         }
-        let columns = match select.json {
-            true => Columns::new(&[ColumnSpec {
+        let columns = if select.json {
+            Columns::new(&[ColumnSpec {
                 keyspace: schema.keyspace(),
                 table: schema.name(),
                 name: "[json]",
                 ty: &CqlType::Text,
-            }]),
-            false => {
-                let specs = outputs.columns.iter().map(|column| ColumnSpec {
-                    keyspace: schema.keyspace(),
-                    table: schema.name(),
-                    name: &column.name,
-                    ty: &column.ty,
-                });
-                Columns::new(&specs.collect::<Vec<_>>())
-            }
+            }])
+        } else {
+            let specs = outputs.columns.iter().map(|column| ColumnSpec {
+                keyspace: schema.keyspace(),
+                table: schema.name(),
+                name: &column.name,
+                ty: &column.ty,
+            });
+            Columns::new(&specs.collect::<Vec<_>>())
         };
         Ok(Self {
             sorted: ordered.filter(|_| restrictions.partition.has_in()),
@@ -109,7 +108,7 @@ impl SelectPlan {
         })
     }
 
-    /// Whether it reads one row, by its whole key.
+    /// Whether the statement reads a single row by its whole key.
     pub fn is_point(&self) -> bool {
         let restrictions = &self.restrictions;
         restrictions.partition.is_by_key()
@@ -118,7 +117,7 @@ impl SelectPlan {
             && !restrictions.clustering.has_in()
     }
 
-    /// Whether rows become fewer: aggregates or groups.
+    /// Whether rows are aggregated or grouped.
     pub fn is_grouped(&self) -> bool {
         self.group_columns.is_some() || !self.outputs.aggregates.is_empty()
     }
@@ -166,7 +165,7 @@ fn check_distinct(
             columns[place].name
         ));
     }
-    // Only of a range of keys each partition has to say which one it is.
+    // Only rows from a range of keys need the partition key to be distinguishable.
     if matches!(select.selection, Selection::All) || restrictions.partition.is_by_key() {
         return Ok(());
     }
@@ -185,8 +184,8 @@ fn check_distinct(
     Ok(())
 }
 
-/// Whether rows are read against their order, and the number of clustering columns up to
-/// the last that an order was asked for.
+/// Returns whether rows are read in reverse, and the number of clustering columns up to the last
+/// one of ORDER BY.
 fn order(
     select: &ast::Select,
     schema: &TableSchema,
@@ -214,7 +213,7 @@ fn order(
                  got {name}"
             ));
         }
-        // Columns with one value may be left out.
+        // ORDER BY may omit columns that have a single value.
         while next < column.position && restrictions.clustering.has_one_value(next) {
             next += 1;
         }
@@ -234,8 +233,8 @@ fn order(
     Ok((reversed.unwrap_or(false), Some(next)))
 }
 
-/// Cassandra keeps orderings in a map: a column that is named twice stays at its first place,
-/// with its last order.
+/// Returns the orderings in effect. Cassandra keeps them in a map: a column that is named twice
+/// stays at its first place, with its last order.
 fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     let mut kept: Vec<(&Name, Order)> = Vec::with_capacity(orderings.len());
     for (name, order) in orderings {
@@ -247,7 +246,7 @@ fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     kept
 }
 
-/// How many columns of the primary key GROUP BY names, from the first.
+/// Returns the number of columns of the primary key, from the first, that GROUP BY names.
 fn group_columns(
     select: &ast::Select,
     schema: &TableSchema,

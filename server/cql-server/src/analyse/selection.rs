@@ -1,4 +1,4 @@
-//! What a SELECT computes of each row, and what its result's columns are.
+//! The expressions of a SELECT clause, and the columns of its result.
 
 use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
@@ -13,14 +13,14 @@ use super::types::resolve_native;
 use crate::error::{Result, invalid};
 use crate::functions::{self, Aggregate, Function};
 
-/// One value computed of a row.
+/// An expression whose value is computed for each row.
 #[derive(Debug, Clone)]
 pub enum Output {
     /// The column at a slot.
     Column(usize),
     WriteTime(usize),
     Ttl(usize),
-    /// The same for all rows.
+    /// A term with the same value for all rows.
     Term(Term),
     Call(Function, Vec<Output>),
     /// A field of a user-defined type, by its place.
@@ -31,28 +31,28 @@ pub enum Output {
         ty: CqlType,
         key: Term,
     },
-    /// The elements of a map or set between two keys, both included.
+    /// The elements of a map or set between two keys, both inclusive.
     Slice {
         of: Box<Output>,
         ty: CqlType,
-        /// The least key.
+        /// The lower end.
         from: Option<Term>,
-        /// The greatest key.
+        /// The upper end.
         to: Option<Term>,
     },
-    /// What an aggregate gave, by its place.
+    /// The result of an aggregate, by the place of the aggregate.
     Aggregate(usize),
 }
 
-/// The columns that a statement looks at, each at its slot.
+/// The columns that a statement reads, each with a slot.
 #[derive(Debug, Default, Clone)]
 pub struct Slots {
-    /// Places in the schema.
+    /// Places of the columns in the schema, by slot.
     columns: Vec<usize>,
 }
 
 impl Slots {
-    /// The slot of a column, new where it has none.
+    /// Returns the slot of a column, and adds one if the column has none.
     pub fn of(&mut self, place: usize) -> usize {
         let found = self.columns.iter().position(|&column| column == place);
         found.unwrap_or_else(|| {
@@ -76,7 +76,7 @@ pub struct ResultColumn {
 #[derive(Debug, Clone, Default)]
 pub struct Outputs {
     pub columns: Vec<ResultColumn>,
-    /// What they take from groups of rows: the aggregate and its arguments.
+    /// The aggregates with their arguments, which are computed for each row of a group.
     pub aggregates: Vec<(Aggregate, Vec<Output>)>,
     pub slots: Slots,
 }
@@ -113,7 +113,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// What a selector computes, and of which type.
+    /// Prepares a selector, and returns its expression with the type.
     pub fn prepare(
         &mut self,
         selector: &Selector,
@@ -224,9 +224,10 @@ impl Outputs {
                 let ty = resolve_native(to)?;
                 let receiver = Receiver::new("[selection]", ty.clone());
                 let (output, from) = self.prepare(selector, Some(&receiver), markers)?;
-                match is_value_compatible(&from, &ty) {
-                    true => Ok((output, ty)),
-                    false => invalid(format!("Cannot assign value {selector} to type {ty}")),
+                if is_value_compatible(&from, &ty) {
+                    Ok((output, ty))
+                } else {
+                    invalid(format!("Cannot assign value {selector} to type {ty}"))
                 }
             }
             Selector::Negation(of) => {
@@ -271,7 +272,8 @@ impl Outputs {
         markers: &mut Markers,
     ) -> Result<(Output, CqlType)> {
         let schema = markers.schema().clone();
-        // Types first: they choose the function, which says what markers are.
+        // The types come first: they choose the function, whose arguments are the types of the
+        // markers.
         let mut scratch = self.clone();
         let type_of = |arg: &Selector| match arg {
             Selector::Marker(_) | Selector::Null => Ok(None),
@@ -326,7 +328,7 @@ impl Outputs {
         Ok((Output::Call(found, outputs), returns))
     }
 
-    /// The slot of a column whose cell has a timestamp.
+    /// Returns the slot of a column that is stored in a cell with a timestamp.
     fn cell(&mut self, of: &Selector, function: &str, schema: &TableSchema) -> Result<usize> {
         let Selector::Column(name) = of else {
             return invalid(format!("{function} of {of} is not supported"));
@@ -348,9 +350,10 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
         ));
     }
     if column.ty.is_multi_cell() {
-        let what = match column.ty.is_collection() {
-            true => "non-frozen collections",
-            false => "non-frozen UDTs",
+        let what = if column.ty.is_collection() {
+            "non-frozen collections"
+        } else {
+            "non-frozen UDTs"
         };
         return invalid(format!(
             "Cannot use selection function {function} on {what} {name}"
@@ -359,7 +362,8 @@ fn check_cell(column: &Column, function: &str) -> Result<()> {
     Ok(())
 }
 
-/// What stands between the brackets behind `of`; `what` is an element or a slice.
+/// The receiver of the key between the brackets behind `of`; `what` is "element" or "slice" in
+/// errors.
 fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     match ty {
         CqlType::Map { key, .. } => Ok(Receiver::new(format!("key({of})"), (**key).clone())),
@@ -376,7 +380,7 @@ fn key_receiver(of: &Selector, ty: &CqlType, what: &str) -> Result<Receiver> {
     }
 }
 
-/// What a result's column is called that has no alias.
+/// The name of a result column without an alias.
 fn name(selector: &Selector) -> String {
     match selector {
         Selector::Column(name) => name.as_str().to_owned(),

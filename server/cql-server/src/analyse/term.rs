@@ -1,11 +1,11 @@
-//! Terms with their types: from what a statement says and what is bound to it to bytes.
+//! Typed terms: prepared from the syntax, evaluated to bytes with the bound values.
 //!
 //! ```text
 //! ast::Term + Receiver ──prepare──> Term ──evaluate (Bound)──> Evaluated: bytes, null, unset
 //! ```
 //!
-//! Which terms fit which types, and the messages where they do not, are Cassandra 4.1's.
-//! What a term gives is always a value that its type validates.
+//! Which terms fit which types, and the errors if they do not, are those of Cassandra 4.1. The
+//! bytes of an evaluated term are always valid for its type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,39 +20,39 @@ use crate::error::{Result, invalid, of_type};
 use crate::functions::Function;
 use crate::interrupt;
 
-/// A value that is known, or will be once values are bound.
+/// A value that is constant, or computed from the bound values.
 #[derive(Debug, Clone)]
 pub enum Term {
-    /// A constant, or what is made of constants.
+    /// A constant, or a term of constants alone.
     Value(Vec<u8>),
     Null,
     Marker {
         index: u16,
         ty: CqlType,
     },
-    /// The values bound to the marker behind IN.
+    /// The values bound to the marker of `IN ?`.
     InMarker {
         index: u16,
-        /// The list of the values; unlike in other lists, they may be null.
+        /// A list type. Unlike other lists, this list may contain nulls.
         ty: CqlType,
     },
     List(Vec<Term>),
-    /// `{a, b}`, to be brought into the order of its elements.
+    /// `{a, b}`. Evaluation sorts the elements.
     Set(CqlType, Vec<Term>),
-    /// `{a: b}`, to be brought into the order of its keys.
+    /// `{a: b}`. Evaluation sorts the entries by key.
     Map(CqlType, Vec<(Term, Term)>),
     Tuple(Vec<Term>),
-    /// All fields of a user-defined type, those left out as nulls.
+    /// All fields of a user-defined type; omitted fields are null.
     Udt(Arc<UserType>, Vec<Term>),
     Call(Function, Vec<Term>),
-    /// `uuid()`, by the place of the call among the volatile calls of the statement.
+    /// The value of a volatile call such as `uuid()`, by its place in the statement.
     Volatile(usize),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluated<'v> {
     Null,
-    /// Leave what is there.
+    /// The column keeps its value.
     Unset,
     Value(Cow<'v, [u8]>),
 }
@@ -67,10 +67,10 @@ impl<'v> Evaluated<'v> {
         }
     }
 
-    /// The bytes of a value that must be one.
+    /// Returns the bytes of a value in a condition or key.
     ///
     /// # Errors
-    /// In Cassandra's words, for a null or an unset value of a condition on `column`.
+    /// Cassandra's error if the value of `column` is null or unset.
     pub fn condition(self, column: &str) -> Result<Cow<'v, [u8]>> {
         match self {
             Self::Value(bytes) => Ok(bytes),
@@ -153,7 +153,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
                 let items = items.iter().zip(types.iter()).enumerate().map(item);
                 folded(Term::Tuple(items.collect::<Result<_>>()?))
             }
-            // A value between parentheses.
+            // Parentheses around a single value make no tuple.
             (_, [one]) => prepare(one, receiver, markers),
             _ => invalid(format!(
                 "Invalid tuple type literal for {name} of type {ty}"
@@ -179,7 +179,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
     }
 }
 
-/// The marker behind IN, for a list of `receiver`.
+/// Prepares the marker of `IN ?`, whose value is a list of values for `receiver`.
 pub fn prepare_in(marker: &ast::Marker, receiver: &Receiver, markers: &mut Markers) -> Term {
     markers.set(marker, receiver);
     Term::InMarker {
@@ -222,7 +222,7 @@ fn prepare_fields(
     folded(Term::Udt(definition.clone(), fields))
 }
 
-/// Whether a term may stand where a value of this type is wanted, by its form alone.
+/// Whether the syntax of a term permits a value of this type.
 pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
     match (term, ty) {
         (ast::Term::Constant(constant), _) => constant.kind.fits(ty),
@@ -251,14 +251,14 @@ pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
         (ast::Term::Hint { to, .. }, _) => {
             super::types::resolve_native(to).is_ok_and(|hinted| is_value_compatible(&hinted, ty))
         }
-        // What they give is known only when they are resolved, which says it better.
+        // The result type of a call is known after its resolution, whose error is more precise.
         (ast::Term::Call { .. } | ast::Term::Cast { .. }, _) => true,
         (ast::Term::Negation(_) | ast::Term::Arithmetic { .. }, _) => true,
         _ => false,
     }
 }
 
-/// Whether values of one type are values of another.
+/// Whether every value of type `from` is also a value of type `to`.
 pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
     let same = from.clone().freeze() == to.clone().freeze();
     same || matches!(
@@ -274,7 +274,7 @@ pub fn is_value_compatible(from: &CqlType, to: &CqlType) -> bool {
     ) || *to == CqlType::Blob
 }
 
-/// Prepares the elements of a literal of this kind, a list or set, for a receiver of this name.
+/// Prepares the elements of a list or set literal (`kind`) for the receiver `name`.
 fn prepare_items(
     kind: &str,
     items: &[ast::Term],
@@ -290,7 +290,7 @@ fn prepare_items(
     items.iter().map(item).collect()
 }
 
-/// Checks the key or value of a literal of a collection, which is never null.
+/// Checks a key or value in a collection literal; null is not permitted.
 fn check_item(
     item: &ast::Term,
     (kind, what): (&str, &str),
@@ -306,13 +306,14 @@ fn check_item(
 }
 
 fn check_part(term: &ast::Term, ty: &CqlType, message: impl FnOnce() -> String) -> Result<()> {
-    match fits(term, ty) {
-        true => Ok(()),
-        false => invalid(message()),
+    if fits(term, ty) {
+        Ok(())
+    } else {
+        invalid(message())
     }
 }
 
-/// A term of constants as a constant.
+/// Evaluates a term of constants alone to a constant.
 fn folded(term: Term) -> Result<Term> {
     if !term.is_constant() {
         return Ok(term);
@@ -340,7 +341,7 @@ impl Term {
         }
     }
 
-    /// The place of the marker that the term is, if it is one.
+    /// The place of the marker, if the term is a marker.
     pub fn marker(&self) -> Option<u16> {
         match self {
             Self::Marker { index, .. } => Some(*index),
@@ -348,11 +349,11 @@ impl Term {
         }
     }
 
-    /// What the term is with these values.
+    /// Evaluates the term with the bound values.
     ///
     /// # Errors
-    /// In Cassandra's words: what is bound is no value of the marker's type, or null where
-    /// none may be.
+    /// Cassandra's errors: a bound value is invalid for the marker's type, or null in a place where
+    /// null is not permitted.
     pub fn evaluate<'v>(&'v self, bound: &Bound<'v>) -> Result<Evaluated<'v>> {
         match self {
             Self::Value(bytes) => Ok(Evaluated::Value(Cow::Borrowed(bytes))),
@@ -415,7 +416,7 @@ impl Term {
             }
             Self::Call(function, args) => {
                 let unset = |_: usize| {
-                    // Without its keyspace, as in Cassandra.
+                    // Without the keyspace, as in Cassandra's message.
                     let name = function.name().rsplit('.').next().unwrap_or_default();
                     format!("Invalid unset value for argument in call to function {name}")
                 };
@@ -438,8 +439,8 @@ fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
 }
 
-/// The values of parts that may be null. `unset` makes the error of a part that is not set, of its
-/// place.
+/// Evaluates the fields of a tuple or user-defined type, which may be null. `unset` returns the
+/// message for the place of an unset field.
 fn nullable<'v>(
     parts: &'v [Term],
     bound: &Bound<'v>,
@@ -456,7 +457,7 @@ fn parts<'v>(items: &'v [Term], bound: &Bound<'v>) -> Result<Vec<Cow<'v, [u8]>>>
     items.iter().map(|item| part(item, bound)).collect()
 }
 
-/// A part of a collection, which is never null.
+/// Evaluates an element of a collection; null is not permitted.
 fn part<'v>(item: &'v Term, bound: &Bound<'v>) -> Result<Cow<'v, [u8]>> {
     match item.evaluate(bound)? {
         Evaluated::Value(bytes) => Ok(bytes),

@@ -1,11 +1,11 @@
-//! Types as a statement writes them, resolved.
+//! Resolution of the types that statements name.
 
 use ebb_cql::syntax::ast::TypeName;
 use ebb_model::types::CqlType;
 
 use crate::error::{Result, invalid, of_type};
 
-/// Resolves the type of a hint or a cast, which has no user-defined types in it.
+/// Resolves the type of a hint or a cast. User-defined types are not permitted there.
 pub fn resolve_native(name: &TypeName) -> Result<CqlType> {
     let ty = match name {
         TypeName::Native(native) => return Ok(native.clone()),

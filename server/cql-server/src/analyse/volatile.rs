@@ -1,8 +1,9 @@
-//! Volatile functions: those that give another value at each call, such as `uuid()` and `now()`.
+//! Volatile functions, such as `uuid()` and `now()`, whose result differs from call to call.
 //!
-//! A statement calls one once for each place where it stands, when its values are bound and before
-//! any term is evaluated. So the value is the same wherever the statement uses it: in the key that
-//! it reads and in the key that it writes, in an attempt that conflicted and in the next one.
+//! Each place in a statement with such a call gets one value, when the statement's values are bound
+//! and before any term is evaluated. So the value is the same wherever the statement uses the term:
+//! in the key that is read and in the key that is written, in an attempt that conflicts and in its
+//! retry.
 
 use crate::error::Result;
 use crate::functions::Function;
@@ -12,7 +13,8 @@ use crate::functions::Function;
 pub struct VolatileCalls(Vec<Function>);
 
 impl VolatileCalls {
-    /// Returns whether a function is volatile: one without arguments has nothing else to give.
+    /// Whether a function is volatile. The result of a function without arguments can only depend
+    /// on the call.
     pub fn is_volatile(function: &Function) -> bool {
         function.args().is_empty()
     }
@@ -30,7 +32,7 @@ impl VolatileCalls {
     /// Calls all functions at `now_us`, microseconds since 1970, and returns their values by place.
     ///
     /// # Errors
-    /// The time-out of the statement.
+    /// If the statement's time is over.
     pub fn call(&self, now_us: i64) -> Result<Vec<Option<Vec<u8>>>> {
         let one = |function: &Function| function.call(&[], now_us);
         self.0.iter().map(one).collect()
@@ -53,7 +55,7 @@ mod tests {
         }
     }
 
-    /// A statement may evaluate a term any number of times, and in each attempt that conflicts.
+    /// Statements may evaluate a term several times, and do so again after each conflict.
     #[test]
     fn a_place_has_one_value_in_an_execution_and_for_a_row() {
         let server = Server::with(&["CREATE TABLE t (k uuid PRIMARY KEY)"]);
@@ -76,7 +78,7 @@ mod tests {
         assert_ne!(value(&a, &next), first);
         assert_eq!(value(&a, &next), value(&a, &next));
         assert_ne!(value(&a, &Bound::default().calling(&calls).unwrap()), first);
-        // Those of the next statement in a batch begin anew.
+        // Places are counted anew for the next statement in a batch.
         assert!(markers.take_volatile().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! DESCRIBE, as cqlsh asks and reads it.
+//! DESCRIBE, with the requests and the columns of cqlsh.
 
 use ebb_model::types::elements::pairs;
 
@@ -13,7 +13,7 @@ fn described(session: &Session, text: &str) -> Vec<Vec<String>> {
     listing.rows().iter().map(row).collect()
 }
 
-/// The names of a listing's columns, as cqlsh finds its cells by.
+/// The column names of a listing. cqlsh finds its cells by them.
 fn columns(session: &Session, text: &str) -> Vec<String> {
     let listing = session.try_describe(text).unwrap();
     listing
@@ -51,7 +51,7 @@ fn columns_are_those_that_cqlsh_reads() {
 }
 
 #[test]
-fn the_cluster_is_told_with_the_node_that_owns_all_of_it() {
+fn describe_cluster_names_the_node_that_owns_all_tokens() {
     let session = Session::with_table();
     let listing = session.try_describe("DESCRIBE CLUSTER").unwrap();
     let [row] = listing.rows() else { panic!() };
@@ -63,7 +63,7 @@ fn the_cluster_is_told_with_the_node_that_owns_all_of_it() {
 }
 
 #[test]
-fn what_describe_prints_makes_the_same_schema_again() {
+fn described_statements_create_the_same_schema() {
     let mut session = Session::with_table();
     session.run("CREATE TYPE \"P q\" (x int, \"Y\" frozen<list<text>>)");
     session.run("CREATE TYPE outer_type (p frozen<\"P q\">)");
@@ -111,7 +111,7 @@ fn names_are_found_in_the_order_of_cqlsh() {
 }
 
 #[test]
-fn virtual_tables_are_said_to_be_so() {
+fn virtual_tables_are_marked_as_virtual() {
     let session = Session::new();
     let of = |text: &str| described(&session, text)[0][3].clone();
     assert!(of("DESC TABLE system.local").starts_with("CREATE TABLE system.local ("));
@@ -133,7 +133,7 @@ fn a_snapshot_is_described_as_it_was() {
 }
 
 #[test]
-fn snapshots_are_described_by_what_would_make_them() {
+fn snapshots_are_described_by_their_create_statements() {
     let mut session = Session::with_table();
     session.run("CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     session.run("CREATE SNAPSHOT s ON KEYSPACE other");
@@ -154,7 +154,7 @@ fn snapshots_are_described_by_what_would_make_them() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_in_cassandras_words() {
+fn missing_objects_get_cassandras_errors() {
     let mut session = Session::with_table();
     for (text, message) in [
         ("DESC KEYSPACE x", "'x' not found in keyspaces"),

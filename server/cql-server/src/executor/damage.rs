@@ -1,7 +1,7 @@
-//! Statements on a table of which one place on the disk is damaged.
+//! Statements on a table with a damaged place on the disk.
 //!
-//! One bit is flipped in a file, at places all over the files of a table in several runs. A
-//! statement then gets the answer of the whole database, or an error that names the file:
+//! The tests flip one bit of a file, at places all over the files of a table in several runs. A
+//! statement then returns the result of the intact database, or an error that names the file:
 //!
 //! | statements | fail |
 //! | --- | --- |
@@ -9,11 +9,11 @@
 //! | with IF, of counters, of a list by index | whenever the header or the row cannot be read |
 //! | SELECT of a partition | whenever its header or one of its rows cannot be read |
 //! | SELECT of all rows, COUNT | whenever one of them cannot be read |
-//! | SELECT of one row | only if its header or it cannot be read; newer timestamps may decide |
+//! | SELECT of one row | only if the header or the row cannot be read; newer timestamps may decide |
 //! | SELECT by an index | only if an entry of the value cannot be read, or its row |
 //!
-//! The engine decides what can be read. An engine that refused everything would pass, so most places
-//! must cost few keys.
+//! The engine decides what can be read. An engine that failed every read would pass these checks,
+//! so the tests also check that most places make few keys unreadable.
 
 mod database;
 mod script;
@@ -30,7 +30,7 @@ use self::database::{database, db_of, files_of, opened, rows_of};
 use self::script::{MERGE_BEFORE, RESTORE_BEFORE, Script, Statement};
 use super::harness::Server;
 
-/// About as large as a block. The whole script runs for each place, so a smaller step takes long.
+/// About the size of a block. The whole script runs for each place, so a smaller step takes long.
 const STEP_BYTES: usize = 251;
 /// More keys than a block holds.
 const FEW_KEYS: usize = 20;
@@ -46,10 +46,10 @@ fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {
     done.map(|_| String::new())
 }
 
-/// Rows as text, or the message of an error.
+/// The rows as text, or the error message.
 type Answer = Result<String, String>;
 
-/// Merges what can be merged, when deletions have served their time.
+/// Merges all runs, after the grace period of deletions.
 fn merge(server: &Server) {
     server.clock.advance_ms(10_000);
     let db = db_of(server);
@@ -57,7 +57,7 @@ fn merge(server: &Server) {
     db.compact().unwrap();
 }
 
-/// Executes all parts of a script on the whole database, and returns the answers of each.
+/// Executes all parts of a script on the intact database, and returns the results of each part.
 fn answers(server: &mut Server, script: &Script) -> Vec<Vec<Answer>> {
     let mut all = Vec::new();
     for (at, part) in script.parts().into_iter().enumerate() {
@@ -73,7 +73,7 @@ fn answers(server: &mut Server, script: &Script) -> Vec<Vec<Answer>> {
     all
 }
 
-/// A bit of a file of a table.
+/// The position of a flipped bit in a file of a table.
 #[derive(Debug)]
 struct Damage {
     table: &'static str,
@@ -90,7 +90,8 @@ impl Damage {
         error.kind.code() == 0 && error.message.contains(&self.path.display().to_string())
     }
 
-    /// Returns the position of the bad block if keys cannot be read, and how many.
+    /// Returns the offset of the damaged block and the number of unreadable keys; `None` if all
+    /// keys are readable.
     fn lost(&self, server: &Server, keys: &[Bytes]) -> Option<(u64, usize)> {
         let rows = rows_of(server, self.table);
         let errors: Vec<Error> = keys.iter().filter_map(|key| rows.get(key).err()).collect();
@@ -103,7 +104,7 @@ impl Damage {
     }
 }
 
-/// Statements that were answered, and that failed, by their kinds.
+/// The numbers of statements that succeeded and failed, by the kind of statement.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
 /// Executes statements, and returns those that fail because of the damage.
@@ -138,7 +139,7 @@ fn check<'s>(
 }
 
 #[test]
-fn a_damaged_place_fails_the_statements_that_need_it_and_no_others() {
+fn damage_fails_only_the_statements_that_read_it() {
     let disk = database();
     let mut whole = opened(&disk.fork());
     let script = Script::new(&whole);
@@ -171,7 +172,7 @@ fn a_damaged_place_fails_the_statements_that_need_it_and_no_others() {
     }
 }
 
-/// Executes all parts of a script on a damaged database, which is restored before the last one.
+/// Executes all parts of a script on a damaged database, which is restored before the last part.
 fn survives(
     disk: &MemDisk,
     damage: &Damage,
@@ -190,7 +191,7 @@ fn survives(
             assert!(db.restore("/copied").unwrap().left.is_empty(), "{damage:?}");
             let findings = db.verify_all(|_| ()).unwrap().findings;
             assert!(findings.is_empty(), "{damage:?}: {findings:?}");
-            // The changes that failed.
+            // The changes that failed succeed after the restore.
             assert!(check(server, failed, damage, counts).is_empty());
             merge(server);
         }

@@ -1,4 +1,4 @@
-//! A server without sockets on which tests run any statement.
+//! A server without sockets, on which tests execute statements.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,18 +25,18 @@ use crate::prepared::Prepared;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, never, open};
 
-/// A server, and the keyspace in use.
+/// A server, and the state of a single connection.
 pub(crate) struct Server {
     pub(crate) executor: Executor,
     pub(crate) clock: ManualClock,
     pub(crate) keyspace: Option<String>,
-    /// Who asks.
+    /// The user of the connection.
     pub(crate) user: User,
     /// The interrupt of all requests.
     pub(crate) interrupt: Interrupt,
 }
 
-/// A page of rows as text, `null` where there is none.
+/// A page of rows as text; a null is `null`.
 pub(crate) struct Page {
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) columns: Vec<String>,
@@ -50,13 +50,13 @@ impl Server {
         Self::over(catalog, clock, None)
     }
 
-    /// Over what a catalog has.
+    /// Creates a server over an existing catalog.
     pub(crate) fn over(
         catalog: Arc<Catalog>,
         clock: ManualClock,
         keyspace: Option<String>,
     ) -> Self {
-        // A loaded machine must not cut other pages than a quiet one.
+        // Pages must not depend on the load of the machine.
         let limits = Limits {
             empty_page: Duration::MAX,
             page_time: Duration::MAX,
@@ -102,7 +102,7 @@ impl Server {
         Ok(response)
     }
 
-    /// Whether a statement is to be prepared again.
+    /// Whether the client has to prepare a statement again.
     pub(crate) fn is_outdated(&self, prepared: &Prepared, parameters: QueryParameters<'_>) -> bool {
         let answer = self.answer(parameters, |call, out| {
             self.executor.execute(prepared, call, out)
@@ -147,7 +147,7 @@ impl Server {
         answer.map(|(response, _)| response)
     }
 
-    /// Returns what a client gets from `execute`.
+    /// Executes a call, and returns its decoded response.
     pub(crate) fn answer(
         &self,
         parameters: QueryParameters<'_>,
@@ -181,7 +181,7 @@ impl Server {
         Ok((Answer::decode(&frame).unwrap().response, outcome))
     }
 
-    /// Runs a statement that succeeds.
+    /// Executes a statement, which must succeed.
     #[track_caller]
     pub(crate) fn run(&mut self, text: &str) {
         let prepared = self.prepare(text).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -189,7 +189,7 @@ impl Server {
         done.unwrap_or_else(|e| panic!("{text}: {e}"));
     }
 
-    /// The message with which a statement is refused; none where it works.
+    /// Executes a statement, and returns its error message, if it fails.
     pub(crate) fn refusal(&mut self, text: &str) -> Option<String> {
         let done = self
             .prepare(text)
@@ -197,14 +197,14 @@ impl Server {
         done.err().map(|error| error.message)
     }
 
-    /// The message with which a statement is refused.
+    /// Executes a statement, which must fail, and returns its error message.
     #[track_caller]
     pub(crate) fn refused(&mut self, text: &str) -> String {
         let refusal = self.refusal(text);
         refusal.unwrap_or_else(|| panic!("{text} is not refused"))
     }
 
-    /// Waits until no index of any table is being built: CREATE INDEX may return before.
+    /// Waits until the indexes of all tables are built, since CREATE INDEX may return earlier.
     #[cfg(test)]
     #[track_caller]
     pub(crate) fn wait_until_all_built(&self) {
@@ -215,7 +215,7 @@ impl Server {
         });
     }
 
-    /// Waits until the indexes of a table are built: CREATE INDEX may return before.
+    /// Waits until the indexes of a table are built, since CREATE INDEX may return earlier.
     #[cfg(test)]
     #[track_caller]
     pub(crate) fn wait_until_built(&self, keyspace: &str, table: &str) {
@@ -227,7 +227,7 @@ impl Server {
         });
     }
 
-    /// A page of a statement's rows.
+    /// Returns one page of a statement's rows.
     #[track_caller]
     pub(crate) fn page(
         &mut self,
@@ -253,7 +253,7 @@ impl Server {
         let columns = rows
             .columns
             .as_ref()
-            .expect("nobody asked to leave them out");
+            .expect("the request does not skip the metadata");
         let types: Vec<Vec<u8>> = columns.iter().map(|c| c.type_option.to_vec()).collect();
         let cells: Vec<String> = (rows.cells().enumerate())
             .map(|(at, cell)| show(&types[at % types.len()], cell))
@@ -278,7 +278,7 @@ impl Server {
     }
 }
 
-/// A cell as JSON would show it, without quotes.
+/// A cell as in JSON, without quotes.
 fn show(option: &[u8], cell: Option<&[u8]>) -> String {
     let Some(cell) = cell else {
         return "null".to_owned();

@@ -11,16 +11,17 @@ use crate::interrupt::tests::{cancelled, charged};
 use crate::read::Limits;
 use crate::testing::{local_node, never};
 
-/// The most work of a statement beyond its time: that between two looks at the clock, or one operation.
+/// The most work of a statement past its deadline: the work between two looks at the clock, or one
+/// operation.
 const UNITS_MAX: u64 = 2_000;
 
-/// Numbers between commas.
+/// The numbers from 0 to `count`, separated by commas.
 fn numbers(count: i32) -> String {
     let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
     numbers.join(", ")
 }
 
-/// A text `count` times, between commas.
+/// Repeats a text, separated by commas.
 fn times(count: usize, text: &str) -> String {
     vec![text; count].join(", ")
 }
@@ -57,10 +58,10 @@ fn error(server: &mut Server, text: &str) -> ErrorResponse {
     ended.err().unwrap_or_else(|| panic!("{text} is executed"))
 }
 
-/// Each loop that the data of a client can lengthen, with more turns than there are between two looks
-/// at the clock.
+/// Each loop that a client's data can lengthen, with more rounds than fit between two looks at the
+/// clock.
 #[test]
-fn a_read_that_is_given_up_ends_soon_whatever_it_does() {
+fn an_interrupted_read_ends_soon_in_every_loop() {
     let mut server = server();
     let cases = [
         ("rows of a range", "SELECT * FROM wide".to_owned()),
@@ -167,7 +168,7 @@ fn a_read_that_is_given_up_ends_soon_whatever_it_does() {
 }
 
 #[test]
-fn a_write_that_is_given_up_while_it_computes_writes_nothing() {
+fn a_write_that_is_interrupted_while_it_computes_writes_nothing() {
     let mut server = server();
     let cases = [
         "INSERT INTO one (k, d) VALUES (2, (decimal) 1e9999 / 7)".to_owned(),
@@ -205,10 +206,9 @@ fn a_write_that_is_given_up_while_it_computes_writes_nothing() {
     }
 }
 
-/// The story: each of a million elements was compared with each of two million values that were to be
-/// removed.
+/// Regression: each of a million elements was compared with each of two million values to remove.
 #[test]
-fn the_values_that_are_removed_from_a_list_are_found_in_few_comparisons() {
+fn removing_values_from_a_list_takes_few_comparisons() {
     let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, l list<int>)"]);
     server.run(&format!(
         "INSERT INTO t (k, l) VALUES (1, [{}])",
@@ -235,15 +235,16 @@ fn a_write_names_a_bounded_number_of_rows_in_all_its_partitions() {
             "The IN relations of a statement may name 65536 keys at most"
         );
     }
-    // As many rows may be in one partition, or in as many partitions.
+    // The same number of rows is permitted in one partition, or one row in each of as many
+    // partitions.
     server.run(&format!("DELETE FROM t {}", where_in("1", &many)));
     server.run(&format!("DELETE FROM t {}", where_in(&many, "1")));
 }
 
-/// The story: to sort 200,000 decimals of one set, a power of ten with 157,000 digits was computed for
+/// Regression: sorting 200,000 decimals of a set computed a power of ten with 157,000 digits for
 /// each comparison.
 #[test]
-fn a_write_that_is_given_up_while_a_value_is_sorted_writes_nothing() {
+fn a_write_that_is_interrupted_while_it_sorts_a_value_writes_nothing() {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int PRIMARY KEY, s set<decimal>, m frozen<map<decimal, int>>)",
     ]);
@@ -275,12 +276,12 @@ fn a_write_that_is_given_up_while_a_value_is_sorted_writes_nothing() {
     }
 }
 
-/// A decimal whose digits take a quarter of a millisecond.
+/// A decimal whose digits take a quarter of a millisecond to write out.
 fn long_decimal(scale: i32) -> Vec<u8> {
     [&scale.to_be_bytes()[..], &[7; 1000]].concat()
 }
 
-/// Executes a statement with values, and returns the units that it charges.
+/// Executes a statement with values, and returns the units of work that it charges.
 fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
     let prepared = server.prepare(text).unwrap();
     let mut values = ValuesBuf::new();
@@ -296,8 +297,8 @@ fn units_of(server: &mut Server, text: &str, bound: &[&[u8]]) -> u64 {
     units
 }
 
-/// The story: filters, elements and aggregates compared decimals of different scales, each time with a
-/// power of ten, and charged a copy for it.
+/// Regression: filters, elements and aggregates computed a power of ten for each comparison of
+/// decimals with different scales, and charged only for a copy.
 #[test]
 fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
     let mut server = Server::with(&[
@@ -314,7 +315,8 @@ fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
         "INSERT INTO t (k, d, l, s, m, f) VALUES (1, ?, ?, ?, ?, ?)",
         &[&same, &list, &list, &of_ints, &of_decimals],
     );
-    // Of each comparison with another scale; the statements differ in little else.
+    // The charge for a comparison between scales. Otherwise the two executions of a statement
+    // hardly differ.
     let power_units = 100;
     for text in [
         "SELECT k FROM t WHERE d > ? ALLOW FILTERING",
@@ -348,8 +350,8 @@ fn a_read_is_charged_for_the_power_of_ten_of_each_comparison() {
     }
 }
 
-/// The story: a million rows of several partitions were sorted after the walk, and no time-out ended
-/// that.
+/// Regression: a million rows of several partitions were sorted after the walk, and no timeout
+/// interrupted the sort.
 #[test]
 fn a_read_is_charged_for_each_comparison_of_its_sort() {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))"]);
@@ -368,8 +370,8 @@ fn a_read_is_charged_for_each_comparison_of_its_sort() {
     assert_eq!(server.rows(&sorted("1, 2")), expected.join(" | "));
 }
 
-/// The story: a text in a set was charged as if it had the digits of a number, and the decimals in one
-/// key only after all of them were encoded.
+/// Regression: a text in a set was charged as if it had the digits of a number, and the decimals in
+/// a key only after all of them were encoded.
 #[test]
 fn a_key_of_a_collection_is_charged_for_the_decimals_in_it() {
     let mut server = Server::with(&[
@@ -405,10 +407,10 @@ fn a_key_of_a_collection_is_charged_for_the_decimals_in_it() {
     }
 }
 
-/// The story: the sum of 1e1000000000 and of 1.5 was computed with a billion digits, for ever. Two such
-/// statements, and no scan of anybody was answered.
+/// Regression: the sum of 1e1000000000 and 1.5 was computed with a billion digits, which never
+/// ended. With two such statements no user's scan got a response.
 #[test]
-fn a_sum_of_decimals_has_the_bounds_of_an_operator() {
+fn a_sum_of_decimals_has_the_limits_of_an_operator() {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int PRIMARY KEY, d decimal)",
         "INSERT INTO t (k, d) VALUES (1, 1e1000000000)",
@@ -433,13 +435,13 @@ fn a_sum_of_decimals_has_the_bounds_of_an_operator() {
         assert_eq!(error.message, message);
         assert_eq!(error.kind.code(), 0x1400, "{text}");
     }
-    // Comparing writes no digits out.
+    // Comparisons do not write the digits out.
     assert_eq!(server.rows("SELECT min(d), count(d) FROM t"), "1.5 2");
     assert_eq!(
         server.rows("SELECT k FROM t WHERE d > 1e999999999 ALLOW FILTERING"),
         "1"
     );
-    // Ten thousand places are as many as there may be, and as many digits.
+    // Ten thousand digits are the limit, both before and after the point.
     server.run("INSERT INTO t (k, d) VALUES (1, 1e9999)");
     assert_eq!(server.rows("SELECT sum(d) FROM t WHERE k = 2"), "1.5");
     server.run("INSERT INTO t (k, d) VALUES (2, 1e-9999)");
@@ -475,9 +477,9 @@ fn sums_and_averages_of_decimals_have_the_scale_that_java_gives_them() {
 }
 
 #[test]
-fn numbers_of_too_many_digits_are_not_written_as_text() {
+fn numbers_with_too_many_digits_are_not_written_as_text() {
     let mut server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY, v varint, d decimal)"]);
-    // Two bytes have less than five digits.
+    // Two bytes have fewer than five digits.
     let long = "ff01".repeat(21_000);
     let insert = format!(
         "INSERT INTO t (k, v, d) VALUES (1, blobAsVarint(0x{long}), blobAsDecimal(0x00000000{long}))"
@@ -492,7 +494,7 @@ fn numbers_of_too_many_digits_are_not_written_as_text() {
             );
         }
     }
-    // All else works.
+    // Everything else works.
     assert_eq!(
         server.rows("SELECT k FROM t WHERE v < 0 ALLOW FILTERING"),
         "1"
@@ -500,7 +502,7 @@ fn numbers_of_too_many_digits_are_not_written_as_text() {
     assert_eq!(server.rows("SELECT count(v), count(d) FROM t"), "1 1");
 }
 
-/// A server whose reads keep up to 4 KiB.
+/// A server whose reads keep at most 4 KiB.
 fn small() -> Server {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, v text, PRIMARY KEY (a, b))"]);
     for b in 0..10 {
@@ -510,7 +512,7 @@ fn small() -> Server {
         ));
     }
     let catalog = server.executor.catalog().clone();
-    // A slow machine cuts no other pages.
+    // Pages must not depend on the speed of the machine.
     let limits = Limits {
         empty_page: Duration::MAX,
         page_time: Duration::MAX,
@@ -522,7 +524,7 @@ fn small() -> Server {
 }
 
 #[test]
-fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
+fn a_read_that_needs_too_much_memory_is_rejected() {
     let mut server = small();
     let refused = [
         "SELECT v FROM t".to_owned(),
@@ -530,7 +532,7 @@ fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
         "SELECT v FROM t WHERE a IN (1, 2) ORDER BY b".to_owned(),
         "SELECT JSON v FROM t WHERE a IN (1, 2) ORDER BY b".to_owned(),
         "SELECT b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b".to_owned(),
-        // Three groups that are written, and a fourth that is kept.
+        // Three finished groups, and a fourth in memory.
         "SELECT max(v) FROM t WHERE a = 1 GROUP BY a, b LIMIT 4".to_owned(),
         format!("SELECT {} FROM t WHERE a = 1 AND b = 1", times(5, "v")),
         format!("SELECT {} FROM t WHERE a = 1", times(5, "max(v)")),
@@ -547,7 +549,7 @@ fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
     assert_eq!(server.rows("SELECT count(v) FROM t"), "10");
     let limited = "SELECT b FROM t WHERE a IN (1, 2) ORDER BY b LIMIT 1";
     assert_eq!(server.rows(limited), "0");
-    // What is written does not count as kept any more.
+    // Rows that were written to the response no longer count.
     let sorted = "SELECT v FROM t WHERE a IN (1, 2) AND b < 3 ORDER BY b";
     assert_eq!(server.rows(sorted).split(" | ").count(), 3);
     let page = server.page("SELECT v FROM t", &[], Some(2), None).unwrap();
@@ -555,7 +557,7 @@ fn a_read_that_needs_more_memory_than_it_may_have_is_refused() {
 }
 
 #[test]
-fn the_keys_that_in_names_have_a_bounded_length_together() {
+fn the_keys_of_in_have_a_bounded_total_length() {
     let mut server = Server::with(&[
         "CREATE TABLE t (a text, b text, c text, d text, PRIMARY KEY ((a, b), c, d))",
     ]);

@@ -11,8 +11,8 @@ use crate::prepared::Meaning;
 use crate::read::{Bounds, computed_rows};
 use crate::system::Lookup;
 
-/// Executes a SELECT from a virtual table, and again over all rows of the table. The answers must
-/// be the same. Returns how many rows a lookup computes, and how many there are.
+/// Executes a SELECT from a virtual table by lookup and again over all rows, and checks that the
+/// results are equal. Returns how many rows each computes.
 #[track_caller]
 fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     let executor = &server.executor;
@@ -59,7 +59,7 @@ fn compare(server: &Server, text: &str, bound: &[&[u8]]) -> [usize; 2] {
     counts
 }
 
-/// A server with tables of the same name in two keyspaces, and a snapshot with a table that was
+/// A server with tables of the same name in two keyspaces, and with a snapshot of a table that was
 /// dropped later.
 fn server() -> Server {
     let server = Server::with(&[
@@ -136,7 +136,7 @@ fn a_lookup_changes_no_answer() {
         "SELECT count(*) FROM system_schema.columns WHERE keyspace_name = 'ks'",
         "SELECT * FROM system_virtual_schema.tables WHERE keyspace_name = 'system_views'",
         "SELECT * FROM system_views.snapshots WHERE keyspace_name = 'ks'",
-        // Its `table_name` is the name of a keyspace.
+        // The column `table_name` contains the name of a keyspace there.
         "SELECT * FROM system.\"IndexInfo\" WHERE table_name = 'ks'",
         "SELECT key, host_id FROM system.local WHERE key = 'local'",
     ] {
@@ -145,7 +145,7 @@ fn a_lookup_changes_no_answer() {
 }
 
 #[test]
-fn one_table_costs_one_in_system_schema() {
+fn a_select_of_one_table_in_system_schema_computes_only_its_rows() {
     let server = server();
     let select = |from: &str| format!("SELECT * FROM system_schema.{from}");
     let one = select("tables WHERE keyspace_name = ? AND table_name = ?");

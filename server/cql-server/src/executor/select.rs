@@ -1,4 +1,4 @@
-//! The execution of SELECT: finding the table, analysing the statement, reading rows.
+//! The execution of SELECT: resolves the table, analyses the statement, reads rows.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +102,7 @@ impl Executor {
             ));
         };
         let known = prepared.columns.as_ref();
-        // As in Cassandra, where ALTER forgets the statements on the table.
+        // As in Cassandra, where ALTER discards the prepared statements of the table.
         let is_outdated = call.parameters.result_metadata_id.is_some()
             && known != Some(&meaning.select.plan().columns);
         if is_outdated {
@@ -158,11 +158,11 @@ impl Executor {
         })
     }
 
-    /// Returns the keyspaces and tables that a statement names: all of them if it names them by an
-    /// invalid value, whose error reading the rows returns.
+    /// Returns the keyspaces and tables that a statement restricts its rows to. Returns all of them
+    /// if a value is invalid, because reading the rows then reports the error.
     ///
     /// # Errors
-    /// The statement's time-out.
+    /// If the statement's time is over.
     pub(super) fn lookup(
         &self,
         state: &CatalogState,

@@ -15,7 +15,7 @@ use crate::call::{Call, Service};
 use crate::testing::never;
 
 #[test]
-fn drivers_find_what_they_ask_for_when_they_connect() {
+fn the_queries_of_a_connecting_driver_are_answered() {
     let mut server = Server::new();
     assert_eq!(
         server.rows("SELECT cluster_name, key FROM system.local WHERE key = 'local'"),
@@ -64,7 +64,7 @@ fn the_schema_is_read_by_key_by_prefix_and_by_page() {
 }
 
 #[test]
-fn statements_are_refused_in_cassandras_words() {
+fn invalid_statements_get_cassandras_errors() {
     let table = "CREATE TABLE t (a int, b int, c int, d int, l list<int>, PRIMARY KEY (a, b, c))";
     let mut server = Server::with(&[table]);
     let filtering = super::super::analyse::restrictions::REQUIRES_ALLOW_FILTERING;
@@ -141,9 +141,9 @@ fn a_paging_state_of_another_statement_is_refused() {
     }
 }
 
-/// A table `t` with partitions 1 to 3, each of clusterings (b, c) in 1..=3 x 1..=2, b
-/// descending, and `v = 100 a + 10 b + c`; the static `s` is 7 in partition 1, and in
-/// partition 4, which has nothing else.
+/// A table `t` with partitions 1 to 3, each with clusterings (b, c) in 1..=3 x 1..=2, b descending,
+/// and `v = 100 a + 10 b + c`. The static column `s` is 7 in partition 1 and in partition 4, which
+/// has no rows.
 fn squares() -> Server {
     let table = "CREATE TABLE t (a int, b int, c int, s int STATIC, v int, PRIMARY KEY (a, b, c)) \
                  WITH CLUSTERING ORDER BY (b DESC, c ASC)";
@@ -281,7 +281,7 @@ fn all_partitions_are_read_in_the_order_of_their_tokens() {
         expected[0]
     );
     assert_eq!(server.rows(&by_key), expected[1..].join(" | "));
-    // Three partitions of six rows, and one of its static column alone.
+    // Three partitions of six rows, and one with a static column only.
     assert_eq!(server.rows("SELECT count(*) FROM t"), "19");
     assert_eq!(
         server.rows("SELECT v FROM t WHERE b = 3 AND c = 1 AND a = 2 ALLOW FILTERING"),
@@ -292,7 +292,7 @@ fn all_partitions_are_read_in_the_order_of_their_tokens() {
 }
 
 #[test]
-fn pages_of_any_size_give_what_one_answer_gives() {
+fn pages_of_any_size_add_up_to_the_unpaged_result() {
     let mut server = squares();
     let selects = [
         "SELECT a, b, c, s, v FROM t",
@@ -330,7 +330,7 @@ fn pages_of_any_size_give_what_one_answer_gives() {
 }
 
 #[test]
-fn a_statement_is_understood_anew_after_an_alter() {
+fn a_statement_is_analysed_again_after_an_alter() {
     let mut server = squares();
     let prepared = server
         .prepare("SELECT * FROM t WHERE a = 1 AND b = 1 AND c = 1")
@@ -344,10 +344,10 @@ fn a_statement_is_understood_anew_after_an_alter() {
     let ebb_cql::protocol::Response::Rows(rows) = answer else {
         panic!("a SELECT gives rows");
     };
-    // The client knows other columns, so they are sent although it asked to skip them.
+    // The client has outdated columns, so they are sent in spite of its flag to skip them.
     assert_eq!(rows.column_count(), 6);
     assert_eq!(rows.columns.unwrap().len(), 6);
-    // One that goes by the id of the columns is to prepare it again.
+    // A client of version 5, which compares the metadata id, has to prepare the statement again.
     let of_version_5 = ebb_cql::protocol::QueryParameters {
         result_metadata_id: Some(b"whichever"),
         ..parameters
@@ -383,7 +383,7 @@ fn markers_have_names_types_and_places() {
 }
 
 #[test]
-fn columns_are_called_as_cassandra_calls_them() {
+fn result_columns_have_cassandras_names() {
     let mut server = squares();
     let select = "SELECT a, v AS x, count(*), max(v), writetime(v), CAST(v AS blob) FROM t";
     let error = server
@@ -401,36 +401,36 @@ fn columns_are_called_as_cassandra_calls_them() {
         "system.max(v)",
         "writetime(v)",
         "cast(v as bigint)",
-        // A cast to the type that it has is none.
+        // A cast to the value's own type is left out of the name.
         "v",
     ];
     assert_eq!(page.columns, expected);
 }
 
 #[test]
-fn a_table_that_a_job_announces_is_told_as_created() {
+fn a_table_announced_by_a_job_causes_a_created_event() {
     let server = Server::new();
-    let (tell, told) = mpsc::channel();
-    let tell = move |change: SchemaChange| tell.send(change).unwrap();
-    server.executor.on_change(Box::new(tell));
+    let (notify, events) = mpsc::channel();
+    let notify = move |change: SchemaChange| notify.send(change).unwrap();
+    server.executor.on_change(Box::new(notify));
     server.executor.catalog().announce_table("ks", "counts");
     let expected = SchemaChange {
         kind: SchemaChangeKind::Created,
         keyspace: "ks".into(),
         target: SchemaTarget::Table("counts".into()),
     };
-    assert!(told.try_iter().eq([expected]));
+    assert!(events.try_iter().eq([expected]));
 }
 
 #[test]
-fn snapshots_that_expire_are_told_as_dropped() {
+fn expired_snapshots_cause_drop_events() {
     let mut server = Server::with(&["CREATE TABLE t (a int PRIMARY KEY)"]);
-    let (tell, told) = mpsc::channel();
-    let tell = move |change: SchemaChange| tell.send(change).unwrap();
-    server.executor.on_change(Box::new(tell));
+    let (notify, events) = mpsc::channel();
+    let notify = move |change: SchemaChange| notify.send(change).unwrap();
+    server.executor.on_change(Box::new(notify));
     let catalog = Arc::clone(server.executor.catalog());
     catalog.set_listed_snapshots(32);
-    // One of rows that CQL knows nothing of.
+    // A snapshot of a store keyspace that CQL does not use.
     let options = SnapshotOptions {
         table: None,
         expires_in: Some(Duration::from_secs(60)),
@@ -448,24 +448,28 @@ fn snapshots_that_expire_are_told_as_dropped() {
     catalog.db().flush().unwrap();
     let table = SchemaTarget::Table("t".into());
     let expected = [gone("known", table), gone("known", SchemaTarget::Keyspace)];
-    assert!(told.try_iter().eq(expected), "as DROP SNAPSHOT tells it");
-    // No client can know the tables of one that none has asked for.
+    assert!(
+        events.try_iter().eq(expected),
+        "the events of DROP SNAPSHOT"
+    );
+    // Clients cannot know the tables of a snapshot that none of them has read.
     server.run("CREATE SNAPSHOT unknown ON KEYSPACE ks WITH ttl = '1m'");
     server.clock.advance_ms(60_000);
     catalog.db().flush().unwrap();
     assert!(
-        told.try_iter()
+        events
+            .try_iter()
             .eq([gone("unknown", SchemaTarget::Keyspace)])
     );
     catalog.set_listed_snapshots(0);
     server.run("CREATE SNAPSHOT unlisted ON KEYSPACE ks WITH ttl = '1m'");
     server.clock.advance_ms(60_000);
     catalog.db().flush().unwrap();
-    assert_eq!(told.try_iter().count(), 0);
+    assert_eq!(events.try_iter().count(), 0);
 }
 
 #[test]
-fn keys_that_are_named_are_left_by_their_tokens() {
+fn token_relations_filter_keys_by_their_tokens() {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, PRIMARY KEY (a, b))"]);
     let mut keys: Vec<i32> = (1..=4).collect();
     keys.sort_by_key(|a| ebb_model::key::Token::of(&a.to_be_bytes()).0);
@@ -512,7 +516,7 @@ fn keys_that_are_named_are_left_by_their_tokens() {
 }
 
 #[test]
-fn functions_know_the_time_of_the_statement() {
+fn functions_use_the_time_of_the_statement() {
     let mut server = squares();
     let select = "SELECT toUnixTimestamp(currentTimestamp()) AS t FROM t WHERE a = 4";
     assert_eq!(server.rows(select), "1700000000000");
@@ -608,12 +612,12 @@ fn operators_compute_as_in_cassandra() {
     }
 }
 
-/// `now_in_seconds` of version 5: times to live count from the time that the request has.
+/// `now_in_seconds` of version 5: TTLs count from the time in the request.
 #[test]
 fn a_request_may_have_its_own_time() {
     const THEN_S: i32 = 2_000_000_000;
     let mut server = Server::with(&["CREATE TABLE a (k int PRIMARY KEY, v int)"]);
-    let mut told = |text: &str, now_s| {
+    let mut cells = |text: &str, now_s| {
         let prepared = server.prepare(text).unwrap();
         let parameters = QueryParameters {
             now_s,
@@ -626,20 +630,20 @@ fn a_request_may_have_its_own_time() {
     };
     let none: [Option<Vec<u8>>; 0] = [];
     let insert = "INSERT INTO a (k, v) VALUES (1, 1) USING TTL 10";
-    assert_eq!(told(insert, Some(THEN_S)), none);
+    assert_eq!(cells(insert, Some(THEN_S)), none);
     let select = "SELECT ttl(v) FROM a WHERE k = 1";
     let five = vec![0, 0, 0, 5];
-    assert_eq!(told(select, Some(THEN_S + 5)), [Some(five)]);
-    assert_eq!(told(select, Some(THEN_S + 10)), none);
-    assert_eq!(told(select, None).len(), 1);
-    assert_eq!(told("SELECT v FROM a", Some(THEN_S + 10)), none);
+    assert_eq!(cells(select, Some(THEN_S + 5)), [Some(five)]);
+    assert_eq!(cells(select, Some(THEN_S + 10)), none);
+    assert_eq!(cells(select, None).len(), 1);
+    assert_eq!(cells("SELECT v FROM a", Some(THEN_S + 10)), none);
     let update = "UPDATE a SET v = 2 WHERE k = 1 IF EXISTS";
-    assert_eq!(told(update, Some(THEN_S + 10)), [Some(vec![0])]);
-    assert_eq!(told(update, Some(THEN_S + 9)), [Some(vec![1])]);
+    assert_eq!(cells(update, Some(THEN_S + 10)), [Some(vec![0])]);
+    assert_eq!(cells(update, Some(THEN_S + 9)), [Some(vec![1])]);
 }
 
 #[test]
-fn a_duration_is_named_as_the_version_has_it() {
+fn durations_have_the_type_name_of_the_protocol_version() {
     let mut server = Server::with(&["CREATE TABLE a (k int PRIMARY KEY, d duration)"]);
     server.run("INSERT INTO a (k, d) VALUES (1, 1h)");
     let body = |text: &str, version| {
@@ -655,7 +659,7 @@ fn a_duration_is_named_as_the_version_has_it() {
         server.executor.execute(&prepared, &call, &mut out).unwrap();
         out
     };
-    // By its columns, and by what a condition found instead.
+    // In result columns, and in the row that a failed condition returns.
     for text in [
         "SELECT d FROM a",
         "UPDATE a SET d = 2h WHERE k = 1 IF d = 3h",

@@ -1,4 +1,4 @@
-//! The functions of groups of rows: count, min, max, sum, avg.
+//! Aggregates over groups of rows: count, min, max, sum, avg.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ pub struct Aggregate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Rows; with an argument, those where it is not null.
+    /// The number of rows or, with an argument, of values other than null.
     Count,
     Min,
     Max,
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// What an aggregate has seen of a group.
+/// The state of an aggregate over the rows of a group so far.
 #[derive(Debug, Default, Clone)]
 pub struct State {
     count: i64,
@@ -62,7 +62,7 @@ impl State {
     }
 }
 
-/// A sum of decimals. Its scale is the largest of those of the numbers and of zero, as that of
+/// A sum of decimals. Its scale is the largest one of the numbers, and at least 0, as for
 /// `BigDecimal.ZERO.add(...)` in Java.
 #[derive(Debug, Default, Clone)]
 struct DecimalSum {
@@ -71,7 +71,7 @@ struct DecimalSum {
 }
 
 impl DecimalSum {
-    /// Adds a number. The sum has a bounded size, as the operands of arithmetic have.
+    /// Adds a number. The size of the sum is limited like that of an operand of arithmetic.
     fn add(&mut self, number: BigDecimal) -> Checked {
         check_decimal(&number)?;
         let power = |places: u64| BigInt::from(10).pow(places as u32);
@@ -89,7 +89,7 @@ impl DecimalSum {
         check_integer(&self.unscaled)
     }
 
-    /// A part of the sum, at its scale and rounded half to even, as Cassandra divides.
+    /// Divides the sum, at its scale and rounded half to even, as Cassandra does.
     fn divided_by(&self, divisor: i64) -> BigDecimal {
         let divisor = BigInt::from(divisor);
         let (quotient, rest) = (&self.unscaled / &divisor, &self.unscaled % &divisor);
@@ -116,7 +116,7 @@ impl Aggregate {
         }
     }
 
-    /// The aggregate of a name over values of a type, where it is one.
+    /// Returns the aggregate with this name and argument types, if there is one.
     pub fn named(name: &QualifiedName, types: &[Option<CqlType>]) -> Result<Option<Self>> {
         if name.keyspace.as_ref().is_some_and(|k| *k != "system") {
             return Ok(None);
@@ -152,10 +152,10 @@ impl Aggregate {
         &self.returns
     }
 
-    /// Takes a row of the group; `value` is that of the argument, where there is one.
+    /// Adds a row of the group; `value` is the value of the argument.
     ///
     /// # Errors
-    /// A sum that becomes too large; the time-out of the statement.
+    /// If a sum becomes too large, or the statement's time is over.
     pub fn add(&self, state: &mut State, value: Option<&[u8]>) -> Result<()> {
         let Some(value) = value else {
             return Ok(());
@@ -204,12 +204,12 @@ impl Aggregate {
         failure(name, std::slice::from_ref(ty), what)
     }
 
-    /// Takes a row that counts as such.
+    /// Adds a row to a count of rows.
     pub fn add_row(&self, state: &mut State) {
         state.count += 1;
     }
 
-    /// What it gives; sums of integers wrap as Cassandra's do.
+    /// Returns the result. Sums of integers wrap as in Cassandra.
     pub fn finish(&self, state: &State) -> Option<Vec<u8>> {
         match self.kind {
             Kind::Count => Some(state.count.to_be_bytes().to_vec()),

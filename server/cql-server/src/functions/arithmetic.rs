@@ -1,5 +1,5 @@
-//! `+`, `-`, `*`, `/`, `%` and the minus sign, as Cassandra 4.1's `OperationFcts` knows them:
-//! of numbers, of times with durations, and `+` of texts.
+//! `+`, `-`, `*`, `/`, `%` and the minus sign as in Cassandra 4.1's `OperationFcts`: on numbers, on
+//! times with durations, and `+` on texts.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -18,14 +18,14 @@ use super::{Function, failure, printed};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// A text that `+` makes has so many bytes at most: as many as a request.
+/// The most bytes of a concatenated text: the size of the largest request.
 const TEXT_BYTES_MAX: usize = 16 << 20;
-/// A quotient of decimals has so many significant digits at least, and so many places at
-/// most: Cassandra's `DecimalType`.
+/// The least number of significant digits and the most places after the point of a quotient of
+/// decimals: those of Cassandra's `DecimalType`.
 const QUOTIENT_DIGITS_MIN: i64 = 32;
 const QUOTIENT_SCALE_MAX: i64 = 1000;
 
-/// The function of an operator between values of two types, where there is one.
+/// Returns the function of an operator for two types, if it is defined for them.
 pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<Function> {
     use CqlType::{Ascii, Date, Text, Timestamp};
     let symbol = operator.symbol();
@@ -85,7 +85,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
     }
 }
 
-/// The function of the minus sign before a value of a type.
+/// Returns the function of the minus sign for a type.
 pub fn negation(ty: &CqlType) -> Result<Function> {
     if !Number::is_of(ty) {
         return invalid(format!("the '-' operation is not supported for {ty}"));
@@ -125,10 +125,9 @@ fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> 
     Err(failure(&symbol.to_string(), types, what))
 }
 
-/// The type of a result: as wide as the wider operand, with a point where one of them has
-/// one.
+/// The type of a numeric result: as wide as the wider operand, and with a point if either has one.
 fn number_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
-    // Bytes, and whether it has a point.
+    // The width in bytes, and whether the type has a point.
     let rank = |ty: &CqlType| match ty {
         CqlType::Tinyint => Some((1, false)),
         CqlType::Smallint => Some((2, false)),
@@ -155,19 +154,19 @@ fn number_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
     )
 }
 
-/// A number of the kind in which it is computed.
+/// An operand, converted to the kind of number in which the result is computed.
 enum Operand {
     Integer(i64),
     Big(BigInt),
     Single(f32),
     Double(f64),
     Decimal(BigDecimal),
-    /// A decimal was wanted, and it is none.
+    /// An operand that has no value as a decimal: NaN or an infinite number.
     NotFinite(&'static str),
 }
 
 impl Operand {
-    /// About how many microseconds an operation on it takes.
+    /// The approximate microseconds that an operation on this operand takes.
     fn units(&self) -> u64 {
         match self {
             Self::Big(number) => integer_units(number),
@@ -177,7 +176,7 @@ impl Operand {
     }
 }
 
-/// An operand as a number of the result's type; none where it is empty.
+/// Converts an operand to the type of the result; `None` for an empty value.
 fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     let number = Number::read(ty, bytes)?;
     Some(match result {
@@ -193,14 +192,15 @@ fn read(ty: &CqlType, result: &CqlType, bytes: &[u8]) -> Option<Operand> {
     })
 }
 
-/// What two numbers of one kind make, or why they make none.
+/// Computes an operator on two operands of one kind. The error is a message.
 fn numbers(
     operator: Operator,
     left: Operand,
     right: Operand,
 ) -> std::result::Result<Number, Cow<'static, str>> {
     match (left, right) {
-        // In 64 bits; what is written is cut to its type, as if it had been computed in it.
+        // Computed in 64 bits. Cutting the result to its type gives the same bits as computing in
+        // that type.
         (Operand::Integer(a), Operand::Integer(b)) => Ok(Number::Integer(match operator {
             Operator::Add => a.wrapping_add(b),
             Operator::Subtract => a.wrapping_sub(b),
@@ -259,7 +259,7 @@ fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &
     }
 }
 
-/// Rounded half up, without zeros at its end.
+/// Divides, rounding half up, and removes trailing zeros.
 fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
     let ((a, a_scale), (b, b_scale)) = (
         left.as_bigint_and_exponent(),
@@ -273,9 +273,10 @@ fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
         .clamp(QUOTIENT_DIGITS_MIN, QUOTIENT_SCALE_MAX);
     let shift = scale + b_scale - a_scale;
     let power = BigInt::from(10).pow(shift.unsigned_abs() as u32);
-    let (a, b) = match shift >= 0 {
-        true => (a * power, b),
-        false => (a, b * power),
+    let (a, b) = if shift >= 0 {
+        (a * power, b)
+    } else {
+        (a, b * power)
     };
     let (mut result, rest) = (&a / &b, &a % &b);
     if rest.magnitude() * 2_u32 >= *b.magnitude() {
@@ -285,7 +286,7 @@ fn quotient(left: &BigDecimal, right: &BigDecimal) -> BigDecimal {
     BigDecimal::new(result, scale).normalized()
 }
 
-/// A `timestamp` or `date` moved by a duration, or moved back by it.
+/// Adds a duration to a `timestamp` or `date`, or subtracts it (`back`).
 fn time_and_duration(
     ty: &CqlType,
     time: &[u8],
@@ -299,9 +300,10 @@ fn time_and_duration(
         nanos,
     } = Duration::from_bytes(duration).ok_or("there is no such duration")?;
     let is_date = *ty == CqlType::Date;
-    let (least, precision) = match is_date {
-        true => (i64::MAX, "day"),
-        false => (1_000_000, "millisecond"),
+    let (least, precision) = if is_date {
+        (i64::MAX, "day")
+    } else {
+        (1_000_000, "millisecond")
     };
     if nanos % least != 0 {
         let duration = printed::text(&CqlType::Duration, duration).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `CAST(value AS type)` of native types, as Cassandra 4.1's `CastFcts` has it. The texts are those of
-//! `printed`.
+//! `CAST(value AS type)` of native types, as in Cassandra 4.1's `CastFcts`. `printed` makes the
+//! texts.
 
 mod number;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use super::{Function, failure, number_size, printed, scalar};
 use crate::error::{Result, invalid};
 use crate::interrupt;
 
-/// The types of numbers, in the order of Cassandra's messages.
+/// The number types, in the order of Cassandra's messages.
 const NUMBERS: [CqlType; 9] = [
     CqlType::Tinyint,
     CqlType::Smallint,
@@ -27,7 +27,7 @@ const NUMBERS: [CqlType; 9] = [
     CqlType::Varint,
 ];
 
-/// The other types that are cast to text, in the order of Cassandra's messages.
+/// The other types with a cast to text, in the order of Cassandra's messages.
 const PRINTED: [CqlType; 7] = [
     CqlType::Inet,
     CqlType::Boolean,
@@ -38,10 +38,10 @@ const PRINTED: [CqlType; 7] = [
     CqlType::Uuid,
 ];
 
-/// The function that casts; none if no type is cast to this one.
+/// Returns the cast function; `None` if there is no cast to the type `to`.
 ///
 /// # Errors
-/// In Cassandra's words, if other types are cast to this one.
+/// Cassandra's error, if there are casts to `to` but not from `from`.
 pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
     let name = cast_name(to);
     let (arg, returns) = ([from.clone()], to.clone());
@@ -63,7 +63,7 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
         ));
     }
     let (source, target) = (from.clone(), to.clone());
-    // Without its keyspace, as failures have it.
+    // Error messages have the name without its keyspace.
     let short = name.trim_start_matches("system.").to_owned();
     Ok(match to {
         CqlType::Date | CqlType::Timestamp => scalar::of_times(name, from, to),
@@ -80,7 +80,7 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
             let Some(bytes) = args[0] else {
                 return Ok(None);
             };
-            // Of an empty value Cassandra's function fails on a null pointer.
+            // Cassandra's function fails on a null pointer for an empty value.
             let Some(number) = Number::read(&source, bytes) else {
                 return Ok(None);
             };
@@ -95,13 +95,13 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
     })
 }
 
-/// Checks that the digits of a number may be written out, and charges the statement for it.
+/// Checks that the digits of a number may be written out, and charges the statement for them.
 fn check_digits(function: &str, ty: &CqlType, bytes: &[u8]) -> Result<()> {
     number_size::check_digits(ty, bytes).map_err(|why| failure(function, from_ref(ty), why))?;
     interrupt::charge(number_size::digits_units(bytes.len()))
 }
 
-/// The types that are cast to a type, in the order of Cassandra's messages.
+/// The types with a cast to this type, in the order of Cassandra's messages.
 fn sources(to: &CqlType) -> Vec<CqlType> {
     match to {
         CqlType::Counter => Vec::new(),
@@ -119,7 +119,7 @@ fn sources(to: &CqlType) -> Vec<CqlType> {
     }
 }
 
-/// The name of the function that casts to a type: `system.castAsInt`.
+/// The name of the function that casts to a type, for example `system.castAsInt`.
 pub fn cast_name(to: &CqlType) -> String {
     let ty = to.to_string();
     let (first, rest) = ty.split_at(1);

@@ -1,4 +1,4 @@
-//! JSON as values, as `fromJSONObject` of Cassandra 4.1's types reads it.
+//! Values from JSON, as in `fromJSONObject` of Cassandra 4.1's types.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -12,14 +12,14 @@ use super::parsed_json::ParsedJson;
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 
-/// Returns the value of a type that a JSON text has; `None` is null. A text in quotes may stand for any
-/// native value and for a whole collection.
+/// Decodes a JSON text as a value of a type; `None` is null. A quoted text may stand for any native
+/// value and for a whole collection.
 ///
-/// A `decimal` keeps all its digits. Cassandra 4.1 reads one with a point as a `double` first, and
-/// loses those behind the seventeenth.
+/// A `decimal` keeps all its digits. Cassandra 4.1 parses one with a point as a `double` first, and
+/// loses the digits after the seventeenth.
 ///
 /// # Errors
-/// A text that is no JSON, or no such value; the time-out of the statement.
+/// If the text is no JSON or no value of the type, or if the statement's time is over.
 pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(json) => read(ty, json),
@@ -47,7 +47,7 @@ fn read(ty: &CqlType, json: &RawValue) -> Result<Option<Vec<u8>>> {
     value.map(Some)
 }
 
-/// Returns the value of a string, or of the key of a map.
+/// Decodes a string, or the key of a map.
 fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
     interrupt::charge_bytes(text.len())?;
     match ty {
@@ -68,7 +68,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
             };
             bytes.or_else(|why| invalid(no_blob(&text, &why)))
         }
-        // Elsewhere an empty text is the empty value.
+        // For the other types an empty text is the empty value.
         CqlType::Boolean if text.is_empty() => Ok(vec![0]),
         CqlType::Varint if text.is_empty() => invalid(no_representation(ty, &text)),
         CqlType::Varint | CqlType::Decimal => number(ty, text, &text),
@@ -76,7 +76,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Returns the value of a number, a truth value, an array or an object.
+/// Decodes a number, a boolean, an array or an object.
 fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let parsed = ParsedJson(json);
     let expected_type = match ty {
@@ -102,11 +102,11 @@ fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
         CqlType::Bigint | CqlType::Counter if matches!(parsed.class(), "Integer" | "Long") => {
             return ty.parse_value(json).map_err(of_type);
         }
-        // A number of 32 bits is an `Integer`, which Cassandra refuses.
+        // Cassandra reads a number of 32 bits as an `Integer`, which it rejects here.
         CqlType::Timestamp if parsed.class() == "Long" => {
             return ty.parse_value(json).map_err(of_type);
         }
-        // By way of a double, as `Number.floatValue` of one.
+        // Converted from a double, as by Java's `Double.floatValue`.
         CqlType::Float if parsed.class() == "Double" => {
             let double: f64 = json.parse().unwrap_or(f64::NAN);
             return Ok((double as f32).to_be_bytes().to_vec());
@@ -134,7 +134,7 @@ fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     expected(expected_type, json)
 }
 
-/// Returns the value of a number of any size; `shown` stands for it in messages.
+/// Decodes a number of any size; `shown` stands for it in messages.
 fn number(ty: &CqlType, text: &str, shown: &dyn Display) -> Result<Vec<u8>> {
     interrupt::charge(number_size::digits_units(text.len()))?;
     let value = ty.parse_value(text);
@@ -225,12 +225,12 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// The values of columns, by name and type, in an object: `None` where it does not name the
-/// column, `Some(None)` where it says null.
+/// Decodes an object as a row: the values of these columns. A value is `None` if the object does
+/// not name the column, and `Some(None)` if it is null.
 ///
 /// # Errors
-/// In Cassandra's words: no object, an unknown column, no value of a column's type. The time-out of
-/// the statement.
+/// Cassandra's errors: the text is no object, names an unknown column or has an invalid value. Or
+/// the statement's time is over.
 pub fn row<'c>(
     columns: impl Iterator<Item = (&'c str, &'c CqlType)>,
     text: &str,
@@ -255,7 +255,7 @@ pub fn row<'c>(
                     "Error decoding JSON value for {name}: {}",
                     error.message
                 )),
-                // Its time is over.
+                // The statement's time is over.
                 _ => error,
             })
         });
@@ -269,7 +269,7 @@ pub fn row<'c>(
     }
 }
 
-/// Names as in CQL: without quotes the case does not count.
+/// Resolves column names as CQL does: without quotes the case is ignored.
 fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> {
     let name = |name: String| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),

@@ -8,20 +8,20 @@ use super::{failure, number_size, printed};
 use crate::error::{Result, of_type, result_too_large};
 use crate::interrupt;
 
-/// The bytes of a blob whose digits are written in about a microsecond.
+/// The bytes of a blob that take about a microsecond to write as digits.
 const BLOB_BYTES_PER_UNIT: usize = 64;
 
-/// The longest text of one value: as long as a result may be.
+/// The longest text of one value, equal to the longest result.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
 
-/// A row of a result as one object, written cell by cell.
+/// A row of a result as a JSON object, written cell by cell.
 pub struct RowWriter {
     out: String,
     bytes_max: usize,
 }
 
 impl RowWriter {
-    /// Begins a row that may have up to `bytes_max` bytes.
+    /// Begins a row of at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             out: String::from("{"),
@@ -29,10 +29,10 @@ impl RowWriter {
         }
     }
 
-    /// Appends a cell: its column's name and type, and its value.
+    /// Appends a cell: the name and type of its column, and its value.
     ///
     /// # Errors
-    /// As [`value`], and if the row becomes too long.
+    /// The errors of [`value`], and a row that becomes too long.
     pub fn cell(&mut self, name: &str, ty: &CqlType, bytes: Option<&[u8]>) -> Result<()> {
         if self.out.len() > 1 {
             self.out.push_str(", ");
@@ -48,7 +48,7 @@ impl RowWriter {
     }
 }
 
-/// The key of a column or field: names that need quotes in CQL keep them inside of it.
+/// Appends the key of a column or field. Names that need quotes in CQL keep them inside of the key.
 fn key(name: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     if name == name.to_lowercase() {
         string(name, out, bytes_max)?;
@@ -59,15 +59,15 @@ fn key(name: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Appends a value to a text of up to `bytes_max` bytes.
+/// Appends a value to a text of at most `bytes_max` bytes.
 ///
-/// A map in the key of a map is a text in a text, and each such level doubles the backslashes of the
-/// levels in it: forty levels of a value of a kilobyte would be a terabyte. So each text is measured
-/// before it is written.
+/// A map within the key of a map is a text within a text, and each such level doubles the
+/// backslashes of the inner levels: forty levels around a value of a kilobyte would make a
+/// terabyte. So each text is measured before it is written.
 ///
 /// # Errors
-/// A damaged value; a number with too many digits; a text that becomes too long; the time-out of the
-/// statement.
+/// A damaged value, a number with too many digits, a text that becomes too long, or a statement
+/// whose time is over.
 pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: usize) -> Result<()> {
     check(out.len(), bytes_max)?;
     let Some(bytes) = bytes else {
@@ -96,7 +96,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
                 let mut text = String::new();
                 value(key, k.map_err(of_type)?, &mut text, bytes_max)?;
                 check(out.len() + text.len(), bytes_max)?;
-                // A key is a text; others are written into one.
+                // The key of a JSON object is a text, so other values are quoted.
                 if text.starts_with('"') {
                     out.push_str(&text);
                 } else {
@@ -133,7 +133,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
     Ok(())
 }
 
-/// Appends a value that has no parts. An empty value is an empty text.
+/// Appends a value without parts. An empty value is an empty text.
 fn native(ty: &CqlType, bytes: &[u8], out: &mut String, bytes_max: usize) -> Result<()> {
     let printed = || printed::text(ty, bytes).unwrap_or_else(|| "null".to_owned());
     match ty {
@@ -185,7 +185,7 @@ fn check(bytes: usize, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Appends a text between quotes, after its length was checked and charged.
+/// Appends a quoted text, after its length was checked and charged.
 fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     interrupt::charge_bytes(text.len())?;
     let quoted_bytes: usize = text.bytes().map(quoted_bytes).sum();
@@ -215,8 +215,8 @@ fn string(text: &str, out: &mut String, bytes_max: usize) -> Result<()> {
     Ok(())
 }
 
-/// The bytes that stand for one byte of a text between quotes: those of `Json.quoteAsJsonString`, which
-/// writes its digits in capitals.
+/// The number of bytes that stand for one byte in a quoted text. They are those of
+/// `Json.quoteAsJsonString`, with hexadecimal digits in capitals.
 fn quoted_bytes(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,

@@ -1,4 +1,4 @@
-//! Functions of values: which there are, and which of one name a call means.
+//! Functions of values, and the resolution of calls to them.
 //!
 //! ```text
 //! scalar    now(), toDate(), blobAsInt(), token(), ...
@@ -6,13 +6,13 @@
 //! arithmetic + - * / %
 //! cast      CAST(x AS type)
 //! json      toJson(x), SELECT JSON
-//! from_json fromJson(x), INSERT JSON; parsed_json shows in errors what was read
+//! from_json fromJson(x), INSERT JSON; parsed_json prints JSON in error messages
 //! printed   values as text, as Java prints them
 //! uuids     new uuids, and the times in them
 //! ```
 //!
-//! Each call is charged to the statement (`interrupt`), and the size of numbers is checked before anything
-//! is computed of them (`number_size`).
+//! Each call is charged to the statement (`interrupt`). The size of numbers is checked
+//! (`number_size`) before anything is computed from them.
 
 mod aggregate;
 mod arithmetic;
@@ -42,7 +42,8 @@ pub use self::uuids::TimeUuids;
 use super::error::{Result, invalid};
 use super::interrupt;
 
-/// What computes a function: its arguments, and the microseconds since 1970 of the call.
+/// The code of a function. Its parameters are the arguments, and the time of the call in
+/// microseconds since 1970.
 type Body = dyn Fn(&[Option<&[u8]>], i64) -> Result<Option<Vec<u8>>> + Send + Sync;
 
 #[derive(Clone)]
@@ -87,7 +88,7 @@ impl Function {
         }
     }
 
-    /// As it is called: `system.now`.
+    /// The qualified name, for example `system.now`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -100,18 +101,18 @@ impl Function {
         &self.returns
     }
 
-    /// Calls it at `now_us`, microseconds since 1970.
+    /// Calls the function at `now_us`, microseconds since 1970.
     ///
     /// # Errors
-    /// The function's error for these arguments; the time-out of the statement.
+    /// The function's error for these arguments, or a statement whose time is over.
     pub fn call(&self, args: &[Option<&[u8]>], now_us: i64) -> Result<Option<Vec<u8>>> {
         interrupt::charge_bytes(args.iter().flatten().map(|arg| arg.len()).sum())?;
         (self.body)(args, now_us)
     }
 }
 
-/// The function of a name which takes `args`, that `accepts` by place and type; `exact` tells
-/// those that need no conversion, which are preferred.
+/// Resolves a call. `accepts` tests whether an argument, by its place, converts to a type.
+/// Functions for which all arguments pass `exact`, and so need no conversion, are preferred.
 pub fn find(
     name: &QualifiedName,
     schema: &TableSchema,
@@ -121,9 +122,10 @@ pub fn find(
 ) -> Result<Function> {
     let count = args.len();
     let is_system = name.keyspace.as_ref().is_none_or(|k| *k == "system");
-    let known = match is_system {
-        true => scalar::named(name.name.as_str(), schema),
-        false => Vec::new(),
+    let known = if is_system {
+        scalar::named(name.name.as_str(), schema)
+    } else {
+        Vec::new()
     };
     if known.is_empty() {
         return invalid(format!("Unknown function '{name}'"));
@@ -161,12 +163,12 @@ pub fn wrong_count<T>(function: &str, required: usize, provided: usize) -> Resul
     ))
 }
 
-/// Whether a call means the system's function of this name.
+/// Whether a call names the system's function of this name.
 pub fn is_named(name: &QualifiedName, function: &str) -> bool {
     name.keyspace.as_ref().is_none_or(|k| *k == "system") && name.name == function
 }
 
-/// What a function says of values that its types allow and that it cannot take: code 0x1400.
+/// The error of a function for values that its types permit but that it rejects: code 0x1400.
 fn failure(name: &str, types: &[CqlType], message: impl Into<String>) -> ErrorResponse {
     let kind = ErrorKind::FunctionFailure {
         keyspace: "system".to_owned(),
@@ -190,7 +192,7 @@ pub fn to_json_of(ty: &CqlType) -> Function {
     )
 }
 
-/// `fromJson` where a value of a type is wanted.
+/// `fromJson` for a receiver of a type.
 pub fn from_json_of(ty: &CqlType) -> Function {
     let returns = ty.clone();
     Function::new(
@@ -202,7 +204,7 @@ pub fn from_json_of(ty: &CqlType) -> Function {
             Some(Ok(text)) => {
                 from_json::value(&returns, text).map_err(|error| match error.kind {
                     ErrorKind::Invalid => failure("fromjson", &[CqlType::Text], error.message),
-                    // Its time is over.
+                    // The statement's time is over.
                     _ => error,
                 })
             }

@@ -1,27 +1,27 @@
-//! Bounds on `varint` and `decimal`, which have any size as they are stored: checked before
-//! anything is computed of them, so that no single operation takes long.
+//! Limits on the size of `varint` and `decimal` operands. Stored values may have any size, so they
+//! are checked before anything is computed from them: no single operation takes long.
 //!
-//! A decimal of five bytes, 1e1000000000, has a gigabyte of digits when it is written out: its scale
-//! counts as much as its length.
+//! A decimal of five bytes, 1e1000000000, has a gigabyte of digits when it is written out. So the
+//! scale of a decimal is limited like its length.
 
 use bigdecimal::BigDecimal;
 use bigdecimal::num_bigint::BigInt;
 use ebb_model::types::CqlType;
 use ebb_model::types::number::{DIGITS_BYTES_MAX, minimal, split_decimal};
 
-/// Operands and results have fewer bytes than this: ten thousand digits, as many as Cassandra's
-/// decimals. More would let a short statement fill the memory.
+/// The most bytes of operands and results: ten thousand digits, the limit of Cassandra's decimals.
+/// With more, a short statement could fill the memory.
 const NUMBER_BYTES_MAX: u64 = 4160;
-/// The most places before or behind the point.
+/// The most places before or after the point.
 const SCALE_MAX: u64 = 10_000;
 
-/// The reason for which a number is refused, if it is.
+/// The reason why a number is rejected, if it is.
 pub type Checked = std::result::Result<(), &'static str>;
 
 /// Checks an operand or a result.
 ///
 /// # Errors
-/// The reason for which nothing is computed of it.
+/// The reason why the number is rejected.
 pub fn check_integer(number: &BigInt) -> Checked {
     if number.bits() / 8 >= NUMBER_BYTES_MAX {
         return Err("a number has more than 10000 digits");
@@ -32,7 +32,7 @@ pub fn check_integer(number: &BigInt) -> Checked {
 /// Checks an operand or a result.
 ///
 /// # Errors
-/// The reason for which nothing is computed of it.
+/// The reason why the number is rejected.
 pub fn check_decimal(number: &BigDecimal) -> Checked {
     let (unscaled, scale) = number.as_bigint_and_scale();
     if scale.unsigned_abs() > SCALE_MAX {
@@ -41,10 +41,10 @@ pub fn check_decimal(number: &BigDecimal) -> Checked {
     check_integer(&unscaled)
 }
 
-/// Checks that the digits of a stored value may be written. Values of other types always may.
+/// Checks that the digits of a stored value may be written out. Passes for values of other types.
 ///
 /// # Errors
-/// The reason for which they are not written.
+/// The reason why the number is rejected.
 pub fn check_digits(ty: &CqlType, bytes: &[u8]) -> Checked {
     let unscaled = match ty {
         CqlType::Varint => bytes,
@@ -57,25 +57,24 @@ pub fn check_digits(ty: &CqlType, bytes: &[u8]) -> Checked {
     Ok(())
 }
 
-/// About how many microseconds it takes to write or read the digits of a number of `bytes`, beyond
-/// those that any value takes.
+/// The approximate microseconds for writing or reading the digits of a number of `bytes` bytes,
+/// beyond the cost of any value.
 pub fn digits_units(bytes: usize) -> u64 {
     bytes.saturating_sub(16) as u64 / 4
 }
 
-/// About how many microseconds an operation on a number takes at most.
+/// The most microseconds, approximately, of an operation on a number.
 pub fn integer_units(number: &BigInt) -> u64 {
     number.bits().min(8 * NUMBER_BYTES_MAX) / 32
 }
 
-/// About how many microseconds an operation on a number takes at most, where its scale is written
-/// out.
+/// The most microseconds, approximately, of an operation on a number that writes out its scale.
 pub fn decimal_units(number: &BigDecimal) -> u64 {
     let (unscaled, scale) = number.as_bigint_and_scale();
     integer_units(&unscaled) + scale_units(scale)
 }
 
-/// About how many microseconds an operation takes that writes a scale out.
+/// The approximate microseconds of an operation that writes out a scale.
 pub fn scale_units(scale: i64) -> u64 {
     scale.unsigned_abs().min(SCALE_MAX) / 8
 }

@@ -1,15 +1,15 @@
-//! JSON in the messages of errors: as Java prints the object that Cassandra's parser makes of it.
+//! JSON in error messages, printed as Java prints the object that Cassandra's parser returns.
 
 use std::fmt::{self, Write};
 
 use super::printed;
 
-/// A JSON value, which is known to be well formed.
+/// A well-formed JSON value.
 #[derive(Debug, Clone, Copy)]
 pub struct ParsedJson<'t>(pub &'t str);
 
 impl ParsedJson<'_> {
-    /// Returns the simple name of the object's class in Java.
+    /// The simple name of the object's class in Java.
     pub fn class(self) -> &'static str {
         let json = self.0;
         match json.as_bytes().first() {
@@ -30,7 +30,7 @@ impl ParsedJson<'_> {
     }
 }
 
-/// Token by token: the values of a client may be nested deeper than a stack is.
+/// Prints token by token, without recursion: a client's values may be nested deeper than the stack.
 impl fmt::Display for ParsedJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
@@ -62,7 +62,7 @@ fn is_first_of_number(c: char) -> bool {
     c == '-' || c.is_ascii_digit()
 }
 
-/// Returns the end of the string that a text begins with.
+/// Returns the end of the string at the start of `text`.
 fn end_of_string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -76,7 +76,7 @@ fn end_of_string(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the end of the number that a text begins with.
+/// Returns the end of the number at the start of `text`.
 fn end_of_number(text: &str) -> usize {
     let is_part = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
     text.find(|c: char| !is_part(c)).unwrap_or(text.len())
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_in_messages_is_what_java_prints_of_it() {
+    fn json_in_messages_is_printed_as_by_java() {
         for (json, class, printed) in [
             ("12", "Integer", "12"),
             ("-0", "Integer", "0"),

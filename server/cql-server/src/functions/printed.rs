@@ -1,5 +1,5 @@
-//! Native values as text, as Java prints them: in casts as `toCQLLiteral` of Cassandra's serializers
-//! does, and in JSON as `toJSONString` of its types does.
+//! Native values as text, as Java prints them: in casts as by `toCQLLiteral` of Cassandra's
+//! serializers, in JSON as by `toJSONString` of its types.
 
 use std::net::IpAddr;
 
@@ -8,15 +8,15 @@ use ebb_model::types::literal::{date_of, hex};
 use ebb_model::types::{CqlType, number, vint};
 use uuid::Uuid;
 
-/// 1970 as a `date`.
+/// The stored `date` of 1970-01-01.
 pub const DATE_EPOCH: i64 = 1 << 31;
 pub const MS_PER_DAY: i64 = 86_400_000;
-/// 1582-10-15 in days since 1970. `SimpleDateFormat` has the Julian calendar before it.
+/// 1582-10-15 in days since 1970. `SimpleDateFormat` uses the Julian calendar before that day.
 const GREGORIAN_FROM: i64 = -141_427;
 
-/// Returns a value as text. An empty value is `null`, except of text and blobs. Damaged bytes and
-/// collections have no text. It takes time with the square of the digits of a number: the caller
-/// bounds them.
+/// Prints a value as text. An empty value prints as `null`, except for text and blobs. `None` for
+/// damaged bytes and for collections. Takes time quadratic in the digits of a number, which the
+/// caller limits.
 pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
     Some(match ty {
         CqlType::Text | CqlType::Ascii => String::from_utf8_lossy(bytes).into_owned(),
@@ -58,13 +58,13 @@ pub fn float(number: f32) -> String {
     floating(&format!("{number:e}"))
 }
 
-/// Prints as `Double.toString` does: with a point from a thousandth to ten million, else with an exponent; with
-/// one digit behind the point at least.
+/// Prints as `Double.toString` does: with a point from a thousandth to ten million, otherwise with
+/// an exponent, and with at least one digit after the point.
 pub fn double(number: f64) -> String {
     floating(&format!("{number:e}"))
 }
 
-/// From the shortest digits, as Rust prints them: `-1.25e-7`, `0e0`, `inf`, `NaN`.
+/// Converts the shortest digits, as Rust prints them: `-1.25e-7`, `0e0`, `inf`, `NaN`.
 fn floating(shortest: &str) -> String {
     let Some((mantissa, exponent)) = shortest.split_once('e') else {
         return shortest.replace("inf", "Infinity");
@@ -106,7 +106,7 @@ pub fn decimal(unscaled: &BigInt, scale: i32) -> String {
     match usize::try_from(scale) {
         Ok(0) => format!("{sign}{digits}"),
         Ok(places) if exponent >= -6 => {
-            // Not by a width of `format!`, which is at most 65,535.
+            // The width of `format!` would not do: it is at most 65,535.
             let digits = "0".repeat((places + 1).saturating_sub(digits.len())) + &digits;
             let (whole, fraction) = digits.split_at(digits.len() - places);
             format!("{sign}{whole}.{fraction}")
@@ -127,7 +127,7 @@ pub fn decimal(unscaled: &BigInt, scale: i32) -> String {
 fn inet(bytes: &[u8]) -> Option<String> {
     let address = match bytes.len() {
         4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
-        // Java makes an IPv4 address of one that IPv6 wraps.
+        // Java turns an IPv6 address that wraps an IPv4 address into the latter.
         _ => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical(),
     };
     Some(match address {
@@ -165,8 +165,8 @@ fn clock(seconds: i64) -> String {
     )
 }
 
-/// Prints as `SimpleDateFormat` does of `yyyy-MM-dd'T'HH:mm:ss.SSSX` in UTC, with `separator` for the `T`: the
-/// years before 1 count backwards from 1, without a sign.
+/// Prints as `SimpleDateFormat` does with `yyyy-MM-dd'T'HH:mm:ss.SSSX` in UTC, with `separator` for
+/// the `T`. The years before 1 count backwards from 1, without a sign.
 pub fn timestamp(ms: i64, separator: char) -> String {
     let (days, of_day) = (ms.div_euclid(MS_PER_DAY), ms.rem_euclid(MS_PER_DAY));
     let (year, month, day) = match days {
@@ -181,7 +181,7 @@ pub fn timestamp(ms: i64, separator: char) -> String {
     )
 }
 
-/// Prints as `Duration.toString` does: nothing of an empty duration.
+/// Prints as `Duration.toString` does: an empty duration prints as nothing.
 fn duration(mut bytes: &[u8]) -> Option<String> {
     let months = vint::read_signed(&mut bytes)?;
     let days = vint::read_signed(&mut bytes)?;
@@ -213,10 +213,10 @@ fn duration(mut bytes: &[u8]) -> Option<String> {
     Some(out)
 }
 
-/// Year, month and day of days since 1970 in the Julian calendar, by 4-year cycles that begin in
-/// March.
+/// Converts days since 1970 to year, month and day of the Julian calendar, by 4-year cycles that
+/// begin in March.
 fn julian_date_of(days: i64) -> (i64, i64, i64) {
-    // From March 1st of the Julian year -4800.
+    // Days since March 1st of the Julian year -4800.
     let days = days + 2_440_588 + 32_082;
     let year = (4 * days + 3).div_euclid(1461);
     let day_of_year = days - (1461 * year).div_euclid(4);

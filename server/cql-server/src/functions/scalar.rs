@@ -1,4 +1,4 @@
-//! The functions of one row's values.
+//! Scalar functions, which are computed from the values of one row.
 
 use ebb_model::key::{PartitionKey, Token};
 use ebb_model::schema::TableSchema;
@@ -10,7 +10,7 @@ use crate::error::{Result, invalid, of_key};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// All functions of a name, which is in small letters. `token` takes the columns of the
+/// Returns all functions with this name, which is in lower case. `token` takes the columns of the
 /// table's partition key.
 pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
     let full = format!("system.{name}");
@@ -44,7 +44,7 @@ pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
         "unixtimestampof" => vec![of_ms(full, CqlType::Timeuuid, CqlType::Bigint, long)],
         "token" => vec![token(full, schema)],
         _ => {
-            // As bytes a counter is a bigint.
+            // A counter is converted to bytes as a bigint.
             let is_other = |ty: &CqlType| !matches!(ty, CqlType::Blob | CqlType::Counter);
             let from = |text: &str| CqlType::native(text).filter(is_other);
             if let Some(ty) = name.strip_suffix("asblob").and_then(from) {
@@ -74,14 +74,14 @@ fn date(ms: i64) -> Result<Vec<u8>> {
     Ok(date_of_ms(ms))
 }
 
-/// The day of a time as Cassandra 4.1 computes it: before 1970 the next one if the time is not
-/// midnight, because Java's `Duration.toDays` cuts towards zero; and 32 bits of it.
+/// The day of a time as Cassandra 4.1 computes it: 32 bits and, before 1970, the following day
+/// unless the time is midnight, because Java's `Duration.toDays` rounds towards zero.
 fn date_of_ms(ms: i64) -> Vec<u8> {
     let days = ms.div_euclid(1000) / SECONDS_PER_DAY + DATE_EPOCH;
     (days as u32).to_be_bytes().to_vec()
 }
 
-/// A function that makes a uuid of a time.
+/// A function from a time to a uuid.
 fn timeuuid_of(
     full: String,
     name: &'static str,
@@ -99,7 +99,7 @@ fn timeuuid_of(
     })
 }
 
-/// A function of a time, which is a `timestamp`, a `date` or in a `timeuuid`.
+/// A function of a time, given as a `timestamp`, a `date` or a `timeuuid`.
 fn of_ms(
     name: String,
     from: CqlType,
@@ -124,7 +124,7 @@ fn of_ms(
     })
 }
 
-/// A function from one type of times to another, where there is one.
+/// The conversion from one type of time to another, if there is one.
 pub fn of_times(name: String, from: &CqlType, to: &CqlType) -> Option<Function> {
     let is_from = matches!(from, CqlType::Timestamp | CqlType::Date | CqlType::Timeuuid);
     match to {
@@ -140,7 +140,7 @@ fn token(name: String, schema: &TableSchema) -> Function {
         let Some(values) = args.iter().copied().collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        // An empty key is before all partitions.
+        // An empty key precedes all partitions.
         let token = match values[..] {
             [[]] => Token::MIN,
             _ => PartitionKey::new(&values).map_err(of_key)?.token(),
@@ -177,7 +177,7 @@ fn blob_as(name: &str, full: String, ty: CqlType) -> Function {
 mod tests {
     use crate::executor::harness::Server;
 
-    /// `SimpleDateSerializer.timeInMillisToDay` cuts towards 1970 and to 32 bits.
+    /// `SimpleDateSerializer.timeInMillisToDay` rounds towards 1970 and keeps 32 bits.
     #[test]
     fn times_become_days_as_in_cassandra() {
         for (ms, day) in [
@@ -192,7 +192,7 @@ mod tests {
         ] {
             assert_eq!(super::date_of_ms(ms), day.to_be_bytes(), "{ms}");
         }
-        // Neither end of the range is an error.
+        // Both ends of the range must not overflow.
         super::date_of_ms(i64::MIN);
         super::date_of_ms(i64::MAX);
     }

@@ -1,27 +1,28 @@
-//! Uuids that the server makes, and the times that those of version 1 carry.
+//! New uuids, and the times in uuids of version 1.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// From 1582-10-15, where the time of a uuid begins, to 1970, in ticks of 100 ns.
+/// The ticks of 100 ns from 1582-10-15, the epoch of uuids, to 1970.
 const EPOCH_TICKS: i64 = 0x01b2_1dd2_1381_4000;
 const TICKS_PER_US: i64 = 10;
 const TICKS_PER_MS: i64 = 10_000;
-/// The bits of a uuid that hold its time.
+/// The bits of the time in a uuid.
 const TIME_BITS: u32 = 60;
 
-/// Makes uuids of version 1 (RFC 9562), each greater than all before.
+/// A generator of uuids of version 1 (RFC 9562), each greater than all before.
 #[derive(Debug)]
 pub struct TimeUuids {
     last_ticks: AtomicI64,
-    /// The clock sequence and the node, drawn at random: clients do not see an address of this machine.
+    /// The clock sequence and the node. They are random, so that clients do not see an address of
+    /// this machine.
     node: [u8; 8],
 }
 
 impl TimeUuids {
     pub fn new() -> Self {
         let mut node: [u8; 8] = rand::random();
-        // The variant, and the bit of nodes that are no network card's.
+        // The variant, and the bit that marks the node as no network card's address.
         node[0] = node[0] & 0x3f | 0x80;
         node[2] |= 1;
         Self {
@@ -30,7 +31,7 @@ impl TimeUuids {
         }
     }
 
-    /// Returns a new uuid of `now_us`, microseconds since 1970.
+    /// Returns a new uuid for `now_us`, microseconds since 1970.
     pub fn next(&self, now_us: i64) -> [u8; 16] {
         let now = ticks(now_us);
         let later = |last: i64| Some(now.max(last + 1));
@@ -39,8 +40,8 @@ impl TimeUuids {
     }
 }
 
-/// Returns a new uuid of version 1 of `now_us`, microseconds since 1970. Each is greater than all that
-/// this function returned before.
+/// Returns a new uuid of version 1 for `now_us`, microseconds since 1970. Each is greater than all
+/// that this function returned before.
 pub fn timeuuid(now_us: i64) -> [u8; 16] {
     static UUIDS: LazyLock<TimeUuids> = LazyLock::new(TimeUuids::new);
     UUIDS.next(now_us)
@@ -52,13 +53,13 @@ pub fn random() -> [u8; 16] {
         .into_bytes()
 }
 
-/// The least uuid of version 1 of a millisecond since 1970, in the order of `timeuuid`; none if no
-/// uuid has such a time.
+/// The least uuid of version 1, in the order of `timeuuid`, for a millisecond since 1970. `None` if
+/// the time is out of range.
 pub fn least(ms: i64) -> Option<[u8; 16]> {
     at(ms.checked_mul(TICKS_PER_MS)?, [0x80; 8])
 }
 
-/// The greatest uuid of version 1 of a millisecond since 1970; none if no uuid has such a time.
+/// The greatest uuid of version 1 for a millisecond since 1970. `None` if the time is out of range.
 pub fn greatest(ms: i64) -> Option<[u8; 16]> {
     let last = ms
         .checked_mul(TICKS_PER_MS)?
@@ -66,7 +67,7 @@ pub fn greatest(ms: i64) -> Option<[u8; 16]> {
     at(last, [0x7f; 8])
 }
 
-/// The uuid of a tick since 1970; none before the first tick of a uuid and after the last one.
+/// The uuid for a tick since 1970. `None` if the tick is out of range.
 fn at(ticks: i64, node: [u8; 8]) -> Option<[u8; 16]> {
     let ticks = ticks.checked_add(EPOCH_TICKS)?;
     (0..1_i64 << TIME_BITS)
@@ -74,8 +75,8 @@ fn at(ticks: i64, node: [u8; 8]) -> Option<[u8; 16]> {
         .then(|| compose(ticks, node))
 }
 
-/// Returns the time of a uuid of version 1 in milliseconds since 1970. As in Cassandra, a part of a
-/// millisecond is cut off towards 1970.
+/// The time of a uuid of version 1 in milliseconds since 1970. As in Cassandra, a fraction of a
+/// millisecond is rounded towards 1970.
 pub fn unix_ms(uuid: &[u8; 16]) -> i64 {
     let time = u64::from_be_bytes([
         uuid[6] & 0x0f,
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeuuids_rise_and_carry_their_time() {
+    fn timeuuids_increase_and_contain_their_time() {
         let now_us = 1_700_000_000_123_000;
         let (one, two) = (timeuuid(now_us), timeuuid(now_us));
         assert_ne!(one, two);
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn timeuuids_rise_even_when_the_clock_does_not() {
+    fn timeuuids_increase_even_if_the_clock_does_not() {
         let uuids = TimeUuids::new();
         let at = 1_700_000_000_000_000;
         let made = [at, at, at - 9_000_000, at * 2].map(|now_us| uuids.next(now_us));
@@ -157,7 +158,7 @@ mod tests {
 
     /// `TimeUUID.unix` divides towards zero.
     #[test]
-    fn the_time_of_a_uuid_is_cut_towards_1970() {
+    fn the_time_of_a_uuid_is_rounded_towards_1970() {
         assert_eq!(unix_ms(&greatest(-5).unwrap()), -4);
         assert_eq!(unix_ms(&least(-5).unwrap()), -5);
     }

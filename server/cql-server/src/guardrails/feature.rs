@@ -17,7 +17,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// All, in the order in which settings are shown.
+    /// All features, in the order in which settings are displayed.
     pub(super) const ALL: [Self; 8] = [
         Self::AllowFiltering,
         Self::GroupBy,
@@ -45,7 +45,7 @@ impl Feature {
     /// The error message for statements that use the feature while it is forbidden.
     pub(super) fn refusal(self) -> String {
         let setting = self.setting();
-        // Cassandra calls some guardrails as it does their settings.
+        // In Cassandra some guardrails have the name of their setting.
         let name = match self {
             Self::DropTruncateTable | Self::DropKeyspace => setting,
             _ => setting.strip_suffix("_enabled").unwrap_or(setting),

@@ -1,4 +1,4 @@
-//! The guardrails of consistency levels: which cause warnings, and which are refused.
+//! The guardrails of consistency levels, which cause warnings or errors.
 
 use ebb_cql::protocol::Consistency;
 
@@ -9,12 +9,12 @@ use crate::error::{Result, invalid};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
-    /// INSERT, UPDATE, DELETE and batches: the level, and the one of IF.
+    /// INSERT, UPDATE, DELETE and batches: the consistency level and, with IF, the serial one.
     Write,
 }
 
 impl Access {
-    /// Both, in the order in which settings are shown.
+    /// Both, in the order in which settings are displayed.
     pub(super) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
     pub(super) fn name(self) -> &'static str {
@@ -31,12 +31,12 @@ pub(super) struct Levels {
     pub(super) disallowed: LevelSet,
 }
 
-/// Some consistency levels: a bit for each, by its code.
+/// A set of consistency levels: a bit for each, by its code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LevelSet(u16);
 
 impl LevelSet {
-    /// Parses names with a `+` between them; `None` if one is no level.
+    /// Parses names separated by `+`; `None` if one is not a level.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut set = Self::default();
         for name in text
@@ -50,7 +50,7 @@ impl LevelSet {
         Some(set)
     }
 
-    /// The names of its levels, in the order of their codes.
+    /// The names of the levels, in the order of their codes.
     pub(super) fn names(self) -> Vec<&'static str> {
         let own = all().filter(|level| self.has(*level));
         own.map(Consistency::name).collect()
@@ -71,11 +71,11 @@ fn all() -> impl Iterator<Item = Consistency> {
 }
 
 impl Guardrails {
-    /// Checks the consistency levels of a request, and adds a warning for those with one.
+    /// Checks the consistency levels of a request, and adds a warning if one of them has a warning.
     pub fn check_levels(
         &self,
         access: Access,
-        asked: &[Consistency],
+        requested: &[Consistency],
         warnings: &mut Vec<String>,
     ) -> Result<()> {
         let Levels { warned, disallowed } = self.levels[access as usize];
@@ -88,11 +88,11 @@ impl Guardrails {
                 all.names().join(", ")
             )
         };
-        let refused = disallowed.among(asked);
+        let refused = disallowed.among(requested);
         if refused != LevelSet::default() {
             return invalid(words(refused, "allowed", "disallowed", disallowed));
         }
-        let found = warned.among(asked);
+        let found = warned.among(requested);
         if found != LevelSet::default() {
             warnings.push(words(found, "recommended", "warned", warned));
         }

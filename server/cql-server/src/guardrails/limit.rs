@@ -2,38 +2,38 @@
 
 use super::Threshold;
 
-/// A number that guardrails limit, mostly of one statement, by its name in Cassandra 5.0.
+/// A number that guardrails limit, mostly for one statement, by its name in Cassandra 5.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Keyspaces of users, with the one to be made.
+    /// Keyspaces of users, including the new one.
     Keyspaces,
-    /// Tables of users, with the one to be made.
+    /// Tables of users, including the new one.
     Tables,
-    /// Columns of a table to be made or altered.
+    /// Columns of a table that is created or altered.
     ColumnsPerTable,
-    /// Indexes of a table, with the one to be made.
+    /// Indexes of a table, including the new one.
     SecondaryIndexesPerTable,
-    /// Fields of a user-defined type to be made or altered.
+    /// Fields of a user-defined type that is created or altered.
     FieldsPerUdt,
-    /// Rows of a page that a client asks for.
+    /// Rows of a page, as the client requests.
     PageSize,
-    /// Partitions that a SELECT names by IN.
+    /// Partitions that the IN of a SELECT names.
     PartitionKeysInSelect,
-    /// Values of a partition key, or of a clustering key, that the INs of a SELECT multiply to.
+    /// Values of a partition key, or of a clustering key, in the product of the INs of a SELECT.
     InSelectCartesianProduct,
-    /// Bytes of one value, or of one element of a collection, that is written.
+    /// Bytes of one written value, or of one element of a collection.
     ColumnValueSize,
-    /// Elements of a collection that one statement writes.
+    /// Elements of a collection in one write.
     ItemsPerCollection,
-    /// Bytes of the elements of a collection that one statement writes, as they are stored.
+    /// Stored bytes of the elements of a collection in one write.
     CollectionSize,
-    /// Bytes of a partition, of those that a flush or a merge writes at once.
+    /// Bytes of a partition, as far as a flush or a merge writes them at once.
     PartitionSize,
     /// Bytes of a batch over several partitions.
     BatchSize,
-    /// Partitions of a batch that is not logged.
+    /// Partitions of an unlogged batch.
     UnloggedBatchAcrossPartitions,
-    /// Deletions that a read passes over.
+    /// Tombstones that a read passes.
     Tombstones,
 }
 
@@ -41,12 +41,12 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Count,
-    /// `5KiB`, or bytes.
+    /// A size such as `5KiB`, or bytes without a unit.
     Bytes,
 }
 
 impl Limit {
-    /// All, in the order in which settings are shown.
+    /// All limits, in the order in which settings are displayed.
     pub(super) const ALL: [Self; 15] = [
         Self::Keyspaces,
         Self::Tables,
@@ -65,7 +65,7 @@ impl Limit {
         Self::Tombstones,
     ];
 
-    /// The guardrail's name, as errors have it.
+    /// The name of the guardrail in errors.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Keyspaces => "keyspaces",
@@ -86,8 +86,8 @@ impl Limit {
         }
     }
 
-    /// The suffixes that make the names of the two settings out of the guardrail's name; `None`
-    /// for the second one if the guardrail only warns.
+    /// The suffixes that turn the guardrail's name into its two settings. The second one is `None`
+    /// if the guardrail only warns.
     pub(super) fn suffixes(self) -> (&'static str, Option<&'static str>) {
         let fail = match self {
             Self::UnloggedBatchAcrossPartitions => None,
@@ -107,8 +107,8 @@ impl Limit {
         }
     }
 
-    /// The default, the same as Cassandra's: guardrails are off, but not the bounds that are older
-    /// than guardrails.
+    /// The default, equal to Cassandra's: guardrails are off, but the limits that are older than
+    /// guardrails are on.
     pub(super) fn default_threshold(self) -> Threshold {
         let (warn, fail) = match self {
             Self::BatchSize => (Some(5 << 10), Some(50 << 10)),
@@ -119,8 +119,8 @@ impl Limit {
         Threshold { warn, fail }
     }
 
-    /// Returns whether the limit also holds for superusers: the bounds do that Cassandra had before
-    /// it had guardrails.
+    /// Whether the limit also holds for superusers, as those do that are older than Cassandra's
+    /// guardrails.
     pub(super) fn holds_superusers(self) -> bool {
         matches!(
             self,
@@ -128,7 +128,7 @@ impl Limit {
         )
     }
 
-    /// The message for a `value` of `what` above the threshold that warns or fails.
+    /// The message for a `value` of `what` above the threshold of warnings or errors.
     pub(crate) fn words(self, is_warning: bool, what: &str, value: u64, threshold: u64) -> String {
         let kind = if is_warning { "warning" } else { "failure" };
         let words = match (self, is_warning) {
@@ -198,7 +198,7 @@ impl Limit {
                 "Partition {what} has size {value}, this exceeds the {kind} threshold of \
                  {threshold}."
             ),
-            // Older than guardrails, and without their beginning.
+            // This limit is older than guardrails, and its message lacks their beginning.
             (Self::BatchSize, true) => {
                 let excess = value - threshold;
                 return format!(
@@ -229,7 +229,7 @@ impl Limit {
     }
 }
 
-/// The message for a keyspace or table that is one too many.
+/// The message for a keyspace or table above the limit.
 fn made(one: &str, is_warning: bool, what: &str, count: u64, threshold: u64) -> String {
     if is_warning {
         format!(

@@ -1,18 +1,18 @@
-//! Limits on the cost of statements: the guardrails of Cassandra 5.0, and its older bounds of
+//! Limits on the cost of statements: the guardrails of Cassandra 5.0, and its older limits on
 //! batches and tombstones.
 //!
 //! ```text
-//! limit      numbers that are limited: names, defaults, messages
+//! limit      limited numbers: names, defaults, messages
 //! feature    features that can be forbidden: names, messages
 //! levels     consistency levels: names, messages
-//! settings   all of them as text
+//! settings   all guardrails as text
 //! schema     the checks of statements that change the schema
 //! partitions sizes of partitions, checked when the store writes them
 //! ```
 //!
 //! The code that reads or writes rows calls [`Guardrails::check`] for each number and
 //! [`Guardrails::allow`] for each feature. As in Cassandra, guardrails are off by default and do
-//! not hold for superusers, while the older bounds have defaults and hold for all users. Only the
+//! not hold for superusers, while the older limits have defaults and hold for all users. Only the
 //! size of partitions makes no statement fail: it is logged and counted for operators.
 
 mod feature;
@@ -35,23 +35,23 @@ use self::levels::Levels;
 
 use crate::error::{Result, invalid};
 
-/// The values above which a number causes a warning and an error; `None` for never.
+/// The values above which a number causes a warning or an error; `None` for never.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Threshold {
-    /// Above this there is a warning.
+    /// The value above which there is a warning.
     pub warn: Option<u64>,
-    /// Above this there is an error.
+    /// The value above which there is an error.
     pub fail: Option<u64>,
 }
 
 /// The guardrails of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guardrails {
-    /// Indexed by [`Limit`].
+    /// By [`Limit`].
     thresholds: [Threshold; Limit::ALL.len()],
-    /// Indexed by [`Feature`].
+    /// By [`Feature`].
     forbidden: [bool; Feature::ALL.len()],
-    /// Indexed by [`Access`].
+    /// By [`Access`].
     levels: [Levels; Access::ALL.len()],
 }
 
@@ -66,7 +66,7 @@ impl Default for Guardrails {
 }
 
 impl Guardrails {
-    /// Returns the guardrails that also hold for superusers, and no others.
+    /// The guardrails that superusers are subject to, without the others.
     #[must_use]
     pub fn of_superusers(&self) -> Self {
         let mut held = Self::default();
@@ -84,7 +84,7 @@ impl Guardrails {
         self.thresholds[limit as usize]
     }
 
-    /// Whether any of these limits is there.
+    /// Whether one of these limits is on.
     pub fn has_any(&self, limits: &[Limit]) -> bool {
         let none = Threshold::default();
         limits.iter().any(|limit| self.threshold(*limit) != none)
@@ -109,7 +109,7 @@ impl Guardrails {
         }
     }
 
-    /// Checks that statements may use a feature.
+    /// Checks that a feature is not forbidden.
     pub fn allow(&self, feature: Feature) -> Result<()> {
         if self.forbidden[feature as usize] {
             return invalid(feature.refusal());

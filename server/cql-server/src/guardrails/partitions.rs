@@ -1,12 +1,12 @@
-//! Partitions that are too large: found when the store writes them, logged and counted for
+//! Too large partitions, which are detected when the store writes them, logged, and counted for
 //! operators.
 //!
 //! ```text
 //!   flush, merge ─ bytes of a group ─> Db::on_large_group ─> LargePartition ─> log, counters
 //! ```
 //!
-//! No statement fails because of a large partition, as in Cassandra: a write does not read how
-//! large its partition is.
+//! No statement fails because of a large partition, as in Cassandra: a write does not read the size
+//! of its partition.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,19 +25,19 @@ pub struct LargePartition {
     pub keyspace: String,
     /// The name of the table.
     pub table: String,
-    /// The values of the partition key as text, with a colon between.
+    /// The values of the partition key as text, separated by colons.
     pub key: String,
-    /// Bytes of the keys and values that were written, before compression.
+    /// Bytes of the written keys and values, before compression.
     pub bytes: u64,
-    /// The threshold that the partition is above, in bytes.
+    /// The threshold in bytes that the partition exceeds.
     pub threshold_bytes: u64,
-    /// Whether that is the threshold that warns; else it is the one that fails.
+    /// True for the threshold of warnings, false for that of errors.
     pub is_warning: bool,
-    /// A message with all of this, in Cassandra's words.
+    /// A message with these facts, as in Cassandra.
     pub message: String,
 }
 
-/// Counts of partitions that were found too large.
+/// Counts of too large partitions.
 #[derive(Debug, Default)]
 pub struct LargePartitions {
     warnings: AtomicU64,
@@ -45,32 +45,32 @@ pub struct LargePartitions {
 }
 
 impl LargePartitions {
-    /// How often a partition was above the threshold that warns, and not above the one that fails.
+    /// The number of writes of partitions above the threshold of warnings but not that of errors.
     pub fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::Relaxed)
     }
 
-    /// How often a partition was above the threshold that fails.
+    /// The number of writes of partitions above the threshold of errors.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 }
 
 impl Guardrails {
-    /// Counts the partitions of a catalog's tables that are above a threshold when the store writes
-    /// them, from now on, and passes each to `tell`, again whenever a merge rewrites it. `tell`
-    /// runs on the threads of the store and must not block.
+    /// From now on counts the partitions of a catalog's tables that exceed a threshold when the
+    /// store writes them, and passes each to `report`, again whenever a merge rewrites it. `report`
+    /// runs on threads of the store and must not block.
     pub fn watch_partitions(
         &self,
         catalog: &Arc<Catalog>,
-        tell: impl Fn(&LargePartition) + Send + Sync + 'static,
+        report: impl Fn(&LargePartition) + Send + Sync + 'static,
     ) -> Arc<LargePartitions> {
         let counts = Arc::<LargePartitions>::default();
         let threshold = self.threshold(Limit::PartitionSize);
         let Some(above_bytes) = threshold.warn.or(threshold.fail) else {
             return counts;
         };
-        // The database must not keep its own catalog alive.
+        // A strong reference would keep the catalog alive as long as its own database.
         let (of, counted) = (Arc::downgrade(catalog), counts.clone());
         let check = move |group: &LargeGroup<'_>| {
             let state = of.upgrade().map(|catalog| catalog.state());
@@ -83,7 +83,7 @@ impl Guardrails {
                     &counted.failures
                 };
                 count.fetch_add(1, Ordering::Relaxed);
-                tell(&large);
+                report(&large);
             }
         };
         catalog.db().on_large_group(above_bytes, check);
@@ -91,8 +91,8 @@ impl Guardrails {
     }
 }
 
-/// Describes a group as a large partition; `None` if it is above no threshold, or is no partition
-/// of the table.
+/// Describes a group as a large partition; `None` if it exceeds no threshold, or is no partition of
+/// the table.
 fn large(
     threshold: Threshold,
     schema: &TableSchema,

@@ -7,8 +7,8 @@ use super::{Feature, Guardrails, Limit};
 use crate::error::Result;
 
 impl Guardrails {
-    /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the one
-    /// in use.
+    /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
+    /// keyspace in use.
     pub fn check_schema(
         &self,
         statement: &Statement,

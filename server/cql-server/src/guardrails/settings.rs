@@ -7,7 +7,7 @@ use super::levels::LevelSet;
 use super::limit::Unit;
 use super::{Access, Feature, Guardrails, Limit};
 
-/// Sizes, the largest first.
+/// The units of sizes, the largest first.
 const UNITS: [(&str, u64); 4] = [
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -15,11 +15,11 @@ const UNITS: [(&str, u64); 4] = [
     ("B", 1),
 ];
 
-/// The setting of the warning threshold of [`Limit::PartitionSize`] before Cassandra 5.0.
+/// The name of the warning threshold of [`Limit::PartitionSize`] before Cassandra 5.0.
 const OLDER_PARTITION_SIZE: &str = "compaction_large_partition_warning_threshold";
 
 impl Unit {
-    /// Parses the value of a threshold; `Some(None)` for `-1`, which is off.
+    /// Parses the value of a threshold; `Some(None)` for `-1`, which turns it off.
     fn parse(self, text: &str) -> Option<Option<u64>> {
         if text == "-1" {
             return Some(None);
@@ -99,7 +99,7 @@ impl Guardrails {
     }
 }
 
-/// The settings of a limit.
+/// The names of a limit's settings.
 fn names(limit: Limit) -> impl Iterator<Item = String> {
     let (warn, fail) = limit.suffixes();
     let suffixes = [Some(warn), fail].into_iter().flatten();

@@ -20,7 +20,7 @@ fn guarded(settings: &str) -> Server {
 }
 
 /// Executes statements under these settings, and compares their warnings or errors with the
-/// expected messages. An empty message stands for none.
+/// expected messages. An empty message means that there is none.
 #[track_caller]
 fn check(settings: &str, statements: &[(&str, &str)]) {
     let server = &mut guarded(settings);
@@ -38,9 +38,9 @@ fn check(settings: &str, statements: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_page_has_a_size() {
+fn the_page_size_is_limited() {
     let server = &mut guarded("page_size_warn_threshold=10,page_size_fail_threshold=20");
-    let told = |text: &str, rows: u32| {
+    let warnings = |text: &str, rows: u32| {
         let parameters = QueryParameters {
             page_size_rows: Some(rows),
             ..QueryParameters::default()
@@ -50,9 +50,9 @@ fn a_page_has_a_size() {
             .map_err(|error| error.message)
     };
     let select = "SELECT * FROM a WHERE k = 1";
-    assert_eq!(told(select, 10), Ok(vec![]));
+    assert_eq!(warnings(select, 10), Ok(vec![]));
     assert_eq!(
-        told(select, 11),
+        warnings(select, 11),
         Ok(vec![
             "Guardrail page_size violated: Query for table a with page size 11 exceeds warning \
              threshold of 10."
@@ -60,7 +60,7 @@ fn a_page_has_a_size() {
         ])
     );
     assert_eq!(
-        told(select, 21),
+        warnings(select, 21),
         Err(
             "Guardrail page_size violated: Aborting query for table a, page size 21 exceeds fail \
              threshold of 20."
@@ -69,11 +69,11 @@ fn a_page_has_a_size() {
     );
     // Guardrails do not hold for the server's own tables.
     let own = "SELECT key FROM system.local";
-    assert_eq!(told(own, 5000), Ok(vec![]));
+    assert_eq!(warnings(own, 5000), Ok(vec![]));
 }
 
 #[test]
-fn what_in_names_is_counted() {
+fn the_values_of_in_are_limited() {
     check(
         "partition_keys_in_select_warn_threshold=2,partition_keys_in_select_fail_threshold=3",
         &[
@@ -112,7 +112,7 @@ fn what_in_names_is_counted() {
 }
 
 #[test]
-fn keyspaces_tables_columns_fields_and_indexes_are_counted() {
+fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
     let replication = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
     check(
         "keyspaces_warn_threshold=1,keyspaces_fail_threshold=2",
@@ -193,7 +193,7 @@ fn keyspaces_tables_columns_fields_and_indexes_are_counted() {
 }
 
 #[test]
-fn values_and_collections_have_a_size() {
+fn the_sizes_of_values_and_collections_are_limited() {
     check(
         "column_value_size_warn_threshold=4B,column_value_size_fail_threshold=5",
         &[
@@ -208,7 +208,8 @@ fn values_and_collections_have_a_size() {
                 "Guardrail column_value_size violated: Value of column 'm' has size 6, this \
                  exceeds the failure threshold of 5.",
             ),
-            // A condition that does not hold writes nothing; one that holds writes this.
+            // A failed condition writes nothing, so the value is not checked. The condition below
+            // holds.
             (
                 "INSERT INTO c (k, c, t) VALUES (1, 1, 'sixsix') IF NOT EXISTS",
                 "",
@@ -224,7 +225,7 @@ fn values_and_collections_have_a_size() {
         "items_per_collection_warn_threshold=2,items_per_collection_fail_threshold=3",
         &[
             ("UPDATE c SET l = [1, 2] WHERE k = 1 AND c = 1", ""),
-            // What is there already is not read.
+            // The stored elements are not read for the check.
             ("UPDATE c SET l = l + [1, 2] WHERE k = 1 AND c = 1", ""),
             (
                 "UPDATE c SET l = [1, 2, 3] WHERE k = 1 AND c = 1",
@@ -236,7 +237,7 @@ fn values_and_collections_have_a_size() {
                 "Guardrail items_per_collection violated: Detected collection f with 4 items, \
                  this exceeds the failure threshold of 3.",
             ),
-            // A frozen map is one cell.
+            // A frozen map is a single value.
             ("UPDATE c SET g = {1: 1, 2: 2} WHERE k = 1 AND c = 1", ""),
             (
                 "UPDATE c SET g = {1: 1, 2: 2, 3: 3} WHERE k = 1 AND c = 1",
@@ -265,7 +266,7 @@ fn values_and_collections_have_a_size() {
 }
 
 #[test]
-fn what_is_off_is_refused() {
+fn forbidden_features_are_rejected() {
     for (feature, text, expected) in [
         (
             "allow_filtering",
@@ -329,7 +330,7 @@ fn what_is_off_is_refused() {
         check("none", &[(text, "")]);
         check(&format!("{feature}_enabled=false"), &[(text, expected)]);
     }
-    // Neither counters nor lists that only grow are read for it.
+    // Appending to a list does not read the list.
     check(
         "read_before_write_list_operations_enabled=false",
         &[("UPDATE c SET l = l + [1] WHERE k = 1 AND c = 1", "")],
@@ -337,7 +338,7 @@ fn what_is_off_is_refused() {
 }
 
 #[test]
-fn a_batch_has_a_size_and_partitions() {
+fn the_size_and_the_partitions_of_a_batch_are_limited() {
     check(
         "batch_size_warn_threshold=100B,batch_size_fail_threshold=1KiB,\
          unlogged_batch_across_partitions_warn_threshold=2",
@@ -387,7 +388,7 @@ fn a_batch_has_a_size_and_partitions() {
     );
 }
 
-/// A table of ten rows of a partition, seven of them deleted.
+/// A server with ten rows in one partition. Seven of them are deleted.
 fn with_tombstones(settings: &str) -> Server {
     let mut server = guarded(settings);
     for c in 0..10 {
@@ -400,24 +401,24 @@ fn with_tombstones(settings: &str) -> Server {
 }
 
 #[test]
-fn deletions_that_a_read_passes_over_warn_and_fail() {
+fn tombstones_that_a_read_passes_cause_warnings_and_errors() {
     let settings = "tombstone_warn_threshold=6,tombstone_failure_threshold=7";
     let server = &mut with_tombstones(settings);
-    let told = server.warnings_of("SELECT c FROM c WHERE k = 1", QueryParameters::default());
+    let warnings = server.warnings_of("SELECT c FROM c WHERE k = 1", QueryParameters::default());
     assert_eq!(
-        told.unwrap(),
+        warnings.unwrap(),
         [
             "Read 3 live rows and 7 tombstone cells for query on ks.c (see \
              tombstone_warn_threshold)"
         ]
     );
-    // A read of one live row passes over no deletion.
-    let told = server.warnings_of(
+    // A read of one live row passes no tombstone.
+    let warnings = server.warnings_of(
         "SELECT c FROM c WHERE k = 1 AND c = 8",
         QueryParameters::default(),
     );
-    assert!(told.unwrap().is_empty());
-    // A deleted range is one more.
+    assert!(warnings.unwrap().is_empty());
+    // A range tombstone counts as well.
     server.run("DELETE FROM c WHERE k = 1 AND c > 100");
     for select in ["SELECT c FROM c WHERE k = 1", "SELECT c FROM c"] {
         let error = server
@@ -431,7 +432,7 @@ fn deletions_that_a_read_passes_over_warn_and_fail() {
              scanned over 7 tombstones of ks.c (see tombstone_failure_threshold)"
         );
     }
-    // An expired row is one, too.
+    // An expired row counts as well.
     server.run("INSERT INTO a (k) VALUES (1) USING TTL 10");
     server.clock.advance_ms(11_000);
     let executor = std::mem::replace(&mut server.executor, Server::new().executor);
@@ -446,12 +447,12 @@ fn deletions_that_a_read_passes_over_warn_and_fail() {
     assert_eq!(server.refusal("SELECT key FROM system.local"), None);
 }
 
-/// They read any number of rows, which Cassandra does in pages that no client sees.
+/// Cassandra reads the rows of an aggregate in internal pages, and counts for each page.
 #[test]
-fn deletions_that_an_aggregate_passes_over_are_counted_by_pages() {
+fn tombstones_that_an_aggregate_passes_are_counted_by_page() {
     let settings = "tombstone_warn_threshold=4,tombstone_failure_threshold=7";
     let mut server = guarded(settings);
-    // Twice five that are deleted, then two that are there.
+    // Twice five deleted rows, then two live ones.
     for c in 0..14 {
         server.run(&format!("INSERT INTO c (k, c, t) VALUES (1, {c}, 'x')"));
     }
@@ -476,7 +477,7 @@ fn deletions_that_an_aggregate_passes_over_are_counted_by_pages() {
             ],
             "{select}"
         );
-        // Of ten thousand rows, where the client does not page.
+        // Without paging by the client an internal page has ten thousand rows.
         let error = server
             .warnings_of(select, QueryParameters::default())
             .unwrap_err();
@@ -486,12 +487,12 @@ fn deletions_that_an_aggregate_passes_over_are_counted_by_pages() {
 }
 
 #[test]
-fn levels_may_be_warned_of_or_disallowed() {
+fn consistency_levels_cause_warnings_or_errors() {
     let server = &mut guarded(
         "read_consistency_levels_warned=ONE,read_consistency_levels_disallowed=ALL+TWO,\
          write_consistency_levels_warned=SERIAL,write_consistency_levels_disallowed=ANY",
     );
-    let told = |text: &str, consistency, serial_consistency| {
+    let warnings = |text: &str, consistency, serial_consistency| {
         let parameters = QueryParameters {
             consistency,
             serial_consistency,
@@ -503,31 +504,34 @@ fn levels_may_be_warned_of_or_disallowed() {
     };
     use Consistency::{All, Any, LocalSerial, One, Quorum};
     let select = "SELECT * FROM a WHERE k = 1";
-    assert_eq!(told(select, Quorum, None), Ok(vec![]));
+    assert_eq!(warnings(select, Quorum, None), Ok(vec![]));
     let warning = "Guardrail read_consistency_levels violated: Provided values [ONE] are not \
                    recommended for read consistency levels (warned values are: [ONE])";
-    assert_eq!(told(select, One, None), Ok(vec![warning.to_owned()]));
+    assert_eq!(warnings(select, One, None), Ok(vec![warning.to_owned()]));
     let refusal = "Guardrail read_consistency_levels violated: Provided values [ALL] are not \
                    allowed for read consistency levels (disallowed values are: [TWO, ALL])";
-    assert_eq!(told(select, All, None), Err(refusal.to_owned()));
-    assert_eq!(told("SELECT key FROM system.local", All, None), Ok(vec![]));
+    assert_eq!(warnings(select, All, None), Err(refusal.to_owned()));
+    assert_eq!(
+        warnings("SELECT key FROM system.local", All, None),
+        Ok(vec![])
+    );
     let insert = "INSERT INTO a (k) VALUES (1)";
-    assert_eq!(told(insert, One, Some(LocalSerial)), Ok(vec![]));
-    // Who names no serial level has SERIAL.
+    assert_eq!(warnings(insert, One, Some(LocalSerial)), Ok(vec![]));
+    // A request without a serial consistency level has SERIAL.
     let warning = "Guardrail write_consistency_levels violated: Provided values [SERIAL] are not \
                    recommended for write consistency levels (warned values are: [SERIAL])";
-    assert_eq!(told(insert, One, None), Ok(vec![warning.to_owned()]));
+    assert_eq!(warnings(insert, One, None), Ok(vec![warning.to_owned()]));
     let refusal = "Guardrail write_consistency_levels violated: Provided values [ANY] are not \
                    allowed for write consistency levels (disallowed values are: [ANY])";
     for write in [
         insert,
         "BEGIN BATCH INSERT INTO a (k) VALUES (2); APPLY BATCH",
     ] {
-        assert_eq!(told(write, Any, None), Err(refusal.to_owned()));
+        assert_eq!(warnings(write, Any, None), Err(refusal.to_owned()));
     }
 }
 
-/// Merges all runs of a table.
+/// A picker that merges all runs of a table.
 #[derive(Debug)]
 struct All;
 
@@ -538,7 +542,7 @@ impl CompactionPicker for All {
 }
 
 #[test]
-fn partitions_that_are_too_large_are_reported_when_they_are_written() {
+fn too_large_partitions_are_reported_when_they_are_written() {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(&MemDisk::new(), &clock, |options, _| Options {
         compaction: CompactionOptions {
@@ -559,9 +563,9 @@ fn partitions_that_are_too_large_are_reported_when_they_are_written() {
     }
     let settings = "partition_size_warn_threshold=1KiB,partition_size_fail_threshold=3KiB";
     let guardrails: Guardrails = settings.parse().unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, reports) = std::sync::mpsc::channel();
     let counts = guardrails.watch_partitions(&catalog, move |large: &LargePartition| {
-        tell.send(large.clone()).unwrap();
+        sender.send(large.clone()).unwrap();
     });
     let half = "x".repeat(512);
     let mut insert = |key: &str, rows: std::ops::Range<i32>| {
@@ -574,10 +578,10 @@ fn partitions_that_are_too_large_are_reported_when_they_are_written() {
         catalog.db().flush().unwrap();
     };
     insert("ada", 0..1);
-    assert_eq!(told.try_iter().count(), 0);
+    assert_eq!(reports.try_iter().count(), 0);
 
     insert("bob", 1..3);
-    let large = told.try_recv().unwrap();
+    let large = reports.try_recv().unwrap();
     assert!((1025..2048).contains(&large.bytes), "{large:?}");
     let bytes = large.bytes;
     assert_eq!(
@@ -595,20 +599,20 @@ fn partitions_that_are_too_large_are_reported_when_they_are_written() {
             ),
         }
     );
-    // None of the flushes writes as much as the merge of all of them.
+    // Each flush stays below the threshold; their merge exceeds it.
     insert("bob", 3..7);
-    assert!(told.try_recv().unwrap().is_warning);
-    assert_eq!(told.try_iter().count(), 0);
+    assert!(reports.try_recv().unwrap().is_warning);
+    assert_eq!(reports.try_iter().count(), 0);
     catalog.db().compact().unwrap();
-    let large = told.try_recv().unwrap();
+    let large = reports.try_recv().unwrap();
     assert!(!large.is_warning && large.bytes > 3 << 10, "{large:?}");
     assert_eq!(large.threshold_bytes, 3 << 10);
-    assert_eq!(told.try_iter().count(), 0);
+    assert_eq!(reports.try_iter().count(), 0);
     assert_eq!((counts.warnings(), counts.failures()), (2, 1));
 }
 
 #[test]
-fn the_size_of_partitions_goes_by_its_older_name_too() {
+fn the_older_name_of_the_partition_size_setting_is_accepted() {
     let text = "compaction_large_partition_warning_threshold=100MiB";
     let guardrails: Guardrails = text.parse().unwrap();
     assert_eq!(
@@ -618,7 +622,7 @@ fn the_size_of_partitions_goes_by_its_older_name_too() {
 }
 
 #[test]
-fn superusers_are_held_to_older_bounds_alone() {
+fn superusers_are_subject_to_the_older_limits_only() {
     let guardrails: Guardrails = "tombstone_failure_threshold=7000,tables_fail_threshold=1,\
                                   group_by_enabled=false"
         .parse()
@@ -628,7 +632,7 @@ fn superusers_are_held_to_older_bounds_alone() {
 }
 
 #[test]
-fn guardrails_are_written_as_they_are_read() {
+fn displayed_guardrails_parse_to_the_same_guardrails() {
     for text in [
         "none",
         "tables_fail_threshold=0",

@@ -1,21 +1,21 @@
-//! The entries of rows that were there before their index.
+//! The build of an index: entries for the rows that are older than the index.
 //!
 //! ```text
-//!   CREATE INDEX: the schema has it, being built ─► all writes from now on have their entries
-//!     │ whoever writes by an earlier schema has committed
+//!   CREATE INDEX: the schema has it as unfinished ─► later writes write its entries
+//!     │ writes under an earlier schema have committed
 //!     v
-//!   a scan, in the idle class ──batches──► commits ─► the schema has it, built
+//!   a scan, in the idle class ──batches──► commits ─► the schema has it as built
 //! ```
 //!
-//! What the scan sees of a row may be old when its entry is written: then the entry is stale,
-//! and whoever wrote the row since has written the right one. So nothing is locked, and the
-//! scan takes a new view now and then, to keep no merge from its work. What a crash cuts
-//! begins anew at the next start: the schema says that it is not done.
+//! The scan's version of a row may be outdated when its entry is written. Then the entry is stale,
+//! and the write that changed the row has written the right entry. So the build takes no locks. It
+//! takes a new view now and then, because an old view keeps merges from dropping versions. After a
+//! crash the build begins anew: the schema still has the index as unfinished.
 //!
-//! The scan runs beneath requests, as reads of whole tables do. Its commits do not: a thread
-//! that is not scheduled must not lead a group of commits. They take a part of the time only.
-//! In tests the scan runs in the normal class: on busy cores, a thread of the idle class makes
-//! hardly any progress.
+//! The scan runs in the idle class, like reads of whole tables. The commits do not: a thread that
+//! is not scheduled must not lead a commit group. Instead they use only a part of the time. In
+//! tests the scan runs in the normal class: on busy cores a thread of the idle class makes hardly
+//! any progress.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -36,21 +36,24 @@ use super::building::Building;
 use super::failures::BuildFailures;
 use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
-/// Entries in one commit.
+/// The most entries in one commit.
 const ENTRIES_PER_COMMIT: usize = 256;
-/// Rows that are read from one view.
+/// The most rows that are read from one view.
 const ROWS_PER_VIEW: usize = 4096;
-/// The commits take one part of the time, and leave so many.
+/// The pause after a commit, in multiples of the commit's duration: commits take at most a quarter
+/// of the time.
 const PARTS_LEFT: u32 = 3;
-/// How often a build checks whether earlier writers are done.
+/// The interval of checks whether earlier writers are done.
 const POLL: Duration = Duration::from_millis(1);
-/// How long after an error the builds of a table are tried again, from the start. An hour in unit
-/// tests: a build that waits for the retry of another one hangs there, and fails its test.
+/// The time from a failed build of a table to the next attempt, which begins anew. An hour in unit
+/// tests: a build that waits for the retry of another table hangs there, and fails the test.
 const RETRY: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
-/// How long CREATE INDEX waits: that of a small table is ready when it is answered.
+/// The time that CREATE INDEX waits for the build, so that the index of a small table is ready at
+/// the response.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Builds indexes, one table after the other. What is being built stops where this is dropped.
+/// The background builds of indexes, one table after the other. Dropping it stops the current
+/// build.
 #[derive(Debug)]
 pub struct IndexBuilds {
     shared: Arc<Shared>,
@@ -60,7 +63,7 @@ pub struct IndexBuilds {
 #[derive(Debug)]
 struct Shared {
     catalog: Arc<Catalog>,
-    /// Whether scans run in the idle class and yield.
+    /// True if scans run in the idle class and yield.
     idle_class: bool,
     stop: AtomicBool,
     state: Mutex<State>,
@@ -72,7 +75,7 @@ struct Shared {
 enum State {
     Idle,
     Running,
-    /// There may be more to do than was looked at.
+    /// A build was requested after the thread listed the tables: it has to list them again.
     RunningAgain,
 }
 
@@ -85,7 +88,8 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for so long, or until it is stopped. Scopes and channels wake this thread, too.
+    /// Waits for `time`, or until the builds are stopped. Scopes and channels unpark this thread
+    /// too, hence the loop.
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         while let Some(left) = until.checked_duration_since(Instant::now())
@@ -96,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Waits until then, or until there may be more to do, or until it is stopped.
+    /// Waits until `until`, or until a build is requested or the builds are stopped.
     fn pause_for_more(&self, until: Instant) {
         while let Some(left) = until.checked_duration_since(Instant::now())
             && !left.is_zero()
@@ -114,15 +118,15 @@ impl Drop for IndexBuilds {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
             thread.thread().unpark();
-            // One that panicked is over, too.
+            // A thread that panicked has ended, too.
             drop(thread.join());
         }
     }
 }
 
 impl IndexBuilds {
-    /// Starts the builds that an earlier run over the catalog did not finish. If `idle_class` is
-    /// false, builds run in the normal scheduling class, and yield to no other thread.
+    /// Starts the builds that an earlier process did not finish. If `idle_class` is false, scans
+    /// run in the normal scheduling class and do not yield.
     pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
         let builds = Self {
             shared: Arc::new(Shared {
@@ -145,7 +149,7 @@ impl IndexBuilds {
         &self.shared.failures
     }
 
-    /// Starts the builds that are due, and waits until all are done, for half a second at most.
+    /// Starts the pending builds, and waits until they are done, but at most half a second.
     pub fn start_and_wait_briefly(&self) {
         self.start();
         let state = self.shared.state();
@@ -163,7 +167,7 @@ impl IndexBuilds {
         if *state != State::Idle {
             *state = State::RunningAgain;
             if let Some(thread) = &*thread {
-                // It may wait to try again what failed.
+                // The thread may be waiting for the retry of a failed build.
                 thread.thread().unpark();
             }
             return;
@@ -172,7 +176,7 @@ impl IndexBuilds {
         let started = thread::Builder::new()
             .name("cql-index".into())
             .spawn(move || run(&shared));
-        // Without a thread it is built after the next start, or by the next CREATE INDEX.
+        // Without a thread the index is built after the next start, or by the next CREATE INDEX.
         if let Ok(started) = started {
             *state = State::Running;
             *thread = Some(started);
@@ -181,17 +185,19 @@ impl IndexBuilds {
 }
 
 fn run(shared: &Shared) {
-    // Tables whose builds have failed, and when. The builds of other tables do not wait for them.
+    // The tables with failed builds, and the times of the failures. The builds of other tables do
+    // not wait for them.
     let mut failed: Vec<(Building, Instant)> = Vec::new();
     while !shared.is_stopped() {
-        // Before it is looked: what comes later is seen the next time.
+        // The state is set before the list is read, so that a later request leads to another round.
         *shared.state() = State::Running;
         let building = Building::all(&shared.catalog);
         shared.failures.keep(&building);
         failed.retain(|(table, at)| building.contains(table) && at.elapsed() < RETRY);
         let has_failed = |table: &Building| failed.iter().any(|(one, _)| one == table);
         if let Some(next) = building.iter().find(|table| !has_failed(table)) {
-            // What is done, or was dropped meanwhile, is not there the next time.
+            // A table that was dropped meanwhile is no longer listed, so its failure does not
+            // matter.
             if let Err(error) = build(shared, next)
                 && Building::all(&shared.catalog).contains(next)
             {
@@ -213,7 +219,7 @@ fn run(shared: &Shared) {
     shared.idle.notify_all();
 }
 
-/// Builds the indexes of a table that are to be built now.
+/// Builds the unfinished indexes of a table.
 fn build(shared: &Shared, what: &Building) -> Result<()> {
     let catalog = &shared.catalog;
     let (keyspace, name) = (what.keyspace.as_str(), what.name.as_str());
@@ -222,7 +228,7 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
         return Ok(());
     };
     let building = &what.indexes[..];
-    // Whoever writes without entries of these does so by an earlier state.
+    // Only writers that hold an earlier state of the catalog write no entries for these indexes.
     for earlier in catalog.earlier_states() {
         while earlier.strong_count() > 0 {
             if shared.is_stopped() {
@@ -239,7 +245,7 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
             .name("cql-index-scan".into())
             .spawn_scoped(scope, move || scan(shared, table, building, &sender));
         let committed = commit_all(shared, table, &batches);
-        // A scan that still has something to send ends.
+        // Unblocks a scan that has another batch to send: its send fails.
         drop(batches);
         let scanned = match scan {
             Ok(scan) => scan
@@ -257,7 +263,8 @@ fn build(shared: &Shared, what: &Building) -> Result<()> {
     mark_built(catalog, (keyspace, name), what.id, building)
 }
 
-/// From now on the indexes serve. What was committed before is durable with this.
+/// Marks indexes as built, so that statements use them. The change of the schema syncs the log, and
+/// with it the entries.
 fn mark_built(catalog: &Catalog, (of, name): (&str, &str), id: Uuid, built: &[u32]) -> Result<()> {
     let changed = catalog.change(|schema| {
         let table = schema.table(of, name).filter(|table| table.id() == id);
@@ -290,7 +297,7 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// Sends the entries of all rows of a table; whether it came to the end.
+/// Sends the entries of all rows of a table. Returns false if the scan was stopped early.
 fn scan(
     shared: &Shared,
     table: &CqlTable,
@@ -300,7 +307,7 @@ fn scan(
     if shared.idle_class {
         lower_current_thread();
     }
-    // It never yields in the normal class.
+    // In the normal class this never yields.
     let yielding = Yielding::of_current_thread(YIELD_EVERY);
     let mut entries = Vec::with_capacity(ENTRIES_PER_COMMIT);
     let mut from = PARTITIONS_START.to_vec();
@@ -320,9 +327,9 @@ fn scan(
     }
 }
 
-/// Reads headers and rows of a table from one view, from a key on. Adds the index entries of each to
-/// `entries`, and then calls `goes_on`. Returns the key from which the next view is read: `None` at the
-/// end of the table, and an empty key after `goes_on` has returned false.
+/// Reads headers and rows of a table from one view, beginning at a key. Adds the index entries of
+/// each to `entries`, then calls `goes_on`. Returns the key at which the next view begins: `None`
+/// at the end of the table, an empty key if `goes_on` returned false.
 fn scan_some(
     shared: &Shared,
     table: &CqlTable,
@@ -342,7 +349,7 @@ fn scan_some(
     let mut add = |key: &[u8], header: Option<&[u8]>, row: &[u8]| -> Result<Option<Vec<u8>>> {
         for one in &indexed {
             let found = values.entries(*one, key, header, row, |entry| {
-                // Each row of a partition is a reason for the partition's entry.
+                // Each row of a partition yields the same entry for a column of the partition key.
                 if entries.last() != Some(&entry) {
                     entries.push(entry);
                 }

@@ -1,21 +1,21 @@
-//! The indexes that are to be built.
+//! The tables with unfinished indexes.
 
 use ebb_model::schema::TableSchema;
 use ebb_tables::Catalog;
 use uuid::Uuid;
 
-/// A table with indexes that are to be built.
+/// A table with unfinished indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Building {
     pub id: Uuid,
     pub keyspace: String,
     pub name: String,
-    /// The ids of the indexes. No other index ever gets one of them.
+    /// The ids of the indexes, which are never reused.
     pub indexes: Vec<u32>,
 }
 
 impl Building {
-    /// Lists all tables with indexes that are to be built now.
+    /// Lists all tables with unfinished indexes.
     pub(super) fn all(catalog: &Catalog) -> Vec<Self> {
         let state = catalog.state();
         let tables = state.schema().keyspaces().flat_map(|of| of.tables());

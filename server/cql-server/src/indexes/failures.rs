@@ -1,5 +1,5 @@
-//! The errors of index builds that failed, for the log and `system_views.index_builds` until the
-//! build is tried again.
+//! The errors of failed index builds, for the log and for `system_views.index_builds`, until the
+//! next attempt.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use super::building::Building;
 
-type Tell = Box<dyn Fn(&str) + Send + Sync>;
+type Report = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The last failure of each table whose indexes are to be built.
+/// The last failure of each table with unfinished indexes.
 #[derive(Default)]
 pub struct BuildFailures {
     by_table: Mutex<BTreeMap<Uuid, Failure>>,
-    tell: OnceLock<Tell>,
+    report: OnceLock<Report>,
 }
 
 #[derive(Debug)]
@@ -41,18 +41,18 @@ impl fmt::Debug for BuildFailures {
 }
 
 impl BuildFailures {
-    /// Calls `tell` with a message for each failure so far, and for each one from now on. Calls
-    /// after the first have no effect. `tell` may block: readers of failures do not wait for it.
-    pub fn tell(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+    /// Calls `report` with a message for each failure so far, and for each later one. Further calls
+    /// of this method have no effect. `report` may block: readers of failures do not wait for it.
+    pub fn on_failure(&self, report: impl Fn(&str) + Send + Sync + 'static) {
         let by_table = self.by_table();
-        // Set while the lock is held, so that each failure is passed to `tell` once.
-        if self.tell.set(Box::new(tell)).is_err() {
+        // Set while the lock is held, so that each failure is reported once.
+        if self.report.set(Box::new(report)).is_err() {
             return;
         }
         let so_far: Vec<String> = by_table.values().map(Failure::words).collect();
         drop(by_table);
-        if let Some(tell) = self.tell.get() {
-            so_far.iter().for_each(|words| tell(words));
+        if let Some(report) = self.report.get() {
+            so_far.iter().for_each(|words| report(words));
         }
     }
 
@@ -70,21 +70,21 @@ impl BuildFailures {
         let words = failure.words();
         let mut by_table = self.by_table();
         by_table.insert(failure.of.id, failure);
-        let tell = self.tell.get();
+        let report = self.report.get();
         drop(by_table);
-        if let Some(tell) = tell {
-            tell(&words);
+        if let Some(report) = report {
+            report(&words);
         }
     }
 
-    /// Forgets the failures of tables that are not in `building`.
+    /// Removes the failures of tables that are not in `building`.
     pub(super) fn keep(&self, building: &[Building]) {
         let is_kept = |id: &Uuid| building.iter().any(|table| table.id == *id);
         self.by_table().retain(|id, _| is_kept(id));
     }
 
     fn by_table(&self) -> MutexGuard<'_, BTreeMap<Uuid, Failure>> {
-        // Each change of the map is one call, so a panic leaves it whole.
+        // Each change of the map is a single call, so a panic leaves it consistent.
         self.by_table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,17 +1,17 @@
-//! Secondary indexes, apart from the statements that write and read them.
+//! Secondary indexes, apart from the statements that write and read through them.
 //!
 //! ```text
-//!   write::indexes    a value that a row gets ─► its entry, in the same commit
+//!   write::indexes    a new value of a row ─► its entry, in the same commit
 //!   read::by_index    entries ─► rows, whose values are checked
-//!   stale             entries whose rows have another value now ─► removed
-//!   build             rows from before the index ─► entries, in the background
-//!   building          the tables whose indexes are to be built
+//!   stale             entries whose rows have another value ─► removed
+//!   build             rows older than the index ─► entries, in the background
+//!   building          the tables with unfinished indexes
 //!   failures          the errors of builds, for the log and system_views.index_builds
 //! ```
 //!
-//! What always holds of an index that is not being built: a value that a reader sees in a row
-//! has its entry at the same instant. So an entry may say too much, never too little, and the
-//! row decides. Timestamps, times to live and deletions need no part in it.
+//! The invariant of a built index: whenever a reader sees a value in a row, it also sees the entry
+//! of the value. There may be stale entries, but none are missing, and readers check the row. So
+//! timestamps, TTLs and deletions do not matter to the index.
 
 mod build;
 mod building;
@@ -28,7 +28,7 @@ use crate::analyse::select::SelectPlan;
 use crate::call::Call;
 use crate::error::Result;
 
-/// Refuses to read by an index that has not all rows yet.
+/// Rejects a read by an unfinished index.
 pub fn check_built(plan: &SelectPlan, table: &CqlTable, call: &Call<'_>) -> Result<()> {
     let relation = plan.restrictions.index.as_ref();
     let indexed = relation.and_then(|relation| relation.of(table.schema()));

@@ -1,9 +1,10 @@
-//! Entries whose rows do not have the value any more are removed by whoever comes upon them.
+//! The removal of stale entries, whose rows no longer have the value, by the readers that come
+//! across them.
 //!
-//! It is decided in a transaction of the store: the row is read again, and the entry removed
-//! if it is stale at that instant. A write that gives the row the value again writes the entry
-//! too, so one of the two commits is refused or comes later, and then it is there. Timestamps
-//! do not count: a write with an old one that becomes visible brings its entry along.
+//! A transaction of the store decides: it reads the row again, and removes the entry if the entry
+//! is stale at that instant. A write that sets the value again also writes the entry. So either the
+//! two commits conflict, or the write commits later and the entry exists. Timestamps do not matter:
+//! a write with an old timestamp whose value becomes visible writes its entry, too.
 
 use ebb_model::key::{DecodedKey, EntryKey, PARTITIONS_START, Place, ROW, header_key};
 use ebb_model::schema::{ColumnKind, IndexedColumn};
@@ -13,17 +14,17 @@ use ebb_tables::{Catalog, CqlTable};
 
 use crate::error::{Result, of_key, of_store, of_table};
 
-/// A value that expired counts as there for so long, for readers with a view from before.
+/// The seconds for which an expired value still counts, for readers of older views.
 const MARGIN_S: i64 = 60;
 
-/// The most rows of a partition that are looked at to see whether it has one.
+/// The most rows of a partition that are read to find a live one.
 const ROWS_MAX: usize = 64;
 
-/// Removes those of these entries of a table's indexes that are stale. What goes wrong leaves
-/// them where they are: the next reader comes upon them, too.
+/// Removes the stale ones of these entries of a table's indexes. After an error the entries remain,
+/// and the next reader tries again.
 pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
     if !entries.is_empty() {
-        // A conflict too: who wrote it has made the entry right.
+        // A conflict is no error either: the conflicting write has written the right entry.
         drop(remove(catalog, table, entries));
     }
 }
@@ -43,13 +44,14 @@ fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()
             any = true;
         }
     }
-    match any {
-        true => transaction.commit().map(drop).map_err(of_store),
-        false => Ok(()),
+    if any {
+        transaction.commit().map(drop).map_err(of_store)
+    } else {
+        Ok(())
     }
 }
 
-/// Whether a reader finds the value where an entry says.
+/// Whether the row of an entry has the value.
 fn is_right(
     transaction: &Transaction,
     table: &CqlTable,
@@ -61,7 +63,7 @@ fn is_right(
     let decoded = DecodedKey::read(row_key).map_err(of_key)?;
     let header_key = header_key(decoded.prefix);
     let get = |key: &[u8]| transaction.get(table.rows(), key).map_err(of_store);
-    // The header first: see `ebb_tables::read`, the purge race.
+    // The header is read before the rows: see the purge race in `ebb_tables::read`.
     let header = get(&header_key)?;
     let mut is_right = false;
     if let Place::Row(_) = decoded.place {
@@ -82,7 +84,7 @@ fn is_right(
     if is_right || indexed.column.kind != ColumnKind::PartitionKey {
         return Ok(is_right);
     }
-    // A column of the partition key has its value where the partition has any row.
+    // A column of the partition key has its value if the partition has any live row.
     let from = [decoded.prefix, &[ROW]].concat();
     let to = [decoded.prefix, &[ROW + 1]].concat();
     debug_assert!(&from[..] > PARTITIONS_START);

@@ -11,7 +11,7 @@ const FILTERING: &str = "Cannot execute this query as it might involve data filt
      may have unpredictable performance. If you want to execute this query despite the \
      performance unpredictability, use ALLOW FILTERING";
 
-/// How many entries the indexes of a table have.
+/// The number of entries in the indexes of a table.
 fn entries(server: &Server, table: &str) -> usize {
     let state = server.executor.catalog().state();
     let table = state.table("ks", table).unwrap().clone();
@@ -30,7 +30,7 @@ fn insert(server: &mut Server, rows: &[(i32, i32, &str)]) {
 const TABLE: &str = "CREATE TABLE t (k int, c int, s int STATIC, v int, PRIMARY KEY (k, c))";
 
 #[test]
-fn rows_are_found_by_what_they_have_now() {
+fn rows_are_found_by_their_current_values() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
     insert(
         &mut server,
@@ -42,7 +42,7 @@ fn rows_are_found_by_what_they_have_now() {
     server.run("DELETE FROM t WHERE k = 3");
     assert_eq!(server.rows(by), "1 1");
     assert_eq!(server.rows("SELECT k, c FROM t WHERE v = 9"), "2 1");
-    // One that expires, and one that was written long ago.
+    // Values that expire, and values with an old timestamp.
     server.run("UPDATE t USING TTL 10 SET v = 7 WHERE k = 4 AND c = 1");
     server.run("UPDATE t USING TIMESTAMP 5 SET v = 7 WHERE k = 2 AND c = 1");
     server.run("UPDATE t USING TIMESTAMP 5 SET v = 7 WHERE k = 5 AND c = 5");
@@ -56,10 +56,11 @@ fn rows_are_found_by_what_they_have_now() {
     assert_eq!(server.rows("SELECT k, c FROM t WHERE v = 8 AND k = 2"), "");
 }
 
-/// The story: a page ended behind the rows of a partition, and the next one read an index that was built
-/// in between. It began with the rows of that partition whose clustering begins with 0xff.
+/// Regression: a page ended after the rows of a partition, and the next page used an index that was
+/// built in between. That page began with the rows of the same partition whose clustering begins
+/// with 0xff.
 #[test]
-fn a_page_by_an_index_begins_behind_the_partition_that_was_read() {
+fn a_page_by_an_index_begins_after_the_last_partition_of_the_previous_page() {
     let table = "CREATE TABLE t (k int, c smallint, v int, PRIMARY KEY (k, c))";
     let mut server = Server::with(&[table, "CREATE INDEX ON t (v)"]);
     // The greatest smallint is encoded as 0xffff.
@@ -78,7 +79,7 @@ fn a_page_by_an_index_begins_behind_the_partition_that_was_read() {
 }
 
 #[test]
-fn stale_entries_go_when_they_are_found_and_come_back_with_the_value() {
+fn reads_remove_stale_entries_and_writes_add_them_again() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
     insert(&mut server, &[(1, 1, "7"), (2, 1, "7"), (1, 1, "8")]);
     server.run("DELETE FROM t WHERE k = 2 AND c = 1");
@@ -86,7 +87,7 @@ fn stale_entries_go_when_they_are_found_and_come_back_with_the_value() {
     server.run("CREATE SNAPSHOT before ON TABLE ks.t");
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "");
     assert_eq!(entries(&server, "t"), 1);
-    // What is not stale is not removed, whatever else is asked.
+    // An entry is not removed because the row fails another restriction.
     assert_eq!(
         server.rows("SELECT k FROM t WHERE v = 8 AND s = 1 ALLOW FILTERING"),
         ""
@@ -94,7 +95,7 @@ fn stale_entries_go_when_they_are_found_and_come_back_with_the_value() {
     assert_eq!(entries(&server, "t"), 1);
     insert(&mut server, &[(1, 1, "7")]);
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
-    // A value that expired counts as there for readers of a minute ago.
+    // An expired value still counts for readers of a view from a minute ago.
     server.run("UPDATE t USING TTL 10 SET v = 5 WHERE k = 9 AND c = 1");
     server.clock.advance_ms(30_000);
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 5"), "");
@@ -104,9 +105,9 @@ fn stale_entries_go_when_they_are_found_and_come_back_with_the_value() {
     assert_eq!(entries(&server, "t"), 2);
 }
 
-/// The entry is removed by commit order: a deletion that lies above in time does not hide it.
+/// The entry is removed in commit order: a tombstone with a greater timestamp does not hide it.
 #[test]
-fn a_value_of_an_old_timestamp_that_becomes_visible_has_its_entry() {
+fn a_value_with_an_old_timestamp_has_its_entry_once_it_is_visible() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
     server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 7) USING TIMESTAMP 100");
     server.run("DELETE FROM t USING TIMESTAMP 200 WHERE k = 1");
@@ -118,8 +119,8 @@ fn a_value_of_an_old_timestamp_that_becomes_visible_has_its_entry() {
     assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1");
 }
 
-/// The header of the partition has the deletion: reads by the index, the removal of stale entries and
-/// builds look at it beside the row.
+/// The range tombstone is in the partition's header, which reads by the index, the removal of stale
+/// entries and builds have to combine with the row.
 #[test]
 fn rows_of_a_deleted_range_are_not_found() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
@@ -134,10 +135,9 @@ fn rows_of_a_deleted_range_are_not_found() {
     assert_eq!(entries(&server, "t"), 1);
 }
 
-/// The index that the column had has to be dropped before the column, so a new one is built over the
-/// rows from before.
+/// An index has to be dropped before its column, so a new index is built over the older rows.
 #[test]
-fn a_dropped_column_that_is_back_is_indexed_from_the_drop_on() {
+fn a_column_that_was_dropped_and_added_again_is_indexed_from_the_drop_on() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)"]);
     insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
     server.run("UPDATE t SET v = 7 WHERE k = 3 AND c = 1");
@@ -150,7 +150,7 @@ fn a_dropped_column_that_is_back_is_indexed_from_the_drop_on() {
     assert_eq!(entries(&server, "t"), 1);
     let by = "SELECT k FROM t WHERE v = 7";
     assert_eq!(server.rows(by), "2");
-    // A write has its entry even if the drop hides its value.
+    // A write adds its entry even if the drop hides its value.
     server.run("UPDATE t USING TIMESTAMP 5 SET v = 7 WHERE k = 4 AND c = 1");
     assert_eq!(entries(&server, "t"), 2);
     assert_eq!(server.rows(by), "2");
@@ -158,7 +158,7 @@ fn a_dropped_column_that_is_back_is_indexed_from_the_drop_on() {
 }
 
 #[test]
-fn a_row_that_had_only_a_dropped_column_is_not_found_by_its_key() {
+fn a_row_with_only_a_dropped_column_is_not_found_by_its_key() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (c)"]);
     server.run("UPDATE t SET v = 7 WHERE k = 1 AND c = 5");
     insert(&mut server, &[(2, 5, "7")]);
@@ -223,7 +223,7 @@ fn collections_are_indexed_by_values_keys_entries_and_as_a_whole() {
         "INSERT INTO t (k, l, s, m, f) VALUES (1, [1, 2, 2], {'a', 'b'}, {'x': 1, 'y': 2}, [3])",
     );
     server.run("INSERT INTO t (k, l, s, m, f) VALUES (2, [2], {'b'}, {'y': 1}, [3, 4])");
-    for (asked, expected) in [
+    for (restriction, expected) in [
         ("l CONTAINS 2", "1 | 2"),
         ("l CONTAINS 1", "1"),
         ("s CONTAINS 'b'", "1 | 2"),
@@ -233,15 +233,15 @@ fn collections_are_indexed_by_values_keys_entries_and_as_a_whole() {
         ("f = [3, 4]", "2"),
     ] {
         assert_eq!(
-            server.rows(&format!("SELECT k FROM t WHERE {asked}")),
+            server.rows(&format!("SELECT k FROM t WHERE {restriction}")),
             expected,
-            "{asked}"
+            "{restriction}"
         );
     }
     server.run("UPDATE t SET l[0] = 7, s = s - {'b'}, m['z'] = 1 WHERE k = 1");
     server.run("DELETE m['y'] FROM t WHERE k = 2");
     server.run("UPDATE t SET l = [5] + l, s = s + {'c'} WHERE k = 2");
-    for (asked, expected) in [
+    for (restriction, expected) in [
         ("l CONTAINS 1", ""),
         ("l CONTAINS 7", "1"),
         ("l CONTAINS 5", "2"),
@@ -253,9 +253,9 @@ fn collections_are_indexed_by_values_keys_entries_and_as_a_whole() {
         ("m['y'] = 1", ""),
     ] {
         assert_eq!(
-            server.rows(&format!("SELECT k FROM t WHERE {asked}")),
+            server.rows(&format!("SELECT k FROM t WHERE {restriction}")),
             expected,
-            "{asked}"
+            "{restriction}"
         );
     }
     let twice = "SELECT k FROM t WHERE l CONTAINS 7 AND l CONTAINS 2";
@@ -264,7 +264,7 @@ fn collections_are_indexed_by_values_keys_entries_and_as_a_whole() {
 }
 
 #[test]
-fn filtering_is_needed_for_what_the_index_does_not_serve() {
+fn restrictions_that_the_index_does_not_serve_need_filtering() {
     let mut server = Server::with(&[
         "CREATE TABLE t (a int, b int, c int, d int, s int STATIC, v int, w int, \
          PRIMARY KEY ((a, b), c, d))",
@@ -325,7 +325,7 @@ fn filtering_is_needed_for_what_the_index_does_not_serve() {
 }
 
 #[test]
-fn pages_by_an_index_are_those_of_a_walk() {
+fn pages_by_an_index_add_up_to_the_unpaged_result() {
     let mut server = Server::with(&[TABLE, "CREATE INDEX ON t (v)", "CREATE INDEX ON t (s)"]);
     for k in 0..7 {
         server.run(&format!("UPDATE t SET s = {} WHERE k = {k}", k % 2));
@@ -336,14 +336,14 @@ fn pages_by_an_index_are_those_of_a_walk() {
             ));
         }
     }
-    for asked in [
+    for restriction in [
         "v = 1",
         "v = 1 AND token(k) > 0",
         "v = 1 AND k = 3",
         "s = 1",
         "s = 0 AND token(k) < 0",
     ] {
-        let text = format!("SELECT k, c, v, s FROM t WHERE {asked}");
+        let text = format!("SELECT k, c, v, s FROM t WHERE {restriction}");
         for more in ["", " LIMIT 4", " PER PARTITION LIMIT 1"] {
             let text = format!("{text}{more}");
             let whole = server.page(&text, &[], None, None).unwrap().rows;
@@ -363,14 +363,14 @@ fn pages_by_an_index_are_those_of_a_walk() {
             }
         }
     }
-    // A state is taken by the bounds of the statement only.
+    // A paging state must not lead outside of the statement's restrictions.
     let page = server
         .page("SELECT k FROM t WHERE v = 1 AND k = 3", &[], Some(1), None)
         .unwrap();
     let state = page.state.unwrap();
     for end in 0..state.len() {
         let cut = Some(&state[..end]);
-        // Where it still names a place of the partition it goes on from there.
+        // A truncated state may still name a place in the partition, at which the page begins.
         let text = "SELECT k FROM t WHERE v = 1 AND k = 3";
         if let Ok(page) = server.page(text, &[], Some(1), cut) {
             assert!(page.rows.iter().all(|row| row == &["3"]), "{end}");
@@ -379,7 +379,7 @@ fn pages_by_an_index_are_those_of_a_walk() {
 }
 
 #[test]
-fn statements_about_indexes_are_cassandras() {
+fn statements_about_indexes_behave_as_in_cassandra() {
     let mut server = Server::with(&[
         TABLE,
         "CREATE TABLE other (k int PRIMARY KEY, v int, d duration, m map<int, int>, \

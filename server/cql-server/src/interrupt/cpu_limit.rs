@@ -1,7 +1,7 @@
 //! A limit on the CPU time of the thread that executes a statement.
 //!
-//! Time would not do: a read of the disk, or a thread that waits for a core, uses none of the CPU that
-//! others wait for.
+//! A limit on the duration would not do: while a thread reads from the disk or waits for a core, it
+//! uses none of the CPU time that other requests wait for.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 pub(super) struct CpuLimit {
     /// The CPU time of the thread at which the limit is reached.
     reached_at: Duration,
-    /// The time of the next look at the CPU time. Before it the limit cannot be reached, as one thread
-    /// uses no more CPU than time passes. A look is a system call, unlike one at the time.
+    /// The time of the next look at the CPU time. The limit cannot be reached earlier, since a
+    /// thread uses no more CPU time than passes. Unlike a look at the clock, a look at the CPU time
+    /// is a system call.
     look_at: Instant,
 }
 
 impl CpuLimit {
-    /// Creates a limit of `cpu_max` from `now` on, when the thread has used `cpu`.
+    /// Creates a limit of `cpu_max` from `now` on; the thread has used `cpu` so far.
     pub(super) fn new(cpu_max: Duration, now: Instant, cpu: Duration) -> Self {
         Self {
             reached_at: cpu + cpu_max,
@@ -23,7 +24,7 @@ impl CpuLimit {
         }
     }
 
-    /// Returns whether the limit is reached at `now`. `cpu` returns the CPU time of the thread.
+    /// Whether the limit is reached at `now`. `cpu` returns the CPU time of the thread.
     pub(super) fn is_reached(&mut self, now: Instant, cpu: impl FnOnce() -> Duration) -> bool {
         if now < self.look_at {
             return false;
@@ -40,12 +41,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_uses_nothing_of_its_limit() {
-        let begun = Instant::now(); // clock: a limit takes the instant at which it begins
+        let begun = Instant::now(); // clock: a limit has the instant at which it begins
         let ms = Duration::from_millis;
         let not_read = || -> Duration { panic!("it is too early to read the CPU time") };
         let mut limit = CpuLimit::new(ms(5), begun, ms(100));
         assert!(!limit.is_reached(begun + ms(4), not_read));
-        // It has waited for the disk for almost a second.
+        // The thread has waited for the disk for almost a second.
         assert!(!limit.is_reached(begun + ms(1000), || ms(101)));
         assert!(!limit.is_reached(begun + ms(1003), not_read));
         assert!(!limit.is_reached(begun + ms(1004), || ms(104)));

@@ -5,14 +5,14 @@ use ebb_colocate::FloorShare;
 use super::*;
 
 thread_local! {
-    /// Whether a statement has lowered this thread. No test enters the idle class: on busy cores its
-    /// threads make hardly any progress.
+    /// True once a statement has lowered this thread. No test enters the idle class: on busy cores
+    /// its threads make hardly any progress.
     static LOWERED: Cell<bool> = const { Cell::new(false) };
     /// All units that this thread has charged.
     pub(super) static CHARGED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns what `execute` does, and the units that it charged.
+/// Returns the result of `execute`, and the units that it charged.
 pub(crate) fn charged<T>(execute: impl FnOnce() -> T) -> (T, u64) {
     let before = CHARGED.get();
     let done = execute();
@@ -29,14 +29,14 @@ const DAY: Duration = Duration::from_secs(86_400);
 const READ: TimeOut = TimeOut::Read(Consistency::One);
 
 fn now() -> Instant {
-    Instant::now() // clock: an interrupt takes the instant at which its time begins
+    Instant::now() // clock: an interrupt has the instant at which its time begins
 }
 
 fn never() -> Interrupt {
     Interrupt::new(now(), DAY, Arc::default())
 }
 
-/// Charges unit by unit until the statement is given up.
+/// Charges unit by unit until the statement ends.
 fn charge_for_ever() -> ErrorResponse {
     loop {
         if let Err(error) = charge(1) {
@@ -46,14 +46,14 @@ fn charge_for_ever() -> ErrorResponse {
 }
 
 #[test]
-fn a_statement_that_is_given_up_ends_at_the_next_look_at_the_clock() {
+fn a_cancelled_statement_ends_at_the_next_look_at_the_clock() {
     let (error, units) = charged(|| scope(&cancelled(), READ, charge_for_ever));
     assert!(matches!(error.kind, ErrorKind::ReadTimeout { .. }));
     assert_eq!(units, UNITS_PER_LOOK);
-    // Work that takes longer than that is not begun.
+    // An operation that takes longer than the interval does not begin.
     let ended = scope(&cancelled(), READ, || charge_bytes(1 << 20));
     assert!(ended.is_err());
-    // Little work is done without a look.
+    // A little work is done without a look.
     let ended = scope(&cancelled(), READ, || charge(UNITS_PER_LOOK - 1));
     assert_eq!(ended, Ok(()));
 }
@@ -80,7 +80,7 @@ fn the_limit_of_a_statement_ends_with_it_also_if_it_panics() {
         std::panic::catch_unwind(|| scope(&interrupt, READ, || panic!("on purpose")));
     assert!(panicked.is_err());
     assert_eq!(charge(u64::MAX), Ok(()));
-    // One within another one has its own.
+    // A nested statement has its own limit.
     let (inner, outer) = scope(&interrupt, READ, || {
         (
             scope(&never(), READ, || charge(u64::MAX)),
@@ -91,7 +91,7 @@ fn the_limit_of_a_statement_ends_with_it_also_if_it_panics() {
 }
 
 #[test]
-fn the_time_out_of_a_write_has_its_kind() {
+fn the_timeout_of_a_write_has_its_write_type() {
     let write = |write_type| TimeOut::Write(Consistency::Quorum, write_type).error();
     let simple = write(WriteType::Simple);
     assert!(matches!(simple.kind, ErrorKind::WriteTimeout { .. }));
@@ -100,7 +100,7 @@ fn the_time_out_of_a_write_has_its_kind() {
 }
 
 #[test]
-fn a_statement_that_was_cut_short_may_go_on_unless_its_time_is_over() {
+fn a_statement_that_reached_its_cpu_limit_may_go_on_unless_its_time_is_over() {
     let brief = |whole: &Interrupt| {
         let brief = whole.capped(Instant::now(), Duration::ZERO); // clock: an instant that has passed
         scope(&brief, READ, || Err::<(), _>(charge_for_ever()))
@@ -108,7 +108,7 @@ fn a_statement_that_was_cut_short_may_go_on_unless_its_time_is_over() {
     let whole = never();
     assert!(whole.may_go_on(&brief(&whole)));
     assert!(!cancelled().may_go_on(&brief(&cancelled())));
-    // What ended by itself stays so.
+    // A result or an error of the statement itself is final.
     assert!(!whole.may_go_on(&Ok(())));
     assert!(!whole.may_go_on(&Err::<(), _>(ErrorResponse::invalid("no"))));
     assert!(at_most(Duration::ZERO, || Err::<(), _>(charge_for_ever())).is_none());
@@ -116,17 +116,17 @@ fn a_statement_that_was_cut_short_may_go_on_unless_its_time_is_over() {
 }
 
 #[test]
-fn a_statement_within_its_cpu_time_is_not_cut_short() {
+fn a_statement_within_its_cpu_limit_goes_on() {
     let now = Instant::now(); // clock: a limit that is days away
     let long = never().capped(now, DAY);
     assert_eq!(scope(&long, READ, || charge(u64::MAX)), Ok(()));
-    // Its time-out counts all the same.
+    // The timeout counts besides the CPU limit.
     let ended = scope(&cancelled().capped(now, DAY), READ, || charge(u64::MAX));
     assert!(ended.is_err());
 }
 
 #[test]
-fn a_statement_that_is_left_behind_ends_if_it_can_begin_anew() {
+fn a_statement_left_behind_ends_if_it_can_begin_anew() {
     let thread = std::thread::spawn(|| {
         let share = Arc::new(FloorShare::new());
         floor::pretend_to_be_bound(&share);
@@ -137,7 +137,7 @@ fn a_statement_that_is_left_behind_ends_if_it_can_begin_anew() {
         let ended = scope(&moving, READ, long);
         assert!(ended.is_err() && moving.may_go_on(&ended));
         assert_eq!(scope(&never(), READ, long), Ok(()));
-        // Its time is over as well.
+        // The deadline has passed, too.
         let over = cancelled().ending_if_left_behind();
         assert!(!over.may_go_on(&scope(&over, READ, long)));
     });

@@ -1,4 +1,4 @@
-//! Paging states that somebody made up, as a function of any bytes, for `fuzz`.
+//! Forged paging states, decoded from any bytes, for `fuzz`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use super::HEAD_BYTES;
 use crate::executor::harness::Server;
 
-/// Statements of every kind that has pages, over two partitions and one of static columns.
+/// Statements of every kind with pages, over two partitions with rows and one with a static column
+/// only.
 const STATEMENTS: [&str; 10] = [
     "SELECT k, c, d, s, v FROM t",
     "SELECT k, c, d, v FROM t LIMIT 7",
@@ -20,7 +21,7 @@ const STATEMENTS: [&str; 10] = [
     "SELECT k, c, d FROM t WHERE v > 3 ALLOW FILTERING",
 ];
 
-/// Cassandra's code of what is no request.
+/// Cassandra's code for an invalid request.
 const PROTOCOL_ERROR: i32 = 0x000a;
 
 /// A server with rows, and the statements that read them.
@@ -29,14 +30,14 @@ pub(crate) struct Pages {
     cases: Vec<Case>,
 }
 
-/// A statement.
+/// A statement, with the results that it may return.
 pub(crate) struct Case {
     text: &'static str,
-    /// Its rows without limits.
+    /// The rows of the statement without LIMIT.
     all: BTreeSet<Vec<String>>,
-    /// How many it gives.
+    /// The number of rows with LIMIT.
     most: usize,
-    /// The states behind each of its rows but the last.
+    /// The paging states after each of its rows, except for the last row.
     pub(crate) states: Vec<Vec<u8>>,
 }
 
@@ -64,9 +65,9 @@ impl Pages {
         &self.cases
     }
 
-    /// Asks a statement for the rows behind a state, in pages of `page_rows`. It is refused, and
-    /// then this is false, or shows rows that the statement asks for: no others, and no more
-    /// than LIMIT lets through.
+    /// Executes a statement from a paging state on, in pages of `page_rows`. Returns false if the
+    /// server rejects the state. Otherwise checks that the pages contain only rows of the
+    /// statement, and no more than LIMIT permits.
     pub(crate) fn shows(&mut self, case: usize, page_rows: Option<u32>, state: &[u8]) -> bool {
         let Case {
             text, all, most, ..
@@ -82,11 +83,13 @@ impl Pages {
                     return false;
                 }
             };
-            // A state may say that a partition had no rows. Then it has one of its static
-            // columns, which is no secret where all of it is asked for, and its rows after that.
+            // A state may claim that a partition had no rows. Then the partition has a row for its
+            // static columns, which is no leak if the statement reads whole partitions, followed by
+            // its rows.
             let is_whole = !text.contains("k =") && !text.contains("v >");
-            let is_asked = |row: &Vec<String>| all.contains(row) || is_whole && row[1] == "null";
-            assert!(page.rows.iter().all(is_asked), "{text}: {of_page:02x?}");
+            let is_permitted =
+                |row: &Vec<String>| all.contains(row) || is_whole && row[1] == "null";
+            assert!(page.rows.iter().all(is_permitted), "{text}: {of_page:02x?}");
             let page_rows = page_rows.map_or(usize::MAX, |rows| rows as usize);
             assert!(page.rows.len() <= page_rows, "{text}: {of_page:02x?}");
             pages += 1;
@@ -124,8 +127,8 @@ impl Case {
     }
 }
 
-/// A state of which the first two bytes say the statement and the size of its pages. The hash
-/// of the statement is put right: behind it lies what is looked at.
+/// Uses a paging state whose first two bytes select the statement and the page size. The
+/// statement's hash is corrected, so that the bytes after it are examined.
 pub fn state(bytes: &[u8]) {
     thread_local! {
         static PAGES: RefCell<Option<Pages>> = const { RefCell::new(None) };

@@ -1,4 +1,4 @@
-//! States that come back, and those that somebody made up.
+//! Valid and forged paging states.
 
 use ebb_test_support::seed::{for_seeds, number};
 use rand::{Rng, RngExt as _, SeedableRng as _};
@@ -8,7 +8,7 @@ use super::fuzzing::Pages;
 use super::*;
 
 #[test]
-fn a_state_comes_back_and_others_are_refused() {
+fn a_state_decodes_to_itself_and_invalid_bytes_are_rejected() {
     let state = PagingState {
         statement: 7,
         key: vec![1, 2, 3],
@@ -32,14 +32,14 @@ fn a_state_comes_back_and_others_are_refused() {
 fn mutate(bytes: &mut Vec<u8>, other: &[u8], rng: &mut impl Rng) {
     for _ in 0..rng.random_range(1..4) {
         let at = rng.random_range(0..=bytes.len());
-        // The hash of the statement stays, mostly: behind it lies what is looked at.
+        // The statement's hash is mostly left alone, so that the bytes after it are examined.
         let from = if rng.random_bool(0.9) { 9.min(at) } else { 0 };
         match rng.random_range(0..5) {
             0 if at < bytes.len() => bytes[at.max(from)] ^= 1 << rng.random_range(0..8),
             1 => bytes.truncate(at.max(HEAD_BYTES)),
             2 => bytes.insert(at.max(from).min(bytes.len()), rng.random()),
             3 => {
-                // The place of another statement's page.
+                // The position in the pages of another statement.
                 bytes.truncate(HEAD_BYTES);
                 bytes.extend(other.get(HEAD_BYTES..).unwrap_or_default());
             }
@@ -53,9 +53,9 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], rng: &mut impl Rng) {
 }
 
 #[test]
-fn states_that_were_made_up_show_nothing_that_was_not_asked_for() {
+fn forged_states_reveal_no_rows_outside_of_the_statement() {
     let rounds = number("EBB_ROUNDS").unwrap_or(100) as usize;
-    let test = "states_that_were_made_up_show_nothing_that_was_not_asked_for";
+    let test = "forged_states_reveal_no_rows_outside_of_the_statement";
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut pages = Pages::new();
@@ -83,7 +83,7 @@ fn states_that_were_made_up_show_nothing_that_was_not_asked_for() {
 }
 
 #[test]
-fn any_bytes_are_a_state_or_none() {
+fn any_bytes_are_a_state_or_are_rejected() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     for _ in 0..500 {
         let bytes: Vec<u8> = (0..rng.random_range(0..60)).map(|_| rng.random()).collect();

@@ -1,4 +1,4 @@
-//! Rows by the entries of an index.
+//! Reads by an index.
 //!
 //! ```text
 //!   entries of one value, by token and clustering ─► the row, or the partition, of each
@@ -7,9 +7,9 @@
 //!                                                   page; entries without the value: stale
 //! ```
 //!
-//! An entry is only a hint. The row behind it is filtered as without an index, so a stale entry costs
-//! a look-up and changes no result. Rows come in the order of a walk over all partitions, and pages
-//! are cut as there: the next page may use another index, or none.
+//! An entry is only a hint. Its row is filtered as without an index, so that a stale entry costs a
+//! lookup but changes no result. Rows come in the same order as in a walk over all partitions, and
+//! pages end at the same positions: the next page may use another index, or none.
 
 use bytes::Buf as _;
 use ebb_model::key::{ByteRange, DecodedKey, EntryKey, KeyError, Place, header_key};
@@ -23,7 +23,7 @@ use crate::interrupt;
 use crate::paging::{self, PagingState};
 
 impl Walk<'_> {
-    /// Gives the rows that entries point to to the page, from after `resume` where a page was cut.
+    /// Passes the rows of the entries to the page, beginning after `resume`.
     pub fn run_by_index(
         &mut self,
         entries: Entries<'_>,
@@ -59,7 +59,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Walks over whole partitions: by an index of a static column or of one of the partition key.
+    /// Walks over whole partitions, for an index of a static column or of a column of the partition
+    /// key.
     fn partitions_of(
         &mut self,
         entries: Entries<'_>,
@@ -92,7 +93,7 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Walks over rows, each by its entry.
+    /// Walks over rows by their entries.
     fn rows_of(
         &mut self,
         entries: Entries<'_>,
@@ -113,11 +114,12 @@ impl Walk<'_> {
             let first_row = row_key_of(schema, &first)?;
             let header_key = header_key(first_row.prefix);
             let prefix_len = first_row.prefix.len();
-            // The prefix of the entries of all rows of the partition.
+            // The prefix of all entries for rows of the partition.
             let of_partition = &first[..entries.prefix.len() + prefix_len];
             next = found.next().transpose().map_err(of_store)?;
             let is_alone = (next.as_ref()).is_none_or(|(key, _)| !key.starts_with(of_partition));
-            // The header comes with the only row, or before any.
+            // If only one row is read, its header comes with it; otherwise the header is read
+            // first.
             let (header, mut only) = match first_row.place {
                 Place::Row(clustering) if is_alone && rows.contains(clustering) => {
                     let read = (self.reader).read_row(first_row, [&header_key[..], row_key]);
@@ -162,7 +164,7 @@ impl Walk<'_> {
             if end != End::Done {
                 return Ok(end);
             }
-            // The page takes no more rows of the partition.
+            // The page takes no more rows of this partition.
             if (next.as_ref()).is_some_and(|(key, _)| key.starts_with(of_partition)) {
                 let behind = ByteRange::of_prefix(of_partition.to_vec()).to;
                 let is_in_range = |behind: &Vec<u8>| to.as_ref().is_none_or(|to| behind < to);
@@ -177,14 +179,14 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the key of the row or header that an entry points to.
+/// Returns the key of the row or header that an entry refers to.
 fn row_key_of<'k>(schema: &TableSchema, entry: &'k [u8]) -> Result<DecodedKey<'k>> {
     let row_key = EntryKey::read(entry).map(|read| read.row_key);
     let decoded = row_key.and_then(DecodedKey::read);
     decoded.map_err(|error| of_table(TableError::damaged(schema, entry, error)))
 }
 
-/// Returns the range of the entries with this prefix that point into a range of keys.
+/// Returns the range of the entries with this prefix that refer into a range of keys.
 fn within(prefix: &[u8], range: &ByteRange) -> (Vec<u8>, Option<Vec<u8>>) {
     let to = match &range.to {
         Some(to) => Some([prefix, to].concat()),

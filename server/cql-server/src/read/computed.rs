@@ -17,7 +17,7 @@ pub fn computed_rows(schema: &TableSchema, rows: Vec<VirtualRow>) -> Result<Vec<
     rows.into_iter().map(row).collect()
 }
 
-/// A computed row as an operand.
+/// Encodes a computed row as an operand.
 fn operand(schema: &TableSchema, values: &[Option<Bytes>]) -> Result<Bytes> {
     let mut cells: Vec<(u32, &Bytes)> = (schema.columns().iter().zip(values))
         .filter(|(column, _)| column.kind == ColumnKind::Regular)

@@ -1,4 +1,4 @@
-//! The predicates of a SELECT that no range of keys expresses: filtering.
+//! Filtering: the predicates of a SELECT that no range of keys expresses.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -24,11 +24,11 @@ pub struct Filter<'f> {
 #[derive(Debug)]
 struct One<'f> {
     slots: Vec<usize>,
-    test: Asked<'f>,
+    test: BoundTest<'f>,
 }
 
 #[derive(Debug)]
-enum Asked<'f> {
+enum BoundTest<'f> {
     Compare(Operator, Vec<Cow<'f, [u8]>>),
     In(Vec<Vec<Cow<'f, [u8]>>>),
     Contains(Cow<'f, [u8]>),
@@ -37,7 +37,7 @@ enum Asked<'f> {
 }
 
 impl<'f> Filter<'f> {
-    /// Predicates on columns at their slots, with what is bound.
+    /// Prepares predicates on columns, with the slots of the columns and the bound values.
     pub fn new(
         predicates: &'f [Predicate],
         slots: &Slots,
@@ -52,12 +52,12 @@ impl<'f> Filter<'f> {
             let value = |term: &'f Term| term.evaluate(bound)?.condition(name);
             let test = match &predicate.test {
                 Test::Compare(operator, tuple) => {
-                    Asked::Compare(*operator, tuple_values(tuple, columns.len(), name, bound)?)
+                    BoundTest::Compare(*operator, tuple_values(tuple, columns.len(), name, bound)?)
                 }
-                Test::In(values) => Asked::In(in_tuples(values, columns.len(), name, bound)?),
-                Test::Contains(term) => Asked::Contains(value(term)?),
-                Test::ContainsKey(term) => Asked::ContainsKey(value(term)?),
-                Test::Element { key, value } => Asked::Element(
+                Test::In(values) => BoundTest::In(in_tuples(values, columns.len(), name, bound)?),
+                Test::Contains(term) => BoundTest::Contains(value(term)?),
+                Test::ContainsKey(term) => BoundTest::ContainsKey(value(term)?),
+                Test::Element { key, value } => BoundTest::Element(
                     entry(key.evaluate(bound)?, "key", name)?,
                     entry(value.evaluate(bound)?, "value", name)?,
                 ),
@@ -71,10 +71,10 @@ impl<'f> Filter<'f> {
         Ok(Self { all, types })
     }
 
-    /// Whether all hold of a row's columns.
+    /// Whether the columns of a row pass all predicates.
     ///
     /// # Errors
-    /// A damaged row; the time-out of the statement.
+    /// If the row is damaged, or the statement's time is over.
     pub fn passes(&self, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         for one in &self.all {
             if !self.holds(one, cells)? {
@@ -84,10 +84,10 @@ impl<'f> Filter<'f> {
         Ok(true)
     }
 
-    /// Whether one of the predicates, by its place among them, holds of a row's columns.
+    /// Whether the columns of a row pass one of the predicates, given by its position.
     ///
     /// # Errors
-    /// A damaged row; the time-out of the statement.
+    /// If the row is damaged, or the statement's time is over.
     pub fn passes_one(&self, predicate: usize, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         self.holds(&self.all[predicate], cells)
     }
@@ -116,7 +116,7 @@ impl<'f> Filter<'f> {
             Ok(Ordering::Equal)
         };
         Ok(match &one.test {
-            Asked::Compare(operator, with) => {
+            BoundTest::Compare(operator, with) => {
                 let order = compare(with)?;
                 match operator {
                     Operator::Equal => order.is_eq(),
@@ -128,7 +128,7 @@ impl<'f> Filter<'f> {
                     _ => false,
                 }
             }
-            Asked::In(tuples) => {
+            BoundTest::In(tuples) => {
                 for with in tuples {
                     interrupt::charge_bytes(bytes)?;
                     if compare(with)?.is_eq() {
@@ -137,9 +137,9 @@ impl<'f> Filter<'f> {
                 }
                 false
             }
-            Asked::Contains(wanted) => contains(ty(0), &values[0], wanted)?,
-            Asked::ContainsKey(key) => element(ty(0), &values[0], key)?.is_some(),
-            Asked::Element(key, wanted) => {
+            BoundTest::Contains(wanted) => contains(ty(0), &values[0], wanted)?,
+            BoundTest::ContainsKey(key) => element(ty(0), &values[0], key)?.is_some(),
+            BoundTest::Element(key, wanted) => {
                 let CqlType::Map { value, .. } = ty(0) else {
                     return Ok(false);
                 };
@@ -152,7 +152,7 @@ impl<'f> Filter<'f> {
     }
 }
 
-/// Returns the key or value of the map entry that a predicate names.
+/// Evaluates the key or value of the map entry in a predicate.
 fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'v, [u8]>> {
     match evaluated {
         Evaluated::Value(value) => Ok(value),
@@ -161,10 +161,10 @@ fn entry<'v>(evaluated: Evaluated<'v>, what: &str, column: &str) -> Result<Cow<'
     }
 }
 
-/// Whether a list or set has an element, or a map a value.
+/// Whether a list or set contains an element, or a map a value.
 ///
 /// # Errors
-/// A damaged collection; the time-out of the statement.
+/// If the collection is damaged, or the statement's time is over.
 pub fn contains(ty: &CqlType, collection: &[u8], wanted: &[u8]) -> Result<bool> {
     let CqlType::Map { value, .. } = ty else {
         return Ok(element(ty, collection, wanted)?.is_some());

@@ -1,18 +1,18 @@
-//! From a plan to rows.
+//! The execution of a SELECT plan.
 //!
 //! ```text
 //! select    one SELECT: source, walk, page, paging state
-//!   walk        rows in their order: takes them from scans, filters them, gives them to the page
+//!   walk        rows in order: from scans, through the filter, to the page
 //!     by_index    the same, by the entries of an index
 //!     computed    rows of virtual tables, as if they were stored
-//!     filter      what ALLOW FILTERING allows to ask
-//!     scan_counts how many rows and deletions it came upon
+//!     filter      the predicates of ALLOW FILTERING
+//!     scan_counts counts of rows and tombstones
 //!   page        rows to cells of the result: plain, grouped, sorted
-//!     value       what a selector computes of a row
+//!     value       the value of a selector for a row
 //! ```
 //!
-//! A read sees one instant: headers and rows come from one view. What of them is visible is decided in
-//! [`ebb_tables::read`], which also decodes the columns that a statement looks at.
+//! A read uses one view, so that headers and rows are of one instant. [`ebb_tables::read`] decides
+//! what is visible, and decodes the columns that the statement reads.
 
 mod by_index;
 mod computed;

@@ -1,4 +1,4 @@
-//! Rows to cells of the result: as they come, in groups, or sorted.
+//! The cells of a result: from rows as they come, in groups, or sorted.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -20,18 +20,18 @@ use crate::functions::json::RowWriter;
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
-/// How long reads and their pages may be.
+/// Limits on reads and their pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Bytes of a page's cells, where the client pages.
+    /// The most bytes of cells in a page, if the client pages.
     pub page_bytes: usize,
-    /// After reading for so long without a row a page ends, where the client pages.
+    /// The reading time after which a page without rows ends, if the client pages.
     pub empty_page: Duration,
-    /// After reading for so long a page ends, where the client pages.
+    /// The reading time after which a page ends, if the client pages.
     pub page_time: Duration,
-    /// Bytes of the cells of a response, together with what a read keeps before it responds: rows to be
-    /// sorted, and what aggregates have seen. A read that needs more fails. Drivers refuse longer
-    /// responses: that for Java from 256 MiB on, by default.
+    /// The most bytes of a response's cells, together with the read's buffers: rows to sort, and
+    /// states of aggregates. A read that needs more fails. Drivers reject longer responses: the
+    /// Java driver from 256 MiB on, by default.
     pub result_bytes: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for Limits {
     }
 }
 
-/// The numbers of rows that a statement and its client allow.
+/// The row limits of a statement and its client.
 #[derive(Debug, Clone, Copy)]
 pub struct RowLimits {
     /// LIMIT.
@@ -57,28 +57,28 @@ pub struct RowLimits {
     pub page: Option<u32>,
 }
 
-/// About how many bytes a row that waits to be sorted, a cell of it, or the state of an aggregate
-/// takes beside its value.
+/// The approximate overhead, in bytes, of a buffered row, a cell in it, or the state of an
+/// aggregate.
 const KEPT_BYTES: usize = 64;
 
 /// The cells that are copied in about a microsecond.
 const CELLS_PER_UNIT: usize = 32;
 
-/// A row that is there and passes the filter.
+/// A live row that passes the filter.
 #[derive(Debug)]
 pub struct LiveRow<'r> {
-    /// The key in the engine; that of the header for static columns alone.
+    /// The engine's key, which is the header's for static columns alone.
     pub key: &'r [u8],
     /// The length of the prefix that all keys of the partition share.
     pub prefix_len: usize,
     pub cells: &'r [Option<LiveColumn<'r>>],
 }
 
-/// The next row that a page takes.
+/// The next step of a walk after a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     Row,
-    /// The first row of the next partition.
+    /// Continue with the first row of the next partition.
     Partition,
     Stop,
 }
@@ -91,13 +91,13 @@ pub struct Page<'s> {
     writer: RowsWriter<'s>,
     limits: &'s Limits,
     row_limits: RowLimits,
-    /// Rows that LIMIT leaves.
+    /// The rows that LIMIT still permits.
     pub left: u64,
-    /// Rows that PER PARTITION LIMIT leaves of the partition of `prefix`.
+    /// The rows that PER PARTITION LIMIT still permits in the partition of `prefix`.
     left_in_partition: u64,
-    /// The page was full before the last row that came.
+    /// True if the page was full when another row came.
     pub is_cut: bool,
-    /// The key of the last row that is done with, and its partition's part.
+    /// The key of the last processed row; `prefix` is the part of its partition.
     pub last_key: Vec<u8>,
     prefix: Vec<u8>,
     groups: Option<Groups>,
@@ -105,28 +105,28 @@ pub struct Page<'s> {
     sorted_bytes: usize,
 }
 
-/// A row that waits, or the first row of a group: its sort key, a clustering prefix, then its cells.
+/// A buffered row, or the first row of a group: its sort key, a clustering prefix, then its cells.
 type SortedRow = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
-/// The group that is open.
+/// The group of the last row.
 #[derive(Default)]
 struct Groups {
-    /// What its rows have in common; none before the first row.
+    /// The key columns that the group's rows share; `None` before the first row.
     key: Option<Vec<u8>>,
     states: Vec<State>,
-    /// Of its first row, the outputs that are no aggregates.
+    /// The outputs without aggregates, computed from the first row.
     first: Vec<Option<Vec<u8>>>,
     first_bytes: usize,
-    /// Of its first row, the clustering columns that groups are sorted by.
+    /// The clustering columns of the first row by which groups are sorted.
     sort_key: Vec<u8>,
     last_key: Vec<u8>,
 }
 
 impl<'s> Page<'s> {
-    /// Begins a page that is written to `writer`, behind the page that ended with `resume`.
+    /// Begins a page after the one that ended with `resume`. The cells go to `writer`.
     ///
     /// # Errors
-    /// If `resume` has no key of the engine.
+    /// If the key in `resume` is no key of the engine.
     pub fn new(
         plan: &'s SelectPlan,
         types: &'s [&'s CqlType],
@@ -162,10 +162,11 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// Takes a row.
+    /// Adds a row, and returns the next step of the walk.
     ///
     /// # Errors
-    /// A damaged row; the error of a function; a result that is too large; the statement's time-out.
+    /// If the row is damaged, a function fails, the result is too large or the statement's time is
+    /// over.
     pub fn row(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         if self.groups.is_some() {
             return self.grouped(row);
@@ -174,7 +175,8 @@ impl<'s> Page<'s> {
         if is_same && self.left_in_partition == 0 {
             return Ok(Flow::Partition);
         }
-        // Before its partition is entered: the next page begins behind the last row.
+        // Checked before the partition is entered, so that the next page begins after the previous
+        // row.
         if self.is_full() {
             self.is_cut = true;
             return Ok(Flow::Stop);
@@ -183,7 +185,7 @@ impl<'s> Page<'s> {
         self.plain(row)
     }
 
-    /// Returns whether the page may end here although it has room, after reading for `elapsed`.
+    /// Whether the page may end here although it has room, after reading for `elapsed`.
     pub fn may_cut(&self, elapsed: Duration) -> bool {
         if self.row_limits.page.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
             return false;
@@ -195,20 +197,20 @@ impl<'s> Page<'s> {
         elapsed >= allowed
     }
 
-    /// Ends the rows, after the walk: the last group, and rows in their order.
+    /// Writes the last group and the sorted rows, after the walk.
     ///
     /// # Errors
-    /// The error of a function; a result that is too large; the time-out of the statement.
+    /// If a function fails, the result is too large or the statement's time is over.
     pub fn complete(&mut self, is_done: bool) -> Result<()> {
         if let Some(groups) = &self.groups {
-            // Aggregates of no rows are a row; groups of none are none.
+            // Without rows, aggregates still have one result, but GROUP BY has no groups.
             let is_open = groups.key.is_some() || self.plan.group_columns.is_none();
             if is_done && is_open && self.left > 0 && self.left_in_partition > 0 {
                 self.end_group()?;
             }
         }
         let is_reversed = self.plan.reversed;
-        // Rows that compare as equal keep the order of their partitions.
+        // Rows that compare as equal stay in the order of their partitions.
         let sorted = sort_stable(
             std::mem::take(&mut self.sorted),
             |(a, _): &SortedRow, (b, _): &SortedRow| -> Result<Ordering> {
@@ -220,14 +222,14 @@ impl<'s> Page<'s> {
             if self.left == 0 {
                 break;
             }
-            // From here on its bytes are those of the response.
+            // From here on the bytes of the row count as part of the response.
             self.sorted_bytes -= sorted_row_bytes(&sort_key, &cells);
             self.write(&cells)?;
         }
         Ok(())
     }
 
-    /// Rows that PER PARTITION LIMIT leaves of the partition of a key.
+    /// The rows that PER PARTITION LIMIT still permits in the partition of a key.
     pub fn left_in_partition_of(&self, key: &[u8]) -> u64 {
         if !self.prefix.is_empty() && key.starts_with(&self.prefix) {
             self.left_in_partition
@@ -247,7 +249,7 @@ impl<'s> Page<'s> {
         self.writer.rows() >= rows || self.writer.bytes() >= self.limits.page_bytes
     }
 
-    /// The bytes that the response and what is kept beside it may still take.
+    /// The bytes left for the response and the buffers.
     fn room(&self) -> usize {
         let taken = self.sorted_bytes.saturating_add(self.writer.bytes());
         self.limits.result_bytes.saturating_sub(taken)
@@ -266,7 +268,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Keeps a row, or a group, until all are there.
+    /// Buffers a row or group for sorting.
     fn keep(&mut self, sort_key: Vec<u8>, cells: Vec<Option<Vec<u8>>>) -> Result<()> {
         let bytes = sorted_row_bytes(&sort_key, &cells);
         self.check_room(bytes)?;
@@ -275,7 +277,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
-    /// Returns what selectors look at of a row.
+    /// The values of a row from which selectors compute.
     fn context<'r>(&self, row: &LiveRow<'r>) -> Context<'r>
     where
         's: 'r,
@@ -319,7 +321,7 @@ impl<'s> Page<'s> {
         } else {
             for column in &self.plan.outputs.columns {
                 let value = match &column.output {
-                    // The most frequent by far need no detour.
+                    // A shortcut for the most frequent kind of output.
                     Output::Column(slot) => match &row.cells[*slot] {
                         None => None,
                         Some(LiveColumn::Cell(cell)) => Some(Cow::Borrowed(cell.value)),
@@ -394,7 +396,7 @@ impl<'s> Page<'s> {
         }
         groups.last_key.clear();
         groups.last_key.extend_from_slice(row.key);
-        // For DISTINCT a partition counts once.
+        // DISTINCT reads only the first row of each partition.
         Ok(if self.plan.distinct {
             Flow::Partition
         } else {
@@ -402,8 +404,8 @@ impl<'s> Page<'s> {
         })
     }
 
-    /// What the rows of this row's group have in common; one group has all where there is
-    /// no GROUP BY.
+    /// The key columns that the rows of this row's group share. Without GROUP BY all rows form one
+    /// group.
     fn group_key(&self, row: &LiveRow<'_>) -> Option<Vec<u8>> {
         let Some(columns) = self.plan.group_columns else {
             return Some(Vec::new());
@@ -504,18 +506,18 @@ fn has_aggregate(output: &Output) -> bool {
     }
 }
 
-/// About how many bytes a cell takes that is kept.
+/// The approximate bytes of a buffered cell.
 fn kept_bytes(cell: &Option<Vec<u8>>) -> usize {
     KEPT_BYTES + cell.as_ref().map_or(0, Vec::len)
 }
 
-/// About how many bytes a row takes that waits to be sorted.
+/// The approximate bytes of a row buffered for sorting.
 fn sorted_row_bytes(sort_key: &[u8], cells: &[Option<Vec<u8>>]) -> usize {
     let cells_bytes: usize = cells.iter().map(kept_bytes).sum();
     KEPT_BYTES + sort_key.len() + cells_bytes
 }
 
-/// A row as one JSON text of up to `bytes_max` bytes.
+/// Returns a row as one JSON text of at most `bytes_max` bytes.
 fn json_row(plan: &SelectPlan, context: &Context<'_>, bytes_max: usize) -> Result<String> {
     let mut row = RowWriter::new(bytes_max);
     for column in &plan.outputs.columns {

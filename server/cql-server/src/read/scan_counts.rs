@@ -1,12 +1,11 @@
-//! Counts of the live rows that a read returns or filters out, and of the tombstones that it passes
-//! over.
+//! Counts of the live rows that a read returns or filters out, and of the tombstones that it
+//! passes.
 //!
-//! A tombstone here is a stored row that is not live, because it was deleted or has expired, or the
-//! deletion of a partition or of a range of its rows. Null columns of live rows do not count: they
-//! cost a read nothing.
+//! A tombstone here is a stored row that was deleted or has expired, or the deletion of a partition
+//! or of a range of rows. Null columns of live rows do not count, because they cost a read nothing.
 //!
-//! The limits hold for each page. Aggregates and groups are computed over any number of rows. Their
-//! rows are counted in the internal pages in which Cassandra reads them.
+//! The limits hold for each page. Aggregates and groups are computed over any number of rows, which
+//! are counted in the internal pages in which Cassandra reads them.
 
 use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse};
 use ebb_model::row::Header;
@@ -21,14 +20,14 @@ pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
 
 #[derive(Debug)]
 pub struct ScanCounts<'s> {
-    /// None for tables of the server itself.
+    /// `None` for the server's own tables.
     guardrails: Option<&'s Guardrails>,
     schema: &'s TableSchema,
     consistency: Consistency,
-    /// The rows of an internal page; `None` if the read is one page.
+    /// The rows of an internal page; `None` if the read is a single page.
     page_rows: Option<u32>,
     page: PageCounts,
-    /// The ended page with the most tombstones.
+    /// The completed page with the most tombstones.
     worst: PageCounts,
 }
 
@@ -41,8 +40,8 @@ struct PageCounts {
 }
 
 impl<'s> ScanCounts<'s> {
-    /// Returns counts of zero for a read of the table with this schema. An internal page ends after
-    /// `page_rows` rows; `None` makes the read one page.
+    /// Starts the counts of a read from the table with this schema. An internal page ends after
+    /// `page_rows` rows; `None` makes the read a single page.
     pub fn new(
         guardrails: Option<&'s Guardrails>,
         schema: &'s TableSchema,
@@ -75,10 +74,10 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// Counts the deletions in the header of a partition.
+    /// Counts the deletions in a partition's header.
     ///
     /// # Errors
-    /// As [`ScanCounts::note_tombstones`].
+    /// The errors of [`ScanCounts::note_tombstones`].
     pub fn note_header(&mut self, header: &Header<'_>) -> Result<()> {
         let deletions = header.ranges().len() + usize::from(header.deletion().is_some());
         match deletions {
@@ -90,7 +89,7 @@ impl<'s> ScanCounts<'s> {
     /// Counts tombstones.
     ///
     /// # Errors
-    /// Cassandra's ReadFailure, if the page has too many.
+    /// Cassandra's ReadFailure, if the page has too many tombstones.
     pub fn note_tombstones(&mut self, more: u64) -> Result<()> {
         self.page.tombstones += more;
         let tombstones = self.page.tombstones;
@@ -111,7 +110,7 @@ impl<'s> ScanCounts<'s> {
         Err(ErrorResponse::new(kind, words))
     }
 
-    /// Returns the counts of the page with the most tombstones so far.
+    /// The counts of the page with the most tombstones so far.
     fn worst(&self) -> PageCounts {
         if self.page.tombstones > self.worst.tombstones {
             self.page
@@ -120,7 +119,7 @@ impl<'s> ScanCounts<'s> {
         }
     }
 
-    /// Returns the warning for a read that has ended, if one of its pages had too many tombstones.
+    /// The warning for a completed read, if one of its pages had too many tombstones.
     pub fn warning(&self) -> Option<String> {
         let warn = self.guardrails?.threshold(Limit::Tombstones).warn?;
         let page = self.worst();

@@ -1,4 +1,4 @@
-//! One SELECT, executed.
+//! The execution of one SELECT.
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{Columns, Metadata, RowsWriter};
@@ -20,14 +20,14 @@ use crate::paging::PagingState;
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds<'b> {
     pub limits: &'b Limits,
-    /// The guardrails; `None` for tables of the server itself.
+    /// The guardrails; `None` for the server's own tables.
     pub guardrails: Option<&'b Guardrails>,
 }
 
-/// The outcome of a read, besides its rows.
+/// The outcome of a read, except for its rows.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// Entries of the index that the read used which may be stale.
+    /// Possibly stale entries of the index that the read used.
     pub stale: Stale,
     pub warnings: Vec<String>,
 }
@@ -36,12 +36,12 @@ pub struct Read {
 pub struct Select {
     plan: SelectPlan,
     projection: Projection,
-    /// The hash of the text, which paging states contain.
+    /// The hash of the text and the keyspace, which paging states contain.
     hash: u64,
 }
 
 impl Select {
-    /// From its plan. `hash` is another one for another text.
+    /// Creates a SELECT from its plan; `hash` identifies its text.
     pub fn new(plan: SelectPlan, hash: u64) -> Self {
         Self {
             projection: Projection::new(&plan.schema, plan.slots.columns()),
@@ -54,8 +54,8 @@ impl Select {
         &self.plan
     }
 
-    /// Appends its rows as the body of a RESULT; with the columns unless the client knows
-    /// `known` and these are the same.
+    /// Appends the rows as the body of a RESULT. The columns are left out if they equal `known`,
+    /// the ones that the client has.
     pub fn execute(
         &self,
         source: &Source<'_>,
@@ -74,7 +74,7 @@ impl Select {
         } else {
             limit(&plan.per_partition_limit, "PER PARTITION LIMIT", bound)?
         };
-        // One row has no pages.
+        // A single row needs no pages.
         let is_one_row = plan.is_grouped() && plan.group_columns.is_none();
         let row_limits = RowLimits {
             statement: limit(&plan.limit, "LIMIT", bound)?,
@@ -165,7 +165,7 @@ impl Select {
         Ok(read)
     }
 
-    /// Holds what the INs of the statement name to guardrails.
+    /// Checks the sizes of the statement's INs against guardrails.
     fn check_in(
         &self,
         guardrails: &Guardrails,

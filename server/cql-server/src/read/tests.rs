@@ -1,10 +1,10 @@
-//! What SELECT gives of collections, in orders and of each partition once.
+//! SELECT of collections, with orders, and DISTINCT.
 
 mod merges;
 
 use crate::executor::harness::Server;
 
-/// JSON without quotes.
+/// Removes the quotes from JSON.
 fn bare(json: &str) -> String {
     json.replace(['"', '\\'], "")
 }
@@ -50,9 +50,9 @@ fn slices_of_maps_and_sets_have_both_ends() {
     );
 }
 
-/// Rows that compare as equal once came in the reverse order of their partitions.
+/// Regression: rows that compare as equal came in the reverse order of their partitions.
 #[test]
-fn an_order_over_partitions_keeps_them_in_order_among_equals() {
+fn equal_rows_stay_in_the_order_of_their_partitions() {
     let mut server = Server::with(&["CREATE TABLE t (a int, b int, c int, PRIMARY KEY (a, b, c))"]);
     for a in 1..=2 {
         for b in 1..=2 {
@@ -74,7 +74,7 @@ fn an_order_over_partitions_keeps_them_in_order_among_equals() {
             "JSON a FROM t WHERE a IN (1, 2) AND b = 1 AND c = 2 ORDER BY c",
             "{a: 1} | {a: 2}",
         ),
-        // What has one value may be left out of the order.
+        // A column with a single value may be left out of ORDER BY.
         (
             "b, c FROM t WHERE a = 1 AND b = 2 AND c IN (1, 2) ORDER BY c DESC",
             "2 2 | 2 1",
@@ -95,7 +95,7 @@ fn an_order_over_partitions_keeps_them_in_order_among_equals() {
     );
 }
 
-/// The story: groups were written as they came, partition by partition, whatever was asked.
+/// Regression: groups came partition by partition, in spite of ORDER BY.
 #[test]
 fn groups_of_several_partitions_come_in_the_order_of_their_first_rows() {
     let mut server = Server::with(&[
@@ -123,7 +123,7 @@ fn groups_of_several_partitions_come_in_the_order_of_their_first_rows() {
             "a, b, max(v) FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC",
             "2 4 22 | 1 3 12 | 2 2 21 | 1 1 11",
         ),
-        // Limits count groups, that of all once they are in order.
+        // LIMIT counts groups after they are sorted, PER PARTITION LIMIT before.
         (
             "a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b ASC LIMIT 3",
             "1 1 | 2 2 | 1 3",
@@ -132,7 +132,7 @@ fn groups_of_several_partitions_come_in_the_order_of_their_first_rows() {
             "a, b FROM t WHERE a IN (1, 2) GROUP BY a, b ORDER BY b DESC PER PARTITION LIMIT 1",
             "2 4 | 1 3",
         ),
-        // Groups of whole partitions, by their first row as it is read.
+        // Groups of whole partitions, sorted by the first row that is read.
         (
             "a, sum(v) FROM t WHERE a IN (1, 2) GROUP BY a ORDER BY b ASC",
             "1 33 | 2 63",
@@ -172,9 +172,9 @@ fn distinct_statics_of_named_partitions_need_no_key() {
     );
 }
 
-/// Such a set once could not be read any more.
+/// Regression: after such a change the set could not be read.
 #[test]
-fn a_type_that_gains_a_field_leaves_sets_and_keys_of_it_readable() {
+fn sets_and_map_keys_stay_readable_when_their_type_gains_a_field() {
     let mut server = Server::with(&[
         "CREATE TYPE u (a int)",
         "CREATE TABLE t (k int, c frozen<u>, s set<frozen<u>>, m map<frozen<u>, int>, \
@@ -194,7 +194,7 @@ fn a_type_that_gains_a_field_leaves_sets_and_keys_of_it_readable() {
 }
 
 #[test]
-fn from_json_reads_what_to_json_writes() {
+fn from_json_decodes_what_to_json_encodes() {
     let mut server = Server::with(&[
         "CREATE TYPE u (a int, \"B\" text)",
         "CREATE TABLE t (k int PRIMARY KEY, n varint, d decimal, x text, b blob, o boolean, \
@@ -245,9 +245,9 @@ fn from_json_reads_what_to_json_writes() {
     }
 }
 
-/// What Cassandra refuses first where a statement has several faults, and how.
+/// The error that Cassandra returns first for a statement with several mistakes.
 #[test]
-fn relations_are_refused_in_cassandras_words() {
+fn invalid_relations_get_cassandras_errors() {
     let mut server = Server::with(&[
         "CREATE TYPE u (i int, d duration)",
         "CREATE TABLE t (a int, b int, c frozen<list<int>>, v u, m map<int, int>, \
@@ -276,7 +276,7 @@ fn relations_are_refused_in_cassandras_words() {
     ] {
         assert_eq!(server.refused(text), message, "{text}");
     }
-    // A key that no row can have is no error where it is read.
+    // A read by a key that no row can have is no error.
     let long = "x".repeat(70_000);
     assert_eq!(
         server.rows(&format!("SELECT * FROM s WHERE a = 'x' AND b = '{long}'")),
@@ -296,7 +296,7 @@ fn relations_are_refused_in_cassandras_words() {
 }
 
 #[test]
-fn a_distinct_partition_counts_once() {
+fn distinct_counts_each_partition_once() {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int, c int, s int STATIC, PRIMARY KEY (k, c))",
         "INSERT INTO t (k, c, s) VALUES (1, 1, 10)",

@@ -20,13 +20,13 @@ pub struct Context<'r> {
     pub aggregates: &'r [Option<Vec<u8>>],
 }
 
-/// A value; none is null.
+/// A value; `None` is null.
 pub type Value<'r> = Option<Cow<'r, [u8]>>;
 
-/// Returns the value of an output for a row.
+/// Computes the value of an output for a row.
 ///
 /// # Errors
-/// A damaged row; the error of a function; the time-out of the statement.
+/// If the row is damaged, a function fails or the statement's time is over.
 pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
@@ -51,7 +51,7 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
         },
         Output::Term(term) => match term.evaluate(context.bound)? {
             Evaluated::Value(value) => {
-                // A bound value is validated for each row.
+                // A bound value is validated again for each row.
                 interrupt::charge_bytes(value.len())?;
                 Some(value)
             }
@@ -98,16 +98,16 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
     })
 }
 
-/// Returns whether two values are equal. The comparison of decimals or collections may take long.
+/// Whether two values are equal. Comparing decimals or collections may take long.
 ///
 /// # Errors
-/// The time-out of the statement.
+/// If the statement's time is over.
 pub fn is_equal(ty: &CqlType, a: &[u8], b: &[u8]) -> Result<bool> {
     let order = ty.try_compare(a, b, &mut interrupt::charge_bytes)?;
     Ok(order.is_eq())
 }
 
-/// An element of a serialized map by its key, or of a set.
+/// Returns the value of a serialized map for a key, or the element of a set.
 pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Option<&'c [u8]>> {
     match ty {
         CqlType::Map { key: keys, .. } => {
@@ -135,8 +135,8 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
     }
 }
 
-/// The elements of a serialized map or set from one key to another. Of a collection that is
-/// not frozen an empty slice is null, as such a collection is where it is empty.
+/// Returns the elements of a serialized map or set between two keys, both inclusive. For a
+/// collection that is not frozen an empty slice is null, as the empty collection itself is.
 fn slice(
     ty: &CqlType,
     collection: &[u8],

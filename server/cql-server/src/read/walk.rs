@@ -1,11 +1,11 @@
-//! The walk of a SELECT over partitions and rows in their order.
+//! The walk of a SELECT over partitions and rows, in their order.
 //!
 //! ```text
-//!   PartitionScan, RowScan, entries of an index ─► steps ─► rows that are there ─► filter ─► page
+//!   PartitionScan, RowScan, entries of an index ─► steps ─► live rows ─► filter ─► page
 //! ```
 //!
-//! Every row goes through [`Walk::take_rows`], wherever it comes from. After each step the walk charges
-//! the statement, and checks whether the page has taken its time.
+//! Rows from every source pass through [`Walk::take_rows`]. After each step the walk charges the
+//! statement, and checks whether the page has used up its time.
 
 use std::mem;
 use std::time::Instant;
@@ -24,15 +24,15 @@ use crate::error::{Result, of_key, of_table};
 use crate::interrupt;
 use crate::paging::{self, PagingState};
 
-/// The steps after which a walk looks whether its page has taken its time: some tens of microseconds.
+/// The steps between two checks of the page's time: some tens of microseconds.
 const STEPS_PER_LOOK: u32 = 8;
-/// About how many microseconds a row takes.
+/// The approximate microseconds for a row.
 const ROW_UNITS: u64 = 4;
-/// About how many microseconds it takes to look for a key, or to begin at one.
+/// The approximate microseconds for looking up a key, or for seeking to it.
 pub(super) const SEEK_UNITS: u64 = 4;
 /// The bytes of a stored row that are decoded in about a microsecond.
 const BYTES_PER_UNIT: usize = 1024;
-/// The most stale entries that one read reports. They are removed at its end.
+/// The most stale entries that one read reports for removal.
 const STALE_MAX: usize = 32;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -41,12 +41,13 @@ pub enum End {
     Done,
     /// The page takes no more rows.
     Stopped,
-    /// The walk took long. It goes on after this key, whose partition gave rows if `had_rows` is true.
+    /// The page has used up its time. The next page begins after this key; `had_rows` is true if
+    /// the key's partition has returned rows.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
 impl End {
-    /// Returns the cut behind all rows of the partition whose keys begin with `prefix`.
+    /// The cut after all rows of the partition whose keys begin with `prefix`.
     pub(super) fn after(prefix: &[u8]) -> Self {
         let key = [prefix, &[ROW, 0xff]].concat();
         Self::Cut {
@@ -56,11 +57,12 @@ impl End {
     }
 }
 
-/// Returns the first key behind a cut. The key of a cut begins with a prefix of `prefix_len` bytes.
+/// Returns the first key after a cut. The key of the cut begins with a prefix of `prefix_len`
+/// bytes.
 pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     let (prefix, place) = key.split_at(prefix_len);
-    // The cut of `End::after`: keys of rows may begin with 0xff, too. A row that has exactly this key is the
-    // last one of its partition.
+    // The cut of `End::after`. Keys of rows may begin with 0xff, too, so the next partition is the
+    // right place: a row with exactly this key is the last one of its partition.
     if place == [ROW, 0xff] {
         [prefix, &[ROW + 1]].concat()
     } else {
@@ -68,21 +70,21 @@ pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     }
 }
 
-/// The entries of an index by which a read finds its rows.
+/// The index entries by which a read finds its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Entries<'e> {
-    /// The prefix of the keys of all these entries.
+    /// The prefix that the keys of all these entries share.
     pub prefix: &'e [u8],
-    /// True if the entries are of partitions, not of rows.
+    /// True if the entries refer to partitions, false for rows.
     pub of_partitions: bool,
-    /// The index of the relation that the index serves among the predicates.
+    /// The position, among the predicates, of the one that the index serves.
     pub predicate: Option<usize>,
 }
 
-/// Keys of entries whose rows may not have the value any more.
+/// The keys of entries whose rows may no longer have the value.
 pub type Stale = Vec<Vec<u8>>;
 
-/// A walk over partitions, which gives their rows to a page.
+/// A walk over partitions, which passes their rows to a page.
 pub struct Walk<'w> {
     pub reader: RowReader<'w>,
     pub filter: &'w Filter<'w>,
@@ -97,10 +99,10 @@ pub struct Walk<'w> {
 pub struct Progress {
     started: Instant,
     steps_until_look: u32,
-    /// The rows that were given to the page so far.
+    /// The rows passed to the page so far.
     pub(super) given_rows: u64,
     pub stale: Stale,
-    /// An empty vector, whose allocation the next row uses for its cells.
+    /// An empty vector, whose allocation is reused for the cells of the next row.
     cells: Vec<Option<LiveColumn<'static>>>,
 }
 
@@ -115,8 +117,8 @@ impl Progress {
         }
     }
 
-    /// Notes that the entry of an index for this key of a row or a header may be stale, if the read uses
-    /// an index.
+    /// Adds the index entry for this key (of a row or a header) to the possibly stale ones, if the
+    /// read uses an index.
     pub(super) fn note_stale(&mut self, index: Option<Entries<'_>>, row_key: &[u8]) {
         if let Some(entries) = index
             && self.stale.len() < STALE_MAX
@@ -127,10 +129,11 @@ impl Progress {
 }
 
 impl<'w> Walk<'w> {
-    /// Gives the rows of partitions to the page, from after `resume` where a page was cut.
+    /// Passes the rows of partitions to the page, beginning after `resume`.
     ///
     /// # Errors
-    /// If stored bytes are damaged; the errors of the page; a time-out; a state of another statement.
+    /// If stored bytes are damaged, the page fails, the statement's time is over, or `resume`
+    /// belongs to another statement.
     pub fn run(&mut self, partitions: &Partitions, resume: Option<&PagingState>) -> Result<End> {
         match partitions {
             Partitions::Keys(keys) => self.keys(keys, resume),
@@ -152,7 +155,8 @@ impl<'w> Walk<'w> {
             if end != End::Done {
                 return Ok(end);
             }
-            // Partitions without rows take time too. Those of a reversed read have no pages.
+            // Partitions without rows take time, too. A reversed read has no pages over several
+            // partitions.
             if keys.peek().is_some() && self.is_over()? && !self.reversed {
                 return Ok(End::after(&prefix));
             }
@@ -160,7 +164,7 @@ impl<'w> Walk<'w> {
         Ok(End::Done)
     }
 
-    /// Walks over one partition, whose key is known.
+    /// Walks over one partition.
     pub(super) fn partition(&mut self, prefix: &[u8], resume: Option<&PagingState>) -> Result<End> {
         let header_key = header_key(prefix);
         let key = DecodedKey::read(&header_key).map_err(of_key)?;
@@ -188,7 +192,7 @@ impl<'w> Walk<'w> {
     /// Walks over all partitions in a range of keys.
     fn range(&mut self, range: &ByteRange, resume: Option<&PagingState>) -> Result<End> {
         let mut from = range.from.clone();
-        // The partition in which the page was cut, if it gave rows before the cut.
+        // The partition in which the last page ended, if it had returned rows by then.
         let mut cut_partition: Option<&[u8]> = None;
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
@@ -219,7 +223,7 @@ impl<'w> Walk<'w> {
             if end != End::Done {
                 return Ok(end);
             }
-            // Partitions of which nothing is left take time too.
+            // Partitions without live rows take time, too.
             if scan.has_next_partition().map_err(of_table)? && self.is_over()? {
                 return Ok(End::after(key.prefix));
             }
@@ -227,8 +231,7 @@ impl<'w> Walk<'w> {
         Ok(End::Done)
     }
 
-    /// Opens a partition under its header, and counts the header's deletions as tombstones that the read
-    /// met.
+    /// Opens a partition with its header, and counts the deletions in the header as tombstones.
     pub(super) fn open<'p>(
         &mut self,
         key: DecodedKey<'p>,
@@ -249,10 +252,10 @@ impl<'w> Walk<'w> {
         Ok(partition)
     }
 
-    /// Takes the rows of a partition from a scan, by its steps, and gives those that are there and pass
-    /// the filter to the page; at the end the static columns, if they are a row of their own. `had_rows`
-    /// is true if the partition had rows before. `index` is given if the steps come from its entries:
-    /// those that are stale are noted.
+    /// Takes the rows of a partition from a scan, step by step, and passes the live ones that pass
+    /// the filter to the page; at the end also the static columns, if they make a row of their own.
+    /// `had_rows` is true if an earlier page has returned rows of the partition. If the steps come
+    /// from the entries of `index`, the stale ones are collected.
     pub(super) fn take_rows(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -283,7 +286,7 @@ impl<'w> Walk<'w> {
                 Some(Flow::Partition) => break,
                 Some(Flow::Row) | None => {}
             }
-            // Keys without a row take time too.
+            // Keys without a row take time, too.
             if self.is_over()? {
                 let key = key.to_vec();
                 return Ok(End::Cut { key, had_rows });
@@ -308,7 +311,8 @@ impl<'w> Walk<'w> {
         Ok(End::Done)
     }
 
-    /// Gives a row to the page, if it is there and passes the filter. Returns `None` if it is not there.
+    /// Passes a row to the page, if the row is live and passes the filter. Returns `None` if it is
+    /// not live.
     fn visit(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -336,13 +340,13 @@ impl<'w> Walk<'w> {
         {
             self.progress.note_stale(index, &stored.key);
         }
-        // The allocation is kept for the next row; none of the cells that borrow from this one are.
+        // Keeps the allocation for the next row, but none of the cells, which borrow from this row.
         cells.clear();
         self.progress.cells = cells.into_iter().map(|_| None).collect();
         Ok(Some(flow.unwrap_or(Flow::Row)))
     }
 
-    /// Gives a row to the page if it passes the filter.
+    /// Passes a row to the page, if it passes the filter.
     fn give(&mut self, row: &LiveRow<'_>) -> Result<Option<Flow>> {
         if !self.filter.passes(row.cells)? {
             return Ok(None);
@@ -352,10 +356,10 @@ impl<'w> Walk<'w> {
         self.page.row(row).map(Some)
     }
 
-    /// Returns whether the page ends here, because the walk has taken long.
+    /// Whether the page ends here, because the walk has used up the page's time.
     ///
     /// # Errors
-    /// The time-out of the statement.
+    /// If the statement's time is over.
     pub(super) fn is_over(&mut self) -> Result<bool> {
         interrupt::charge(ROW_UNITS)?;
         let progress = &mut self.progress;

@@ -8,7 +8,7 @@ use crate::error::{of_catalog, of_schema};
 
 type Done = Result<Option<SchemaChange>, ErrorResponse>;
 
-/// An index is part of its table: clients are told that the table has changed.
+/// The event of a changed index: an index is part of its table, so the table was updated.
 fn updated(keyspace: &str, table: &str) -> SchemaChange {
     changed(
         SchemaChangeKind::Updated,
@@ -17,8 +17,8 @@ fn updated(keyspace: &str, table: &str) -> SchemaChange {
     )
 }
 
-/// The table that an index is for, as far as the statement names it: where only the index is
-/// named with its keyspace, the table lies in that, too.
+/// The table of a new index, as far as the statement names it. If only the index is qualified with
+/// a keyspace, the table lies in the same keyspace.
 pub fn indexed_table(create: &CreateIndex) -> QualifiedName {
     let of_index = create.name.as_ref().and_then(|name| name.keyspace.as_ref());
     QualifiedName {
@@ -49,9 +49,10 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateIndex) -> Done 
             )));
         }
         let [target] = &create.targets[..] else {
-            return Err(ErrorResponse::invalid(match create.targets.is_empty() {
-                true => "Only CUSTOM indexes can be created without specifying a target column",
-                false => "Only CUSTOM indexes support multiple columns",
+            return Err(ErrorResponse::invalid(if create.targets.is_empty() {
+                "Only CUSTOM indexes can be created without specifying a target column"
+            } else {
+                "Only CUSTOM indexes support multiple columns"
             }));
         };
         let by = (target.column.as_str(), target.kind);
@@ -84,7 +85,7 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropObject) -> Done {
     let changed = context.catalog.change(|schema| {
         let known = schema.keyspace(keyspace);
         let is_there = known.is_some_and(|known| known.table_of_index(index).is_some());
-        // A table that cannot be read may have it: that is no success.
+        // An unreadable table may have the index, so that IF EXISTS must not succeed.
         let is_certain = schema.unreadable_owner_of_index(keyspace).is_none();
         if drop.if_exists && !is_there && is_certain {
             return Ok(None);

@@ -56,15 +56,16 @@ pub(super) fn alter(
     let With {
         replication,
         durable_writes,
-    } = With::read(&alter.properties, name, Factor::Said)?;
+    } = With::read(&alter.properties, name, Factor::Required)?;
     let options = replication.as_ref().map(|r| r.options.clone());
     let change = changed(SchemaChangeKind::Updated, name, SchemaTarget::Keyspace);
     let done = context.change(change, |schema| {
         check_readable(schema, name, None)?;
         if schema.keyspace(name).is_none() {
-            return match alter.if_exists {
-                true => Ok(None),
-                false => Err(no_keyspace(name)),
+            return if alter.if_exists {
+                Ok(None)
+            } else {
+                Err(no_keyspace(name))
             };
         }
         let next = schema.alter_keyspace(name, options, durable_writes);
@@ -135,11 +136,11 @@ impl With {
     }
 }
 
-/// Whether a keyspace has to say how many copies there are.
+/// Whether a statement has to give the number of copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Factor {
-    Said,
-    /// Where it does not, there is one.
+    Required,
+    /// Without a number there is one copy.
     OrOne,
 }
 
@@ -147,7 +148,8 @@ fn one() -> String {
     "1".to_string()
 }
 
-/// How a keyspace says that it is replicated. It is kept and shown; there is one copy.
+/// The replication options of a keyspace. They are stored and displayed, but there is always one
+/// copy.
 struct Replication {
     options: BTreeMap<String, String>,
     copies_max: u32,
@@ -188,13 +190,13 @@ impl Replication {
                 }
             }
             "NetworkTopologyStrategy" => {
-                // It stands for all data centers that are not named.
+                // The factor applies to all data centers without a factor of their own.
                 if let Some(factor) = options.remove(FACTOR) {
                     options.entry(DATA_CENTER.to_string()).or_insert(factor);
                 }
-                // There is nothing but the class.
+                // There is no option but the class.
                 if options.len() == 1 {
-                    if factor == Factor::Said {
+                    if factor == Factor::Required {
                         return Err(ErrorResponse::config(
                             "Configuration for at least one datacenter must be present",
                         ));
@@ -234,7 +236,7 @@ impl Replication {
         })
     }
 
-    /// That there is one copy, where more were asked for.
+    /// The warning for a keyspace with more than one copy, as there is only one.
     fn warning(&self, keyspace: &str) -> Option<String> {
         (self.copies_max > 1).then(|| {
             format!(

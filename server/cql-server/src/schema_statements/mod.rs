@@ -1,14 +1,14 @@
 //! Statements that change the schema, USE and TRUNCATE.
 //!
 //! ```text
-//!   keyspaces, tables, indexes, types   a statement + the schema ─► the next schema, or why not
-//!   type_names, properties      what they have in common
+//!   keyspaces, tables, indexes, types   a statement + the schema ─► the next schema, or an error
+//!   type_names, properties      their common parts
 //! ```
 //!
-//! `ebb_model::schema` decides how a statement changes the schema. This module translates statements
-//! into its calls. It checks in the order of Cassandra 4.1, so that a statement with several mistakes gets
-//! Cassandra's error. The catalog makes a change durable before the reply; the change in the reply is also
-//! the event for other connections.
+//! `ebb_model::schema` decides how a statement changes the schema. This module translates
+//! statements into its calls. It checks in the order of Cassandra 4.1, so that a statement with
+//! several mistakes gets Cassandra's error. The catalog makes a change durable before the response;
+//! the change in the response is also the event for other connections.
 
 mod indexes;
 mod keyspaces;
@@ -33,15 +33,14 @@ use super::outcome::Outcome;
 use super::snapshots::{AT_ALIAS, names_snapshot};
 use super::system::{VIRTUAL_KEYSPACES, is_reserved};
 
-/// A change that a statement asks for: what comes next and how it is told, or `None` where
-/// `IF [NOT] EXISTS` leaves nothing to do.
+/// The schema after a statement; `None` if `IF [NOT] EXISTS` leaves nothing to do.
 type Next = Result<Option<Schema>, ErrorResponse>;
 
-/// Carries out a statement that changes the schema, USE or TRUNCATE, and appends the body of
-/// the RESULT.
+/// Executes a statement that changes the schema, USE or TRUNCATE, and appends the body of the
+/// RESULT.
 ///
 /// # Panics
-/// For another statement.
+/// If the statement is of another kind.
 pub fn execute(
     context: &SchemaContext<'_>,
     statement: &Statement,
@@ -89,10 +88,11 @@ pub fn execute(
 }
 
 impl SchemaContext<'_> {
-    /// The keyspace that a name lies in, and the name.
+    /// Returns the keyspace of a name, and the name.
     ///
     /// # Errors
-    /// If none is named and none in use, it is not users' to change, or it cannot be read.
+    /// If the name is unqualified and no keyspace is in use, or if the keyspace is not one of
+    /// users' or cannot be read.
     fn changeable<'n>(
         &'n self,
         name: &'n QualifiedName,
@@ -122,22 +122,23 @@ impl SchemaContext<'_> {
         )))
     }
 
-    /// The keyspace that USE puts in use: one of users', of the system, or a snapshot's.
+    /// Returns the keyspace that USE selects: one of users', of the system, or of a snapshot.
     fn use_keyspace(&self, name: &str) -> Result<String, ErrorResponse> {
         let state = self.catalog.state();
         check_readable(state.schema(), name, None)?;
         let is_there = state.schema().keyspace(name).is_some()
             || self.system.has_keyspace(name)
             || super::snapshots::find(self.catalog.db(), &state, name)?.is_some();
-        match is_there {
-            true => Ok(name.to_string()),
-            false => Err(ErrorResponse::invalid(format!(
+        if is_there {
+            Ok(name.to_string())
+        } else {
+            Err(ErrorResponse::invalid(format!(
                 "Keyspace '{name}' does not exist"
-            ))),
+            )))
         }
     }
 
-    /// Changes the schema as `next` says, and tells what `change` says where it did.
+    /// Changes the schema to `next`, and returns `change` if it did.
     fn change(
         &self,
         change: SchemaChange,
@@ -156,7 +157,7 @@ fn changed(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Sche
     }
 }
 
-/// Refuses a keyspace, or a table of it, that is there and cannot be read. What is not there passes.
+/// Checks that a keyspace, or a table of it, is readable. Missing ones pass.
 fn check_readable(
     schema: &Schema,
     keyspace: &str,
@@ -172,7 +173,7 @@ fn no_keyspace(keyspace: &str) -> ErrorResponse {
     ErrorResponse::invalid(format!("Keyspace '{keyspace}' doesn't exist"))
 }
 
-/// Names of keyspaces that would read as that of a snapshot.
+/// Whether the name of a keyspace would read as that of a snapshot.
 fn is_alias(keyspace: &str) -> bool {
     keyspace.contains(AT_ALIAS)
 }

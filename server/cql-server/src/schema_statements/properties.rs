@@ -1,4 +1,4 @@
-//! What stands behind WITH, as the schema takes it.
+//! The properties after WITH, in the form in which the schema has them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn texts(entries: &[(Constant, Constant)]) -> Entries {
     entries.iter().map(text).collect()
 }
 
-/// The options of a table by `set`, and the id that the statement gives it.
+/// Sets the options of a table, and returns the id that the statement gives it.
 pub(super) fn set_table_options(
     options: &mut TableOptions,
     properties: &[Property],
@@ -52,13 +52,13 @@ fn set_table_option(
         complete(name, entries)?;
     }
     options.set(name, value).map_err(|error| match error {
-        // What is wrong behind WITH is a matter of syntax for Cassandra.
+        // For Cassandra, mistakes after WITH are syntax errors.
         SchemaError::Invalid(message) => ErrorResponse::syntax(message),
         error => of_schema(error),
     })
 }
 
-/// Says in full what Cassandra lets be said in short, and refuses what it refuses.
+/// Expands the abbreviations that Cassandra permits, and rejects the same options.
 fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
     match option {
         "compaction" => compaction(entries),
@@ -71,9 +71,10 @@ fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
 }
 
 fn in_package(package: &str, class: &str) -> String {
-    match class.contains('.') {
-        true => class.to_string(),
-        false => format!("org.apache.cassandra.{package}.{class}"),
+    if class.contains('.') {
+        class.to_string()
+    } else {
+        format!("org.apache.cassandra.{package}.{class}")
     }
 }
 
@@ -100,7 +101,7 @@ fn compaction(entries: &mut Entries) -> Result<(), ErrorResponse> {
     Ok(())
 }
 
-/// What the compressors of Cassandra take beside what all have.
+/// The options of some of Cassandra's compressors, beyond those that all have.
 const COMPRESSOR_OPTIONS: [&str; 4] = [
     "compression_level",
     "crc_check_chance",
@@ -118,12 +119,13 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         .remove("enabled")
         .is_none_or(|text| text.eq_ignore_ascii_case("true"));
     if !is_enabled {
-        return match given.is_empty() {
-            true => Ok(disabled()),
-            false => refuse(
+        return if given.is_empty() {
+            Ok(disabled())
+        } else {
+            refuse(
                 "If the 'enabled' option is set to false no other options must be specified"
                     .to_string(),
-            ),
+            )
         };
     }
     let class = match (given.remove("class"), given.remove("sstable_compression")) {
@@ -191,7 +193,7 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
             unknown.join(", ")
         ));
     }
-    // Without a compressor nothing else counts.
+    // Without a compressor the other options do not matter.
     if class.is_empty() {
         return Ok(disabled());
     }

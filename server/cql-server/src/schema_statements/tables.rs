@@ -86,9 +86,10 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
         check_readable(schema, keyspace, Some(name))?;
         let found = schema.keyspace(keyspace);
         let Some((of, table)) = found.and_then(|of| Some((of, of.table(name)?))) else {
-            return match alter.if_exists {
-                true => Ok(None),
-                false => Err(no_table(keyspace, name)),
+            return if alter.if_exists {
+                Ok(None)
+            } else {
+                Err(no_table(keyspace, name))
             };
         };
         let next = changed_table(context, of, table, &alter.change)?;
@@ -159,7 +160,7 @@ fn changed_table(
             if set_table_options(&mut options, written)?.is_some() {
                 return Err(ErrorResponse::config("Cannot alter table id."));
             }
-            // Held to its kind above; the table has its say here.
+            // The values were checked above; here the table itself checks the changed options.
             let named = written.iter().map(|property| property.name.as_str());
             let changes = named.filter_map(|name| {
                 let value = options.get(name)?.clone();

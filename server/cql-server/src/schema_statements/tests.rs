@@ -1,5 +1,4 @@
-//! Statements about the schema: what they change, what they tell, and what they refuse in
-//! which words.
+//! Statements about the schema: their changes, their events and their errors.
 
 mod reopening;
 
@@ -22,7 +21,7 @@ fn change(kind: SchemaChangeKind, keyspace: &str, target: SchemaTarget) -> Optio
 }
 
 #[test]
-fn each_statement_tells_what_it_changed_once_it_is_changed() {
+fn each_statement_returns_its_change_after_the_change() {
     use SchemaChangeKind::{Created, Dropped, Updated};
     let table = || SchemaTarget::Table("u".to_string());
     let ty = || SchemaTarget::Type("p".to_string());
@@ -103,7 +102,7 @@ fn each_statement_tells_what_it_changed_once_it_is_changed() {
 }
 
 #[test]
-fn what_was_changed_is_there_after_a_restart() {
+fn changes_survive_a_restart() {
     let disk = MemDisk::new();
     let mut session = Session::on(&disk);
     for text in [
@@ -137,14 +136,14 @@ fn what_was_changed_is_there_after_a_restart() {
     let keyspace = state.schema().keyspace("ks").unwrap();
     assert_eq!(keyspace.replication()["datacenter1"], "1");
     let schema = state.schema().clone();
-    // Its tables hold the database open.
+    // The tables in them hold the database open.
     drop((session, state));
     let again = Session::on(&disk);
     assert_eq!(*again.state().schema(), schema);
 }
 
 #[test]
-fn a_keyspace_is_refused_in_cassandras_words() {
+fn invalid_keyspaces_get_cassandras_errors() {
     let mut session = Session::with_table();
     let simple = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     for (text, code, message) in [
@@ -225,7 +224,7 @@ fn a_keyspace_is_refused_in_cassandras_words() {
 }
 
 #[test]
-fn more_copies_than_nodes_are_warned_of() {
+fn more_copies_than_nodes_cause_a_warning() {
     let mut session = Session::new();
     let warnings = session.warnings(
         "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
@@ -239,7 +238,7 @@ fn more_copies_than_nodes_are_warned_of() {
 }
 
 #[test]
-fn tables_and_types_are_refused_in_cassandras_words() {
+fn invalid_tables_and_types_get_cassandras_errors() {
     let mut session = Session::with_table();
     session.run("CREATE TYPE p (x int)");
     session.run("CREATE TABLE uses (k frozen<p> PRIMARY KEY, v p)");
@@ -381,7 +380,7 @@ fn truncate_removes_the_rows_and_leaves_the_table() {
 }
 
 #[test]
-fn a_new_keyspace_has_one_copy_where_it_does_not_say() {
+fn a_new_keyspace_has_one_copy_by_default() {
     let mut session = Session::with_table();
     for (name, class, option) in [
         ("a", "SimpleStrategy", "replication_factor"),
@@ -397,7 +396,7 @@ fn a_new_keyspace_has_one_copy_where_it_does_not_say() {
 }
 
 #[test]
-fn compression_and_compaction_are_held_to_cassandras_options() {
+fn compression_and_compaction_accept_cassandras_options_only() {
     let mut session = Session::with_table();
     for (at, (written, shown)) in [
         (
@@ -463,7 +462,7 @@ fn compression_and_compaction_are_held_to_cassandras_options() {
 }
 
 #[test]
-fn user_types_in_collections_are_told_as_they_are_written() {
+fn errors_name_collections_of_user_types_as_written() {
     let mut session = Session::with_table();
     session.run("CREATE TYPE app.u (a int)");
     let text = "CREATE TABLE app.x (k int PRIMARY KEY, v map<int, app.u>)";

@@ -1,4 +1,4 @@
-//! Types as statements write them, as the schema knows them.
+//! The resolution of type names in statements.
 
 use ebb_cql::protocol::ErrorResponse;
 use ebb_cql::syntax::NESTING_MAX;
@@ -8,15 +8,15 @@ use ebb_model::types::{CqlType, WRITTEN_DEPTH_MAX};
 
 use crate::error::of_schema;
 
-// What DESCRIBE prints of an accepted type can be parsed.
+// The parser accepts every type that DESCRIBE prints.
 const _: () = assert!(WRITTEN_DEPTH_MAX == NESTING_MAX);
 
-/// The type that a statement about `keyspace` names. What may not stand where it stands is
-/// told by [`CqlType::check`], which this asks too.
+/// Resolves a type that a statement about `keyspace` names, and checks it, also with
+/// [`CqlType::check`].
 ///
 /// # Errors
-/// For a user-defined type that is not there or of another keyspace, and for a type that
-/// CQL or ebb does not allow.
+/// If a user-defined type is missing or of another keyspace, or if CQL or ebb does not permit the
+/// type.
 pub fn resolve_type(
     keyspace: &KeyspaceSchema,
     written: &TypeName,
@@ -28,13 +28,13 @@ pub fn resolve_type(
     Ok(ty)
 }
 
-/// Refuses user-defined types that are not frozen in collections that are not, with the
-/// names of the types as they are written.
+/// Rejects user-defined types without `frozen` in collections without it. The error names the types
+/// as the statement does.
 fn check_collections(written: &TypeName) -> Result<(), ErrorResponse> {
     let parts: &[&TypeName] = match written {
         TypeName::List(element) | TypeName::Set(element) => &[element],
         TypeName::Map(key, value) => &[key, value],
-        // What is frozen freezes what it holds.
+        // `frozen` also freezes the types inside.
         _ => return Ok(()),
     };
     if parts.iter().any(|part| matches!(part, TypeName::User(_))) {

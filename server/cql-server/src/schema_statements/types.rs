@@ -27,7 +27,7 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateType) -> Done {
             return Ok(None);
         }
         if of.user_type(name).is_none() {
-            // Before the types are looked at.
+            // Checked before the types of the fields are resolved, as in Cassandra.
             for (at, (field, _)) in create.fields.iter().enumerate() {
                 if create.fields[..at]
                     .iter()
@@ -61,11 +61,12 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterType) -> Done {
             return Err(of_schema(unreadable));
         }
         if of.and_then(|of| of.user_type(name)).is_none() {
-            return match alter.if_exists {
-                true => Ok(None),
-                false => Err(ErrorResponse::invalid(format!(
+            return if alter.if_exists {
+                Ok(None)
+            } else {
+                Err(ErrorResponse::invalid(format!(
                     "Type {keyspace}.{name} doesn't exist"
-                ))),
+                )))
             };
         }
         next(schema, keyspace, name, &alter.change)

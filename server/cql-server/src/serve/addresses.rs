@@ -1,18 +1,18 @@
-//! How many connections come from one address.
+//! A limit on the connections from one address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The connections that are open, by the address that they come from.
+/// The open connections, counted by the address of the client.
 #[derive(Debug, Clone)]
 pub(super) struct Addresses {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    /// Of one address; none where that is not bounded.
+    /// The limit for one address; `None` for no limit.
     connections_max: Option<usize>,
 }
 
-/// A connection of an address, until this is dropped.
+/// A counted connection of an address, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place(Option<(Addresses, IpAddr)>);
 
@@ -24,7 +24,7 @@ impl Addresses {
         }
     }
 
-    /// Counts one more; none where that would be too many.
+    /// Counts another connection; `None` if that would exceed the limit.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Place> {
         let Some(connections_max) = self.connections_max else {
             return Some(Place(None));
@@ -40,7 +40,7 @@ impl Addresses {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        // A count is whole whenever it can be seen.
+        // Each update is a single step, so a panic leaves no count half updated.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,11 +62,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_so_many_places_and_leaves_nothing_behind() {
+    fn connections_of_an_address_are_limited_and_leave_no_entry_behind() {
         let addresses = Addresses::new(Some(2));
         let one: IpAddr = [10, 0, 0, 1].into();
         let first = addresses.enter(one).unwrap();
-        // The same address, as a socket of version 6 shows it.
+        // The same address, as an IPv6 socket reports it.
         let second = addresses.enter("::ffff:10.0.0.1".parse().unwrap()).unwrap();
         assert!(addresses.enter(one).is_none());
         let other = addresses.enter([10, 0, 0, 2].into()).unwrap();

@@ -1,33 +1,34 @@
-//! When the bytes of a connection arrived that have not been served yet.
+//! The arrival times of a connection's bytes that are not served yet.
 //!
-//! The kernel does not say when bytes came. But each read tells how many were there by then,
-//! so a byte came between two reads: the one before which it was not there, and the one by
-//! which it was.
+//! The kernel does not report when bytes arrive. But after each read the number of bytes that have
+//! arrived so far is known, so a byte arrived between two reads: the last one that did not see it,
+//! and the first one that did.
 //!
 //! ```text
 //!   bytes      ......|=========|=============|
-//!   by time    base  ^ read    ^ read        a byte within: by its place in between
+//!   by time    base  ^ read    ^ read        a byte in between: interpolated
 //! ```
 //!
-//! Of a connection that was idle the time of the last read says little. There the time that
-//! a ready connection waits for its turn is known better, which `overload` measures.
+//! For an idle connection the time of the last read is of little use. There the time that a ready
+//! connection waits for its turn, which `overload` measures, is more precise.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Reads that are remembered; a connection that is further behind is known less exactly.
+/// The most reads that are kept. For a connection that is further behind, the times are less
+/// precise.
 const MARKS_MAX: usize = 32;
 
-/// The bytes of one connection, counted from its first.
+/// The arrivals on one connection. Bytes are counted from its first one.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// By when so many bytes had come, the oldest first. One at least: before it, all was
-    /// served.
+    /// The times by which this many bytes had arrived, the oldest first. There is always at least
+    /// one; everything before the first is served.
     marks: VecDeque<Mark>,
     read_bytes: u64,
-    /// When a byte was last asked for.
+    /// The time of the last request that was started, or of the connection's begin.
     served_at: Instant,
-    /// Since when each read has left something.
+    /// The time since which every read has left bytes behind.
     behind_since: Option<Instant>,
 }
 
@@ -47,9 +48,9 @@ impl Arrivals {
         }
     }
 
-    /// At `now` these bytes were read, and `left_bytes` stayed; of those read before,
-    /// `unserved_bytes` are there. `turn` is what a connection waits for its turn that has
-    /// something to be read.
+    /// Notes a read at `now` of `bytes` bytes that left `left_bytes` in the socket, while
+    /// `unserved_bytes` of earlier reads were not yet served. `turn` is the time that a ready
+    /// connection waits for its turn.
     pub(super) fn read(
         &mut self,
         now: Instant,
@@ -63,7 +64,7 @@ impl Arrivals {
             && let Some(ready_at) = now.checked_sub(turn)
             && ready_at > last.at.max(self.served_at)
         {
-            // Nothing was left, and there was nothing to do: what is there came when the
+            // The last read left nothing, and all requests are served: the bytes arrived when the
             // connection became ready, or later.
             let none = Mark {
                 at: ready_at,
@@ -86,8 +87,8 @@ impl Arrivals {
         }
     }
 
-    /// How long a byte has waited at `now` that was read; it and what is behind it are so many.
-    /// Those before it have been served.
+    /// Returns how long, at `now`, the first unserved byte has waited. `unserved_bytes` counts that
+    /// byte and those read after it; all before it are served.
     pub(super) fn waited(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
         let next = self.read_bytes - unserved_bytes as u64;
         self.forget(next);
@@ -95,15 +96,15 @@ impl Arrivals {
         let (Some(before), Some(by)) = (self.marks.front(), self.marks.get(1)) else {
             return Duration::ZERO;
         };
-        // What a read leaves is only about known where it is encrypted.
+        // For an encrypted connection the bytes that a read leaves are known only approximately.
         let of_mark = by.bytes.saturating_sub(before.bytes).max(1);
         let part = (next.saturating_sub(before.bytes) as f64 / of_mark as f64).min(1.0);
         let came_at = before.at + by.at.duration_since(before.at).mul_f64(part);
         now.saturating_duration_since(came_at)
     }
 
-    /// The same, at most. A socket that is full keeps its client from sending, and what the client
-    /// could not send is older than it looks.
+    /// An upper bound of [`waited`](Self::waited). A full socket keeps its client from sending, so
+    /// that bytes which the client could not send yet are older than their arrival.
     pub(super) fn waited_at_most(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
         let behind = self
             .behind_since
@@ -112,7 +113,7 @@ impl Arrivals {
             .max(behind.unwrap_or_default())
     }
 
-    /// Forgets what is over once all before the byte at this place are served.
+    /// Removes the times that no longer matter once all bytes before position `next` are served.
     fn forget(&mut self, next: u64) {
         while self.marks.get(1).is_some_and(|mark| mark.bytes <= next) {
             self.marks.pop_front();
@@ -126,13 +127,13 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The instant that the times of a test count from.
+    /// The start of a test's times.
     fn epoch() -> Instant {
         Instant::now() // clock: arrivals are instants
     }
 
     #[test]
-    fn bytes_that_one_read_finds_came_one_after_the_other() {
+    fn the_bytes_of_one_read_arrived_evenly() {
         let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         arrivals.read(epoch + 10 * MS, (0, 100), 0, 10 * MS);
@@ -143,20 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn who_was_idle_has_waited_for_its_turn_only() {
+    fn an_idle_connection_has_waited_for_its_turn_only() {
         let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         let now = epoch + 5000 * MS;
         arrivals.read(now, (0, 100), 0, 2 * MS);
         assert_eq!(arrivals.waited(now, 100), 2 * MS);
         assert_eq!(arrivals.waited(now, 0), Duration::ZERO);
-        // A turn that takes longer than since the last read says no more than that.
+        // A turn that is longer than the time since the last read counts only from that read.
         arrivals.read(now + MS, (0, 100), 0, 9 * MS);
         assert_eq!(arrivals.waited(now + MS, 100), MS);
     }
 
     #[test]
-    fn a_request_that_comes_in_pieces_has_waited_since_its_last() {
+    fn a_request_in_pieces_has_waited_since_its_last_piece() {
         let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
         arrivals.read(epoch + 10 * MS, (0, 60), 0, MS);
@@ -169,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_read_leaves_is_as_old_as_when_it_was_seen() {
+    fn bytes_that_a_read_leaves_have_arrived_by_then() {
         let epoch = epoch();
         let mut arrivals = Arrivals::new(epoch);
-        // 1000 bytes within 10 ms, of which 100 are taken each time; none comes after.
+        // 1000 bytes arrive within 10 ms, and no more after that. Each read takes 100.
         let mut now = epoch + 10 * MS;
         arrivals.read(now, (0, 100), 900, 10 * MS);
         assert_eq!(arrivals.waited(now, 100), 10 * MS);
@@ -181,7 +182,7 @@ mod tests {
             arrivals.read(now, (0, 100), 900 - 100 * taken, MS);
         }
         assert_eq!(arrivals.waited(now, 100), 91 * MS);
-        // However many reads it takes, the oldest are not forgotten.
+        // The oldest time is kept, however many reads there are.
         let mut arrivals = Arrivals::new(epoch);
         for read in 1..=100 {
             arrivals.read(epoch + read * MS, (read as usize - 1, 1), 1000, MS);

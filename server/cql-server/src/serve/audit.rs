@@ -1,5 +1,6 @@
-//! The entries of statements in audit logs. A statement of administration has one before it is executed,
-//! and one with its result. A request that writes rows has one for each table, with the result.
+//! The entries of statements in audit logs. An administrative statement has one entry before its
+//! execution, and one with its result. A request that writes rows has one entry for each table,
+//! with the result.
 
 use std::fmt;
 use std::io;
@@ -14,16 +15,16 @@ use super::slow::Sender;
 use crate::call::{Administration, Statement, WriteKind};
 use crate::outcome::Outcome;
 
-/// A statement of administration that is about to be executed.
+/// An administrative statement that is about to be executed.
 #[derive(Debug, Clone)]
 pub struct AuditedStatement<'a> {
     /// The address of the client.
     pub address: SocketAddr,
-    /// The role of the client; `None` on a server without logins.
+    /// The role of the client; `None` on a server without authentication.
     pub user: Option<&'a str>,
-    /// The statement.
+    /// The text of the statement, with masked constants.
     pub statement: MaskedText<'a>,
-    /// The properties that the text of the statement may not show.
+    /// The properties that the masked text may not show.
     pub administration: Administration<'a>,
 }
 
@@ -32,14 +33,15 @@ pub type AuditEnd = Box<dyn FnOnce(&'static str)>;
 
 type Begin = Arc<dyn Fn(AuditedStatement<'_>) -> io::Result<AuditEnd> + Send + Sync>;
 
-/// The callback that writes entries in an audit log; the default writes none.
+/// The callback that writes the entries of administrative statements to an audit log. The default
+/// writes none.
 #[derive(Clone, Default)]
 pub struct Audit(Option<Begin>);
 
 impl Audit {
-    /// Calls `begin` before each statement of administration. The statement is executed only if that
-    /// succeeds, and its client is answered after the returned callback has run. Both calls are made
-    /// on a thread that may wait for the disk.
+    /// Calls `begin` before each administrative statement. The statement is executed only if
+    /// `begin` succeeds, and its client gets the response after the returned callback has run. Both
+    /// run on a thread that may wait for the disk.
     pub fn new(
         begin: impl Fn(AuditedStatement<'_>) -> io::Result<AuditEnd> + Send + Sync + 'static,
     ) -> Self {
@@ -68,35 +70,35 @@ impl fmt::Debug for Audit {
     }
 }
 
-/// A request that has written to a table, or failed to.
+/// The writes of a request to a table, successful or not.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditedWrite<'a> {
     /// The address of the client.
     pub address: SocketAddr,
-    /// The role of the client; `None` on a server without logins.
+    /// The role of the client; `None` on a server without authentication.
     pub user: Option<&'a str>,
     /// The kind of the write.
     pub kind: WriteKind,
     /// The keyspace of the table.
     pub keyspace: &'a str,
-    /// The table.
+    /// The name of the table.
     pub table: &'a str,
-    /// The number of statements that write to the table.
+    /// The number of statements on the table.
     pub statements: u64,
-    /// The result: `done`, `unauthorized`, `invalid` or `failed`; `unknown` if the request was given up, or
-    /// panicked.
+    /// The result: `done`, `unauthorized`, `invalid` or `failed`; `unknown` if the request was
+    /// abandoned or panicked.
     pub result: &'static str,
 }
 
 type Note = Arc<dyn Fn(AuditedWrite<'_>) + Send + Sync>;
 
-/// The callback that notes writes of rows in an audit log; the default notes none.
+/// The callback that adds writes of rows to an audit log. The default adds none.
 #[derive(Clone, Default)]
 pub struct WriteAudit(Option<(AuditedTables, Note)>);
 
 impl WriteAudit {
-    /// Calls `note` after each request that writes to one of these tables, once for each table. The call is
-    /// made on the threads that serve connections, so it must not wait for the disk.
+    /// Calls `note` after each request that writes to one of these tables, once for each table. The
+    /// call runs on a thread that serves connections, so it must not wait for the disk.
     pub fn new(
         tables: AuditedTables,
         note: impl Fn(AuditedWrite<'_>) + Send + Sync + 'static,
@@ -104,7 +106,7 @@ impl WriteAudit {
         Self(Some((tables, Arc::new(note))))
     }
 
-    /// Returns the writes of a request of these statements that have to be noted; `None` if there are none.
+    /// Returns the audited writes of a request with these statements; `None` if there are none.
     pub(super) fn begin(
         &self,
         sender: &Sender,
@@ -158,7 +160,7 @@ struct TableWrites {
     statements: u64,
 }
 
-/// The writes of a request, which are noted when this is dropped, also if the request panics.
+/// The writes of a request. Dropping it notes them, so that a panic does so, too.
 pub(super) struct BegunWrites {
     note: Note,
     sender: Sender,

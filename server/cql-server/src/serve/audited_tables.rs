@@ -1,10 +1,10 @@
-//! The tables whose writes are noted in an audit log, as a setting names them.
+//! The tables whose writes are audited, as the setting names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
-/// The tables whose writes are noted.
+/// The tables whose writes are audited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AuditedTables {
     /// No table.
@@ -12,12 +12,12 @@ pub enum AuditedTables {
     None,
     /// The tables of all keyspaces.
     All,
-    /// The tables of these names in these keyspaces; `None` for all tables of a keyspace.
+    /// Tables by keyspace; `None` for all tables of a keyspace.
     Of(BTreeMap<String, Option<BTreeSet<String>>>),
 }
 
 impl AuditedTables {
-    /// Returns whether writes to a table are noted.
+    /// Whether writes to a table are audited.
     pub fn covers(&self, keyspace: &str, table: &str) -> bool {
         match self {
             Self::None => false,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_named_alone_or_by_their_keyspace() {
+    fn the_setting_names_tables_or_whole_keyspaces() {
         for (text, shown, covered) in [
             ("none", "none", [false; 3]),
             ("all", "all", [true; 3]),

@@ -1,18 +1,18 @@
-//! Where writes run that would wait for the disk.
+//! The commit lane, for writes that would wait for the disk.
 //!
 //! ```text
-//!   connections ── writes ─> queue ─> one thread: executes what is there, syncs once,
+//!   connections ── writes ─> queue ─> one thread: executes what waits, syncs once,
 //!        ^                                          v
 //!        └────────────── responses ─────────────────┘
 //! ```
 //!
-//! A write runs on the thread that received it as long as that takes microseconds
-//! (`pace`). It does not where each write is acknowledged after an fsync.
+//! A write runs on the thread that received it as long as that takes microseconds (see `pace`). It
+//! runs in this lane if each write is acknowledged after an fsync.
 //!
-//! A write that computes for long would keep all others waiting: it begins anew in `Lane::Moved`.
+//! A write that computes for long would delay all others: it begins anew in `Lane::Moved`.
 //!
-//! A write always waits for the group before its own. A write that has waited for several groups is
-//! in a queue that does not go away: the lane refuses it, if `Session::may_refuse` allows that.
+//! Every write waits for the group before its own. If a write has waited for several groups, the
+//! queue does not drain: the lane rejects the write, if `Session::may_refuse` permits that.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,38 +30,40 @@ use super::pace::WritePace;
 use super::replies::overloaded;
 use crate::call::{Lane, Service};
 
-/// Writes that one sync serves at most: the first of them waits for all.
+/// The most writes of one sync, since the first of them waits for all.
 const GROUP_WRITES_MAX: usize = 1024;
 
-/// The groups after which the lane refuses a write, if it has also waited longer than the limit of
-/// overload control. The group that runs when the write comes does not count.
+/// The groups after which the lane rejects a write, if the write has also waited longer than the
+/// limit of overload control. The group that runs when the write arrives does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
-/// A write in the queue of the commit lane. It is a trait because a request holds the server's shared
-/// state, which holds this lane: with the request's own type here, the files would import each other.
+/// A write in the queue of the commit lane. It is a trait because a request holds the server's
+/// shared state, which holds this lane: with the request's own type here, the files would import
+/// each other.
 pub(super) trait QueuedWrite: Send {
-    /// Returns when the write was received, if overload control may reject it.
+    /// The arrival time of the write, if overload control may reject it.
     fn refusable_since(&self) -> Option<Instant>;
 
     /// Executes the write on a thread on which others wait. Returns `None` if it takes too long for
-    /// that: nothing has been written.
+    /// that; then it has written nothing.
     fn try_run_briefly(&mut self) -> Option<RequestResult>;
 
-    /// Begins the write anew: in [`Lane::Write`] after a conflict, in [`Lane::Moved`] if it took too long.
+    /// Begins the write anew: in [`Lane::Write`] after a conflict, in [`Lane::Moved`] if it took
+    /// too long.
     fn begin_anew(self: Box<Self>, lane: Lane, results: UnboundedSender<LaneResult>);
 
-    /// Returns the result of a write that has ended, or panicked, and shared a sync that took `synced`.
+    /// Returns the result of a write that has ended or panicked; its sync took `synced`.
     fn end(self: Box<Self>, ended: Option<RequestResult>, synced: Duration) -> LaneResult;
 }
 
 struct Sent {
     write: Box<dyn QueuedWrite>,
     results: UnboundedSender<LaneResult>,
-    /// The number of groups that had begun when the write came.
+    /// The number of groups that had begun when the write arrived.
     groups_before: u64,
 }
 
-/// The writes that wait for the commit lane. Its thread ends when this is dropped.
+/// The queue of the commit lane. Dropping it ends the thread of the lane.
 pub(super) struct CommitLane {
     writes: UnboundedSender<Sent>,
     pub pace: Arc<WritePace>,
@@ -70,10 +72,11 @@ pub(super) struct CommitLane {
 }
 
 impl CommitLane {
-    /// Starts the thread of the lane. Writes that compute for long leave it by a task of `runtime`.
+    /// Starts the thread of the lane. Writes that compute for long leave it through a task of
+    /// `runtime`.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system cannot start a thread.
     pub(super) fn start<S: Service>(
         service: &Arc<S>,
         overload: &Arc<Overload>,
@@ -104,7 +107,7 @@ impl CommitLane {
 
     /// Queues a write for the lane; its result goes to `results`.
     pub(super) fn send(&self, write: Box<dyn QueuedWrite>, results: UnboundedSender<LaneResult>) {
-        // Without its thread there is no server any more that would answer.
+        // Without the thread the server is gone, and with it the response.
         drop(self.writes.send(Sent {
             write,
             results,
@@ -117,8 +120,8 @@ impl CommitLane {
 type Ended = (Sent, Option<RequestResult>);
 
 struct CommitThread<S> {
-    /// Weak, so that the database closes when the server is dropped, and not when this thread notices
-    /// it. Each write that waits keeps the service alive.
+    /// Weak, so that the database closes when the server is dropped, not when this thread notices
+    /// it. Every queued write keeps the service alive.
     service: Weak<S>,
     overload: Arc<Overload>,
     pace: Arc<WritePace>,
@@ -126,7 +129,7 @@ struct CommitThread<S> {
 }
 
 impl<S: Service> CommitThread<S> {
-    /// Executes writes, group by group, until all senders are gone.
+    /// Executes writes, group by group, until all senders are dropped.
     fn run(self, mut writes: UnboundedReceiver<Sent>) {
         while let Some(first) = writes.blocking_recv() {
             let mut group = vec![first];
@@ -153,7 +156,7 @@ impl<S: Service> CommitThread<S> {
         let sync_took = begun.elapsed();
         for (sent, result) in ended {
             if result.as_ref().is_some_and(is_in_conflict) {
-                // Behind what came meanwhile, until its time is over.
+                // Behind the writes that arrived meanwhile, until its deadline.
                 sent.write.begin_anew(Lane::Write, sent.results);
                 continue;
             }
@@ -163,8 +166,8 @@ impl<S: Service> CommitThread<S> {
         }
     }
 
-    /// Executes a write, unless it has waited for too many groups. Returns `None` if it took too long: it
-    /// begins anew in [`Lane::Moved`].
+    /// Executes a write, unless it has waited for too many groups. Returns `None` if the write took
+    /// too long and begins anew in [`Lane::Moved`].
     fn execute(&self, mut sent: Sent, groups: u64) -> Option<Ended> {
         let begun = Instant::now();
         let is_too_late = |received_at| {
@@ -176,7 +179,7 @@ impl<S: Service> CommitThread<S> {
             self.overload.rejected_by_commit_lane();
             return Some((sent, Some(Err(overloaded()))));
         }
-        // A panic is an error of one request: the lane goes on.
+        // A panic is the error of one request; the lane goes on.
         let result = catch_unwind(AssertUnwindSafe(|| sent.write.try_run_briefly()));
         self.pace.ended(begun, Instant::now());
         match result {

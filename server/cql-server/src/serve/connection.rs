@@ -1,4 +1,4 @@
-//! One client: its frames in, its responses out.
+//! One connection: its frames in, its responses out.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -24,27 +24,26 @@ use super::outbox::Outbox;
 use super::received::{Limits, Received, ReceivedError};
 use super::replies::{overloaded, stopping};
 use super::requests::{LARGE_BYTES, RequestMemory};
-use super::session::{Handled, Session};
+use super::session::{HandleResult, Session};
 use super::shared::Shared;
 use super::skip::{Progress, SKIPPED_BYTES_MAX};
 use super::slow::Unsent;
-use super::stages::Execution;
+use super::stages::ExecutionSpan;
 use super::stream::Stream;
 use crate::call::{Lane, Service};
 
-/// Frames of a connection that are served before other connections get their turn on this thread.
+/// Frames of a connection in one burst. Then other connections get their turn on this thread.
 const BURST_FRAMES: usize = 64;
-/// The time after which a burst ends even with fewer frames: parsing and preparing statements takes
-/// longer than executing prepared ones.
+/// The time after which a burst ends even with fewer frames, since parsing and preparing statements
+/// takes longer than executing prepared ones.
 const BURST_TIME: Duration = Duration::from_micros(500);
-/// What is read at once.
+/// The most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// The longest body before the client has logged in.
+/// The longest request body in bytes before the client has logged in.
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    /// Connections keep only what is not yet a whole frame, so one buffer for each
-    /// thread is enough to read into.
+    /// Connections keep only incomplete frames, so one read buffer per thread is enough.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
@@ -54,35 +53,36 @@ pub(super) struct Connection<S: Service> {
     shared: Arc<Shared<S>>,
     session: Session<S>,
     decoder: FrameDecoder,
-    /// Received and not yet decoded.
+    /// Bytes that were received and not yet decoded.
     received: Received,
     received_at: Instant,
-    /// The progress of a request that is being skipped.
+    /// The progress of a request that is skipped because it is too large.
     skipping: Progress,
-    /// The memory that received bytes take if they are more than [`LARGE_BYTES`].
+    /// The memory for received bytes beyond [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
-    /// Overload control rejects none of its requests: it sends far fewer than others.
+    /// The connection sends far fewer requests than others, so overload control rejects none of
+    /// them.
     is_small: bool,
     out: Outbox,
-    /// Requests in `out` whose latency counts, of those received last.
+    /// Point requests of the last read with a response in `out`, whose latency is to be recorded.
     points: u32,
-    /// When the response to each of these was ready, if latencies are measured by stage.
+    /// The times at which their responses were ready, if latencies are measured by stage.
     points_ready_at: Vec<Instant>,
-    /// When each write was received that ran in a lane and whose response is in `out`.
+    /// The arrival times of the lane writes with a response in `out`.
     writes_received_at: Vec<Instant>,
-    /// Slow requests whose responses are in `out`.
+    /// Slow requests with a response in `out`.
     slow: Vec<Unsent>,
-    /// Made for the first request that runs in a lane: it takes some KiB.
+    /// Created for the first request that runs in a lane, because a channel takes some KiB.
     results: Option<Results>,
     running: usize,
     events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
-    /// The server stops, and the requests that the client had sent by then have been read.
+    /// The server stops, and the last requests of the client have been read.
     has_read_last: bool,
-    /// The time that the client has to start, then to log in; nothing once it has.
+    /// The client's deadline, first for STARTUP, then for the login; `None` once it has logged in.
     startup: Option<Pin<Box<Sleep>>>,
-    /// It has started, and has to log in.
+    /// The client has sent STARTUP, and has yet to log in.
     logs_in: bool,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Connection<S: Service> {
 struct Results {
     sender: mpsc::UnboundedSender<LaneResult>,
     receiver: mpsc::UnboundedReceiver<LaneResult>,
-    /// How many results may wait for this client.
+    /// Limits the results that wait for this client.
     share: Share,
 }
 
@@ -105,13 +105,13 @@ impl Default for Results {
     }
 }
 
-/// The reason why a connection ends, which decides how its socket is closed.
+/// The reason for the end of a connection, which decides how its socket is closed.
 enum Ended {
     /// Either side is done, or the connection broke.
     Quietly,
     /// The last response is an error, and the client may still be sending.
     WithError,
-    /// The server stops, and has not read all that the client sent.
+    /// The server stops, and has not read everything that the client sent.
     Unread,
 }
 
@@ -122,7 +122,7 @@ impl From<io::Error> for Ended {
 }
 
 impl<S: Service> Connection<S> {
-    /// Of a client that has to have started at `start_by`.
+    /// Creates a connection whose client has to send STARTUP by `start_by`.
     pub(super) fn new(
         stream: Stream,
         peer: SocketAddr,
@@ -166,7 +166,7 @@ impl<S: Service> Connection<S> {
                 break ended;
             }
         };
-        // No longer than a client that does nothing stays.
+        // The socket closes no later than that of an idle client would.
         let options = &self.shared.options;
         let patience = options.write_timeout.min(options.startup_timeout);
         let (stream, mut stop) = self.into_stream();
@@ -178,12 +178,12 @@ impl<S: Service> Connection<S> {
                     _ = stop.wait_for(|stops| *stops) => {}
                 }
             }
-            // A client that is sending reads its responses and ends the stream soon.
+            // A client that is sending reads its responses, and ends the stream soon.
             Ended::Unread => stream.end_after_error(patience).await,
         }
     }
 
-    /// Frees all that the connection holds but its stream, and the signal to stop.
+    /// Frees everything but the stream and the stop signal.
     fn into_stream(self) -> (Stream, watch::Receiver<bool>) {
         (self.stream, self.stop)
     }
@@ -201,7 +201,7 @@ impl<S: Service> Connection<S> {
         if is_fatal {
             return Err(Ended::WithError);
         }
-        // A request that is refused because the server stops takes no place in a lane.
+        // A request that is rejected because the server stops needs no room in a lane.
         let has_room = stops || self.running < self.shared.options.lane_requests_max;
         let has_next = has_room && self.has_frame();
         if stops && self.running == 0 && !has_next {
@@ -233,7 +233,7 @@ impl<S: Service> Connection<S> {
         tokio::select! {
             () = over(&mut self.startup) => return Err(Ended::Quietly),
             Some(result) = next_result(&mut self.results) => self.take_results(result),
-            event = next_event(&mut self.events) => self.tell(event),
+            event = next_event(&mut self.events) => self.push_event(event),
             read = read(&mut self.stream, &mut self.received, &mut self.skipping), if has_room => {
                 match read? {
                     Some(read_bytes) => self.note_arrivals(read_bytes),
@@ -241,7 +241,7 @@ impl<S: Service> Connection<S> {
                 }
             }
             changed = self.stop.changed(), if !stops => {
-                // Without a sender the server is gone, and so is the runtime.
+                // If the sender is gone, so are the server and its runtime.
                 changed.map_err(|_| Ended::Quietly)?;
             }
         }
@@ -250,10 +250,11 @@ impl<S: Service> Connection<S> {
 
     fn note_arrivals(&mut self, read_bytes: usize) {
         self.received_at = Instant::now();
-        // A read that was not full has left nothing.
-        let left_bytes = match read_bytes < READ_BYTES {
-            true => 0,
-            false => self.stream.unread_bytes(),
+        // A read that did not fill the buffer has left nothing in the socket.
+        let left_bytes = if read_bytes < READ_BYTES {
+            0
+        } else {
+            self.stream.unread_bytes()
         };
         let turn = self.shared.overload.turn();
         let bytes = (self.received.bytes() - read_bytes, read_bytes);
@@ -263,7 +264,8 @@ impl<S: Service> Connection<S> {
         self.is_small = self.shared.overload.is_small(unserved_bytes);
     }
 
-    /// Reads what the client has sent by now, when the server stops: those requests are answered, too.
+    /// Reads what the client has sent by the stop of the server: those requests get a response,
+    /// too.
     async fn read_last(&mut self) -> Result<(), Ended> {
         if std::mem::replace(&mut self.has_read_last, true) {
             return Ok(());
@@ -276,15 +278,15 @@ impl<S: Service> Connection<S> {
         .await
     }
 
-    /// Serves some of the frames that were received, or one that is large, or refuses them if the server
-    /// `stops`. Returns true if the connection has to end.
+    /// Serves several received frames, or a single large one. If the server `stops`, it rejects
+    /// them instead. Returns true if the connection has to end.
     async fn serve(&mut self, stops: bool) -> bool {
         if !self.is_large_next() {
             return self.serve_received(BURST_FRAMES, stops);
         }
         let shared = self.shared.clone();
         let _turn = shared.requests.turn().await;
-        // Another thread serves the connections of this one meanwhile.
+        // Another thread of the runtime takes over the other connections of this one.
         tokio::task::block_in_place(|| self.serve_received(1, stops))
     }
 
@@ -292,7 +294,8 @@ impl<S: Service> Connection<S> {
         self.received.has_large_frame(&self.limits())
     }
 
-    /// Answers a request whose client sends it too slowly to be skipped, and ends the connection.
+    /// Sends the error of a request that the client sends too slowly for skipping, and ends the
+    /// connection.
     async fn give_up_skip(&mut self) -> Result<(), Ended> {
         if let Some(problem) = self.received.give_up_skip() {
             self.answer_problem(problem);
@@ -301,19 +304,19 @@ impl<S: Service> Connection<S> {
         Err(Ended::WithError)
     }
 
-    /// Appends the response to received bytes that are no request.
+    /// Appends the error for received bytes that are no valid request.
     fn answer_problem(&mut self, problem: ReceivedError) {
         let stream = problem.stream();
         let response = if self.takes_requests() {
             ErrorResponse::from(problem)
         } else {
-            // A client that has not logged in may send short messages only.
+            // A client that has not logged in gets short error messages only.
             ErrorResponse::protocol(problem.to_string())
         };
         (self.session).answer(stream, &Response::Error(response), self.out.frames());
     }
 
-    /// Takes memory for the received bytes if they are more than [`LARGE_BYTES`].
+    /// Reserves memory for the received bytes, if they are more than [`LARGE_BYTES`].
     async fn count_received(&mut self) -> Result<(), Ended> {
         let bytes = self.received.held_bytes();
         if bytes <= LARGE_BYTES && self.memory.is_empty() {
@@ -330,12 +333,13 @@ impl<S: Service> Connection<S> {
         Err(Ended::WithError)
     }
 
-    /// Serves up to `frames_max` of the frames that were received, or refuses them if the server `stops`.
-    /// Returns true if the connection has to end.
+    /// Serves up to `frames_max` of the received frames. If the server `stops`, it rejects them
+    /// instead. Returns true if the connection has to end.
     fn serve_received(&mut self, frames_max: usize, stops: bool) -> bool {
         let overload = self.shared.overload.clone();
         let target = overload.target().filter(|_| !self.is_small);
-        // Counts of the requests that may be refused: the waits of other requests show no overload.
+        // Counts only requests that may be rejected: the waits of other requests are no sign of an
+        // overload.
         let (mut served, mut refused) = (0, 0);
         let mut first_waited = None;
         let mut is_fatal = false;
@@ -345,15 +349,15 @@ impl<S: Service> Connection<S> {
             if !has_room || self.out.is_full() {
                 break;
             }
-            // Large ones are for another turn.
+            // A large frame gets a turn of its own.
             if number > 0 && (burst_began.elapsed() > BURST_TIME || self.is_large_next()) {
                 break;
             }
-            // The answer to STARTUP goes out before anything is in segments.
+            // The response to STARTUP is sent before anything is put into segments.
             if self.session.segments.is_some() && !self.received.has_segments() {
                 break;
             }
-            // All may have changed with the frame before.
+            // The previous frame may have changed the version, the compression and the limits.
             self.decoder
                 .set_compression(self.session.coding.compression);
             let limits = self.limits();
@@ -383,7 +387,7 @@ impl<S: Service> Connection<S> {
                     let out = self.out.frames();
                     let received_at = self.received_at;
                     match self.session.handle(frame, may_refuse, received_at, out) {
-                        Handled::Answered {
+                        HandleResult::Answered {
                             is_point,
                             ran,
                             slow,
@@ -393,7 +397,7 @@ impl<S: Service> Connection<S> {
                             }
                             self.slow.extend(slow.map(|slow| *slow));
                         }
-                        Handled::InLane(lane, request) => self.start(lane, request),
+                        HandleResult::InLane(lane, request) => self.start(lane, request),
                     }
                 }
                 Err(problem) => {
@@ -419,8 +423,9 @@ impl<S: Service> Connection<S> {
         is_fatal
     }
 
-    /// Notes a point request whose response is ready. It counts when that is sent.
-    fn note_point(&mut self, received_at: Instant, ran: Execution) {
+    /// Notes a point request whose response is ready. Its latency is recorded when the response is
+    /// sent.
+    fn note_point(&mut self, received_at: Instant, ran: ExecutionSpan) {
         self.points += 1;
         if let Some(stages) = &self.shared.stages {
             stages.record_run(received_at, ran);
@@ -428,13 +433,14 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Returns whether the frame that was read last has waited for longer than the target. Notes
-    /// how long the first one of a burst has waited, also without a target.
+    /// Whether the last decoded frame has waited longer than the target. Sets `first_waited` for
+    /// the first frame of a burst, even without a target.
     fn is_late(&mut self, target: Option<Duration>, first_waited: &mut Option<Duration>) -> bool {
         if target.is_none() && first_waited.is_some() {
             return false;
         }
-        // Since its last byte: before, it was not there to be served.
+        // The wait begins with the frame's last byte, because without that byte the frame could not
+        // be served.
         let unserved_bytes = self.received.bytes() + 1;
         let now = self.shared.overload.now();
         let waited = match target {
@@ -445,12 +451,12 @@ impl<S: Service> Connection<S> {
         target.is_some_and(|target| waited > target)
     }
 
-    /// Returns whether the client may send requests, and not only what it takes to log in.
+    /// Whether the client may send any request, as opposed to STARTUP and the login only.
     fn takes_requests(&self) -> bool {
         self.session.has_started() && self.session.is_logged_in()
     }
 
-    /// Returns the limits on received bytes. Short frames, one to a segment, will do to log in.
+    /// The limits on received bytes. A login needs only short frames, one per segment.
     fn limits(&self) -> Limits {
         let body_bytes_max = self.shared.options.body_bytes_max;
         if !self.session.is_logged_in() {
@@ -472,12 +478,12 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Whether there may be a whole frame among what was received.
+    /// Whether the received bytes may contain a whole frame.
     fn has_frame(&self) -> bool {
         self.received.has_frame(&self.limits())
     }
 
-    /// Starts a request in its lane, or refuses it if there is no memory for its frame.
+    /// Starts a request in its lane, or rejects it if there is no memory for its frame.
     fn start(&mut self, lane: Lane, mut request: Box<LaneRequest<S>>) {
         match self.shared.requests.wait(request.frame.body.len()) {
             Ok(memory) => request.memory = memory,
@@ -498,7 +504,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Appends a result, and others that came with it.
+    /// Appends a result, and others that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
         while let Some(LaneResult { stream, reply }) = next {
@@ -522,14 +528,15 @@ impl<S: Service> Connection<S> {
                     (self.session).answer(stream, &response, self.out.frames());
                 }
             }
-            next = match self.out.is_full() {
-                true => None,
-                false => (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok()),
+            next = if self.out.is_full() {
+                None
+            } else {
+                (self.results.as_mut()).and_then(|it| it.receiver.try_recv().ok())
             };
         }
     }
 
-    fn tell(&mut self, change: SchemaChange) {
+    fn push_event(&mut self, change: SchemaChange) {
         if self.session.events.schema {
             let stream = ebb_cql::protocol::EVENT_STREAM;
             (self.session).answer(stream, &Response::Event(change), self.out.frames());
@@ -563,8 +570,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Appends what a client sends, and returns the number of its bytes; `None` if the client is too slow
-/// to send a request that is being skipped. A caller that gives up waiting loses nothing.
+/// Reads bytes from a client, and returns their number; `None` if the client is too slow with a
+/// request that is being skipped. Cancel-safe: dropping the future loses no bytes.
 async fn read(
     stream: &mut Stream,
     received: &mut Received,
@@ -572,7 +579,8 @@ async fn read(
 ) -> Result<Option<usize>, Ended> {
     poll_fn(|context| match poll_read(stream, received, context) {
         Poll::Ready(read) => Poll::Ready(read.map(Some)),
-        // Only now: after a pause of the server the client's bytes may be there.
+        // The deadline is checked after the read: after a pause of the server the bytes may have
+        // arrived.
         Poll::Pending => skipping.poll_over(context).map(|()| Ok(None)),
     })
     .await
@@ -597,7 +605,7 @@ fn poll_read(
     })
 }
 
-/// When a time is over; never where there is none.
+/// Waits for a deadline; for ever without one.
 async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.as_mut().await,
@@ -605,7 +613,7 @@ async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// The next result; never one where no request has run in a lane.
+/// Waits for the next result; for ever if no request has run in a lane.
 async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
     match results {
         Some(results) => results.receiver.recv().await,
@@ -613,7 +621,7 @@ async fn next_result(results: &mut Option<Results>) -> Option<LaneResult> {
     }
 }
 
-/// The next event; never one for who does not want any.
+/// Waits for the next event; for ever if the client has not registered for events.
 async fn next_event(events: &mut Option<broadcast::Receiver<SchemaChange>>) -> SchemaChange {
     loop {
         let Some(receiver) = events else {
@@ -621,7 +629,8 @@ async fn next_event(events: &mut Option<broadcast::Receiver<SchemaChange>>) -> S
         };
         match receiver.recv().await {
             Ok(event) => return event,
-            // Too slow for so many: drivers read the whole schema with the next one.
+            // The client was too slow and missed events. On the next one, drivers read the whole
+            // schema.
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => *events = None,
         }

@@ -11,29 +11,29 @@ use super::overload::Overload;
 use super::stages::Stages;
 use super::traffic::Traffic;
 
-/// Counts of a server; since its start, except for open connections.
+/// Counts since the start of the server, except for open connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Open connections.
     pub connections: u64,
-    /// Connections that were closed at once because there were too many, in all or from their
+    /// Connections that were closed at once, because there were too many in all or from their
     /// address.
     pub connections_refused: u64,
-    /// Requests that were refused as OVERLOADED.
+    /// Requests that were rejected as OVERLOADED.
     pub requests_refused: u64,
-    /// Passwords that were verified: each takes some tens of milliseconds of a core.
+    /// Verified passwords. Each takes tens of milliseconds of CPU time.
     pub passwords_verified: u64,
     /// Wrong passwords.
     pub logins_failed: u64,
-    /// Logins that were refused without looking at the password, because their address had tried
-    /// too many wrong ones.
+    /// Logins that were rejected without verifying the password, after too many wrong passwords
+    /// from their address.
     pub logins_refused: u64,
 }
 
-/// The counters of a server. They keep nothing else of the server alive.
+/// The counters of a server, which do not keep the server alive.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    /// One permit for each connection.
+    /// A permit for each connection.
     pub(super) connections: Arc<Semaphore>,
     pub(super) connections_max: usize,
     pub(super) connections_refused: Arc<AtomicU64>,
@@ -44,7 +44,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the current counts.
+    /// The current counts.
     pub fn counts(&self) -> Counts {
         let [passwords_verified, logins_failed, logins_refused] = self.failed_logins.counts();
         let open = self.connections_max - self.connections.available_permits();
@@ -58,26 +58,25 @@ impl Counters {
         }
     }
 
-    /// Returns the number of requests by the names of their opcodes, with those that were refused.
+    /// The number of requests, rejected ones included, by the names of their opcodes.
     pub fn requests(&self) -> Vec<(&'static str, u64)> {
         self.traffic.requests()
     }
 
-    /// Returns the number of errors that clients got, by their codes.
+    /// The number of errors that were sent to clients, by error code.
     pub fn errors(&self) -> Vec<(i32, u64)> {
         self.traffic.errors()
     }
 
-    /// Returns the latencies of scans and of reads of ranges, by the names of their lanes: from the
-    /// last byte received until the response of a page was ready.
+    /// The latencies of scans and of reads of ranges, by the names of their lanes: from the last
+    /// byte received until the response of a page was ready.
     pub fn scans(&self) -> [(&'static str, LatencyCounts); 2] {
         let Traffic { scans, ranges, .. } = &*self.traffic;
         [("scan", scans.counts()), ("range", ranges.counts())]
     }
 
-    /// Returns the latencies of point requests by the names of their stages, in order: `queued`,
-    /// `executed`, `sent`. `None` unless
-    /// [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
+    /// The latencies of point requests by stage, in order: `queued`, `executed`, `sent`. `None`
+    /// unless [`stage_latencies`](super::ServeOptions::stage_latencies) is on.
     pub fn stages(&self) -> Option<[(&'static str, LatencyCounts); 3]> {
         self.stages.as_ref().map(|stages| stages.counts())
     }

@@ -1,4 +1,4 @@
-//! Events of a server for the log of its operator.
+//! Events of a server, for the operator's log.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,47 +11,48 @@ use super::slow::STATEMENT_BYTES_MAX;
 /// An event of a server.
 #[derive(Debug, Clone, Copy)]
 pub enum ServerEvent<'a> {
-    /// A client has logged in, and has not been answered yet.
+    /// A client has logged in; its response is not sent yet.
     LoggedIn {
         /// The address of the client.
         address: SocketAddr,
         /// The role.
         user: &'a str,
     },
-    /// A login was refused.
+    /// A login was rejected.
     LoginRefused {
         /// The address of the client.
         address: SocketAddr,
-        /// The name that the client gave; `None` if it gave none, or a certificate.
+        /// The name in the client's credentials; `None` without one, or for a certificate.
         user: Option<&'a str>,
-        /// The error that the client got.
+        /// The error message for the client.
         cause: &'a str,
     },
-    /// A statement of administration was executed: it is about the schema, snapshots, roles or
-    /// permissions, or TRUNCATE or KILL QUERY. It may have changed nothing, as `IF NOT EXISTS` allows.
+    /// An administrative statement was executed: one about the schema, snapshots, roles or
+    /// permissions, TRUNCATE or KILL QUERY. It may have changed nothing, for example with `IF NOT
+    /// EXISTS`.
     Administered {
         /// The address of the client.
         address: SocketAddr,
-        /// The role of the client; `None` on a server without logins.
+        /// The role of the client; `None` on a server without authentication.
         user: Option<&'a str>,
-        /// The keyspace of the names in the statement that have none.
+        /// The keyspace of unqualified names in the statement.
         keyspace: Option<&'a str>,
-        /// The statement.
+        /// The text of the statement, with masked constants.
         statement: MaskedText<'a>,
-        /// The id of the query that the statement kills, which is a constant there.
+        /// The id of the query to kill, which is a constant in the statement.
         query: Option<u64>,
     },
-    /// Requests that have waited for long are refused from now on.
+    /// From now on the server rejects requests that have waited for long.
     OverloadBegan,
-    /// No request is refused any more: for two seconds there was nothing to refuse, or there are no
-    /// requests.
+    /// The server rejects no more requests: for two seconds there was nothing to reject, or there
+    /// are no requests.
     OverloadEnded {
-        /// Requests that were refused meanwhile.
+        /// Requests that were rejected meanwhile.
         refused: u64,
     },
 }
 
-/// The text of a statement. It is shown with `?` for each constant, a kilobyte at most.
+/// The text of a statement. It is displayed with `?` for each constant, and cut at a kilobyte.
 #[derive(Clone, Copy)]
 pub struct MaskedText<'a>(pub(super) &'a str);
 
@@ -67,22 +68,22 @@ impl fmt::Debug for MaskedText<'_> {
     }
 }
 
-type Tell = Arc<dyn Fn(ServerEvent<'_>) + Send + Sync>;
+type Report = Arc<dyn Fn(ServerEvent<'_>) + Send + Sync>;
 
-/// The callback for events of a server; the default ignores them.
+/// The callback for events of a server. The default ignores them.
 #[derive(Clone, Default)]
-pub struct ServerEvents(Option<Tell>);
+pub struct ServerEvents(Option<Report>);
 
 impl ServerEvents {
-    /// Passes each event to `tell`. The call is made on the threads that serve connections and
-    /// execute statements: `tell` must not block, and has to bound what it logs.
-    pub fn new(tell: impl Fn(ServerEvent<'_>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(tell)))
+    /// Passes each event to `report`, on the threads that serve connections and execute statements.
+    /// `report` must not block, and has to limit what it logs.
+    pub fn new(report: impl Fn(ServerEvent<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(report)))
     }
 
-    pub(super) fn tell(&self, event: ServerEvent<'_>) {
-        if let Some(tell) = &self.0 {
-            tell(event);
+    pub(super) fn report(&self, event: ServerEvent<'_>) {
+        if let Some(report) = &self.0 {
+            report(event);
         }
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-/// Returns the time at which a certificate expires, in seconds since the Unix epoch; `None` if it
-/// cannot be read.
+/// Returns the time at which a certificate expires, in seconds since the Unix epoch; `None` if the
+/// certificate is malformed.
 ///
-/// webpki has no function for this time, and names it in the error for a certificate that has
-/// expired, which at the end of time all have. That is the first thing that it checks of one, so an
-/// authority is not needed.
+/// webpki has no function for this time, but its error for an expired certificate contains the
+/// time. At the end of time every certificate is expired. webpki checks the validity first, so that
+/// no authority is needed.
 pub(super) fn expiry_unix_s(certificate: &CertificateDer<'_>) -> Option<u64> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_the_validity_is_read_of_certificates_of_servers_and_authorities() {
+    fn the_expiry_of_server_and_authority_certificates_is_read() {
         for (year, expected) in [(2031, 1_927_843_200), (4096, 67_092_969_600)] {
             for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
                 let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

@@ -1,9 +1,8 @@
-//! The limit on wrong passwords that an address may try.
+//! The limit on wrong passwords from one address.
 //!
-//! Each address has a bucket of tokens. A password that is to be verified takes a token, and a
-//! right password gives it back. Buckets fill up again evenly. While a bucket is empty, all logins
-//! from the address are refused, also those with a right password: otherwise a guess would be
-//! confirmed.
+//! Each address has a bucket of tokens. Verifying a password takes a token, and a right password
+//! returns it. Buckets refill evenly. While a bucket is empty, all logins from the address are
+//! rejected, right passwords included: otherwise a guess would be confirmed.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,15 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The time in which an empty bucket fills up. An hour in unit tests: no token comes back while a
-/// test runs.
+/// The time in which an empty bucket refills. An hour in unit tests, so that no token comes back
+/// while a test runs.
 const FILLS_IN: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
-/// The number of addresses with a bucket of their own; all others share one.
+/// The number of addresses with a bucket of their own. All others share one.
 const ADDRESSES_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct FailedLogins {
-    /// Wrong passwords of one address within [`FILLS_IN`]; `None` for any number.
+    /// Wrong passwords of one address within [`FILLS_IN`]; `None` for no limit.
     failures_max: Option<u32>,
     buckets: Mutex<HashMap<IpAddr, Bucket>>,
     verified: AtomicU64,
@@ -29,13 +28,13 @@ pub(super) struct FailedLogins {
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// The tokens at `at`.
+    /// The number of tokens at the time `at`.
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// Returns the tokens at `now`; a full bucket has `most`.
+    /// The tokens at `now`, of at most `most`.
     fn filled(self, now: Instant, most: u32) -> f64 {
         let most = f64::from(most);
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
@@ -44,10 +43,10 @@ impl Bucket {
 }
 
 impl FailedLogins {
-    /// Allows `failures_max` wrong passwords of one address within a minute; zero for any number. A
+    /// Permits `failures_max` wrong passwords of one address within a minute; zero for no limit. A
     /// bucket has at least one token more than `logins_max`, the number of passwords that are
-    /// verified at once. Each of these holds a token, and even if all are right and from one
-    /// address, they must not use up the bucket.
+    /// verified at once: each of these holds a token, and right passwords from a single address
+    /// must not use up its bucket.
     pub(super) fn new(failures_max: u32, logins_max: usize) -> Self {
         let least = u32::try_from(logins_max).map_or(u32::MAX, |most| most.saturating_add(1));
         Self {
@@ -59,7 +58,7 @@ impl FailedLogins {
         }
     }
 
-    /// Returns whether the server may look at a login from this address.
+    /// Whether the server may process a login from this address.
     pub(super) fn may_try(&self, address: IpAddr, now: Instant) -> bool {
         let Some(most) = self.failures_max else {
             return true;
@@ -70,8 +69,7 @@ impl FailedLogins {
         self.count_refusal(may)
     }
 
-    /// Takes a token for a password from this address that is to be verified. Returns false if
-    /// there is none.
+    /// Takes a token for verifying a password from this address. Returns false if there is none.
     pub(super) fn begin(&self, address: IpAddr, now: Instant) -> bool {
         let may = self.add(address, now, -1.0);
         if may {
@@ -80,18 +78,18 @@ impl FailedLogins {
         self.count_refusal(may)
     }
 
-    /// Counts a password that was verified and wrong.
+    /// Counts a wrong password.
     pub(super) fn was_wrong(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives back the token of a password that was right.
+    /// Returns the token of a right password.
     pub(super) fn was_right(&self, address: IpAddr, now: Instant) {
         self.add(address, now, 1.0);
     }
 
-    /// Returns the numbers of passwords that were verified, of wrong ones among them, and of logins
-    /// that were refused without looking at the password.
+    /// The numbers of verified passwords, of wrong ones among them, and of logins that were
+    /// rejected without verifying.
     pub(super) fn counts(&self) -> [u64; 3] {
         [&self.verified, &self.failed, &self.refused].map(|count| count.load(Ordering::Relaxed))
     }
@@ -130,7 +128,7 @@ impl FailedLogins {
             tokens: after,
             at: now,
         };
-        // A missing bucket is a full one.
+        // A full bucket needs no entry.
         if bucket.filled(now, most) >= f64::from(most) {
             buckets.remove(&place);
         }
@@ -138,13 +136,13 @@ impl FailedLogins {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Bucket>> {
-        // Each change of a bucket is one assignment, so a panic leaves it whole.
+        // Each change of a bucket is a single assignment, so a panic leaves it consistent.
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the key of an address's bucket: the address itself, or for version 6 its first 64 bits,
-/// as a client may choose the others.
+/// Returns the key of an address's bucket: the address itself or, for IPv6, its first 64 bits,
+/// because a client may choose the others.
 fn place_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -159,9 +157,9 @@ fn place_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// The instant that the times of a test count from.
+    /// The start of a test's times.
     fn begin() -> Instant {
-        Instant::now() // clock: buckets take instants
+        Instant::now() // clock: the base of a test's times
     }
 
     #[test]
@@ -177,7 +175,7 @@ mod tests {
         assert!(logins.begin(other, now));
         let later = now + FILLS_IN / 3;
         assert!(logins.begin(one, later) && !logins.begin(one, later));
-        // Right passwords take no tokens, however many there are.
+        // Any number of right passwords costs no tokens.
         let later = later + FILLS_IN / 3;
         for _ in 0..10 {
             assert!(logins.begin(one, later));
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn right_passwords_that_are_verified_at_once_refuse_no_others() {
+    fn right_passwords_verified_at_once_do_not_block_others() {
         let logins = FailedLogins::new(1, 4);
         let (address, now) = (IpAddr::from([10, 0, 0, 1]), begin());
         assert!((0..4).all(|_| logins.begin(address, now)));
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn full_buckets_are_not_kept_and_a_network_has_one() {
+    fn full_buckets_are_removed_and_a_network_has_one() {
         let logins = FailedLogins::new(2, 1);
         let now = begin();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -213,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_addresses_takes_bounded_memory() {
+    fn the_memory_for_addresses_is_bounded() {
         let logins = FailedLogins::new(2, 1);
         let now = begin();
         for number in 0..(ADDRESSES_MAX as u32 + 100) {
             logins.begin(std::net::Ipv4Addr::from(number).into(), now);
         }
         assert!(logins.lock().len() <= ADDRESSES_MAX + 1);
-        // Buckets that are full again by now are removed.
+        // By now these buckets are full again, and are removed.
         let later = now + FILLS_IN;
         assert!(logins.begin([99, 0, 0, 1].into(), later));
         assert_eq!(logins.lock().len(), 1);

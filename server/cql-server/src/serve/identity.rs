@@ -7,7 +7,7 @@ use webpki::EndEntityCert;
 const SCHEME: &str = "spiffe://";
 
 /// Returns the SPIFFE ID of a verified certificate: its subject alternative name with that scheme.
-/// `None` if there are several, as such a certificate is not valid (X509-SVID, section 2).
+/// `None` if there are several, which makes the certificate invalid (X509-SVID, section 2).
 pub(super) fn identity(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let names = certificate.valid_uri_names();
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_only_name_of_the_scheme_counts() {
+    fn the_identity_is_the_only_spiffe_name() {
         for (names, expected) in [
             (&[][..], None),
             (&["https://x/a"], None),

@@ -1,4 +1,4 @@
-//! A request that runs in a lane: on another thread than the one that received it.
+//! A request that runs in a lane, on another thread than the one that received it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,19 +24,20 @@ use crate::call::{Interrupt, Lane, Service, Statement, StatementKind};
 use crate::outcome::Outcome;
 use crate::queries::Query;
 
-/// The first capacity of a page's buffer. The buffer doubles when it is full, and so ends with room
-/// for a page and one more row, of 64 KiB.
+/// The first capacity of a page's buffer. The buffer doubles when it is full, and so grows to the
+/// size of a page with one more row of 64 KiB.
 const PAGE_ROOM_BYTES: usize = (PAGE_BYTES + (64 << 10)) / 16;
 
 /// A request that waits for its lane, or runs there.
 pub(super) struct LaneRequest<S: Service> {
     pub work: Work<S>,
     pub frame: Frame,
-    /// The memory that the frame takes while it waits.
+    /// The memory of the frame while the request waits.
     pub memory: RequestMemory,
 }
 
-/// A scan without a reply: its thread cannot leave the idle class, and the floor has come into use.
+/// A scan without a reply: its thread cannot leave the idle class, while the floor has come into
+/// use.
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {
@@ -44,8 +45,8 @@ impl<S: Service> LaneRequest<S> {
         self.frame.stream
     }
 
-    /// Executes the request on a thread of a lane. If it `may_begin_anew`, a scan in the idle class ends
-    /// when the floor comes into use, and is returned.
+    /// Executes the request on a thread of a lane. If `may_begin_anew`, a scan that is left behind
+    /// in the idle class when the floor comes into use ends and is returned.
     fn run(
         mut self: Box<Self>,
         query: &Query,
@@ -57,8 +58,9 @@ impl<S: Service> LaneRequest<S> {
         let (shared, kind) = (self.work.shared.clone(), self.work.kind);
         let (lane, is_read) = (query.lane, query.is_read);
         let mut interrupt = self.work.interrupt.clone();
-        // A write commits under locks that others wait for: it must not wait for a core meanwhile. Nor must
-        // it wait for a thread that a read has moved to before it.
+        // A write commits under locks that others wait for, so it must not wait for a core
+        // meanwhile, nor for a thread that a read has lowered. For the same reason the threads of
+        // moved statements are not lowered.
         let is_lowered = is_read && lane != Lane::Moved && shared.options.idle_class;
         if is_lowered {
             interrupt = interrupt.lowering(NORMAL_CLASS_CPU_MAX, ClassControl::KERNEL.lower);
@@ -71,8 +73,8 @@ impl<S: Service> LaneRequest<S> {
         if may_begin_anew && interrupt.may_go_on(&ended) {
             return Err(LeftBehind(self));
         }
-        // A statement that took too long for a connection's thread or the commit lane runs here
-        // instead. So this thread repeats a write after a conflict, as they would have done.
+        // A statement that took too long on a connection's thread or in the commit lane runs here
+        // instead. So this thread repeats a write after a conflict, as those would have.
         while is_in_conflict(&ended) {
             ended = self.try_run(&interrupt);
         }
@@ -88,7 +90,7 @@ impl<S: Service> LaneRequest<S> {
             ended = ended.and_then(|ended| shared.service.sync().map(|()| ended));
             self.work.spent.synced += begun.elapsed();
         }
-        // A write is never answered as refused once it is done, and its response is small.
+        // A finished write must not be reported as rejected, and its response is small.
         if is_read {
             ended = ended.and_then(|(frame, outcome)| {
                 if memory.try_hold(frame.len()) {
@@ -105,7 +107,7 @@ impl<S: Service> LaneRequest<S> {
         })
     }
 
-    /// Executes the request under an interrupt, and measures how long that takes.
+    /// Executes the request under an interrupt, and measures the time.
     fn try_run(&mut self, interrupt: &Interrupt) -> RequestResult {
         let begun = Instant::now();
         if let Some(trace) = &mut self.work.trace {
@@ -118,14 +120,15 @@ impl<S: Service> LaneRequest<S> {
 
     fn execute(&mut self, interrupt: &Interrupt) -> RequestResult {
         let Self { work, frame, .. } = self;
-        // The session has decoded it, but what it borrows from could not come along.
+        // The session has decoded the frame already, but the request borrows from it and could not
+        // come along.
         let request = Request::decode(frame).map_err(in_protocol)?;
         let mut out = BytesMut::new();
         if work.kind.is_scan() {
             out.reserve(PAGE_ROOM_BYTES);
         }
         if let Request::AuthResponse { token } = request {
-            // Clients that are gone or have waited for long must not delay others.
+            // Clients that are gone, or have waited for long, must not delay others.
             if interrupt.is_over(Instant::now()) {
                 let message = "too many clients log in at once; try again later";
                 return Err(ErrorResponse::overloaded(message));
@@ -140,7 +143,7 @@ impl<S: Service> LaneRequest<S> {
             success.encode(&mut out, frame.stream, &Head::default(), work.coding);
             return Ok((out, Outcome::default()));
         }
-        // The request may have waited for its turn for longer than it may take.
+        // The request may have waited for its turn past its deadline.
         interrupt.check(Instant::now(), work.time_out())?;
         let (shared, sender, statements) = (&work.shared, &work.sender, &work.statements);
         let execute = || work.run(request, frame.stream, interrupt, &mut out);
@@ -151,7 +154,7 @@ impl<S: Service> LaneRequest<S> {
         Ok((out, outcome))
     }
 
-    /// Returns the request in a lane, as operators see it.
+    /// The request's entry in the list of queries.
     fn query(&self, lane: Lane) -> Query {
         let Work {
             sender, statements, ..
@@ -171,7 +174,7 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns the user that the request counts for if it is a scan.
+    /// The user whose share of scans the request uses.
     fn scan_user(&self) -> ScanUser {
         let sender = &self.work.sender;
         match sender.user.name() {
@@ -180,8 +183,8 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns a function that makes the reply to the request when it is given up, whatever its thread
-    /// does. The function takes the time for which the request has run, and the error.
+    /// Returns a function that makes the reply at the deadline, while the thread still works on the
+    /// request. Its parameters are the execution time so far and the error.
     fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =
@@ -200,8 +203,8 @@ impl<S: Service> LaneRequest<S> {
         }
     }
 
-    /// Returns the reply to the request. A request that was answered at its deadline has been reported
-    /// if it was slow.
+    /// Returns the reply to the request. If the client was answered at the deadline, a slow request
+    /// has been reported already.
     fn reply(self, ended: RequestResult, is_answered: bool) -> Reply {
         let Self {
             mut work, frame, ..
@@ -275,18 +278,18 @@ impl<S: Service> QueuedWrite for LaneRequest<S> {
     }
 }
 
-/// Returns whether requests of a lane are answered at their deadlines whatever they do.
+/// Whether requests of a lane are answered at their deadline while their thread may still run.
 fn is_cut_off(lane: Lane) -> bool {
     matches!(lane, Lane::Scan | Lane::Range | Lane::Moved)
 }
 
-/// Returns whether a request in a lane is a read, which ends when the server stops. A write goes on: to
-/// its client, the error of a refused request means that nothing was written.
+/// Whether a request in a lane is a read, which ends when the server stops. A write goes on: its
+/// error would mean to the client that nothing was written.
 fn is_read(lane: Lane, kind: StatementKind) -> bool {
     is_cut_off(lane) && kind.lane != Lane::Write
 }
 
-/// The error of a read whose result would take more memory than there is.
+/// The error of a read whose result does not fit into the memory for results.
 fn no_memory(bytes: usize) -> ErrorResponse {
     let mib = bytes.div_ceil(1 << 20);
     ErrorResponse::overloaded(format!(
@@ -295,15 +298,15 @@ fn no_memory(bytes: usize) -> ErrorResponse {
     ))
 }
 
-/// Runs a request in a lane, and sends its result. A scan is answered at its deadline with the
-/// time-out, also while it waits or runs; then it does not begin, or notices and ends. When the server
-/// stops or an operator kills it, a scan is answered and ends in the same way.
+/// Runs a request in a lane, and sends its result. At its deadline a scan gets the response of a
+/// timeout, even while it waits or runs; then it does not begin, or ends soon. The stop of the
+/// server and KILL QUERY end a scan in the same way.
 ///
-/// A scan that is left behind in the idle class when the floor comes into use begins anew, once: where
-/// the floor comes and goes, it would never end otherwise.
+/// A scan that is left behind in the idle class when the floor comes into use begins anew, but only
+/// once: otherwise it might never end while the floor is used on and off.
 ///
-/// A change of the schema is answered when it is done: the client must not have to guess whether it
-/// happened.
+/// A change of the schema is answered when it is done, so that the client does not have to guess
+/// its outcome.
 pub(super) async fn run_in_lane<S: Service>(
     lane: Lane,
     mut request: Box<LaneRequest<S>>,
@@ -327,7 +330,7 @@ pub(super) async fn run_in_lane<S: Service>(
         let (mut waiting, mut may_begin_anew) = ((request, listed), true);
         loop {
             let (own, (request, listed)) = (query.clone(), waiting);
-            // Listed until the thread has ended, also if the client was answered before.
+            // The entry stays until the thread has ended, even if the client was answered before.
             let run = move |memory: &mut ResultMemory| {
                 let ran = request.run(&own, memory, may_begin_anew);
                 ran.map_err(|LeftBehind(request)| (request, listed))
@@ -346,7 +349,8 @@ pub(super) async fn run_in_lane<S: Service>(
         Some(late_reply) => {
             let mut stop = shared.stop.subscribe();
             let end_read = |error: ErrorResponse| {
-                // In this order: a thread that ends because it is stopped must not count the error again.
+                // The order matters: a thread that ends because it is stopped must not count the
+                // error again.
                 progress.is_answered.store(true, Ordering::Relaxed);
                 progress.is_stopped.store(true, Ordering::Relaxed);
                 Err(error)
@@ -375,14 +379,15 @@ pub(super) async fn run_in_lane<S: Service>(
     drop(results.send(LaneResult { stream, reply }));
 }
 
-/// Runs a write once it has its turns, on a thread that serves connections. While writes would wait
-/// there, the commit lane runs it instead, without turns.
+/// Runs a write once it has its turns, on a thread that serves connections. If writes have to wait
+/// for the disk, the commit lane runs it instead, without turns.
 pub(super) async fn run_in_turn<S: Service>(
     mut request: Box<LaneRequest<S>>,
     results: UnboundedSender<LaneResult>,
 ) {
     let shared = request.work.shared.clone();
-    // A write whose time ends before its turn comes runs without it, and ends with its time-out.
+    // If the deadline passes before the turn comes, the write runs without it and ends with its
+    // timeout.
     let turn = match &request.work.turns {
         Some(turns) => {
             let deadline = request.work.interrupt.deadline().into();
@@ -394,7 +399,7 @@ pub(super) async fn run_in_turn<S: Service>(
         if shared.writes_wait(Instant::now()) {
             return shared.commits.send(request, results);
         }
-        // A panic is an error of one request.
+        // A panic is the error of one request.
         let run = AssertUnwindSafe(|| shared.commits.pace.run(|| request.try_run_briefly()));
         let ended = match catch_unwind(run) {
             Ok(Some(ended)) => Some(ended),

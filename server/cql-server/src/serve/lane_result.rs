@@ -1,4 +1,4 @@
-//! The result of a request that ran in a lane, on its way back to the connection.
+//! The result of a request that ran in a lane, on its way to the connection.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 /// The whole response to a request, or the error.
 pub(super) type RequestResult = Result<(BytesMut, Outcome), ErrorResponse>;
 
-/// Returns whether a write has to run again, because others wrote the same meanwhile.
+/// Whether a write has to run again after a conflict with another one.
 pub(super) fn is_in_conflict(ended: &RequestResult) -> bool {
     matches!(ended, Ok((_, outcome)) if outcome.is_in_conflict)
 }
@@ -29,11 +29,11 @@ pub(super) struct LaneResult {
 #[derive(Default)]
 pub(super) struct Reply {
     pub frame: BytesMut,
-    /// The keyspace that is in use from now on.
+    /// The keyspace that the request selected.
     pub keyspace: Option<String>,
-    /// For a login: the user, or `None` if the login was refused.
+    /// For a login: the user, or `None` if the login was rejected.
     pub login: Option<Option<Arc<User>>>,
-    /// When a point request was received that succeeded: its latency counts.
+    /// The arrival of a successful point request, whose latency is recorded.
     pub point_received_at: Option<Instant>,
     pub slow: Option<Box<Unsent>>,
 }

@@ -1,25 +1,25 @@
-//! Where requests run that are not for the thread that received them.
+//! The lanes, where requests run that are not for the thread that received them.
 //!
-//! Scans and reads of ranges have threads of their own, and each user has its share of these
-//! ([`ScanThreads`]): statements that run until their time is over keep no other user waiting.
+//! Scans and reads of ranges have threads of their own, which users share ([`ScanThreads`]). So one
+//! user's statements that run until their timeout do not delay other users.
 //!
-//! What reads ranges of a table may read all of it, page after page, for hours. It runs in
-//! the kernel's idle class: on what requests leave, and what it reads in a page's time. Its statement
-//! yields now and then, as tasks of jobs do. If [`ServeOptions::idle_class`] is off, it runs in
-//! the normal class, and does not yield.
+//! A read of ranges may read a whole table, page after page, for hours. It runs in the kernel's
+//! idle class, on the CPU time that requests leave, within the time of a page, and yields now and
+//! then, as tasks of jobs do. If [`ServeOptions::idle_class`] is off, it runs in the normal class,
+//! and does not yield.
 //!
-//! Beside busy processes the idle class gets next to nothing. Reads of ranges that come while
-//! [`ServeOptions::floor`] is in use run on threads that are on the floor from the begin, and are held to
-//! it; so do long scans, from the moment at which they would have entered the idle class. A scan that is
-//! in the idle class by then comes to the floor where the kernel lets its thread, and otherwise begins
-//! anew on another one.
+//! Beside busy processes a thread of the idle class makes hardly any progress. Reads of ranges that
+//! begin while [`ServeOptions::floor`] is in use run on threads that are on the floor from their
+//! start; long scans enter the floor at the moment at which they would have entered the idle class.
+//! A scan that is in the idle class by then enters the floor if the kernel lets its thread, and
+//! otherwise begins anew on another thread.
 //!
-//! A statement that takes long on a thread on which others wait moves to threads of its own, shared in
-//! the same way. It waits neither for scans of its user nor for memory for its result, because most
-//! such statements are writes and reads of one row.
+//! A statement that takes long on a thread on which others wait moves to other threads, which users
+//! share in the same way. It waits neither for scans of its user nor for memory for its result,
+//! because most such statements are writes and reads of one row.
 //!
-//! Passwords are verified on threads below those that serve, too, but not in that class: on a
-//! busy machine some can still log in.
+//! Passwords are verified on threads of lower priority than those that serve, but not in the idle
+//! class: even on a busy machine some clients can log in.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,18 +40,18 @@ use super::scan_threads::{ClassControl, SPARE_FOR, ScanClass, ScanThreads};
 use crate::call::{Interrupt, Lane};
 use crate::queries::Progress;
 
-/// The size at which a page of a scan is cut, and the unit of the memory for results.
+/// The size at which a page of a scan ends, and the unit of the memory for results.
 pub(super) const PAGE_BYTES: usize = 1 << 20;
 
-/// The CPU time that a scan may use in the normal scheduling class: twice as much as a page of 5,000
-/// rows takes. Then its thread enters the idle class, as the threads for ranges do, and the next scan
-/// of its user begins there.
+/// The CPU time that a scan may use in the normal scheduling class: twice the time of a page of
+/// 5,000 rows. Then its thread enters the idle class, like the threads for ranges, and the next
+/// scan of its user begins there.
 pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
-    /// Ranges while the floor is in use.
+    /// Threads for ranges while the floor is in use.
     floor: Option<FloorLane>,
     moved: ScanThreads,
     schema: Semaphore,
@@ -66,15 +66,16 @@ struct FloorLane {
 }
 
 /// The results of one connection that may wait for its client at once, of scans and of moved
-/// statements each. These are more than requests of a connection run at once, so that clients which read
-/// are not slowed down. A client that does not read holds no more results than these.
+/// statements each. More than a connection has running at once, so that clients which read are not
+/// slowed down. A client that does not read holds no more results than these.
 const SHARE_RESULTS: usize = 4;
 
-/// A result below this size takes no memory if it has none yet: as much of a connection waits anyway.
+/// A result below this size needs no memory from the pool if it has none yet: other buffers of a
+/// connection have the same size.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// The share of one connection in the results that wait. What moved has one of its own, as it must not
-/// wait for scans.
+/// The share of one connection in the waiting results. Moved statements have a separate share,
+/// because they must not wait for scans.
 #[derive(Clone)]
 pub(super) struct Share {
     scans: Arc<Semaphore>,
@@ -91,7 +92,7 @@ impl Default for Share {
     }
 }
 
-/// The memory of a result, taken from that of all connections, and its place in the share of its
+/// The memory of a result, taken from the pool of all connections, and its slot in the share of its
 /// connection.
 #[derive(Debug)]
 pub(super) struct ResultMemory {
@@ -100,14 +101,14 @@ pub(super) struct ResultMemory {
 }
 
 impl ResultMemory {
-    /// Takes the memory of a result of `bytes`. Returns false if there is too little at the moment: the
-    /// result has to be dropped.
+    /// Takes the memory of a result of `bytes` bytes. Returns false if there is too little at the
+    /// moment; the result has to be dropped then.
     pub(super) fn try_hold(&mut self, bytes: usize) -> bool {
         bytes < SMALL_BYTES || self.pages.try_grow((bytes / PAGE_BYTES).max(1))
     }
 }
 
-/// A result that waits for its client. Its memory is taken until this is dropped.
+/// A result that waits for its client. Dropping it frees its memory.
 pub(super) struct Waiting<T> {
     pub value: T,
     /// `None` for results that no lane has counted.
@@ -115,7 +116,7 @@ pub(super) struct Waiting<T> {
 }
 
 impl<T> Waiting<T> {
-    /// A small result, which takes no memory from others.
+    /// A small result, which needs no memory from the pool.
     pub(super) fn small(value: T) -> Self {
         Self {
             value,
@@ -126,7 +127,7 @@ impl<T> Waiting<T> {
 
 impl Lanes {
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system cannot start a thread.
     pub(super) fn new(options: &ServeOptions) -> io::Result<Self> {
         Self::with_class(options, ClassControl::KERNEL)
     }
@@ -163,15 +164,15 @@ impl Lanes {
         })
     }
 
-    /// Returns whether waiting results take all memory for results.
+    /// Whether waiting results take all the memory for results.
     pub(super) fn is_short(&self) -> bool {
         self.results.is_short()
     }
 
-    /// Runs `work` of a user when it is its turn, and notes in `progress` what it waits for. A scan waits
-    /// for memory until `interrupt` is over. Every result of a scan, and of a statement that has moved,
-    /// takes a place in the connection's `share`. Both are free when the result is dropped, or when `work`
-    /// has ended for a caller that gave up waiting. Returns `None` if `work` panicked.
+    /// Runs `work` of a user at its turn, and notes in `progress` what it waits for. A scan waits
+    /// for memory until `interrupt` is over. Every result of a scan or a moved statement takes a
+    /// slot in the connection's `share`. Memory and slot are free again when the result is dropped
+    /// or, if the caller stopped waiting, when `work` has ended. Returns `None` if `work` panicked.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -183,11 +184,11 @@ impl Lanes {
     ) -> Option<Waiting<T>> {
         let never = "the semaphores of the lanes are not closed";
         let is_scan = matches!(lane, Lane::Scan | Lane::Range);
-        // Before the turn: a request that waits for its client must not hold one.
+        // Acquired before the turn: a request that waits for its client must not hold a turn.
         let of_share = match lane {
             Lane::Scan | Lane::Range => Some(&share.scans),
             Lane::Moved => Some(&share.moved),
-            // Such results have a few bytes, and must not wait for clients that read slowly.
+            // These results have a few bytes, and must not wait for clients that read slowly.
             Lane::Inline | Lane::Write | Lane::Schema | Lane::Control | Lane::Login => None,
         };
         let of_share = match of_share {
@@ -202,8 +203,8 @@ impl Lanes {
         let (of_memory, progress) = (interrupt.clone(), progress.clone());
         let work = move || {
             progress.has_turn.store(true, Ordering::Relaxed);
-            // In its turn: scans of a user that only wait must not take the memory from those of others.
-            // Without memory no other scan could run on this thread either.
+            // Acquired during the turn: scans of one user that only wait must not take the memory
+            // from scans of others. Without memory no other scan could run on this thread either.
             if is_scan {
                 memory.pages.wait_for_page(&of_memory);
             }
@@ -237,18 +238,18 @@ impl Lanes {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The niceness of the threads for logins, relative to those for requests: on a busy core they get
-/// a third of the time of a request's thread.
+/// The nice value of the threads for logins, relative to those for requests. On a busy core they
+/// get a third of the time of a request's thread.
 const LOGIN_NICE: i32 = 5;
 
-/// Threads with a lower priority than those that serve requests. They end when this is dropped,
-/// after the work that waits.
+/// Threads with a lower priority than those that serve requests. Dropping this ends them, after the
+/// queued work.
 struct LowThreads {
     works: Sender<Work>,
 }
 
 impl LowThreads {
-    /// Starts threads. Each calls `lower` first, to lower its priority.
+    /// Starts the threads. Each calls `lower` first, to lower its priority.
     fn start(name: &str, threads: usize, lower: fn()) -> io::Result<Self> {
         let (works, waiting) = channel::<Work>();
         let waiting = Arc::new(Mutex::new(waiting));
@@ -264,11 +265,11 @@ impl LowThreads {
         Ok(Self { works })
     }
 
-    /// `None` when it panicked.
+    /// Runs `work` on one of the threads. Returns `None` if it panicked.
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (sender, result) = oneshot::channel();
         let work = move || {
-            // Nobody waits where the connection has ended.
+            // The receiver is gone if the connection has ended.
             drop(sender.send(work()));
         };
         self.works.send(Box::new(work)).ok()?;
@@ -299,10 +300,10 @@ mod tests {
     use ebb_threads::{FLOOR_NICE, SchedulingClass, current_nice};
 
     use super::*;
-    use crate::serve::scan_threads::tests::{PRETENDED, never, role};
+    use crate::serve::scan_threads::tests::{SIMULATED, never, role};
 
     fn lanes(options: &ServeOptions) -> Lanes {
-        Lanes::with_class(options, PRETENDED).unwrap()
+        Lanes::with_class(options, SIMULATED).unwrap()
     }
 
     async fn run_as<T: Send + 'static>(
@@ -333,7 +334,7 @@ mod tests {
         end: Sender<()>,
     }
 
-    /// Begins an endless request, and waits until it runs.
+    /// Starts an endless request, and waits until it runs.
     async fn begin(lanes: &Arc<Lanes>, lane: Lane, share: &Share) -> Endless {
         let (lanes, share) = (lanes.clone(), share.clone());
         let (begins, begun) = channel();
@@ -355,7 +356,7 @@ mod tests {
         let lanes = lanes(&ServeOptions::default());
         let share = Share::default();
         let class_in = async |lane| {
-            let class = run(&lanes, lane, &share, PRETENDED.current).await;
+            let class = run(&lanes, lane, &share, SIMULATED.current).await;
             class.unwrap().value
         };
         assert_eq!(class_in(Lane::Scan).await, SchedulingClass::Normal);
@@ -381,7 +382,7 @@ mod tests {
         };
         let lanes = lanes(&options);
         let share = Share::default();
-        let class = run(&lanes, Lane::Range, &share, PRETENDED.current).await;
+        let class = run(&lanes, Lane::Range, &share, SIMULATED.current).await;
         assert_eq!(class.unwrap().value, SchedulingClass::Normal);
     }
 
@@ -395,7 +396,7 @@ mod tests {
         let results = Share::default();
         let run_in = async |cores| {
             share.set(cores);
-            let thread = || (current_nice(), (PRETENDED.current)());
+            let thread = || (current_nice(), (SIMULATED.current)());
             let ran = run(&lanes, Lane::Range, &results, thread).await;
             ran.unwrap().value
         };
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_not_read_holds_no_more_than_its_share() {
+    async fn a_client_that_does_not_read_holds_no_more_than_its_share() {
         let lanes = lanes(&ServeOptions::default());
         let (deaf, other) = (Share::default(), Share::default());
         let mut unread = Vec::new();
@@ -428,14 +429,14 @@ mod tests {
         let scan = begin(&lanes, Lane::Scan, &share).await;
         scan.task.abort();
         assert!(scan.task.await.unwrap_err().is_cancelled());
-        // The caller has given up, but the work still fills its result.
+        // The caller has stopped waiting, but the work still fills its result.
         assert_eq!(share.scans.available_permits(), SHARE_RESULTS - 1);
         drop(scan.end);
         let is_free = || share.scans.available_permits() == SHARE_RESULTS;
         wait::until("the memory to be free", is_free);
     }
 
-    /// The story: the scans of one user took all memory for results before they waited for their
+    /// Regression: the scans of one user took all memory for results before they waited for their
     /// turns, and no scan of another user began.
     #[tokio::test]
     async fn scans_that_wait_for_their_turn_take_no_memory_from_those_of_others() {
@@ -467,10 +468,10 @@ mod tests {
         }
     }
 
-    /// The story: a batch that computed for more than 5 ms waited behind ten scans of its client, and
-    /// for memory that their results held, until its time was over.
+    /// Regression: a batch that computed for more than 5 ms waited behind ten scans of its client,
+    /// and for memory that their results held, until its timeout.
     #[tokio::test]
-    async fn what_moved_waits_for_no_scan_and_for_no_memory() {
+    async fn moved_statements_wait_neither_for_scans_nor_for_memory() {
         let lanes = Arc::new(lanes(&ServeOptions {
             scans_max: 1,
             lane_result_bytes_max: PAGE_BYTES,
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_result_counts_with_its_size_and_one_without_room_is_noticed() {
+    async fn results_count_with_their_size_and_fail_without_room() {
         let lanes = lanes(&ServeOptions {
             lane_result_bytes_max: 8 * PAGE_BYTES,
             ..ServeOptions::default()
@@ -513,7 +514,7 @@ mod tests {
         let most = hold(6 * PAGE_BYTES).await;
         let reserved = [hold(PAGE_BYTES).await, hold(PAGE_BYTES).await];
         assert!(most.value && reserved.iter().all(|page| page.value));
-        // What moved has no memory before its result is there.
+        // A moved statement has no memory before its result is ready.
         let moved = async |bytes: usize| {
             let work = move |memory: &mut ResultMemory| memory.try_hold(bytes);
             let ran = run_as(&lanes, Lane::Moved, "ada", &share, work).await;

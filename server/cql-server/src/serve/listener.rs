@@ -1,4 +1,4 @@
-//! Who may come in, and who leaves when the server stops.
+//! The server: accepts connections, and drains them when it stops.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,15 +32,15 @@ use super::turns::Turns;
 use crate::call::Service;
 use crate::queries::Queries;
 
-/// Events that a connection may be behind before it misses some.
+/// Events that a connection may lag behind before it misses some.
 const EVENTS_KEPT: usize = 256;
-/// What an accept waits when the system is out of something, such as open files.
+/// The wait before the next accept if the system is out of a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// The most time in which threads notice that the server has ended, unless a third of the patience for
-/// clients is less.
+/// The most time in which threads have to notice the end of the server, unless a third of the
+/// patience for clients is less.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
-/// A server that answers on a socket, on threads of its own, until it is dropped.
+/// A server on a socket, on threads of its own, until it is dropped.
 #[derive(Debug)]
 pub struct CqlServer {
     address: SocketAddr,
@@ -51,17 +51,17 @@ pub struct CqlServer {
 }
 
 impl CqlServer {
-    /// Listens. The latencies of point requests, from the last byte received to the last
+    /// Starts a server. The latencies of point requests, from the last byte received to the last
     /// byte sent, are recorded in `latencies`.
     ///
     /// # Errors
-    /// When the system refuses the address or a thread.
+    /// If the system cannot bind the address or start a thread.
     pub fn start<S: Service>(
         service: Arc<S>,
         latencies: Option<Latencies>,
         options: ServeOptions,
     ) -> io::Result<Self> {
-        // One may wait in a write; another serves on.
+        // While one thread waits in a write, another serves.
         let threads = options.threads.max(2);
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
@@ -98,7 +98,7 @@ impl CqlServer {
             stages: options.stage_latencies.then(Arc::default),
             options,
         });
-        // Not all that is shared: what hears must not keep the service alive.
+        // A clone of the channel only: the callback must not keep the service alive.
         let events = shared.events.clone();
         shared.service.on_change(Box::new(move |change| {
             drop(events.send(change));
@@ -125,12 +125,12 @@ impl CqlServer {
         })
     }
 
-    /// Where it listens.
+    /// The address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections that are open, and what was refused.
+    /// The counters of connections and of rejected requests.
     pub fn counters(&self) -> Counters {
         self.counters.clone()
     }
@@ -140,15 +140,15 @@ impl CqlServer {
         self.queries.clone()
     }
 
-    /// Takes no more connections and requests, and waits for at most `patience` until all clients have
-    /// their responses. Then it cancels requests, and cuts off results that their clients have not read.
-    /// Returns false if there were any.
+    /// Stops accepting connections and requests, and waits for at most `patience` until all clients
+    /// have their responses. Then cancels requests, and drops results that their clients have not
+    /// read. Returns false if there were any.
     ///
-    /// Reads that run in lanes, and requests that have been received and not begun, are answered at once
-    /// with the error that the server is stopping. Writes that have begun are answered with their results.
+    /// Reads that run in lanes, and received requests that have not begun, get at once the error
+    /// that the server is stopping. Writes that have begun get their results.
     ///
-    /// It returns after four thirds of `patience` at the latest, also if all threads of the server are
-    /// stuck: it waits without them, and leaves them behind.
+    /// Returns after at most four thirds of `patience`. If threads of the server are stuck, it does
+    /// not wait for them any longer.
     pub fn drain(self, patience: Duration) -> bool {
         self.stop.send_replace(true);
         let all = u32::try_from(self.counters.connections_max).unwrap_or(u32::MAX);
@@ -160,7 +160,7 @@ impl CqlServer {
             let _ = sender.send(closed);
         });
         let closed = closed.recv_timeout(patience).unwrap_or(false);
-        // Ends the connections, and so cancels what still runs for them.
+        // Ends the connections, and so cancels their running requests.
         let threads_end = THREADS_END_MAX.min(patience / 3);
         self.runtime.shutdown_timeout(threads_end);
         closed
@@ -181,7 +181,8 @@ async fn accept<S: Service>(
         };
         match accepted {
             Ok((stream, peer)) => {
-                // One more than the limit is closed at once: its driver goes elsewhere.
+                // A connection above the limit is closed at once, and its driver tries another
+                // node.
                 let permit = connections.clone().try_acquire_owned();
                 let place = addresses.enter(peer.ip());
                 if permit.is_err() || place.is_none() {
@@ -195,15 +196,15 @@ async fn accept<S: Service>(
                     });
                 }
             }
-            // A client that was gone before it was accepted, or too many open files:
-            // the next may be luckier.
+            // The client was gone before the accept, or there are too many open files. The next
+            // accept may succeed.
             Err(_) => sleep(ACCEPT_RETRY).await,
         }
     }
 }
 
 async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared<S>>) {
-    // Responses are written as a whole: there is nothing to wait for.
+    // Responses are written as a whole, so a delay would gain nothing.
     if socket.set_nodelay(true).is_err() {
         return;
     }
@@ -211,14 +212,14 @@ async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shar
     let stream = match &shared.options.tls {
         None => Stream::Plain(socket),
         Some(tls) => {
-            // In a box, which is gone when the handshake is done.
+            // Boxed, so that the memory is freed after the handshake.
             let handshake = Box::pin(shake_hands(socket, tls, &shared.handshakes));
             let mut stop = shared.stop.subscribe();
             let ended = tokio::select! {
                 ended = timeout_at(start_by.into(), handshake) => ended,
                 _ = stop.wait_for(|stops| *stops) => return,
             };
-            // Whoever fails has been told so by TLS, as far as that goes.
+            // On failure the client has got a TLS alert, as far as the handshake came.
             let Ok(Ok(stream)) = ended else {
                 return;
             };
@@ -228,7 +229,7 @@ async fn serve<S: Service>(socket: TcpStream, peer: SocketAddr, shared: Arc<Shar
     Connection::new(stream, peer, start_by, shared).run().await;
 }
 
-/// A connection as the client wants it and the server takes it.
+/// Makes the stream of a connection: TLS or plain, as the client begins and the server permits.
 async fn shake_hands(mut socket: TcpStream, tls: &Tls, turns: &Semaphore) -> io::Result<Stream> {
     let Some(first) = Stream::first_byte(&socket).await? else {
         return Err(io::ErrorKind::UnexpectedEof.into());

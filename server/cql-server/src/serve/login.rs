@@ -1,4 +1,4 @@
-//! Logins by name and password, under the limit on wrong passwords of an address.
+//! Logins by name and password, within the limit on wrong passwords of an address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use ebb_cql::protocol::{ErrorKind, ErrorResponse};
 use super::failed_logins::FailedLogins;
 use crate::access::{Login, User};
 
-/// Returns the user of credentials that were verified before; `None` if they have to be
-/// [verified](verify). Takes microseconds.
+/// Returns the user of recently verified credentials; `None` if they have to be [verified](verify).
+/// Takes microseconds.
 ///
 /// # Errors
-/// Bad credentials, or too many wrong passwords of this address.
+/// Bad credentials, or too many wrong passwords from this address.
 pub(super) fn recall(
     login: &Login,
     failed: &FailedLogins,
@@ -27,17 +27,17 @@ pub(super) fn recall(
     login.recall(token)
 }
 
-/// Returns the user of these credentials. Takes some tens of milliseconds of a core.
+/// Returns the user of these credentials. Takes tens of milliseconds of CPU time.
 ///
 /// # Errors
-/// Bad credentials, or too many wrong passwords of this address.
+/// Bad credentials, or too many wrong passwords from this address.
 pub(super) fn verify(
     login: &Login,
     failed: &FailedLogins,
     address: IpAddr,
     token: Option<&[u8]>,
 ) -> Result<Arc<User>, ErrorResponse> {
-    // The connections of a pool come together: only the first one is verified.
+    // The connections of a pool arrive together, so only the first one is verified.
     if let Some(user) = recall(login, failed, address, token, Instant::now())? {
         return Ok(user);
     }

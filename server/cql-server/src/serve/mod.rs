@@ -1,4 +1,4 @@
-//! Sockets, frames, lanes: whose turn it is.
+//! Sockets, frames, lanes: the order of requests.
 //!
 //! ```text
 //!   listener ── a task per connection:
@@ -7,68 +7,69 @@
 //!                                       ├─ Scan:   a few at a time, and one for each user
 //!                                       ├─ Range:  the same, in the idle class
 //!                                       ├─ Schema: one at a time
-//!                                       └─ Control: the same, behind nothing else
+//!                                       └─ Control: the same, never behind other requests
 //!     responses, in any order ─> one buffer ─> one write
 //! ```
 //!
-//! What always holds:
+//! Invariants:
 //!
-//! - A scan never holds up a point read: it runs on other threads. Nor does a point read that computes
-//!   for long, as it moves there. A user's scans hold up no scan of another user.
+//! - A scan never delays a point read, because it runs on other threads. Nor does a point read that
+//!   computes for long, as it moves there. A user's scans do not delay those of another user.
 //! - A scan is answered at its deadline, whatever its thread does.
-//! - Results that wait for their reader are bounded, for a connection and for all. Who
-//!   does not read is not read from either, and is cut off after a while.
-//! - So are requests that are received in part or wait, over all connections. Large ones are
-//!   parsed a few at a time, beside the threads that serve connections, and delay no small ones.
-//! - A write never holds up a point read: once writes are slow, or each waits for an
-//!   fsync, they run on one thread that commits together what waits.
-//! - Who waits for a turn at a partition holds no thread, and waits no longer than its
-//!   request may take.
-//! - When there is more to do than can be done, what has waited for long is refused.
-//! - A request that is too large ends with an error, and its connection goes on.
-//! - When the server stops, reads that run in lanes end at once, and what has not begun is refused. A
-//!   write that has begun gets its own result or none.
-//! - A connection that does nothing holds no buffer.
+//! - Results that wait for their client are bounded, per connection and in all. The server does not
+//!   read from a client that does not read, and closes its connection after a while.
+//! - Partially received and waiting requests are bounded over all connections. Large ones are
+//!   parsed a few at a time, beside the threads that serve connections, and do not delay small
+//!   ones.
+//! - A write never delays a point read: once writes are slow, or each waits for an fsync, they run
+//!   on one thread that commits the waiting ones together.
+//! - A request that waits for its turn at a partition holds no thread, and waits at most until its
+//!   deadline.
+//! - In an overload, requests that have waited for long are rejected.
+//! - A too large request ends with an error, and its connection goes on.
+//! - When the server stops, reads that run in lanes end at once, and requests that have not begun
+//!   are rejected. A write that has begun gets its own result or none.
+//! - An idle connection holds no buffer.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `options` | the limits |
-//! | `listener` | who may come in, and who leaves when the server stops |
-//! | `addresses` | how many come from one address |
+//! | `listener` | accepts connections, and drains them when the server stops |
+//! | `addresses` | the limit on connections from one address |
 //! | `counts` | numbers of connections, rejected requests and logins, for metrics |
 //! | `events` | events for the log of the operator |
 //! | `traffic` | numbers of requests and errors by kind, and latencies of scans, for metrics |
-//! | `audit` | entries of statements of administration, and of writes, in audit logs |
+//! | `audit` | entries of administrative statements, and of writes, in audit logs |
 //! | `audited_tables` | the tables whose writes have entries |
 //! | `failed_logins` | the limit on wrong passwords of an address |
-//! | `overload` | which requests are refused when there are too many |
-//! | `arrivals` | how long they have waited |
-//! | `stream` | its bytes, plain or through TLS |
+//! | `overload` | overload control: which requests are rejected in an overload |
+//! | `arrivals` | how long requests have waited |
+//! | `stream` | the bytes of a connection, plain or through TLS |
 //! | `identity` | the identity in a client's certificate |
-//! | `tls` | the certificate, and which clients may come |
-//! | `connection` | one client: its frames in, its responses out |
+//! | `tls` | the certificate, and the clients that are accepted |
+//! | `connection` | one connection: its frames in, its responses out |
 //! | `received` | bytes of a connection that are not served yet |
-//! | `skip` | a request that is too large |
+//! | `skip` | skips a request that is too large |
 //! | `requests` | the memory of requests, and turns for large ones |
 //! | `outbox` | responses that are not sent yet |
 //! | `shared` | the state that all connections share |
-//! | `session` | one client: turns its frames into work |
+//! | `session` | the state of one client: turns its frames into work |
 //! | `login` | logins by name and password |
-//! | `work` | a request whose statements are known, and the one way to execute it |
-//! | `lane_request` | work that runs on another thread, with its frame |
+//! | `work` | a request with its statements, and the one way to execute it |
+//! | `lane_request` | work on another thread, with its frame |
 //! | `lane_result` | the result of such work, on its way back |
-//! | `replies` | RESULT around the body of a statement, and errors in one wording |
-//! | `traces` | traces of requests whose clients ask for them |
-//! | `lanes` | where scans and schema changes run |
+//! | `replies` | RESULT around the body of a statement, and common errors |
+//! | `traces` | traces of requests, if their clients request them |
+//! | `lanes` | the threads that run scans and schema changes |
 //! | `result_memory` | the memory for results of scans that wait for their clients |
-//! | `scan_queue` | whose scan runs next, and whether it may run now |
-//! | `scan_threads` | the threads for scans and for what moved, as many as their users need |
-//! | `commit` | where writes run that would wait for the disk |
-//! | `pace` | whether they would |
+//! | `scan_queue` | the order of scans of different users |
+//! | `scan_threads` | the threads for scans and for moved statements, as many as their users need |
+//! | `commit` | the lane of writes that would wait for the disk |
+//! | `pace` | decides whether writes would wait |
 //! | `slow` | reports of slow requests |
 //! | `stages` | latencies of point requests by stage, for metrics |
-//! | `turns` | where writes wait for each other that read what they write to |
-//! | `statements` | statements that are prepared |
+//! | `turns` | the turns of writes that read what they write to |
+//! | `statements` | prepared statements |
 
 mod addresses;
 mod arrivals;

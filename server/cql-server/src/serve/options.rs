@@ -1,4 +1,4 @@
-//! The limits of a server.
+//! The options and limits of a server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,80 +13,80 @@ use super::slow::SlowRequests;
 use super::tls::Tls;
 use crate::activity::Activity;
 
-/// How a server listens, and what it takes.
+/// The address, the limits and the callbacks of a server.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// Where it listens; port 0 is any free one.
+    /// The address to listen on; port 0 is any free one.
     pub address: SocketAddr,
-    /// Threads that serve connections, two at least.
+    /// The number of threads that serve connections, at least two.
     pub threads: usize,
     /// Scans of one user that run at once while no other user scans. The same number of reads of
-    /// ranges runs beside them, and of statements that took long on a thread on which others wait. A
-    /// user is a role, or the address of a client on a server without logins.
+    /// ranges, and of statements that took long on a thread on which others wait, runs beside them.
+    /// A user is a role or, on a server without authentication, the address of a client.
     pub scans_max: usize,
-    /// Scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each user has one.
-    /// The same numbers of the others run beside them.
+    /// Scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each user has
+    /// one. The other two kinds have the same limits.
     pub scan_threads_max: usize,
-    /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle class,
-    /// beneath requests. Tests turn it off: on busy cores, a thread of that class makes hardly any
-    /// progress.
+    /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle
+    /// class, beneath requests. Tests turn it off: on busy cores a thread of that class makes
+    /// hardly any progress.
     pub idle_class: bool,
-    /// The floor for reads of ranges and long scans, in place of the idle class while other processes
-    /// hold the CPU; `None` for none. Without the idle class it has no effect.
+    /// The floor for reads of ranges and long scans, in place of the idle class while other
+    /// processes keep the CPU busy; `None` for none. Without the idle class it has no effect.
     pub floor: Option<Arc<FloorShare>>,
-    /// Connections at once; more are refused.
+    /// The most open connections; further ones are closed at once.
     pub connections_max: usize,
-    /// Connections at once from one address; `None` for as many as there are.
+    /// The most open connections from one address; `None` for no limit.
     pub connections_per_address_max: Option<usize>,
-    /// The longest request body, in bytes, before and after decompression.
+    /// The longest request body in bytes, before and after decompression.
     pub body_bytes_max: usize,
-    /// Requests of one connection that run or wait in a lane at once. Its next frame is
-    /// read when one of them is done.
+    /// Requests of one connection that run or wait in a lane at once. At the limit, its next frame
+    /// is read when one of them is done.
     pub lane_requests_max: usize,
-    /// Bytes of requests that were received in part, and as many of requests that wait for their
+    /// The most bytes of partially received requests, and the most of requests that wait for their
     /// lane, over all connections. Up to 64 KiB of a partial request, and less than 4 KiB of a
-    /// waiting one, do not count. Beyond that a partial request waits for up to
-    /// [`request_timeout`](Self::request_timeout) before it is refused; one for a lane is refused
-    /// at once.
+    /// waiting one, do not count. At the limit a partial request waits for up to
+    /// [`request_timeout`](Self::request_timeout) before it is rejected; a request for a lane is
+    /// rejected at once.
     pub request_bytes_max: usize,
-    /// Bytes of results from lanes that wait for their readers, over all connections. Beyond that scans
-    /// wait, and a result that is longer than its page and finds no room is refused as OVERLOADED. Such
-    /// results leave a quarter of the memory to those of one page. Rounded up to whole MiB. The default has room
-    /// for the largest response beside that quarter.
+    /// The most bytes of lane results that wait for their clients, over all connections. At the
+    /// limit scans wait, and a result that is larger than a page and finds no room is rejected as
+    /// OVERLOADED. A quarter of the memory is for results of at most a page. Rounded up to whole
+    /// MiB. The default has room for the largest response beside that quarter.
     pub lane_result_bytes_max: usize,
-    /// Bytes that prepared statements take; the least used go first. A driver prepares
-    /// again what is gone.
+    /// The most bytes of prepared statements. The least recently used are dropped, and drivers
+    /// prepare them again.
     pub statement_bytes_max: usize,
-    /// How long a client may take from its accept until it has started, with the handshake
-    /// of TLS.
+    /// The time from accept until STARTUP, including the TLS handshake.
     pub startup_timeout: Duration,
-    /// How long a request may take.
+    /// The time limit of a request.
     pub request_timeout: Duration,
     /// Passwords that are verified at once, over all connections.
     pub logins_max: usize,
-    /// How long a client may take to log in.
+    /// The time from STARTUP until the client has logged in.
     pub login_timeout: Duration,
-    /// Wrong passwords that an address may try within a minute, at least one more than
-    /// [`logins_max`](Self::logins_max); zero for any number.
+    /// Wrong passwords that an address may try within a minute, and at least one more than
+    /// [`logins_max`](Self::logins_max); zero for no limit.
     pub login_failures_max: u32,
-    /// When most requests wait longer than this for a while, those are refused that wait longer
-    /// than a twentieth of it. Zero: none ever is.
+    /// The queueing time that counts as overload. While most requests wait longer than this, the
+    /// server rejects requests that have waited longer than a twentieth of it. Zero turns overload
+    /// control off.
     pub overload_wait: Duration,
-    /// How long a client may read nothing of what waits for it.
+    /// The time after which a connection is closed if its client reads nothing of the response.
     pub write_timeout: Duration,
-    /// Which requests are slow, and the callback for them; `None` reports none.
+    /// The threshold of slow requests, and the callback for them; `None` reports none.
     pub slow: Option<SlowRequests>,
     /// Whether latencies of point requests are measured by [stage](super::Counters::stages).
     pub stage_latencies: bool,
-    /// The callback for events that an operator reads in the log.
+    /// The callback for events of the operator's log.
     pub events: ServerEvents,
-    /// The audit log of statements of administration.
+    /// The audit log of administrative statements.
     pub audit: Audit,
     /// The audit log of writes of rows.
     pub audit_writes: WriteAudit,
-    /// TLS, for whoever serves with it.
+    /// The certificate and the accepted clients of TLS; `None` for plain connections.
     pub tls: Option<Arc<Tls>>,
-    /// Where clients and traces are entered, for whoever shows them.
+    /// The list of clients, queries and traces that virtual tables show.
     pub activity: Arc<Activity>,
 }
 
@@ -108,7 +108,7 @@ impl Default for ServeOptions {
             statement_bytes_max: 64 << 20,
             startup_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
-            // Half of the cores, so that clients that log in leave something to the others.
+            // Half of the cores, so that logins leave CPU time to other requests.
             logins_max: std::thread::available_parallelism().map_or(1, |n| (n.get() / 2).max(1)),
             login_timeout: Duration::from_secs(30),
             login_failures_max: 60,

@@ -1,4 +1,4 @@
-//! What a connection has to send.
+//! The outgoing bytes of a connection.
 
 use std::io;
 use std::time::Duration;
@@ -10,22 +10,23 @@ use tokio::io::AsyncWriteExt;
 use super::lanes::Waiting;
 use super::stream::{Stream, within};
 
-/// With so much to send, sending comes first.
+/// With this many bytes to send, sending comes before serving.
 const FULL_BYTES: usize = 256 << 10;
-/// What is sent at once. Others get their turn on this thread before the rest: a large page
-/// takes the kernel some hundred microseconds, and a segment takes as long to compress.
+/// The most bytes that are sent at once. Other connections get their turn on this thread before the
+/// rest: sending a large page takes the kernel some hundred microseconds, and compressing a segment
+/// takes as long.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How long a client may read nothing while results take all the memory that there is for them.
+/// The time that a client may read nothing while results take all the memory for them.
 const PATIENCE_SHORT: Duration = Duration::from_secs(5);
 
-/// What is to be sent to one client: whole frames.
+/// The unsent bytes for one client: whole frames.
 #[derive(Default)]
 pub(super) struct Outbox {
     frames: BytesMut,
-    /// The segments that carry the frames, since version 5.
+    /// The segments that carry the frames, from version 5 on.
     segments: Option<Segments>,
-    /// The memory of results among the frames, which is returned when they are sent.
+    /// The memory of results among the frames, which is freed when they are sent.
     unsent: Vec<Waiting<()>>,
 }
 
@@ -34,12 +35,12 @@ impl Outbox {
         &mut self.frames
     }
 
-    /// Sends frames that are appended from now on in segments. No frame may be waiting.
+    /// From now on sends the appended frames in segments. There must be no unsent frame.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         self.segments = segments;
     }
 
-    /// Whether no more should be added before this is sent.
+    /// Whether the frames should be sent before more are appended.
     pub(super) fn is_full(&self) -> bool {
         self.frames.len() >= FULL_BYTES
     }
@@ -54,11 +55,11 @@ impl Outbox {
         self.unsent.push(Waiting { value: (), _memory });
     }
 
-    /// Sends all frames. The client may read nothing for `patience` at most, or for five seconds
-    /// while memory `is_short`.
+    /// Sends all frames. The client may read nothing for at most `patience`, or five seconds while
+    /// memory `is_short`.
     ///
     /// # Errors
-    /// The connection broke, or the client did not read.
+    /// If the connection broke, or the client did not read.
     pub(super) async fn flush(
         &mut self,
         stream: &mut Stream,
@@ -68,7 +69,7 @@ impl Outbox {
         if self.frames.is_empty() {
             return Ok(());
         }
-        // One segment is sealed when the one before has been sent.
+        // A segment is sealed after the one before has been sent.
         let mut sealer = self.segments.map(Sealer::new);
         let mut sealed = BytesMut::new();
         loop {
@@ -95,17 +96,17 @@ impl Outbox {
             }
             tokio::task::yield_now().await;
         }
-        // What is encrypted may wait for the socket still.
+        // Encrypted bytes may still wait for the socket.
         within(patience, stream.flush()).await?;
-        // A buffer that is kept would be one for each idle connection.
+        // A kept buffer would be memory for each idle connection.
         self.frames = BytesMut::new();
         self.unsent.clear();
         Ok(())
     }
 }
 
-/// Writes a part of `piece`, at least a byte. The client may read nothing for `patience` at most,
-/// or for `short` while memory is short.
+/// Writes at least one byte of `piece`. The client may read nothing for at most `patience`, or
+/// `short` while memory is short.
 async fn write_some(
     stream: &mut Stream,
     piece: &[u8],
@@ -151,7 +152,7 @@ mod tests {
         Waiting::small(bytes.into())
     }
 
-    /// More than sockets hold, and no two pieces of it alike.
+    /// More bytes than the sockets hold, without repetitions.
     fn pages() -> Vec<u8> {
         (0..4u32 << 20).flat_map(u32::to_be_bytes).collect()
     }
@@ -172,9 +173,10 @@ mod tests {
         assert!(!outbox.is_full() && outbox.unsent.is_empty());
     }
 
-    /// A result may have any length: sealing it at once would take long, and would hold it twice.
+    /// A result may have any length. Sealing it at once would take long, and hold it in memory
+    /// twice.
     #[tokio::test]
-    async fn what_is_not_sent_yet_is_not_sealed() {
+    async fn segments_are_sealed_just_before_they_are_sent() {
         let (mut stream, _client) = connected().await;
         let mut outbox = Outbox::default();
         outbox.set_segments(Some(Segments::new(Compression::None)));
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_nothing_is_given_up() {
+    async fn a_client_that_does_not_read_is_disconnected() {
         let (mut stream, _client) = connected().await;
         let mut outbox = Outbox::default();
         outbox.push(waiting(&pages()));
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_nothing_is_given_up_sooner_where_memory_is_short() {
+    async fn a_client_that_does_not_read_is_disconnected_sooner_if_memory_is_short() {
         let (mut stream, _client) = connected().await;
         let pages = pages();
         let patience = (Duration::from_secs(600), Duration::from_millis(20));

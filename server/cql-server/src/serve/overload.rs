@@ -8,20 +8,20 @@
 //! ```
 //!
 //! Requests wait in the sockets and in the queue of ready connections, first in, first out. When
-//! most of them wait longer than a limit for [some intervals](rule) in a row, the queue does not go
-//! away by itself. Then a request that has waited longer than a much lower target is rejected, which
-//! costs a fraction of serving it. The remaining requests have come lately, and are served as fast
-//! as without overload, until an interval has nothing to reject.
+//! most of them wait longer than a limit for [some intervals](rule) in a row, the queue does not
+//! drain by itself. Then requests that have waited longer than a much lower target are rejected,
+//! which costs a fraction of serving them. The remaining requests have arrived recently, and are
+//! served as fast as without overload, until an interval has nothing to reject.
 //!
-//! Requests of a connection that has far fewer of them than the mean connection are never rejected: beside
-//! clients that flood, one that waits for each answer is served.
+//! Requests of a connection with far fewer of them than the mean are never rejected: beside clients
+//! that flood the server, a client that waits for each response is served.
 //!
 //! Waits are measured on [a clock](running_clock) that stops while the server does not run: a pause
-//! of the machine makes every request late, and is no overload.
+//! of the machine delays every request, and is no overload.
 //!
-//! A standing queue as the signal is from CoDel (Nichols and Jacobson, 2012), two time-outs of which
-//! the short one holds while there is a queue from Maurer (Fail at Scale, 2015), a limit of 20 ms on
-//! waiting from Zhou et al. (Overload Control for Scaling WeChat Microservices, 2018).
+//! Sources: a standing queue as the signal (CoDel; Nichols and Jacobson, 2012); two timeouts, of
+//! which the short one holds while there is a queue (Maurer, Fail at Scale, 2015); a limit of 20 ms
+//! on waiting (Zhou et al., Overload Control for Scaling WeChat Microservices, 2018).
 
 mod rule;
 mod running_clock;
@@ -42,24 +42,25 @@ use rule::{INTERVAL, Interval, Rule};
 use running_clock::{RunningClock, TICK_EVERY};
 use wakeup::Wakeup;
 
-/// The limit divided by the target: requests that are served in an overload have waited that much
-/// less than those that begin one.
+/// The limit divided by the target. An overload begins when most requests wait longer than the
+/// limit. In an overload, requests are rejected if they have waited longer than the target.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// Turns of which the longest counts, as their lengths differ.
+/// The length of a turn is the maximum over this number of recent turns, since lengths vary.
 const TURNS: usize = 4;
-/// The reads over which the mean of unserved bytes moves, which is kept in units of 1 / READS bytes.
+/// The number of reads over which the mean of unserved bytes moves. The mean is kept in units of 1
+/// / READS bytes.
 const READS: u64 = 16;
-/// The mean over the unserved bytes of a connection, above which the connection is small. Connections that share
+/// A connection is small if the mean is this many times its unserved bytes. Connections that share
 /// a load differ by far less, and all of them must lose requests.
 const MEAN_OVER_SMALL: u64 = 4;
-/// How often the probe measures a turn.
+/// The interval at which the probe measures a turn.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
-/// How long the probe goes on after the last request.
+/// The time for which the probe goes on after the last request.
 const PROBE_FOR: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Overload {
-    /// None if nothing is ever rejected.
+    /// `None` if overload control is off.
     limit: Option<Duration>,
     clock: RunningClock,
     rule: Mutex<Rule>,
@@ -72,19 +73,19 @@ pub(super) struct Overload {
     events: ServerEvents,
     /// The value of `rejected_in_all` when the last overload began, if its end was not reported.
     reported: Mutex<Option<u64>>,
-    /// How long a ready connection waited for its turn, the last few times, in microseconds.
+    /// The last few times, in microseconds, that a ready connection waited for its turn.
     turns_us: [AtomicU64; TURNS],
     turns: AtomicU32,
-    /// The mean of what connections have not served after a read, during an overload.
+    /// The mean, during an overload, of the unserved bytes after a read.
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,
-    /// The thread that ticks, parked while the probe sleeps.
+    /// The thread that ticks. It is parked while the probe sleeps.
     ticker: OnceLock<Thread>,
 }
 
 impl Overload {
-    /// With the limit on waiting; zero turns overload control off.
+    /// Creates overload control with a limit on waiting; zero turns it off.
     pub(super) fn new(limit: Duration) -> Self {
         Self {
             limit: (!limit.is_zero()).then_some(limit),
@@ -106,7 +107,7 @@ impl Overload {
         }
     }
 
-    /// Reports when an overload begins and ends.
+    /// Sets the callback for the begin and the end of overloads.
     pub(super) fn telling(mut self, events: ServerEvents) -> Self {
         self.events = events;
         self
@@ -115,7 +116,7 @@ impl Overload {
     /// Starts the thread that ticks. It ends when this value is dropped.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system cannot start a thread.
     pub(super) fn start_ticking(self: &Arc<Self>) -> io::Result<()> {
         if self.limit.is_none() {
             return Ok(());
@@ -128,22 +129,22 @@ impl Overload {
         Ok(())
     }
 
-    /// Returns the time on the clock that stops while the server does not run. Waits are
-    /// differences of such times.
+    /// The time on the clock that stops while the server does not run. Waits are differences of
+    /// such times.
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// Notes that bytes were read, and returns how long a ready connection waits for its turn at
-    /// most.
+    /// Notes a read, and returns an upper bound of the time that a ready connection waits for its
+    /// turn.
     pub(super) fn turn(&self) -> Duration {
         self.note_busy();
         let turns = self.turns_us.iter().map(|us| us.load(Ordering::Relaxed));
         Duration::from_micros(turns.max().unwrap_or(0))
     }
 
-    /// Keeps the probe awake. Reads alone would not: a connection with many requests in its buffer is
-    /// served for long without a read.
+    /// Keeps the probe awake. Reads alone would not, since a connection with many requests in its
+    /// buffer is served for long without a read.
     fn note_busy(&self) {
         if self.wakeup.note_request() {
             self.wake.notify_one();
@@ -155,7 +156,7 @@ impl Overload {
         self.turns_us[place].store(turn.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Returns the wait above which requests are rejected now; `None` outside of an overload.
+    /// The wait above which requests are rejected now; `None` outside of an overload.
     pub(super) fn target(&self) -> Option<Duration> {
         let limit = self
             .limit
@@ -163,22 +164,22 @@ impl Overload {
         limit.map(|limit| limit / LIMIT_OVER_TARGET)
     }
 
-    /// Notes the unserved bytes of a connection after a read. Returns whether they are so few that the
-    /// connection has no part in the overload: its requests are served, however long they waited for their
-    /// turn behind the bursts of others.
+    /// Notes the unserved bytes of a connection after a read. Returns whether they are so few that
+    /// the connection has no part in the overload. Its requests are served, however long they have
+    /// waited behind the bursts of other connections.
     pub(super) fn is_small(&self, unserved_bytes: usize) -> bool {
         if !self.is_rejecting.load(Ordering::Relaxed) {
             return false;
         }
         let mean = self.unserved.load(Ordering::Relaxed);
         let bytes = unserved_bytes as u64;
-        // Two threads may overwrite each other's sum: the mean then misses one read.
+        // Two threads may overwrite each other's sum. Then the mean misses one read.
         let next = mean - mean / READS + bytes;
         self.unserved.store(next, Ordering::Relaxed);
         bytes * MEAN_OVER_SMALL < mean / READS
     }
 
-    /// Counts requests that might have been rejected and were served after this wait.
+    /// Counts requests that could have been rejected, but were served after this wait.
     pub(super) fn served(&self, requests: u32, waited: Duration) {
         let is_late = self.limit.is_some_and(|limit| waited > limit);
         let counter = if is_late { &self.late } else { &self.in_time };
@@ -196,8 +197,8 @@ impl Overload {
         self.limit.is_some_and(|limit| waited > limit)
     }
 
-    /// Counts a request that the commit lane rejected. It is no count of the rule's:
-    /// that queue grows when the disk is slow, and not in an overload.
+    /// Counts a request that the commit lane rejected. The rule ignores it: the queue of that lane
+    /// grows when the disk is slow, not in an overload.
     pub(super) fn rejected_by_commit_lane(&self) {
         self.rejected_in_all.fetch_add(1, Ordering::Relaxed);
     }
@@ -213,8 +214,8 @@ impl Overload {
         }
     }
 
-    /// Decides at the end of an interval. Returns whether requests are rejected in the next one, and
-    /// whether the last overload is over for good.
+    /// Decides at the end of an interval. Returns whether requests are rejected in the next one,
+    /// and whether the last overload is definitely over.
     fn decide(&self) -> (bool, bool) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         let interval = Interval {
@@ -230,7 +231,7 @@ impl Overload {
         (rejects, is_over)
     }
 
-    /// Reports the begin of an overload, or its end, unless that was reported before.
+    /// Reports the begin or the end of an overload, unless that was reported already.
     fn report(&self, is_overload: bool) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let event = match (*reported, is_overload) {
@@ -245,10 +246,10 @@ impl Overload {
             }
             _ => return,
         };
-        self.events.tell(event);
+        self.events.report(event);
     }
 
-    /// Ends an overload because there are no requests.
+    /// Ends an overload, because there are no requests.
     fn calm(&self) {
         self.decide();
         self.rule().calm();
@@ -274,9 +275,9 @@ impl Drop for Overload {
     }
 }
 
-/// Lets the clock go on while requests come, until the server is gone.
+/// Lets the clock advance while requests arrive, until the server is dropped.
 ///
-/// A thread and no task: if the threads of the server are all at work, the clock must go on.
+/// A thread and not a task: the clock must advance even if all threads of the runtime are busy.
 fn tick(overload: &Weak<Overload>) {
     while let Some(overload) = overload.upgrade() {
         overload.clock.tick(Instant::now());
@@ -290,7 +291,7 @@ fn tick(overload: &Weak<Overload>) {
     }
 }
 
-/// The state of the probe while requests come. The model of the tests takes the same steps.
+/// The state of the probe while requests arrive. The model in the tests takes the same steps.
 #[derive(Debug)]
 struct Probe {
     interval_began: Instant,
@@ -305,7 +306,7 @@ impl Probe {
         }
     }
 
-    /// Notes a turn, and ends an interval that is over. Returns whether requests still come.
+    /// Notes a turn, and ends the interval if it is over. Returns whether requests still arrive.
     fn step(&mut self, overload: &Overload, turn_began: Instant, now: Instant) -> bool {
         overload.note_turn(now.saturating_duration_since(turn_began));
         if overload.wakeup.take_requests() {
@@ -319,8 +320,8 @@ impl Probe {
     }
 }
 
-/// The probe is awake while this lives. It sleeps, and the ticker parks, also when the runtime drops
-/// the probe.
+/// Keeps the probe marked as awake. Dropping it, even because the runtime drops the probe, marks
+/// the probe as asleep and lets the ticker park.
 struct Awake<'a>(&'a Overload);
 
 impl<'a> Awake<'a> {
@@ -339,7 +340,7 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// Measures turns and ends intervals until the server stops. It sleeps while there are no requests.
+/// Measures turns and ends intervals until the server stops. Sleeps while there are no requests.
 pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<bool>) {
     if overload.limit.is_none() {
         return;
@@ -353,7 +354,7 @@ pub(super) async fn probe(overload: Arc<Overload>, mut stop: watch::Receiver<boo
         let mut probe = Probe::begin(overload.now());
         loop {
             let turn_began = overload.now();
-            // Behind all connections that are ready, as one whose bytes come now.
+            // Waits behind all ready connections, like a connection whose bytes arrive now.
             yield_now().await;
             if !probe.step(&overload, turn_began, overload.now()) {
                 break;

@@ -1,11 +1,10 @@
-//! Whether writes take microseconds at the moment, and what keeps the server going when
-//! one does not.
+//! The pace of writes: whether they take microseconds at the moment, and how the server goes on if
+//! one takes longer.
 //!
-//! A thread that waits in a write serves no reads. The store lets writers wait where
-//! flushes or merges are behind, and tells nobody beforehand; but it throttles them
-//! before it stops them. So the first slow write says that others go to the commit lane.
-//! The thread that is in it may have been the one that waits for the sockets. Then nobody
-//! does, until a watchdog wakes another.
+//! A thread that waits in a write serves no reads. The store delays writers while flushes or merges
+//! are behind, and gives no notice; but it throttles writers before it stops them. So after the
+//! first slow write, others go to the commit lane. The thread in the slow write may have been the
+//! one that waits for the sockets. Then no thread does, until a watchdog wakes another.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,24 +16,24 @@ use tokio::runtime::Handle;
 
 /// A write that takes longer has waited for the store, or for a core.
 const SLOW: Duration = Duration::from_millis(4);
-/// How long after a slow write others are taken for slow, too.
+/// The time after a slow write for which other writes count as slow.
 const SLOW_FOR: Duration = Duration::from_millis(250);
-/// A thread that has been in a write for so long may stay there.
+/// A thread that has been in a write for this long may stay there.
 pub(super) const STUCK: Duration = Duration::from_millis(1);
-/// How often the watchdog looks while there are writes.
+/// The interval of the watchdog while there are writes.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
-/// How long after the last write it does.
+/// The time for which the watchdog goes on after the last write.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
-/// Whether writes take microseconds at the moment.
+/// The pace of writes at the moment.
 #[derive(Debug)]
 pub(super) struct WritePace {
     epoch: Instant,
-    /// Threads that serve connections and are in a write.
+    /// The number of serving threads in a write.
     inside: AtomicU32,
-    /// When the last of them began, in microseconds since `epoch`.
+    /// The begin of the most recent write, in microseconds since `epoch`.
     began_us: AtomicU64,
-    /// Until when writes are taken for slow, in microseconds since `epoch`.
+    /// The time until which writes count as slow, in microseconds since `epoch`.
     slow_until_us: AtomicU64,
     is_watched: AtomicBool,
     watchdog: OnceLock<Thread>,
@@ -60,10 +59,10 @@ impl WritePace {
         }
     }
 
-    /// Starts with a watchdog, which ends with what this returns.
+    /// Creates a pace with a watchdog, which ends when the pace is dropped.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system cannot start a thread.
     pub(super) fn watched(runtime: Handle) -> io::Result<Arc<Self>> {
         let pace = Arc::new(Self::new(Instant::now()));
         let weak = Arc::downgrade(&pace);
@@ -78,7 +77,7 @@ impl WritePace {
         at.saturating_duration_since(self.epoch).as_micros() as u64
     }
 
-    /// Whether a write that began at `now` may wait.
+    /// Whether a write that begins at `now` may have to wait.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
         let now_us = self.micros(now);
         if now_us < self.slow_until_us.load(Ordering::Relaxed) {
@@ -88,15 +87,15 @@ impl WritePace {
         self.inside.load(Ordering::Relaxed) > 0 && since_us > STUCK.as_micros() as u64
     }
 
-    /// Whether there may be a write on a thread that serves connections, or one soon.
+    /// Whether a serving thread may be in a write, or enter one soon.
     fn is_busy(&self, now: Instant) -> bool {
         let since_us = (self.micros(now)).saturating_sub(self.began_us.load(Ordering::Relaxed));
         self.inside.load(Ordering::Relaxed) > 0 || since_us < WATCH_FOR.as_micros() as u64
     }
 
-    /// Runs a write on a thread that serves connections.
+    /// Runs a write on a serving thread.
     pub(super) fn run<T>(&self, write: impl FnOnce() -> T) -> T {
-        /// A write that panics is over, too.
+        /// Counts the write, even if it panics.
         struct Inside<'a>(&'a AtomicU32);
         impl Drop for Inside<'_> {
             fn drop(&mut self) {
@@ -119,7 +118,7 @@ impl WritePace {
         value
     }
 
-    /// A write that began at `begun` has ended at `now`.
+    /// Notes a write from `begun` to `now`.
     pub(super) fn ended(&self, begun: Instant, now: Instant) {
         if now.saturating_duration_since(begun) >= SLOW {
             let until_us = self.micros(now + SLOW_FOR);
@@ -128,7 +127,7 @@ impl WritePace {
     }
 }
 
-/// Wakes a thread whenever one may be stuck, until the pace is gone.
+/// Wakes a thread whenever one may be stuck, until the pace is dropped.
 fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
     loop {
         let Some(pace) = pace.upgrade() else {
@@ -136,7 +135,7 @@ fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
         };
         let now = Instant::now();
         if pace.is_slow(now) {
-            // Whoever runs this waits for the sockets afterwards.
+            // The thread that runs the task waits for the sockets afterwards.
             runtime.spawn(async {});
         }
         if pace.is_busy(now) {
@@ -145,7 +144,7 @@ fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
             continue;
         }
         pace.is_watched.store(false, Ordering::SeqCst);
-        // A write that began in between did not wake anybody.
+        // A write that began since the last check has not woken the watchdog.
         let is_busy = pace.is_busy(Instant::now());
         drop(pace);
         if !is_busy {
@@ -158,9 +157,9 @@ fn watch(pace: &Weak<WritePace>, runtime: &Handle) {
 mod tests {
     use super::*;
 
-    /// The instant that the times of a test count from.
+    /// The start of a test's times.
     fn epoch() -> Instant {
-        Instant::now() // clock: a pace takes instants
+        Instant::now() // clock: the base of a test's times
     }
 
     #[test]
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_does_not_end_makes_others_slow() {
+    fn writes_are_slow_during_a_write_that_does_not_end() {
         let epoch = epoch();
         let pace = WritePace::new(epoch);
         let later = epoch + Duration::from_secs(3600);

@@ -1,4 +1,4 @@
-//! The bytes that a connection has received and not yet served: frames, since version 5 in
+//! The received bytes of a connection that are not served yet: frames, from version 5 on in
 //! segments.
 
 use bytes::BytesMut;
@@ -11,14 +11,14 @@ use super::skip::Skip;
 
 /// Segments that are opened for a frame before other connections get their turn: some hundred KiB.
 const SEGMENTS_MAX: usize = 4;
-/// The flag of a frame with a compressed body, which begins with its plain length.
+/// The flag of a frame with a compressed body. The body begins with its uncompressed length.
 const COMPRESSED: u8 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReceivedError {
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A frame that is too long, all bytes of which were skipped.
+    /// A too long frame, which was skipped entirely.
     #[error("{0}")]
     Skipped(FrameError),
     #[error(transparent)]
@@ -33,7 +33,7 @@ impl ReceivedError {
         }
     }
 
-    /// Returns whether the connection has to be closed after the response.
+    /// Whether the connection has to be closed after the response.
     pub(super) fn is_fatal(&self) -> bool {
         match self {
             Self::Frame(error) => error.is_fatal(),
@@ -54,32 +54,32 @@ impl From<ReceivedError> for ErrorResponse {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// The longest body of a frame, in bytes.
+    /// The longest body of a frame in bytes.
     pub body_bytes_max: usize,
-    /// The longest body that is skipped if it is above `body_bytes_max`, in bytes. A longer one ends
-    /// the connection.
+    /// The longest body, of those above `body_bytes_max`, that is skipped, in bytes. A longer one
+    /// ends the connection.
     pub skipped_bytes_max: usize,
-    /// The longest payload of a segment, in bytes.
+    /// The longest payload of a segment in bytes.
     pub payload_bytes_max: usize,
 }
 
 #[derive(Default)]
 pub(super) struct Received {
     segments: Option<Segments>,
-    /// Segments that are not yet opened: one at a time, so that what is compressed takes no
-    /// more memory than a frame and a segment.
+    /// Unopened segments. They are opened one at a time, so that compressed bytes take no more
+    /// memory than a frame and a segment.
     sealed: BytesMut,
     frames: BytesMut,
-    /// The bytes of the opened segments that `frames` came in.
+    /// The bytes of the opened segments that contained `frames`.
     opened_bytes: usize,
     /// The first frame, if it is being skipped.
     skip: Option<Skip>,
-    /// The bytes of frames that were skipped since the start of the connection.
+    /// The bytes of skipped frames since the start of the connection.
     skipped_bytes: u64,
 }
 
 impl Received {
-    /// Takes bytes from now on for segments, also those that were received and not yet decoded.
+    /// From now on expects segments, also in the bytes that were received and not yet decoded.
     pub(super) fn set_segments(&mut self, segments: Option<Segments>) {
         if self.segments.is_none() && segments.is_some() {
             self.segments = segments;
@@ -98,8 +98,8 @@ impl Received {
         }
     }
 
-    /// Returns the number of received bytes that are not served yet. For an opened segment this is
-    /// an estimate, which assumes that all of its frames compress alike.
+    /// The number of received bytes that are not served yet. For opened segments it is an estimate,
+    /// which assumes that all their frames compress alike.
     pub(super) fn bytes(&self) -> usize {
         match self.segments {
             None => self.frames.len(),
@@ -107,25 +107,25 @@ impl Received {
         }
     }
 
-    /// Returns the memory of these bytes, with opened segments at their plain length.
+    /// The memory of these bytes, with the uncompressed length of opened segments.
     pub(super) fn held_bytes(&self) -> usize {
         self.sealed.len() + self.frames.len()
     }
 
-    /// Returns how many bytes of frames were skipped since the start of the connection, if a frame is
-    /// being skipped now.
+    /// The bytes of skipped frames since the start of the connection; `None` if no frame is being
+    /// skipped now.
     pub(super) fn skipped_bytes(&self) -> Option<u64> {
         self.skip.as_ref().map(|_| self.skipped_bytes)
     }
 
-    /// Returns the error of the frame that is being skipped, without waiting for the rest of it.
-    /// Nothing can be decoded afterwards.
+    /// Returns the error of the frame that is being skipped, without the rest of its bytes. Nothing
+    /// can be decoded afterwards.
     pub(super) fn give_up_skip(&mut self) -> Option<ReceivedError> {
         let skip = self.skip.take()?;
         Some(ReceivedError::Frame(skip.into_error()))
     }
 
-    /// Returns whether the first frame is complete, opened and [large](LARGE_BYTES), and its body within
+    /// Whether the first frame is complete, opened and [large](LARGE_BYTES), and its body within
     /// the limit.
     pub(super) fn has_large_frame(&self, limits: &Limits) -> bool {
         let large = LARGE_BYTES..=limits.body_bytes_max;
@@ -133,9 +133,9 @@ impl Received {
         bytes.is_some_and(|bytes| large.contains(&bytes))
     }
 
-    /// Returns the length of the first frame's body, compressed or plain, whichever is longer, if
-    /// the frame is complete, opened and not being skipped. The plain length is the one that the
-    /// frame states.
+    /// The length of the first frame's body, compressed or uncompressed, whichever is longer;
+    /// `None` unless the frame is complete, opened and not being skipped. The uncompressed length
+    /// is the one in the frame.
     fn first_plain_bytes(&self) -> Option<usize> {
         if self.skip.is_some() {
             return None;
@@ -151,14 +151,14 @@ impl Received {
         Some(length.max(plain))
     }
 
-    /// Takes the first frame. `None` if it is not complete, or if more than [`SEGMENTS_MAX`]
-    /// segments have to be opened before it is: then the next call goes on. Also `None` if this call
-    /// has opened the segments of a large frame: the next call takes that frame, and the caller can move
-    /// it to another thread. `decoder` has the limit on bodies of `limits`.
+    /// Takes the first frame. Returns `None` if the frame is incomplete, or if it takes more than
+    /// [`SEGMENTS_MAX`] segments; then the next call opens more of them. Also returns `None` if
+    /// this call has opened the segments of a large frame: the next call takes that frame, and the
+    /// caller can move it to another thread. The limit of `decoder` on bodies is that of `limits`.
     ///
     /// # Errors
-    /// [`ReceivedError`]. The error of a frame that is too long is returned when all of it has been
-    /// skipped, or at once if it is not to be skipped.
+    /// [`ReceivedError`]. The error of a too long frame is returned after the frame was skipped or,
+    /// if it is too long to skip, at once.
     pub(super) fn decode(
         &mut self,
         decoder: &FrameDecoder,
@@ -191,10 +191,10 @@ impl Received {
         Ok(None)
     }
 
-    /// Discards what there is of the frame that is being skipped.
+    /// Discards the available bytes of the frame that is being skipped.
     ///
     /// # Errors
-    /// The error of that frame, if this was the rest of it.
+    /// The error of that frame, once the rest of it was discarded.
     fn discard_skipped(&mut self) -> Result<(), ReceivedError> {
         let Some(skip) = &mut self.skip else {
             return Ok(());
@@ -206,7 +206,7 @@ impl Received {
         }
     }
 
-    /// Returns whether [`decode`](Self::decode) can go on.
+    /// Whether [`decode`](Self::decode) can make progress.
     pub(super) fn has_frame(&self, limits: &Limits) -> bool {
         let first_bytes = |it: Segments| it.first_bytes(&self.sealed, limits.payload_bytes_max);
         let of_segments = self.segments.and_then(first_bytes);
@@ -221,7 +221,7 @@ impl Received {
             return false;
         };
         let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
-        // A length above the limit is refused, or skipped, before the body has come.
+        // A length above the limit is rejected, or skipped, before the body has arrived.
         let length = length as usize;
         length > body_bytes_max || self.frames.len() - HEADER_BYTES >= length
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_out_of_segments_however_they_are_cut() {
+    fn frames_are_decoded_from_segments_however_the_bytes_are_split() {
         let lengths = [0, 5, 131_000, 700, 400_000, 1];
         for compression in [Compression::None, Compression::Lz4] {
             let (first, sealed) = received(&lengths, compression);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_right_behind_startup_is_in_segments() {
+    fn bytes_right_after_startup_are_segments() {
         let (first, sealed) = received(&[9], Compression::None);
         let mut received = Received::default();
         received.push(&[&first[..], &sealed].concat());
@@ -320,7 +320,7 @@ mod tests {
         ));
     }
 
-    /// 16 MiB of zeros in little more than 64 KiB: they are not all there at once.
+    /// 16 MiB of zeros in little more than 64 KiB, which are never uncompressed at the same time.
     #[test]
     fn segments_are_opened_one_at_a_time() {
         let segments = Segments::new(Compression::Lz4);
@@ -342,11 +342,11 @@ mod tests {
         assert_eq!(frames, 100);
     }
 
-    /// The story: the segments of a large frame were opened and the frame was taken in one call, so the
-    /// caller never noticed that it was large, and parsed it on a thread that serves connections.
+    /// Regression: one call opened the segments of a large frame and took the frame, so that the
+    /// caller never saw a large frame, and parsed it on a thread that serves connections.
     #[test]
-    fn a_large_frame_is_noticed_before_it_is_taken_out_of_its_segments() {
-        // The first one has a few more bytes than its text: the lengths, and the flags.
+    fn a_large_frame_is_reported_before_it_is_decoded_from_its_segments() {
+        // The body of the first one is a few bytes longer than its text: lengths and flags.
         for (text_bytes, is_large) in [
             (LARGE_BYTES - 100, false),
             (LARGE_BYTES, true),
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Returns a PREPARE with a body of about `bytes`.
+    /// Returns a PREPARE with a body of about `bytes` bytes.
     fn prepare(stream: i16, bytes: usize, version: Version) -> BytesMut {
         let text = &"x".repeat(bytes);
         let keyspace = None;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_skipped_and_those_around_it_come_out() {
+    fn a_too_long_frame_is_skipped_and_its_neighbours_are_decoded() {
         let codecs = [
             None,
             Some(Segments::new(Compression::None)),
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_above_the_bound_ends_the_connection_at_its_header() {
+    fn a_frame_too_long_to_skip_ends_the_connection_at_its_header() {
         let frame = prepare(3, 5 << 20, Version::V4);
         let mut received = Received::default();
         received.push(&frame[..HEADER_BYTES]);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skip_that_is_given_up_ends_the_connection_with_its_error() {
+    fn an_abandoned_skip_ends_the_connection_with_its_error() {
         let frame = prepare(3, 2 << 20, Version::V4);
         let mut received = Received::default();
         received.push(&frame[..1000]);

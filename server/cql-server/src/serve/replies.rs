@@ -1,4 +1,4 @@
-//! Responses: RESULT around the body that a statement writes, and errors in one wording.
+//! Responses: RESULT around the body of a statement, and common errors.
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
@@ -7,21 +7,21 @@ use ebb_cql::protocol::{
 
 use crate::outcome::Outcome;
 
-/// Cassandra's message for a request that is refused.
+/// Cassandra's message for a request that is rejected in an overload.
 const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
 
-/// Returns the error of a request that is refused because there are too many.
+/// The error of a request that is rejected because there are too many.
 pub(super) fn overloaded() -> ErrorResponse {
     ErrorResponse::overloaded(OVERLOADED)
 }
 
-/// Returns the error of a request that is not executed, or given up, because the server stops.
+/// The error of a request that is not executed, or ends early, because the server stops.
 pub(super) fn stopping() -> ErrorResponse {
     ErrorResponse::overloaded("the server is stopping")
 }
 
-/// Returns the error of a read that an operator has killed: a failure, because drivers do not send a read
-/// again that failed, but do so after a server error or OVERLOADED.
+/// The error of a killed read. It is a read failure, because drivers retry a read after a server
+/// error or OVERLOADED, but not after a failure.
 pub(super) fn killed(consistency: Consistency) -> ErrorResponse {
     let kind = ErrorKind::ReadFailure {
         consistency,
@@ -33,7 +33,7 @@ pub(super) fn killed(consistency: Consistency) -> ErrorResponse {
     ErrorResponse::new(kind, "an operator killed the query")
 }
 
-/// Returns the response to bytes that are no request.
+/// The error for bytes that are no valid request.
 pub(super) fn in_protocol(error: ProtocolError) -> ErrorResponse {
     ErrorResponse::protocol(error.to_string())
 }
@@ -52,7 +52,8 @@ pub(super) fn supported() -> Response {
     }
 }
 
-/// Appends a RESULT whose body `write` appends; nothing if `write` fails or its outcome has no body.
+/// Appends a RESULT with the body that `write` appends. Appends nothing if `write` fails or its
+/// outcome has no body.
 pub(super) fn respond(
     stream: i16,
     coding: Coding,
@@ -80,7 +81,8 @@ pub(super) fn respond(
         frame.finish(out, coding.compression);
         return Ok(outcome);
     }
-    // Warnings stand before the body, but are known only after it. They are rare, so the body is copied.
+    // Warnings precede the body, but are known only after it. They are rare, so copying the body is
+    // acceptable.
     let body = out.split_off(body_at);
     frame.abandon(out);
     let frame = open(out, &outcome.warnings);

@@ -1,13 +1,13 @@
-//! The memory of requests that are not served yet, and turns to serve large ones.
+//! The memory of requests that are not served yet, and the turns of large ones.
 //!
 //! ```text
 //!   bytes of an incomplete request ──> memory for received bytes
-//!   a complete frame that is large ──> turn ──> decoded and served beside the serving threads
+//!   a large, complete frame ─────────> turn ──> decoded and served beside the serving threads
 //!   a frame that waits for its lane ──> memory for waiting frames
 //! ```
 //!
-//! The two memories are separate, so that clients which send half of a request delay no complete
-//! requests. Small requests take no memory, and are never refused for it.
+//! The two memories are separate, so that clients which send half of a request do not delay
+//! complete requests. Small requests need no memory, and are never rejected for lack of it.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::replies::overloaded;
 
-/// The plain bytes from which a request is large: decompressing and parsing it takes longer than
-/// other requests should wait. Connections with fewer received bytes take no memory.
+/// The uncompressed size from which a request is large: decompressing and parsing it takes longer
+/// than other requests should wait. Connections with fewer received bytes need no memory.
 pub(super) const LARGE_BYTES: usize = 64 << 10;
-/// The unit of memory. Waiting frames with shorter bodies take none.
+/// The unit of memory. Waiting frames with shorter bodies need none.
 const UNIT_BYTES: usize = 4 << 10;
 
 /// The memory and the turns, shared by all connections.
@@ -29,7 +29,7 @@ pub(super) struct Requests {
     turns: Semaphore,
 }
 
-/// Memory that is taken until this is dropped.
+/// Memory of a request. Dropping it frees the memory.
 #[derive(Debug, Default)]
 pub(super) struct RequestMemory(Option<OwnedSemaphorePermit>);
 
@@ -40,15 +40,16 @@ impl RequestMemory {
 }
 
 impl Requests {
-    /// Provides `bytes_max` of memory for received bytes and as much for waiting frames, but at
-    /// least twice the longest body. `threads` is the number of threads that serve connections.
+    /// Provides `bytes_max` of memory for received bytes and the same for waiting frames, but at
+    /// least twice the longest body each. `threads` is the number of threads that serve
+    /// connections.
     pub(super) fn new(bytes_max: usize, body_bytes_max: usize, threads: usize) -> Self {
         let bytes_max = bytes_max.max(body_bytes_max.saturating_mul(2));
         let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             received: Arc::new(Semaphore::new(units)),
             waiting: Arc::new(Semaphore::new(units)),
-            // Some cores go on serving.
+            // At least half of the threads go on serving.
             turns: Semaphore::new((threads / 2).max(1)),
         }
     }
@@ -56,7 +57,7 @@ impl Requests {
     /// Takes memory for a frame that waits for its lane, with a body of `body_bytes`.
     ///
     /// # Errors
-    /// OVERLOADED, if other frames have taken it all.
+    /// OVERLOADED, if other frames have taken all of it.
     pub(super) fn wait(&self, body_bytes: usize) -> Result<RequestMemory, ErrorResponse> {
         if body_bytes < UNIT_BYTES {
             return Ok(RequestMemory::default());
@@ -67,8 +68,8 @@ impl Requests {
         }
     }
 
-    /// Adjusts `held` to the bytes that a connection has received of an incomplete frame. Waits if
-    /// other connections have taken all memory.
+    /// Adjusts `held` to the received bytes of an incomplete frame. Waits while other connections
+    /// have taken all memory.
     pub(super) async fn hold(&self, held: &mut RequestMemory, received_bytes: usize) {
         let wanted = if received_bytes > LARGE_BYTES {
             units(received_bytes)
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn memory_is_taken_as_bytes_come_and_is_back_when_they_are_served() {
+    async fn memory_is_taken_as_bytes_arrive_and_freed_when_they_are_served() {
         let requests = Requests::new(1 << 20, 1 << 10, 2);
         let free = || requests.received.available_permits() * UNIT_BYTES;
         let mut held = RequestMemory::default();
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_refused_where_others_have_taken_all_unless_it_is_short() {
+    fn a_waiting_frame_is_rejected_without_memory_unless_it_is_short() {
         let requests = Requests::new(1 << 20, 1 << 10, 2);
         let taken = requests.wait(1 << 20).unwrap();
         let refused = requests.wait(UNIT_BYTES).unwrap_err();

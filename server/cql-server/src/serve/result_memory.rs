@@ -1,7 +1,7 @@
-//! The memory for results of lanes that wait for their clients, over all connections.
+//! The memory of lane results that wait for their clients, over all connections.
 //!
-//! The memory is counted in pages. A scan takes one page when it begins, so a scan that waits in a queue holds
-//! none. It takes the other pages once the size of its result is known.
+//! The memory is counted in pages. A scan takes one page when it begins, so that a queued scan
+//! holds none, and the other pages once the size of its result is known.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,19 +9,21 @@ use std::time::{Duration, Instant};
 
 use crate::call::Interrupt;
 
-/// How often a thread that waits for a page looks for one that it was not notified of, and whether the
-/// request is over.
+/// The interval at which a thread that waits for a page looks for one without a notification, and
+/// checks its interrupt.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The memory of all results.
 ///
-/// Threads of the idle class wait for pages, and threads of connections free them. A thread of a connection
-/// takes no lock to free a page: an idle-class thread may hold the lock while it has no core. A notification
-/// may therefore be lost, so a waiting thread looks again every [`LOOK_EVERY`].
+/// Threads of the idle class wait for pages, and threads of connections free them. A connection's
+/// thread takes no lock to free a page, because a thread of the idle class may hold the lock while
+/// it has no core. So a notification may be lost, and a waiting thread looks again every
+/// [`LOOK_EVERY`].
 #[derive(Debug)]
 pub(super) struct ResultPool {
     free_pages: AtomicUsize,
-    /// Pages that results take one at a time: large ones leave them to others, whatever their clients do.
+    /// Pages that results can take only one at a time: large results leave them to others, whatever
+    /// their clients do.
     reserved_pages: usize,
     sleeping: Mutex<()>,
     /// Wakes threads that wait for a page.
@@ -38,12 +40,12 @@ impl ResultPool {
         })
     }
 
-    /// Returns whether only reserved pages are free.
+    /// Whether only reserved pages are free.
     pub(super) fn is_short(&self) -> bool {
         self.free_pages.load(Ordering::Relaxed) <= self.reserved_pages
     }
 
-    /// Takes pages if at least `left` stay free.
+    /// Takes pages, if at least `left` stay free.
     fn take(&self, pages: usize, left: usize) -> bool {
         let enough = |free: usize| free.checked_sub(pages).filter(|rest| *rest >= left);
         let order = Ordering::SeqCst;
@@ -51,7 +53,7 @@ impl ResultPool {
     }
 }
 
-/// The memory of one result, which is free again when this is dropped.
+/// The memory of one result. Dropping it frees the memory.
 #[derive(Debug)]
 pub(super) struct ResultPages {
     pool: Arc<ResultPool>,
@@ -66,9 +68,9 @@ impl ResultPages {
         }
     }
 
-    /// Takes a page, and waits for one until `interrupt` is over. Clients that read, or are cut off because
-    /// they do not, make pages free. A request that is over takes no page: its client has an error already,
-    /// or is gone.
+    /// Takes a page, waiting for one until `interrupt` is over. Pages are freed by clients that
+    /// read, or whose connections are closed because they do not. A request that is over takes no
+    /// page: its client has an error already, or is gone.
     pub(super) fn wait_for_page(&mut self, interrupt: &Interrupt) {
         while !self.pool.take(1, 0) {
             if interrupt.is_over(Instant::now()) {
@@ -81,8 +83,8 @@ impl ResultPages {
         self.pages += 1;
     }
 
-    /// Takes what is missing of `pages`, without waiting. Returns false if there are too few; then none
-    /// is taken.
+    /// Takes the missing ones of `pages` pages, without waiting. Returns false, and takes none, if
+    /// there are too few.
     pub(super) fn try_grow(&mut self, pages: usize) -> bool {
         let more = pages.saturating_sub(self.pages);
         let left = if pages > 1 {
@@ -119,12 +121,12 @@ mod tests {
     use crate::testing::never;
 
     #[test]
-    fn a_result_takes_its_pages_at_once_or_none_and_returns_all() {
+    fn a_result_takes_all_its_pages_or_none_and_frees_them() {
         let pool = ResultPool::new(8);
         let mut large = ResultPages::none(&pool);
         large.wait_for_page(&never());
         assert!(large.try_grow(5));
-        // It has them already.
+        // The result has two pages already.
         assert!(large.try_grow(2));
         let mut other = ResultPages::none(&pool);
         assert!(!other.try_grow(2), "one of them is reserved");
@@ -135,7 +137,7 @@ mod tests {
         assert!(other.try_grow(6));
     }
 
-    /// One client that did not read a large result took the memory of all scans.
+    /// Regression: a client that did not read a large result took the memory of all scans.
     #[test]
     fn a_large_result_leaves_pages_to_small_ones() {
         let pool = ResultPool::new(8);
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_becomes_free_goes_to_a_thread_that_waits() {
+    fn a_freed_page_goes_to_a_waiting_thread() {
         let pool = ResultPool::new(1);
         let mut first = ResultPages::none(&pool);
         assert!(first.try_grow(1));
@@ -164,15 +166,16 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_past_the_deadline_goes_on_without_a_page() {
+    fn a_wait_ends_at_the_deadline_without_a_page() {
         let pool = ResultPool::new(0);
         let mut pages = ResultPages::none(&pool);
-        let now = Instant::now(); // clock: an interrupt ends at an instant
+        let now = Instant::now(); // clock: an interrupt begins at an instant
         pages.wait_for_page(&Interrupt::new(now, Duration::ZERO, Arc::default()));
         assert_eq!(pages.pages, 0);
     }
 
-    /// The story: a killed scan kept its thread until its time-out, and its user's next scan waited.
+    /// Regression: a killed scan kept its thread until its timeout, and its user's next scan
+    /// waited.
     #[test]
     fn a_wait_ends_when_the_request_is_stopped() {
         let mut pages = ResultPages::none(&ResultPool::new(0));

@@ -1,16 +1,17 @@
-//! The queue of scans: a pure decision on which user's scan runs next, and whether it may run now.
+//! The queue of scans: the decision, without side effects, which user's scan runs next, and whether
+//! it may run now.
 //!
-//! A user is a role, or the address of a client on a server without logins.
+//! A user is a role or, on a server without authentication, the address of a client.
 //!
-//! - Up to `base` scans run at once, whosever they are. So a user has that many alone.
-//! - Beyond that a scan runs only if its user has none under way, up to `threads_max` scans in all. So
-//!   scans that never end take no thread from another user, up to that many users.
-//! - Of the scans that may run, those come first whose users have the fewest under way; among these,
-//!   the one that has waited for the longest time.
-//! - A scan begins in the low class if the last scan of its user that ended was long. Otherwise each
-//!   of a series of long scans would compete with the reads of rows until it is found to be long.
+//! - Up to `base` scans run at once, for any users. So a single user may have that many.
+//! - Beyond that a scan runs only if its user has no running one, up to `threads_max` scans in all.
+//!   So scans that never end take no thread from another user, up to that many users.
+//! - Of the scans that may run, those of users with the fewest running scans come first, and among
+//!   these the one that has waited longest.
+//! - A scan begins in the low class if the last scan of its user was long. Otherwise each of a
+//!   series of long scans would compete with reads of rows until it is found to be long.
 //!
-//! Once [`ScanQueue::start`] returns `None`, no scan waits that may run.
+//! Once [`ScanQueue::start`] returns `None`, no queued scan may run now.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -19,23 +20,23 @@ use std::net::IpAddr;
 pub(super) enum ScanUser {
     /// A role that has logged in.
     Role(Box<str>),
-    /// A client of a server without logins.
+    /// A client of a server without authentication.
     Address(IpAddr),
 }
 
-/// The most users whose last scan was long that are remembered: clients may have any number of addresses.
+/// The most users whose long scans are remembered, since clients may have any number of addresses.
 const LONG_USERS_MAX: usize = 1024;
 
-/// The scans that wait, and the number of those that run, by user.
+/// The queued scans, and the numbers of running ones, by user.
 #[derive(Debug)]
 pub(super) struct ScanQueue<W> {
     base: usize,
     threads_max: usize,
     running: usize,
     users: BTreeMap<ScanUser, OfUser<W>>,
-    /// The users that have a scan waiting, in the order in which they start one.
+    /// The users with a queued scan, in the order in which they start one.
     ready: BTreeSet<Ready>,
-    /// The users whose last scan that ended was long.
+    /// The users whose last scan was long.
     long_users: BTreeSet<ScanUser>,
     next_number: u64,
 }
@@ -44,14 +45,14 @@ pub(super) struct ScanQueue<W> {
 pub(super) struct Started<W> {
     pub user: ScanUser,
     pub work: W,
-    /// Whether it begins in the low class.
+    /// Whether the scan begins in the low class.
     pub is_low: bool,
 }
 
 /// The CPU time that a scan used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// Little, but the scan was given up. The next one may be long or short.
+    /// Little, but the scan ended early. The next one may be long or short.
     Unknown,
     Short,
     /// So much that the user's next scan begins in the low class.
@@ -61,7 +62,7 @@ pub(super) enum Length {
 #[derive(Debug)]
 struct OfUser<W> {
     running: usize,
-    /// With their numbers, in the order in which they came.
+    /// The queued scans with their numbers, in the order of arrival.
     waiting: VecDeque<(u64, W)>,
 }
 
@@ -74,11 +75,12 @@ impl<W> Default for OfUser<W> {
     }
 }
 
-/// A user that has a scan waiting. The order of the fields is that in which users start scans.
+/// A user with a queued scan. The derived order, by the order of the fields, is that in which users
+/// start scans.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     running: usize,
-    /// The number of the user's scan that has waited for the longest time.
+    /// The number of the user's scan that has waited longest.
     number: u64,
     user: ScanUser,
 }
@@ -94,7 +96,7 @@ impl<W> OfUser<W> {
 }
 
 impl<W> ScanQueue<W> {
-    /// An empty queue; `threads_max` is at least `base`.
+    /// Creates an empty queue. `threads_max` is at least `base`.
     pub(super) fn new(base: usize, threads_max: usize) -> Self {
         Self {
             base,
@@ -113,14 +115,14 @@ impl<W> ScanQueue<W> {
         self.change(user, |of| of.waiting.push_back((number, work)));
     }
 
-    /// Returns whether a scan waits that may run now.
+    /// Whether a queued scan may run now.
     pub(super) fn may_start(&self) -> bool {
         self.ready.first().is_some_and(|ready| {
             self.running < self.base || (ready.running == 0 && self.running < self.threads_max)
         })
     }
 
-    /// Returns whether a scan waits, also one that may not run now.
+    /// Whether any scan is queued.
     pub(super) fn has_waiting(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -150,7 +152,8 @@ impl<W> ScanQueue<W> {
                 self.long_users.remove(user);
             }
             Length::Long => {
-                // To forget one user by its name would always hit the same users.
+                // Removing a single user, for example the first by name, would always hit the same
+                // users.
                 if self.long_users.len() == LONG_USERS_MAX && !self.long_users.contains(user) {
                     self.long_users.clear();
                 }
@@ -168,7 +171,7 @@ impl<W> ScanQueue<W> {
         waiting
     }
 
-    /// Changes the scans of a user, and its place among those that are ready.
+    /// Changes the scans of a user, and updates the user's position among the ready ones.
     fn change<T>(&mut self, user: &ScanUser, change: impl FnOnce(&mut OfUser<W>) -> T) -> T {
         let of = self.users.entry(user.clone()).or_default();
         if let Some(ready) = of.ready(user) {
@@ -198,7 +201,7 @@ mod tests {
         ScanUser::Role(format!("role{number}").into())
     }
 
-    /// Starts all that may run, and returns its users.
+    /// Starts all scans that may run, and returns their users.
     fn started(queue: &mut ScanQueue<usize>) -> Vec<ScanUser> {
         std::iter::from_fn(|| queue.start())
             .map(|started| started.user)
@@ -206,20 +209,21 @@ mod tests {
     }
 
     #[test]
-    fn a_user_alone_has_the_base_and_another_one_gets_a_thread_beside_it() {
+    fn one_user_has_the_base_and_further_users_get_a_thread_each() {
         let mut queue = ScanQueue::new(2, 16);
         let [bad, worse, good] = [0, 1, 2].map(role);
         (0..10).for_each(|number| queue.push(&bad, number));
         assert_eq!(started(&mut queue), [bad.clone(), bad.clone()]);
         (0..10).for_each(|number| queue.push(&worse, number));
         assert_eq!(started(&mut queue), slice::from_ref(&worse));
-        // Of two users whose scans never end, a third one does not notice anything.
+        // Two users whose scans never end do not delay a third one.
         for number in 0..3 {
             queue.push(&good, number);
             assert_eq!(started(&mut queue), slice::from_ref(&good));
             queue.end(&good, Length::Short);
         }
-        // One that ends makes room for none of the same users until there are fewer than the base.
+        // A scan that ends makes no room for scans of the same users, until fewer than the base are
+        // running.
         queue.end(&bad, Length::Long);
         assert!(started(&mut queue).is_empty());
         queue.end(&worse, Length::Long);
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_can_be_taken_back() {
+    fn queued_scans_can_be_taken_back() {
         let mut queue = ScanQueue::new(1, 1);
         (0..3).for_each(|number| queue.push(&role(0), number));
         queue.push(&role(1), 3);
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_whose_scans_are_long_are_remembered_up_to_a_bound() {
+    fn a_bounded_number_of_users_with_long_scans_is_remembered() {
         let mut queue = ScanQueue::new(1, 1);
         let mut is_low = |user: usize, length| {
             queue.push(&role(user), user);
@@ -262,7 +266,7 @@ mod tests {
         };
         assert!((0..LONG_USERS_MAX).all(|user| !is_low(user, Length::Long)));
         assert!((0..LONG_USERS_MAX).all(|user| is_low(user, Length::Long)));
-        // One user more, and the others are forgotten.
+        // With one more user, the others are removed.
         assert!(!is_low(LONG_USERS_MAX, Length::Long));
         for (length, expected) in [
             (Length::Unknown, vec![LONG_USERS_MAX]),
@@ -274,14 +278,14 @@ mod tests {
         }
     }
 
-    /// The rule, by looking at all that waits.
+    /// A simple implementation of the rule, which looks at all queued scans.
     struct Model {
         base: usize,
         threads_max: usize,
-        /// Users and numbers, in the order in which they came.
+        /// Users and numbers, in the order of arrival.
         waiting: Vec<(ScanUser, usize)>,
         running: BTreeMap<ScanUser, usize>,
-        /// The users' scans that ended, in this order.
+        /// The completed scans with their users, in order.
         ended: Vec<(ScanUser, Length)>,
     }
 

@@ -1,13 +1,12 @@
-//! The threads that scans run on: as many as the users of the scans need, by the rule of
-//! [`ScanQueue`].
+//! The threads for scans: as many as the users of the scans need, by the rule of [`ScanQueue`].
 //!
-//! The threads that one user may have alone are there from the start. Others are started for a scan, and
-//! end when there was no scan for them [for some time](SPARE_FOR).
+//! The threads that a single user may have exist from the start. Others are started for a scan, and
+//! end after [some time](SPARE_FOR) without one.
 //!
-//! A thread that was lowered, before its scan or because that took long, ends after that scan, whatever
-//! waits: a process without privileges cannot raise the priority again, and the next scan must not run at
-//! it from its begin. Threads inherit the priority of the one that starts them. So one thread that runs
-//! no scan, the starter, starts all others.
+//! A thread that was lowered, before its scan or during a long one, ends after that scan, even if
+//! others are queued: a process without privileges cannot raise the priority again, and the next
+//! scan must not begin at the lower one. Threads inherit the priority of the thread that starts
+//! them. So a single thread that runs no scan, the starter, starts all others.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,30 +21,31 @@ use super::scan_queue::{Length, ScanQueue, ScanUser, Started};
 use crate::floor;
 use crate::interrupt::Interrupt;
 
-/// The time without a scan after which a thread ends that is there beside the base. To start one for each
-/// scan would cost more than many scans, and a thread that starts or ends changes the address space:
-/// requests that touch new memory wait for it, also if it is in the lowest class and waits for a core.
+/// The time without a scan after which a thread beyond the base ends. Starting one for each scan
+/// would cost more than many scans. Besides, starting or ending a thread changes the address space
+/// under a lock: requests that touch new memory wait for it, even while the thread is in the lowest
+/// class and waits for a core.
 pub(super) const SPARE_FOR: Duration = Duration::from_secs(10);
 
-/// A scan that waits. It does nothing if its caller has given up waiting. Returns false if the scan was
-/// given up: then little CPU time does not mean that it is short.
+/// A queued scan. It does nothing if its caller has stopped waiting. Returns false if the scan was
+/// abandoned: then little CPU time does not mean that the scan is short.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
-/// The scheduling class in which scans run.
+/// The scheduling class of scans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScanClass {
     Normal,
     Low,
     /// The floor, from the begin.
     Floor,
-    /// The normal class; the lowest one for a user whose last scan used more than this CPU time. What
-    /// executes a scan lowers its thread at the same limit.
+    /// The normal class, or the lowest one for a user whose last scan used more than this CPU time.
+    /// The code that executes a scan lowers its thread at the same limit.
     LowAfter(Duration),
 }
 
 /// The functions by which a thread enters the lowest scheduling class (or the
-/// [floor](crate::floor), if that is in use), and reads its class and its CPU
-/// time. Tests replace them, because threads of that class make hardly any progress on busy cores.
+/// [floor](crate::floor), if that is in use), and reads its class and its CPU time. Tests replace
+/// them, because threads of that class make hardly any progress on busy cores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassControl {
     pub lower: fn(),
@@ -54,7 +54,7 @@ pub(super) struct ClassControl {
 }
 
 impl ClassControl {
-    /// The classes of the kernel.
+    /// The scheduling classes of the kernel.
     pub(super) const KERNEL: Self = Self {
         lower: floor::lower,
         current: current_class,
@@ -62,7 +62,7 @@ impl ClassControl {
     };
 }
 
-/// The threads. They end when this is dropped, after the work that waits.
+/// The threads. Dropping this ends them, after the queued work.
 pub(super) struct ScanThreads(Arc<Inner>);
 
 struct Inner {
@@ -82,18 +82,18 @@ struct Inner {
 struct State {
     queue: ScanQueue<Work>,
     threads: usize,
-    /// Threads that were started and have not looked for a scan yet.
+    /// Threads that were started and have yet to look for a scan.
     starting: usize,
     idle: usize,
     is_closed: bool,
 }
 
 impl ScanThreads {
-    /// Starts `base` threads, which become up to `threads_max`. Those beside the base end after
+    /// Starts `base` threads, and later up to `threads_max`. Those beyond the base end after
     /// `spare_for` without a scan.
     ///
     /// # Errors
-    /// When the system refuses a thread.
+    /// If the system cannot start a thread.
     pub(super) fn start(
         name: &'static str,
         base: usize,
@@ -131,9 +131,9 @@ impl ScanThreads {
         Ok(threads)
     }
 
-    /// Runs `work` when it is the turn of its user. `interrupt` is that of the request: if it is over when
-    /// `work` ends, or the caller has given up waiting, the scan does not count as short. Returns `None` if
-    /// `work` panicked. If the caller gives up waiting before `work` began, it does not run.
+    /// Runs `work` at its user's turn. If the request's `interrupt` is over when `work` ends, or
+    /// the caller has stopped waiting, the scan does not count as short. Returns `None` if `work`
+    /// panicked. If the caller stops waiting before `work` has begun, `work` does not run.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         user: &ScanUser,
@@ -143,7 +143,7 @@ impl ScanThreads {
         let (sender, result) = oneshot::channel();
         let interrupt = interrupt.clone();
         let work = move || {
-            // The caller of a scan that was killed has given up, and receives nothing.
+            // The caller of a killed scan has stopped waiting, and receives nothing.
             let is_received = !sender.is_closed() && sender.send(work()).is_ok();
             is_received && !interrupt.is_over(Instant::now())
         };
@@ -186,8 +186,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Wakes a thread if a scan may run, or the starter if no thread is idle. A thread that takes a scan
-    /// calls this again for the next one.
+    /// Wakes a thread if a scan may run, or the starter if no thread is idle. A thread that takes a
+    /// scan calls this again for the next one.
     fn provide_thread(&self, state: &State) {
         if !state.queue.may_start() {
             return;
@@ -199,14 +199,14 @@ impl Inner {
         }
     }
 
-    /// Returns whether a thread has to be started: for the base, or for a scan that may run.
+    /// Whether a thread has to be started: for the base, or for a scan that may run.
     fn lacks_thread(&self, state: &State) -> bool {
         let is_below_base = !state.is_closed && state.threads < self.base;
         let is_for_scan = state.queue.may_start() && state.idle + state.starting == 0;
         is_below_base || (is_for_scan && state.threads < self.threads_max)
     }
 
-    /// Starts threads as they are needed, until no scan can come any more. Runs on the starter.
+    /// Starts threads as they are needed, until no more scans can arrive. Runs on the starter.
     fn start_threads(self: &Arc<Self>) {
         let mut state = self.lock();
         while !state.is_closed || state.queue.has_waiting() {
@@ -214,11 +214,12 @@ impl Inner {
                 if self.spawn(&mut state).is_ok() {
                     continue;
                 }
-                // Any thread that is there takes the scan later. Without one, nothing that waits would
-                // ever run.
+                // Any existing thread takes the scan later. Without one, the queued scans would
+                // never run, so they are dropped.
                 if state.threads == 0 {
                     let given_up = state.queue.take_waiting();
-                    // What is dropped may hold the last reference to the threads, whose drop locks.
+                    // A dropped scan may hold the last reference to the threads, whose drop takes
+                    // the lock.
                     drop(state);
                     drop(given_up);
                     state = self.lock();
@@ -243,8 +244,8 @@ impl Inner {
         }
     }
 
-    /// Waits for a scan, for at most `spare_for` while there are threads beside the base. Also returns
-    /// whether that time is over.
+    /// Waits for a scan, for at most `spare_for` while there are threads beyond the base. Also
+    /// returns whether that time is over.
     fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>) -> (MutexGuard<'s, State>, bool) {
         state.idle += 1;
         let (mut state, has_timed_out) = if state.threads > self.base {
@@ -259,7 +260,7 @@ impl Inner {
         (state, has_timed_out)
     }
 
-    /// Runs scans until the thread is not needed any more, or has entered the lowest class for a scan.
+    /// Runs scans until the thread is no longer needed, or was lowered for a scan.
     fn serve(&self) {
         if let Some(share) = &self.floor {
             floor::allow(share);
@@ -269,14 +270,14 @@ impl Inner {
             ScanClass::Floor => floor::enter(),
             ScanClass::Normal | ScanClass::LowAfter(_) => {}
         }
-        // The floor has a nice value and no class of its own.
+        // The floor has a nice value, but no class of its own.
         let priority = || ((self.class.current)(), current_nice());
         let before = priority();
         let mut state = self.lock();
         state.starting -= 1;
         loop {
             if let Some(Started { user, work, is_low }) = state.queue.start() {
-                // Two scans may have come while this thread woke up.
+                // Two scans may have arrived while this thread woke up.
                 self.provide_thread(&state);
                 drop(state);
                 if is_low {
@@ -302,7 +303,7 @@ impl Inner {
         }
         state.threads -= 1;
         self.provide_thread(&state);
-        // It replaces this thread, or ends with the last one.
+        // The starter replaces this thread, or ends with the last one.
         self.wake_starter.notify_one();
     }
 }
@@ -323,8 +324,8 @@ pub(super) mod tests {
         static CPU: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
-    /// Classes and CPU times that only tests know.
-    pub(in crate::serve) const PRETENDED: ClassControl = ClassControl {
+    /// Simulated classes and CPU times.
+    pub(in crate::serve) const SIMULATED: ClassControl = ClassControl {
         lower: || CLASS.set(SchedulingClass::Idle),
         current: || CLASS.get(),
         cpu: || CPU.get(),
@@ -347,13 +348,13 @@ pub(super) mod tests {
     ) -> Arc<ScanThreads> {
         let (name, class) = ("test-scan", ScanClass::LowAfter(CPU_MAX));
         let class = (class, None);
-        let threads = ScanThreads::start(name, base, threads_max, spare_for, class, PRETENDED);
+        let threads = ScanThreads::start(name, base, threads_max, spare_for, class, SIMULATED);
         Arc::new(threads.unwrap())
     }
 
-    /// The interrupt of a request whose time does not end during a test.
+    /// The interrupt of a request whose deadline does not pass during a test.
     pub(in crate::serve) fn never() -> Interrupt {
-        let now = Instant::now(); // clock: a scan ends at an instant
+        let now = Instant::now(); // clock: an interrupt begins at an instant
         Interrupt::new(now, HANG, Arc::default())
     }
 
@@ -396,7 +397,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn two_users_whose_scans_never_end_leave_a_third_its_own() {
+    async fn scans_of_two_users_that_never_end_do_not_delay_a_third_user() {
         let threads = threads(2, 16);
         let bad = [
             begin(&threads, "bad").running().await,
@@ -419,10 +420,10 @@ pub(super) mod tests {
         });
     }
 
-    /// The story: beside scans that never ended, each scan of another user started a thread, hundreds in
-    /// a second.
+    /// Regression: beside scans that never ended, each scan of another user started a thread,
+    /// hundreds per second.
     #[tokio::test]
-    async fn a_thread_beside_the_base_runs_the_next_scan_too() {
+    async fn a_thread_beyond_the_base_runs_the_next_scan_too() {
         let threads = threads_with_spares(1, 16, HANG);
         let bad = begin(&threads, "bad").running().await;
         let thread = || std::thread::current().id();
@@ -434,7 +435,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_scan_whose_caller_gives_up_before_it_began_does_not_run() {
+    async fn a_scan_whose_caller_stops_waiting_before_it_began_does_not_run() {
         let threads = threads(1, 1);
         let first = begin(&threads, "ada").running().await;
         let given_up = begin(&threads, "ada");
@@ -446,14 +447,14 @@ pub(super) mod tests {
         assert!(given_up.begun.try_recv().is_err(), "it was not run");
     }
 
-    /// The story: ten statements of a user reached their time-out together. Those that had waited for
-    /// their turn ended at once, and counted as short scans.
+    /// Regression: ten statements of a user reached their timeout together. Those in the queue
+    /// ended at once, and counted as short scans.
     #[tokio::test]
-    async fn scans_that_are_given_up_do_not_hide_that_the_one_before_was_long() {
+    async fn abandoned_scans_do_not_hide_that_an_earlier_one_was_long() {
         let threads = threads(1, 1);
         let class_until = async |interrupt: &Interrupt| {
             let class = threads
-                .run(&role("ada"), interrupt, PRETENDED.current)
+                .run(&role("ada"), interrupt, SIMULATED.current)
                 .await;
             class.unwrap()
         };
@@ -462,7 +463,7 @@ pub(super) mod tests {
             true
         };
         threads.push(&role("ada"), Box::new(long));
-        let now = Instant::now(); // clock: a scan ends at an instant
+        let now = Instant::now(); // clock: an interrupt begins at an instant
         let is_cancelled = Arc::new(AtomicBool::new(true));
         for (interrupt, class) in [
             (
@@ -480,9 +481,10 @@ pub(super) mod tests {
         }
     }
 
-    /// The story: an operator killed a scan early, and the next scan of its user began in the normal class.
+    /// Regression: an operator killed a scan early, and the next scan of its user began in the
+    /// normal class.
     #[tokio::test]
-    async fn a_scan_that_is_given_up_while_it_runs_does_not_count_as_short() {
+    async fn a_scan_abandoned_while_it_runs_does_not_count_as_short() {
         let threads = threads(1, 1);
         let long = || {
             CPU.set(CPU.get() + 2 * CPU_MAX);
@@ -493,25 +495,26 @@ pub(super) mod tests {
         killed.task.abort();
         assert!(killed.task.await.unwrap_err().is_cancelled());
         drop(killed.end);
-        let class = threads.run(&role("ada"), &never(), PRETENDED.current).await;
+        let class = threads.run(&role("ada"), &never(), SIMULATED.current).await;
         assert_eq!(class, Some(SchedulingClass::Idle));
     }
 
-    /// The story: while anything waited, the thread that a long scan had lowered took the next scan.
+    /// Regression: while others were queued, the thread that a long scan had lowered took the next
+    /// scan.
     #[tokio::test]
-    async fn scans_that_wait_behind_one_that_is_lowered_run_in_the_usual_class() {
+    async fn scans_queued_behind_a_lowered_one_run_in_the_normal_class() {
         let threads = threads(1, 1);
         let (end, until) = channel::<()>();
         let (classes, received) = channel();
         let long = move || {
-            (PRETENDED.lower)();
+            (SIMULATED.lower)();
             let _ = until.recv();
             true
         };
         threads.push(&role("ada"), Box::new(long));
         for user in ["ada", "eve", "ada"] {
             let classes = classes.clone();
-            let short = move || classes.send((PRETENDED.current)()).is_ok();
+            let short = move || classes.send((SIMULATED.current)()).is_ok();
             threads.push(&role(user), Box::new(short));
         }
         drop((end, classes));
@@ -520,13 +523,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_waits_when_the_threads_are_dropped_still_runs_and_then_all_threads_end() {
+    fn queued_work_still_runs_after_the_drop_and_then_all_threads_end() {
         let threads = threads(1, 1);
         let inner = Arc::downgrade(&threads.0);
         let (end, until) = channel::<()>();
         let (runs, has_run) = channel();
         let long = move || {
-            (PRETENDED.lower)();
+            (SIMULATED.lower)();
             let _ = until.recv();
             true
         };

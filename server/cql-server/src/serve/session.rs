@@ -1,4 +1,4 @@
-//! One client's session: turns its frames into work, and answers those without a statement.
+//! The session of one client: turns its frames into work, and answers those without a statement.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::replies::{in_protocol, supported};
 use super::requests::RequestMemory;
 use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
-use super::stages::Execution;
+use super::stages::ExecutionSpan;
 use super::traces::{self, without_password};
 use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
@@ -28,29 +28,29 @@ use crate::activity::{Client, Encryption, Trace};
 use crate::call::{Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::interrupt;
 
-pub(super) enum Handled<S: Service> {
+pub(super) enum HandleResult<S: Service> {
     /// The response was appended.
     Answered {
-        /// Whether it was a statement that ran inline, whose latency shows the state of the server.
+        /// True for a statement that ran inline, whose latency shows the state of the server.
         is_point: bool,
-        ran: Execution,
+        ran: ExecutionSpan,
         slow: Option<Box<Unsent>>,
     },
     /// The request has to run in this lane.
     InLane(Lane, Box<LaneRequest<S>>),
 }
 
-/// The state of a connection, as its requests change it.
+/// The state of a connection, which its requests change.
 pub(super) struct Session<S: Service> {
     shared: Arc<Shared<S>>,
     sender: Sender,
     has_started: bool,
     /// The identity in the client's certificate, until the client has logged in with it.
     identity: Option<String>,
-    /// A password is being verified in its lane.
+    /// True while a password is being verified in its lane.
     is_verifying: bool,
     pub coding: Coding,
-    /// The segments that carry frames behind the response to STARTUP, since version 5.
+    /// The segments of all frames after the response to STARTUP, from version 5 on.
     pub segments: Option<Segments>,
     pub events: EventTypes,
     /// Set when the client is gone.
@@ -69,7 +69,7 @@ impl<S: Service> Drop for Session<S> {
 }
 
 impl<S: Service> Session<S> {
-    /// Begins the session of a client at `peer`, with the identity in its certificate, if it showed
+    /// Begins the session of a client at `peer`, with the identity in its certificate, if it has
     /// one.
     pub(super) fn new(peer: SocketAddr, identity: Option<String>, shared: Arc<Shared<S>>) -> Self {
         let (client_number, client) = shared.options.activity.enter(peer);
@@ -99,7 +99,7 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Whether the client has done what it must before it may ask for anything.
+    /// Whether the client has sent STARTUP.
     pub(super) fn has_started(&self) -> bool {
         self.has_started
     }
@@ -115,8 +115,9 @@ impl<S: Service> Session<S> {
         }
         match Opcode::from_code(frame.opcode) {
             Ok(Opcode::Execute | Opcode::Batch) => true,
-            // Reads of system tables are exempt: they show drivers and operators how the server is. So is
-            // KILL QUERY: the query that it ends may be the cause of the overload.
+            // Reads of system tables are exempt, because they show the state of the server to
+            // drivers and operators. So is KILL QUERY, since the query that it ends may be the
+            // cause of the overload.
             Ok(Opcode::Query) => {
                 memmem::find(&frame.body, b"system").is_none() && !kills_query(&frame.body)
             }
@@ -128,19 +129,19 @@ impl<S: Service> Session<S> {
         self.client.note_encryption(encryption);
     }
 
-    /// The keyspace that is in use from now on.
+    /// Sets the keyspace in use.
     pub(super) fn use_keyspace(&mut self, keyspace: String) {
         let keyspace: Arc<str> = keyspace.into();
         self.client.note_keyspace(keyspace.clone());
         self.sender.keyspace = Some(keyspace);
     }
 
-    /// Returns whether the client has logged in, or need not: then it may send any request.
+    /// Whether the client has logged in, or does not have to, and may send any request.
     pub(super) fn is_logged_in(&self) -> bool {
         !self.sender.user.is_nobody()
     }
 
-    /// Ends the verification of a password: that of `user`, or a wrong one.
+    /// Ends the verification of a password; `user` is `None` for a wrong one.
     pub(super) fn end_login(&mut self, user: Option<Arc<User>>) {
         self.is_verifying = false;
         if let Some(user) = user {
@@ -156,19 +157,20 @@ impl<S: Service> Session<S> {
                 address,
                 user: name,
             };
-            self.shared.options.events.tell(event);
+            self.shared.options.events.report(event);
         }
         self.sender.user = user;
     }
 
-    /// Answers a request that was received at `now`, or returns it with the lane that it has to run in.
+    /// Answers a request that was received at `now`, or returns it with the lane in which it has to
+    /// run.
     pub(super) fn handle(
         &mut self,
         frame: Frame,
         may_refuse: bool,
         now: Instant,
         out: &mut BytesMut,
-    ) -> Handled<S> {
+    ) -> HandleResult<S> {
         self.client.note_request();
         self.spent = Spent::default();
         let begun_at = Instant::now();
@@ -184,7 +186,7 @@ impl<S: Service> Session<S> {
                     frame,
                     memory,
                 };
-                return Handled::InLane(lane, Box::new(request));
+                return HandleResult::InLane(lane, Box::new(request));
             }
             Ok(None) => matches!(
                 Opcode::from_code(frame.opcode),
@@ -199,21 +201,21 @@ impl<S: Service> Session<S> {
             }
         };
         let ended_at = Instant::now();
-        let ran = Execution { begun_at, ended_at };
+        let ran = ExecutionSpan { begun_at, ended_at };
         let slow = self.slow(&frame, now, ran);
         if let Some(mut trace) = self.trace.take() {
             trace.note("Request complete");
             trace.end();
         }
-        Handled::Answered {
+        HandleResult::Answered {
             is_point,
             ran,
             slow,
         }
     }
 
-    /// Returns the report of the current request, whose response is ready, if it was slow.
-    fn slow(&self, frame: &Frame, received_at: Instant, ran: Execution) -> Option<Box<Unsent>> {
+    /// Returns a report of the current request, whose response is ready, if the request was slow.
+    fn slow(&self, frame: &Frame, received_at: Instant, ran: ExecutionSpan) -> Option<Box<Unsent>> {
         self.shared.options.slow.as_ref()?;
         let spent = Spent {
             executed: ran.took().saturating_sub(self.spent.prepared),
@@ -233,7 +235,7 @@ impl<S: Service> Session<S> {
         response.encode(out, stream, &head, self.coding);
     }
 
-    /// Appends the response, or returns the work and the lane that it has to run in.
+    /// Appends the response, or returns the work and the lane in which it has to run.
     fn try_handle(
         &mut self,
         frame: &Frame,
@@ -373,7 +375,8 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    /// Logs in a client whose certificate has the identity of a role. All others need a password.
+    /// Logs a client in whose certificate has the identity of a role. All other clients need a
+    /// password.
     fn log_in_by_certificate(&mut self) -> Result<(), ErrorResponse> {
         let (None, Some(login), Some(identity)) = (
             self.sender.user.name(),
@@ -391,12 +394,12 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    /// Checks that a request may come in this state of the connection.
+    /// Checks that the request is permitted in the connection's state.
     fn check_order(&self, request: &Request<'_>) -> Result<(), ErrorResponse> {
         let is_startup = matches!(request, Request::Startup(_));
         let before_login = matches!(request, Request::Options | Request::AuthResponse { .. });
         let message = match (self.has_started, self.is_logged_in()) {
-            // A second STARTUP must not change the compression: segments depend on it.
+            // A second STARTUP must not change the compression, on which the segments depend.
             (true, true) if is_startup => {
                 "Unexpected message STARTUP, the connection is already initialized".to_owned()
             }
@@ -409,7 +412,7 @@ impl<S: Service> Session<S> {
         Err(ErrorResponse::protocol(message))
     }
 
-    /// Logs the client in by credentials that were verified before. Returns false if they have to be
+    /// Logs the client in with recently verified credentials. Returns false if they have to be
     /// verified.
     fn log_in(&mut self, token: Option<&[u8]>, now: Instant) -> Result<bool, ErrorResponse> {
         let login = match self.shared.service.login() {
@@ -429,9 +432,9 @@ impl<S: Service> Session<S> {
         Ok(!self.is_verifying)
     }
 
-    /// Begins the trace of a request whose client asks for one.
+    /// Begins a trace of the request, if the client requests one.
     fn begin_trace(&mut self, now: Instant, frame: &Frame) -> Result<(), ErrorResponse> {
-        // Before the login nothing is traced, and nothing is done.
+        // Before the login no statement is executed, so nothing is traced.
         if frame.is_traced() && self.is_logged_in() {
             self.shared.service.check_trace(&self.sender.user)?;
             let activity = &self.shared.options.activity;
@@ -448,7 +451,8 @@ impl<S: Service> Session<S> {
         now: Instant,
         out: &mut BytesMut,
     ) -> Result<(), ErrorResponse> {
-        // Always anew: the schema may be another than when the text was last prepared.
+        // Always prepared anew, because the schema may have changed since the text was last
+        // prepared.
         let statement = self.understand(keyspace, text, Consistency::One, now)?;
         let keyspace = keyspace.or(self.sender.keyspace.as_deref());
         let (id, entry) = self.shared.statements.insert(keyspace, text, statement);
@@ -472,8 +476,8 @@ impl<S: Service> Session<S> {
         Ok(entry.statement.clone())
     }
 
-    /// Returns the statement of a text, which may have been prepared before. `keyspace` is that of the
-    /// request.
+    /// Returns the statement for a text, which may have been prepared before. `keyspace` is that of
+    /// the request.
     fn statement(
         &mut self,
         keyspace: Option<&str>,
@@ -489,8 +493,9 @@ impl<S: Service> Session<S> {
         Ok(Arc::new(statement))
     }
 
-    /// Parses and plans a statement, which takes its time: constants are computed, and JSON is read. If
-    /// the time of the request is over, the error is that of a read, because nothing was executed.
+    /// Parses and plans a statement. That may take long, since constants are computed and JSON is
+    /// parsed. If the deadline of the request passes, the error is the timeout of a read, because
+    /// nothing was executed.
     fn understand(
         &mut self,
         keyspace: Option<&str>,
@@ -512,7 +517,7 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// Returns whether the body of a QUERY is the statement KILL QUERY. No other statement begins with KILL.
+/// Whether the body of a QUERY is a KILL QUERY. No other statement begins with KILL.
 fn kills_query(body: &[u8]) -> bool {
     // The first four bytes are the length of the text.
     let text = body.get(4..).unwrap_or_default().trim_ascii_start();

@@ -37,40 +37,40 @@ pub(super) struct Shared<S: Service> {
     pub failed_logins: Arc<FailedLogins>,
     pub connections_refused: Arc<AtomicU64>,
     pub traffic: Arc<Traffic>,
-    /// Turns to compute the keys of a handshake: some threads go on serving.
+    /// The turns of TLS handshakes to compute keys, so that some threads go on serving.
     pub handshakes: Semaphore,
     pub events: broadcast::Sender<SchemaChange>,
     pub stop: watch::Sender<bool>,
     pub latencies: Option<Latencies>,
-    /// Latencies by stage, if they are measured.
+    /// The latencies by stage, if they are measured.
     pub stages: Option<Arc<Stages>>,
 }
 
 impl<S: Service> Shared<S> {
-    /// Sends changes of the schema to all clients that registered for them.
+    /// Sends schema changes to all clients that registered for them.
     pub(super) fn publish(&self, changes: Vec<SchemaChange>) {
         for change in changes {
-            // It fails if no client is registered.
+            // Sending fails if no client is registered.
             drop(self.events.send(change));
         }
     }
 
-    /// Reports that a login with this token, or with a certificate, was refused.
+    /// Reports that a login with this token, or with a certificate, was rejected.
     pub(super) fn report_login(
         &self,
         sender: &Sender,
         token: Option<&[u8]>,
         error: &ErrorResponse,
     ) {
-        self.options.events.tell(ServerEvent::LoginRefused {
+        self.options.events.report(ServerEvent::LoginRefused {
             address: sender.address,
             user: token.and_then(claimed_name),
             cause: &error.message,
         });
     }
 
-    /// Calls `execute` for a statement. If it is one of administration, the call is between its entries
-    /// in the audit log, and the statement is reported once it was executed.
+    /// Calls `execute` for a statement. For an administrative statement the call is between its
+    /// entries in the audit log, and the statement is reported after its execution.
     pub(super) fn audited(
         &self,
         sender: &Sender,
@@ -91,7 +91,7 @@ impl<S: Service> Shared<S> {
         };
         let ended = self.options.audit.execute(audited, execute);
         if ended.is_ok() {
-            self.options.events.tell(ServerEvent::Administered {
+            self.options.events.report(ServerEvent::Administered {
                 address,
                 user,
                 keyspace,
@@ -102,24 +102,24 @@ impl<S: Service> Shared<S> {
         ended
     }
 
-    /// Returns whether a write would keep its thread for longer than others may wait.
+    /// Whether a write may keep its thread for longer than other requests should wait.
     pub(super) fn writes_wait(&self, now: Instant) -> bool {
         self.service.commits_wait_for_sync() || self.commits.pace.is_slow(now)
     }
 
-    /// Returns whether a read at this level is answered only after a sync.
+    /// Whether a read at this consistency level is answered only after a sync.
     pub(super) fn is_synced(&self, consistency: Consistency) -> bool {
         consistency.is_serial() && self.service.commits_wait_for_sync()
     }
 
-    /// Counts a point request that took so long.
+    /// Records the latency of a point request.
     pub(super) fn record(&self, took: Duration) {
         if let Some(latencies) = &self.latencies {
             latencies.record(took);
         }
     }
 
-    /// Returns the report of a request whose response is ready, if the request was slow.
+    /// Returns a report of a request whose response is ready, if the request was slow.
     pub(super) fn slow(
         &self,
         sender: &Sender,

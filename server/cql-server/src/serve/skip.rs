@@ -1,10 +1,10 @@
-//! A request that is too large: its bytes are received and discarded, and the client is answered when
+//! Too large requests: their bytes are received and discarded, and the client gets the error after
 //! it has sent them all.
 //!
-//! An answer before the end, and a closed connection, would be lost: a client that is still sending
-//! does not read, and a socket that is closed with unread bytes is reset. Discarding costs less than
-//! serving requests of the same length, and takes no memory. So it has a bound only where a length
-//! is more likely damage than a request.
+//! An earlier error, followed by the end of the connection, would be lost: a client that is still
+//! sending does not read, and a socket that is closed with unread bytes is reset. Discarding costs
+//! less than serving requests of the same length, and takes no memory. So it is limited only where
+//! a length is more likely due to damage than to a request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,10 +14,10 @@ use bytes::{Buf, BytesMut};
 use ebb_cql::protocol::{FrameError, HEADER_BYTES};
 use tokio::time::{Sleep, sleep_until};
 
-/// The longest body that is skipped, in bytes. The protocol allows no longer one.
+/// The longest body that is skipped, in bytes. The protocol permits no longer ones.
 pub(super) const SKIPPED_BYTES_MAX: usize = 256 << 20;
-/// The bytes of a skipped body, or the rest of it, that a client has to send within the time of a
-/// request. So it takes at most 256 such times to skip a body.
+/// The bytes of a skipped body (or the rest of it) that a client has to send within the time limit
+/// of a request. So skipping a body takes at most 256 such times.
 const STEP_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -68,13 +68,13 @@ pub(super) struct Progress(Option<Step>);
 #[derive(Debug)]
 struct Step {
     by: Pin<Box<Sleep>>,
-    /// The skipped bytes of the connection that reach the next step.
+    /// The total of skipped bytes on the connection at which the next step begins.
     bytes: u64,
 }
 
 impl Progress {
-    /// Notes how many bytes the connection has skipped since its start; `None` if it waits for no
-    /// bytes to skip. Each step may take as long as `patience`.
+    /// Notes the total of skipped bytes on the connection; `None` if it is not skipping. Each step
+    /// may take as long as `patience`.
     pub(super) fn note(&mut self, skipped_bytes: Option<u64>, patience: Duration) {
         let Some(skipped_bytes) = skipped_bytes else {
             self.0 = None;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_behind_a_skipped_frame_stay() {
+    fn the_bytes_after_a_skipped_frame_stay() {
         let mut skip = Skip::begin(too_long(20), 20).unwrap();
         let mut frames = BytesMut::from(&[0; HEADER_BYTES + 5][..]);
         assert_eq!(skip.discard(&mut frames), HEADER_BYTES + 5);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bodies_up_to_the_bound_are_skipped() {
+    fn only_bodies_up_to_the_limit_are_skipped() {
         assert_eq!(Skip::begin(too_long(21), 20).unwrap_err(), too_long(21));
         let length = FrameError::Length {
             length: -1,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_has_the_time_of_a_request_for_each_step() {
+    async fn a_client_has_the_time_limit_of_a_request_for_each_step() {
         async fn until_over(progress: &mut Progress) {
             let over = poll_fn(|context| progress.poll_over(context));
             timeout(HANG, over)
@@ -158,7 +158,7 @@ mod tests {
         until_over(&mut progress).await;
         progress.note(Some(5 + STEP_BYTES), 2 * HANG);
         assert!(!is_over(&mut progress));
-        // A connection that waits for nothing has no deadline.
+        // A connection that is not skipping has no deadline.
         progress.note(Some(6 + 2 * STEP_BYTES), Duration::ZERO);
         until_over(&mut progress).await;
         progress.note(None, Duration::ZERO);

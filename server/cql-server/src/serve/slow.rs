@@ -1,13 +1,13 @@
-//! Requests that took long, and where their time went.
+//! Slow requests, and how their time was spent.
 //!
 //! ```text
 //!   received ─┬─ queued ─ prepared ─ executed ─ synced ─┬─ sent
-//!             └──────── decides whether it is slow ─────┘
+//!             └──────── slow if at least the limit ─────┘
 //! ```
 //!
-//! A request is received when the read returns that brings its last bytes. Queueing is not measured
-//! directly: it is the time that the other parts leave, behind other requests of the connection,
-//! for a lane, for a turn at a row, or behind a group of commits.
+//! A request is received when the read with its last bytes returns. Queueing is not measured
+//! directly: it is the rest of the time, behind other requests of the connection, for a lane, for a
+//! turn at a row, or behind a commit group.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,20 +21,20 @@ use super::statements::Statements;
 use crate::access::User;
 use crate::call::Statement;
 
-/// The longest statement that is shown.
+/// The longest statement text in a report, in bytes.
 pub(super) const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// A request that took long.
+/// A slow request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRequest {
     /// The address of the client.
     pub address: SocketAddr,
-    /// The role of the client; `None` on a server without logins.
+    /// The role of the client; `None` on a server without authentication.
     pub user: Option<String>,
     /// The keyspace in use.
     pub keyspace: Option<String>,
-    /// The statement with `?` for each constant, a kilobyte at most; the first statement of a
-    /// batch; the name of the message if it has none.
+    /// The statement with `?` for each constant, at most a kilobyte; the first statement of a
+    /// batch. A request without a statement has the name of its message.
     pub statement: String,
     /// The number of statements in the request.
     pub statements: usize,
@@ -43,9 +43,9 @@ pub struct SlowRequest {
     pub total: Duration,
     /// The time in queues.
     pub queued: Duration,
-    /// The time for parsing and planning; zero if the statement was prepared before.
+    /// The time for parsing and planning; zero for a prepared statement.
     pub prepared: Duration,
-    /// The time for executing the request, with waits for the engine.
+    /// The time for the execution, including waits for the engine.
     pub executed: Duration,
     /// The time for an fsync, which several requests share.
     pub synced: Duration,
@@ -53,13 +53,13 @@ pub struct SlowRequest {
     pub sent: Option<Duration>,
 }
 
-type Tell = Arc<dyn Fn(&SlowRequest) + Send + Sync>;
+type Report = Arc<dyn Fn(&SlowRequest) + Send + Sync>;
 
-/// The limit above which requests are slow, and the callback for them.
+/// The limit from which requests are slow, and the callback for them.
 #[derive(Clone)]
 pub struct SlowRequests {
     at_least: Duration,
-    tell: Tell,
+    report: Report,
 }
 
 impl fmt::Debug for SlowRequests {
@@ -71,13 +71,12 @@ impl fmt::Debug for SlowRequests {
 }
 
 impl SlowRequests {
-    /// Passes each request to `tell` whose response was ready only after `at_least`. The call is
-    /// made on the threads that serve connections: `tell` must not block, and has to bound what it
-    /// logs.
-    pub fn new(at_least: Duration, tell: impl Fn(&SlowRequest) + Send + Sync + 'static) -> Self {
+    /// Passes each request whose response took at least `at_least` to `report`, on the threads that
+    /// serve connections. `report` must not block, and has to limit what it logs.
+    pub fn new(at_least: Duration, report: impl Fn(&SlowRequest) + Send + Sync + 'static) -> Self {
         Self {
             at_least,
-            tell: Arc::new(tell),
+            report: Arc::new(report),
         }
     }
 }
@@ -97,17 +96,17 @@ pub(super) struct Sender {
     pub keyspace: Option<Arc<str>>,
 }
 
-/// A slow request whose response waits to be sent. It is reported when that is done, or when this
-/// is dropped because the client is gone.
+/// A slow request whose response is not sent yet. It is reported after the response was sent, or
+/// when this is dropped because the client is gone.
 pub(super) struct Unsent {
     request: SlowRequest,
     ended_at: Instant,
-    tell: Tell,
+    report: Report,
 }
 
 impl Unsent {
-    /// Returns the request if it is slow. It was received at `received_at`, and its response is
-    /// ready now.
+    /// Returns a request that was received at `received_at` and whose response is ready now, if the
+    /// request is slow.
     pub(super) fn of<S: Statement>(
         slow: &SlowRequests,
         statements: &Statements<S>,
@@ -138,7 +137,7 @@ impl Unsent {
         Some(Box::new(Self {
             request,
             ended_at,
-            tell: slow.tell.clone(),
+            report: slow.report.clone(),
         }))
     }
 
@@ -152,11 +151,11 @@ impl Unsent {
 
 impl Drop for Unsent {
     fn drop(&mut self) {
-        (self.tell)(&self.request);
+        (self.report)(&self.request);
     }
 }
 
-/// Returns the statement of a request without its constants, and the number of its statements.
+/// Returns the statement of a request without its constants, and the number of statements.
 fn statement_of<S: Statement>(statements: &Statements<S>, frame: &Frame) -> (String, usize) {
     let shown = |text: &str| masked(text, STATEMENT_BYTES_MAX);
     let prepared = |id: &[u8]| match statements.get(id) {

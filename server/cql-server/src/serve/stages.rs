@@ -1,33 +1,33 @@
-//! Latencies of point requests by stage, for metrics: where their time goes.
+//! Latencies of point requests by stage, for metrics.
 //!
 //! ```text
 //!   last byte read ─── queued ───> begun ─── executed ───> response ready ─── sent ───> sent
 //! ```
 //!
 //! Only requests count that run on the thread of their connection and succeed. `queued` is the time
-//! behind other requests of the same connection, with decoding. `executed` contains parsing and
-//! planning. `sent` contains the time until the other requests of a burst are executed, as one system
-//! call sends all responses of a burst.
+//! behind other requests of the same connection, including decoding. `executed` includes parsing
+//! and planning. `sent` includes the time until the other requests of a burst are executed, because
+//! one system call sends all responses of a burst.
 //!
-//! The time before the read is in no stage: the kernel reports no time of arrival. A client
-//! measures it, as what its own latencies have more than all stages.
+//! The time before the read is in no stage, since the kernel does not report when bytes arrive. A
+//! client can measure it as the difference of its own latencies to the sum of the stages.
 //!
-//! This costs one addition for each stage of a request, and one look at the clock for each burst. The
-//! other times are taken anyway, for the log of slow requests.
+//! The cost is one addition for each stage of a request, and one look at the clock for each burst.
+//! The other times are taken anyway, for the log of slow requests.
 
 use std::time::{Duration, Instant};
 
 use ebb_colocate::{Latencies, LatencyCounts};
 
-/// The time in which a request was executed on the thread of its connection.
+/// The execution time of a request on the thread of its connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Execution {
+pub(super) struct ExecutionSpan {
     pub begun_at: Instant,
-    /// The moment at which the response was ready.
+    /// The time at which the response was ready.
     pub ended_at: Instant,
 }
 
-impl Execution {
+impl ExecutionSpan {
     pub(super) fn took(self) -> Duration {
         self.ended_at.saturating_duration_since(self.begun_at)
     }
@@ -41,14 +41,14 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// Counts a request whose response is ready.
-    pub(super) fn record_run(&self, received_at: Instant, ran: Execution) {
+    /// Records a request whose response is ready.
+    pub(super) fn record_run(&self, received_at: Instant, ran: ExecutionSpan) {
         let queued = ran.begun_at.saturating_duration_since(received_at);
         self.queued.record(queued);
         self.executed.record(ran.took());
     }
 
-    /// Counts responses that were sent at `sent_at`, by the times at which they were ready.
+    /// Records responses that were sent at `sent_at`, by the times at which they were ready.
     pub(super) fn record_sent(&self, ready_at: impl Iterator<Item = Instant>, sent_at: Instant) {
         for ready_at in ready_at {
             self.sent
@@ -56,7 +56,7 @@ impl Stages {
         }
     }
 
-    /// Returns what was counted so far, by the names of the stages.
+    /// The latencies so far, by the names of the stages.
     pub(super) fn counts(&self) -> [(&'static str, LatencyCounts); 3] {
         let Self {
             queued,
@@ -76,11 +76,11 @@ mod tests {
 
     #[test]
     fn each_stage_has_its_own_part_of_the_time() {
-        let received_at = Instant::now(); // clock: stages lie between instants
+        let received_at = Instant::now(); // clock: the base of a test's times
         let stages = Stages::default();
         let begun_at = received_at + MS;
         let ended_at = begun_at + 10 * MS;
-        stages.record_run(received_at, Execution { begun_at, ended_at });
+        stages.record_run(received_at, ExecutionSpan { begun_at, ended_at });
         stages.record_sent([ended_at].into_iter(), ended_at + 100 * MS);
         for ((stage, counts), expected) in stages.counts().into_iter().zip([MS, 10 * MS, 100 * MS])
         {

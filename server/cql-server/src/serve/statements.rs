@@ -1,4 +1,4 @@
-//! Statements that are prepared, for all connections.
+//! The prepared statements of all connections.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use quick_cache::sync::Cache;
 
 use crate::call::Statement;
 
-/// The MD5 by which a statement is executed.
+/// The MD5 digest that identifies a prepared statement.
 pub(super) type Id = [u8; 16];
 
 pub(super) struct Entry<S> {
     pub statement: Arc<S>,
-    /// The keyspace in use when it was prepared, where its meaning depends on it.
+    /// The keyspace in use at PREPARE, if the statement depends on it.
     pub keyspace: Option<Box<str>>,
 }
 
-/// By id, up to so many bytes; the least used go first.
+/// A cache of statements by id, bounded in bytes. The least recently used are dropped first.
 pub(super) struct Statements<S> {
     cache: Cache<Id, Arc<Entry<S>>, BySize>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Statements<S> {
 #[derive(Clone)]
 struct BySize;
 
-/// Of the cache's own bookkeeping, for each statement.
+/// The overhead of the cache for each statement, in bytes.
 const OVERHEAD_BYTES: usize = 256;
 
 impl<S: Statement> Weighter<Id, Arc<Entry<S>>> for BySize {
@@ -34,7 +34,7 @@ impl<S: Statement> Weighter<Id, Arc<Entry<S>>> for BySize {
     }
 }
 
-/// About what a statement takes, from which the cache chooses its number of shards.
+/// The typical bytes of a statement. The cache derives its number of shards from them.
 const STATEMENT_BYTES_TYPICAL: usize = 2048;
 
 impl<S: Statement> Statements<S> {
@@ -50,9 +50,9 @@ impl<S: Statement> Statements<S> {
         self.cache.get(id)
     }
 
-    /// The entry of a text, where it was prepared before.
+    /// Returns the entry of a text, if it was prepared before.
     pub(super) fn find(&self, keyspace: Option<&str>, text: &str) -> Option<(Id, Arc<Entry<S>>)> {
-        // A text whose names all have their keyspace has the id without one.
+        // A text with qualified names only has the id without a keyspace.
         [keyspace, None].into_iter().find_map(|keyspace| {
             let id = prepared_id(keyspace, text);
             let entry = self.cache.get(&id)?;

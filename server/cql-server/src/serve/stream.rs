@@ -1,4 +1,4 @@
-//! The bytes of one client: plain, or through TLS.
+//! The byte stream of one client: plain, or through TLS.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -19,23 +19,23 @@ use tokio_rustls::server::TlsStream;
 use super::identity::identity;
 use crate::activity::Encryption;
 
-/// The first byte of every TLS connection: a record of its handshake. No version of CQL's
-/// protocol begins like that.
+/// The first byte of every TLS connection: the type of a handshake record. No version of the CQL
+/// protocol begins with it.
 pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 
 #[derive(Debug)]
 pub(super) enum Stream {
     Plain(TcpStream),
-    /// In a box, so that it takes nothing of those that are plain.
+    /// Boxed, so that plain connections do not take its memory.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// Shakes hands. `turns` are for the work that the keys take: whoever waits for bytes
-    /// holds none.
+    /// Performs the TLS handshake. `turns` limits the computation of keys; a connection that waits
+    /// for bytes holds no turn.
     ///
     /// # Errors
-    /// When the client speaks no TLS, or none that the server takes.
+    /// If the client does not use TLS, or no version or certificate that the server accepts.
     pub(super) async fn encrypted(
         socket: TcpStream,
         config: Arc<ServerConfig>,
@@ -53,14 +53,15 @@ impl Stream {
         Ok(Self::Tls(Box::new(stream?)))
     }
 
-    /// The first byte that a client sends; `None` where it sends none. It stays to be read.
+    /// Returns the first byte of a client, which stays in the socket; `None` if the client ends the
+    /// connection without one.
     pub(super) async fn first_byte(socket: &TcpStream) -> io::Result<Option<u8>> {
         let mut byte = [0];
         let read = socket.peek(&mut byte).await?;
         Ok((read > 0).then_some(byte[0]))
     }
 
-    /// Bytes that wait to be read, at least.
+    /// A lower bound of the bytes that wait to be read.
     pub(super) fn unread_bytes(&self) -> usize {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -70,7 +71,7 @@ impl Stream {
         bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
-    /// Says over TLS that nothing more comes, as far as the socket takes that at once.
+    /// Sends the end of the TLS stream, as far as the socket takes it at once.
     pub(super) async fn end(mut self) {
         if let Self::Tls(stream) = &mut self {
             let mut stream = Pin::new(&mut **stream);
@@ -79,9 +80,9 @@ impl Stream {
         }
     }
 
-    /// Ends the stream behind an error: sends no more, and discards what the client sends until it
-    /// ends the stream, too, for at most `patience`. A socket that is closed with unread bytes is
-    /// reset, and then its client loses the error if it has not read it yet.
+    /// Ends the stream after an error: sends nothing more, and discards the client's bytes until
+    /// the client ends the stream, too, for at most `patience`. A socket that is closed with unread
+    /// bytes is reset, and its client loses the error if it has not read it yet.
     pub(super) async fn end_after_error(mut self, patience: Duration) {
         let ended = async {
             poll_fn(|context| Pin::new(&mut self).poll_shutdown(context)).await?;
@@ -98,14 +99,14 @@ impl Stream {
             Self::Plain(socket) => socket,
             Self::Tls(stream) => stream.get_mut().0,
         };
-        // On the stack of this call, so that the task does not hold it.
+        // A local buffer, so that the task does not hold it.
         let mut discarded = [0; 16 << 10];
         let mut buffer = ReadBuf::new(&mut discarded);
         let read = Pin::new(socket).poll_read(context, &mut buffer);
         read.map_ok(|()| buffer.filled().len())
     }
 
-    /// Returns the identity in the client's certificate, which was verified in the handshake.
+    /// The identity in the client's certificate, which the handshake has verified.
     pub(super) fn identity(&self) -> Option<String> {
         let Self::Tls(stream) = self else {
             return None;
@@ -122,17 +123,18 @@ impl Stream {
         let protocol = connection.protocol_version()?.as_str()?;
         let suite = connection.negotiated_cipher_suite()?.suite().as_str()?;
         Some(Encryption {
-            // The names by which others know them.
+            // The usual names, for example `TLSv1.3` and `TLS_AES_256_GCM_SHA384`.
             protocol: protocol.replace('_', "."),
             cipher_suite: suite.replace("TLS13_", "TLS_"),
         })
     }
 }
 
-/// Mostly `future` is there at once: only else is there a timer.
+/// Waits for `future`, for at most `patience`. The future is mostly ready at once, and only
+/// otherwise a timer is created.
 ///
 /// # Errors
-/// Those of `future`; it took longer than `patience`.
+/// The errors of `future`, or a timeout.
 pub(super) async fn within<T>(
     patience: Duration,
     future: impl Future<Output = io::Result<T>>,

@@ -39,32 +39,33 @@ use crate::call::{
 };
 use crate::interrupt;
 
-/// A service whose statements are named after what they do.
+/// A service whose statements are named after their effects.
 #[derive(Default)]
 struct Fake {
-    /// Scans and stalled writes wait while this is closed.
+    /// While it is closed, scans and stalled writes wait.
     gate: Gate,
     cancelled: AtomicUsize,
-    /// Statements `hold` that are being parsed, or were. Their parsing waits while the gate is closed.
-    held: AtomicUsize,
-    /// Statements of any lane but [`Lane::Inline`] whose execution has begun.
+    /// The number of `hold` statements that are being parsed or were. While the gate is closed,
+    /// their parsing waits.
+    parsed_holds: AtomicUsize,
+    /// The number of statements, of all lanes but [`Lane::Inline`], whose execution has begun.
     executed: AtomicUsize,
-    /// Writes are acknowledged after a sync.
+    /// True if writes are acknowledged after a sync.
     waits_for_sync: bool,
-    /// A sync waits while this is closed.
+    /// While it is closed, syncs wait.
     sync_gate: Gate,
-    /// Syncs that have begun.
+    /// The number of syncs that have begun.
     syncs_begun: AtomicUsize,
-    /// Syncs that have ended.
+    /// The number of syncs that have ended.
     syncs: AtomicUsize,
     sync_fails: AtomicBool,
-    /// How many more executions of a conditional write end in a conflict.
+    /// The number of further executions of a conditional write that end in a conflict.
     conflicts: AtomicUsize,
-    /// The server's callback for schema changes that no statement caused.
-    tell: Mutex<Option<Tell>>,
+    /// The server's callback for schema changes that no statement causes.
+    notify: Mutex<Option<SchemaCallback>>,
 }
 
-type Tell = Box<dyn Fn(SchemaChange) + Send + Sync>;
+type SchemaCallback = Box<dyn Fn(SchemaChange) + Send + Sync>;
 
 #[derive(Default)]
 struct Gate(Mutex<bool>, Condvar);
@@ -157,7 +158,7 @@ impl Service for Fake {
             interrupt::charge(u64::MAX)?;
         }
         if text.starts_with("hold") {
-            self.held.fetch_add(1, Ordering::SeqCst);
+            self.parsed_holds.fetch_add(1, Ordering::SeqCst);
             self.gate.wait(|| false);
         }
         let (text, columns) = (text.to_owned(), Columns::default());
@@ -197,7 +198,7 @@ impl Service for Fake {
                 return Err(ErrorResponse::invalid(rest));
             }
             "compute" | "compute-put" if std::thread::current().name() != Some("cql-moved") => {
-                // It would take for ever.
+                // The statement never ends by itself.
                 let time_out = statement.kind().time_out(Consistency::One);
                 let compute = || -> Result<Outcome, ErrorResponse> {
                     loop {
@@ -207,7 +208,7 @@ impl Service for Fake {
                 return interrupt::scope(call.interrupt, time_out, compute);
             }
             "starve" => {
-                // It gets on only outside of the idle class.
+                // The statement makes progress only outside of the idle class.
                 let time_out = statement.kind().time_out(Consistency::One);
                 let starve = || -> Result<(), ErrorResponse> {
                     while current_class() != SchedulingClass::Normal {
@@ -250,7 +251,7 @@ impl Service for Fake {
             }
             _ => {}
         }
-        // What the connection has in use is what a statement is told.
+        // The response contains the keyspace in use.
         match call.keyspace {
             Some(keyspace) if verb == "which" => {
                 let keyspace = keyspace.into();
@@ -285,8 +286,8 @@ impl Service for Fake {
         Ok(texts.map(|text| text.len() as u64).collect())
     }
 
-    fn on_change(&self, tell: Tell) {
-        *self.tell.lock().unwrap() = Some(tell);
+    fn on_change(&self, notify: SchemaCallback) {
+        *self.notify.lock().unwrap() = Some(notify);
     }
 
     fn commits_wait_for_sync(&self) -> bool {
@@ -347,7 +348,7 @@ impl<T: Read + Write> Client<T> {
         self
     }
 
-    /// Starts the connection; returns `None` if the server has closed it before.
+    /// Sends STARTUP; returns `None` if the server has closed the connection before.
     fn try_started(mut self) -> Option<Self> {
         let options = vec![("CQL_VERSION", "3.4.6")];
         self.try_send(0, &Request::Startup(Startup { options }))
@@ -424,9 +425,9 @@ impl<T: Read + Write> Client<T> {
     }
 }
 
-/// The options of tests that are not about overload and time limits: the server never refuses a
-/// request because it is overloaded, closes no connection because the machine is slow, and reads ranges
-/// in the normal scheduling class.
+/// The options of tests that are not about overload and time limits. The server never rejects a
+/// request as overloaded, closes no connection because the machine is slow, and reads ranges in the
+/// normal scheduling class.
 fn options() -> ServeOptions {
     ServeOptions {
         idle_class: false,
@@ -448,17 +449,17 @@ fn until_connections(server: &CqlServer, most: u64) {
     });
 }
 
-/// A server over a [`Fake`] whose gates are opened when this is dropped. The drop of a [`CqlServer`]
-/// waits for its threads, and one that waits at a gate would hang a test that failed before it opened
-/// the gate.
+/// A server over a [`Fake`]. Dropping it opens the gates first: the drop of a [`CqlServer`] waits
+/// for its threads, and a thread that waits at a gate would hang a test that failed before it
+/// opened the gate.
 struct Served {
-    // Fields are dropped in order: this one before the server.
+    // Fields are dropped in order, so the gates are opened before the server is dropped.
     _gates: OpenedOnDrop,
     server: CqlServer,
 }
 
 impl Served {
-    /// Drains the server, as [`CqlServer::drain`] does, and opens the gates afterwards.
+    /// Drains the server like [`CqlServer::drain`], and opens the gates afterwards.
     fn drain(self, patience: Duration) -> bool {
         let Self { _gates, server } = self;
         server.drain(patience)
@@ -500,7 +501,7 @@ fn serving(fake: Fake, options: ServeOptions) -> (Arc<Fake>, Served) {
 }
 
 #[test]
-fn statements_run_with_the_keyspace_in_use_and_their_responses_carry_warnings() {
+fn statements_use_the_keyspace_and_their_responses_carry_warnings() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     client.query(1, "which");
@@ -538,7 +539,7 @@ fn the_first_message_is_startup_or_options() {
 }
 
 #[test]
-fn other_versions_are_told_to_step_down() {
+fn unsupported_protocol_versions_end_the_connection_with_an_error() {
     let (_, server) = server(options());
     for version in [0x06, 0x42, 0x41, 0x03, 0x01, 0x7f] {
         let mut client = Client::raw(&server);
@@ -554,7 +555,7 @@ fn other_versions_are_told_to_step_down() {
 }
 
 #[test]
-fn prepared_statements_are_executed_by_id_and_others_are_to_be_prepared() {
+fn prepared_statements_are_executed_by_id_and_unknown_ids_get_unprepared() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     client.send(
@@ -576,7 +577,7 @@ fn prepared_statements_are_executed_by_id_and_others_are_to_be_prepared() {
     client.send(3, &execute(b"another"));
     let id = b"another".to_vec();
     assert_eq!(client.error().kind, ErrorKind::Unprepared { id });
-    // The same from another connection; where the keyspace matters, the id is another.
+    // The id is the same on another connection, unless the statement depends on the keyspace.
     let mut other = Client::new(&server);
     other.send(2, &execute(&prepared.id));
     assert_eq!(other.receive().1.response, Response::Void);
@@ -604,7 +605,7 @@ fn prepared_statements_are_executed_by_id_and_others_are_to_be_prepared() {
 }
 
 #[test]
-fn a_scan_holds_up_no_point_request_of_its_own_connection_nor_of_others() {
+fn a_scan_delays_no_point_request_of_any_connection() {
     let (fake, server) = server(options());
     let mut client = Client::new(&server);
     for stream in 0..20 {
@@ -622,7 +623,7 @@ fn a_scan_holds_up_no_point_request_of_its_own_connection_nor_of_others() {
 }
 
 #[test]
-fn whoever_leaves_cancels_what_runs() {
+fn closing_a_connection_cancels_its_requests() {
     let (fake, server) = server(options());
     let mut client = Client::new(&server);
     client.query(1, "scan");
@@ -636,7 +637,7 @@ fn whoever_leaves_cancels_what_runs() {
 }
 
 #[test]
-fn who_does_not_read_pins_a_bounded_amount_and_harms_nobody() {
+fn a_client_that_does_not_read_holds_bounded_memory_and_delays_no_other() {
     let (fake, server) = server(ServeOptions {
         lane_requests_max: 4,
         lane_result_bytes_max: 2 << 20,
@@ -652,14 +653,15 @@ fn who_does_not_read_pins_a_bounded_amount_and_harms_nobody() {
         let parameters = parameters();
         Request::Query { text, parameters }.encode(&mut frames, stream, Compression::None);
     }
-    // The server may close the connection before all of it is sent.
+    // The server may close the connection before the client has sent everything.
     drop(slow.stream.write_all(&frames));
     let mut other = Client::new(&server);
     for stream in 0..50 {
         other.query(stream, "which");
         assert_eq!(other.receive().0, stream);
     }
-    // It is cut off, and its share of the memory is free again: scans of others run.
+    // The connection is closed and its share of the memory is free again, so that scans of others
+    // run.
     other.query(77, "scan 10");
     let (stream, _) = other.receive();
     assert_eq!(stream, 77);
@@ -667,7 +669,7 @@ fn who_does_not_read_pins_a_bounded_amount_and_harms_nobody() {
 }
 
 #[test]
-fn a_panic_of_one_request_is_an_error_of_that_request() {
+fn a_panic_is_an_error_of_its_request_only() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     client.query(1, "panic");
@@ -677,7 +679,7 @@ fn a_panic_of_one_request_is_an_error_of_that_request() {
 }
 
 #[test]
-fn schema_changes_are_told_to_those_who_registered() {
+fn schema_changes_are_sent_to_registered_clients() {
     let (fake, server) = server(options());
     let (mut hears, mut deaf, mut alters) = (
         Client::new(&server),
@@ -698,20 +700,20 @@ fn schema_changes_are_told_to_those_who_registered() {
         matches!(&answer.response, Response::Event(change) if change.keyspace == "app"),
         "{answer:?}"
     );
-    // What no statement changed, too.
+    // Changes that no statement causes are sent, too.
     let made = SchemaChange {
         kind: SchemaChangeKind::Created,
         keyspace: "app".into(),
         target: SchemaTarget::Table("t".into()),
     };
-    fake.tell.lock().unwrap().as_ref().unwrap()(made.clone());
+    fake.notify.lock().unwrap().as_ref().unwrap()(made.clone());
     assert_eq!(hears.receive().1.response, Response::Event(made));
     deaf.query(3, "which");
     assert_eq!(deaf.receive().0, 3);
 }
 
 #[test]
-fn draining_answers_what_runs_and_takes_nothing_more() {
+fn draining_answers_running_requests_and_accepts_no_more() {
     let fake = Fake {
         waits_for_sync: true,
         ..Fake::default()
@@ -735,7 +737,7 @@ fn draining_answers_what_runs_and_takes_nothing_more() {
         let Ok(stream) = TcpStream::connect(address) else {
             return true;
         };
-        // The kernel accepts connections that the server never serves: those end without a byte.
+        // The kernel accepts connections that the server never serves. Those end without a byte.
         let pause = Some(Duration::from_millis(20));
         stream.set_read_timeout(pause).unwrap();
         matches!((&stream).read(&mut [0]), Ok(0))
@@ -761,8 +763,8 @@ fn one_connection_too_many_is_closed() {
 }
 
 #[test]
-fn bytes_that_mean_nothing_end_in_an_error_or_the_connection() {
-    let test = "bytes_that_mean_nothing_end_in_an_error_or_the_connection";
+fn invalid_bytes_cause_an_error_or_end_the_connection() {
+    let test = "invalid_bytes_cause_an_error_or_end_the_connection";
     for_seeds(test, 1, |seed| {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (_, server) = server(options());
@@ -785,7 +787,7 @@ fn bytes_that_mean_nothing_end_in_an_error_or_the_connection() {
                 }
             }
             let client = Client::raw(&server);
-            // The server may have closed it by then.
+            // The server may have closed the connection already.
             drop((&client.stream).write_all(&bytes));
         }
         let mut client = Client::new(&server);

@@ -1,7 +1,7 @@
-//! TLS: the certificate that the server shows, and which clients it takes.
+//! TLS: the server's certificate, and the clients that are accepted.
 //!
 //! ```text
-//!   files (PEM) ── load ─> configuration ── each connection takes the one of its time
+//!   files (PEM) ── load ─> configuration ── used by connections from then on
 //!       └── reload, when they change ──^    (a bad file changes nothing)
 //! ```
 
@@ -19,54 +19,54 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::expiry::expiry_unix_s;
 
-/// Which files TLS needs, and who may come.
+/// The files and the options of TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// The certificate and those that lead to its authority, its own first. PEM.
+    /// The PEM file of the certificate chain, with the server's certificate first.
     pub certificate: PathBuf,
-    /// The private key of the certificate, not encrypted. PEM.
+    /// The PEM file of the certificate's private key, unencrypted.
     pub key: PathBuf,
-    /// The authorities whose certificates clients show. PEM. Without, nobody is asked for one.
+    /// The PEM file of the authorities of client certificates. Without it the server requests none.
     pub client_authorities: Option<PathBuf>,
-    /// A client may show no certificate. One that it shows is checked all the same.
+    /// True if clients need no certificate. A client's certificate is verified in any case.
     pub is_client_optional: bool,
-    /// Clients may speak without TLS, on the same port.
+    /// True if clients without TLS are accepted on the same port.
     pub is_optional: bool,
 }
 
-/// Why there is no TLS with these files.
+/// The error of loading the files.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read, or is not what it should be.
+    /// A file cannot be read, or has wrong contents.
     #[error("{}: {problem}", path.display())]
     File {
-        /// Which one.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: String,
     },
-    /// Each is right, but not together.
+    /// The files are valid, but do not fit each other.
     #[error("{} and {}: {problem}", certificate.display(), key.display())]
     Together {
-        /// That of the certificate.
+        /// The file of the certificate.
         certificate: PathBuf,
-        /// That of the key.
+        /// The file of the key.
         key: PathBuf,
-        /// Why not.
+        /// The problem with the pair.
         problem: String,
     },
 }
 
-/// TLS as it is at the moment.
+/// The current configuration of TLS.
 #[derive(Debug)]
 pub struct Tls {
     options: TlsOptions,
     in_use: ArcSwap<InUse>,
-    /// Of what the files held when they were last looked at.
+    /// A hash of the file contents at the last load.
     seen: Mutex<u64>,
 }
 
-/// The configuration of the last files that were right.
+/// The configuration from the last valid files.
 #[derive(Debug)]
 struct InUse {
     config: Arc<ServerConfig>,
@@ -80,11 +80,11 @@ struct Contents {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Loads the files.
     ///
     /// # Errors
-    /// When one of them cannot be read or is not what it should be, or the key is that of
-    /// another certificate.
+    /// If a file cannot be read or has wrong contents, or the key does not belong to the
+    /// certificate.
     pub fn load(options: TlsOptions) -> Result<Self, TlsError> {
         let contents = Contents::read(&options);
         let seen = fingerprint(&contents);
@@ -96,10 +96,10 @@ impl Tls {
         })
     }
 
-    /// Reads the files again, for the connections to come.
+    /// Loads the files again, for new connections.
     ///
     /// # Errors
-    /// Those of [`load`](Self::load). Then all stays as it was.
+    /// The errors of [`load`](Self::load). Then the previous configuration stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         let contents = Contents::read(&self.options);
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = fingerprint(&contents);
@@ -108,11 +108,12 @@ impl Tls {
         Ok(())
     }
 
-    /// The same, where they are not as they were when they were last looked at; tells whether
-    /// that was so.
+    /// Loads the files again, if their contents differ from those at the last load. Returns whether
+    /// they did.
     ///
     /// # Errors
-    /// Those of [`load`](Self::load), once for what the files hold. Then all stays as it was.
+    /// The errors of [`load`](Self::load), once for the same contents. Then the previous
+    /// configuration stays in use.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let contents = Contents::read(&self.options);
         let found = fingerprint(&contents);
@@ -126,14 +127,14 @@ impl Tls {
         Ok(true)
     }
 
-    /// What the next connection goes by.
+    /// The configuration for the next connection.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_use.load().config)
     }
 
-    /// Returns the time at which the first certificate of the chain in use expires, in seconds since
-    /// the Unix epoch; `None` if none of them can be read.
+    /// The time at which the first certificate of the current chain expires, in seconds since the
+    /// Unix epoch; `None` if none of them can be parsed.
     #[must_use]
     pub fn expires_unix_s(&self) -> Option<u64> {
         self.in_use.load().expires_unix_s
@@ -150,7 +151,7 @@ impl Tls {
     }
 }
 
-/// Alike for what is alike: for contents, and for an error to read them.
+/// A hash of the contents, or of the error of reading them.
 fn fingerprint(contents: &Result<Contents, TlsError>) -> u64 {
     match contents {
         Ok(contents) => {
@@ -206,7 +207,8 @@ impl Contents {
             },
         })?;
         if self.client_authorities.is_some() {
-            // A resumed session shows no certificate, so it would outlive an expired one.
+            // In a resumed session the client shows no certificate, so that the session would
+            // outlive an expired one.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -223,9 +225,10 @@ fn verifier(
     is_optional: bool,
 ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, impl ToString> {
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    match is_optional {
-        true => builder.allow_unauthenticated().build(),
-        false => builder.build(),
+    if is_optional {
+        builder.allow_unauthenticated().build()
+    } else {
+        builder.build()
     }
 }
 
@@ -237,7 +240,7 @@ fn authorities(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// One at least.
+/// Parses certificates; there must be at least one.
 fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {

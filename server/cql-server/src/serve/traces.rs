@@ -1,4 +1,4 @@
-//! Traces of requests whose clients ask for them.
+//! Traces of requests, if their clients request them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use ebb_cql::protocol::{Frame, Request};
 
 use crate::activity::{Activity, Trace};
 
-/// Begins the trace of a request. Returns `None` unless it is a QUERY, EXECUTE, BATCH or PREPARE
-/// that can be decoded.
+/// Begins the trace of a request. Returns `None` unless the request is a valid QUERY, EXECUTE,
+/// BATCH or PREPARE.
 pub(super) fn begin(
     activity: &Arc<Activity>,
     client: SocketAddr,
@@ -41,8 +41,8 @@ pub(super) fn begin(
     Some(activity.begin_trace(client, received_at, ("QUERY", request), parameters))
 }
 
-/// A text that may be a statement, cut behind the word before a password: traces are for more
-/// eyes than passwords are. What reads and writes rows has none of a role.
+/// Cuts a statement's text after the word before a password, since more users may read traces than
+/// should read passwords. Reads and writes of rows contain no password of a role, and stay whole.
 pub(super) fn without_password(text: &str) -> String {
     const ROWS: [&str; 5] = ["select", "insert", "update", "delete", "begin"];
     const PASSWORD: &str = "password";

@@ -1,7 +1,7 @@
 //! Counts of requests by opcode and of errors by code, and latencies of scans.
 //!
-//! To count is one relaxed addition, in a shard of the thread: two threads seldom write to the same
-//! cache line.
+//! Counting is one relaxed addition, in a shard of the thread, so that two threads seldom write to
+//! the same cache line.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -20,9 +20,11 @@ const SHARDS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     shards: [Shard; SHARDS],
-    /// Latencies of requests in [`Lane::Scan`](crate::call::Lane::Scan), until the response is ready.
+    /// The latencies of requests in [`Lane::Scan`](crate::call::Lane::Scan), until the response is
+    /// ready.
     pub scans: Latencies,
-    /// Latencies of requests in [`Lane::Range`](crate::call::Lane::Range).
+    /// The latencies of requests in [`Lane::Range`](crate::call::Lane::Range), until the response
+    /// is ready.
     pub ranges: Latencies,
 }
 
@@ -30,21 +32,21 @@ pub(super) struct Traffic {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
-    /// By the opcode; 0, which no request has, stands for all that are greater.
+    /// By opcode. 0 is the opcode of no request, and counts all opcodes beyond the array.
     requests: [AtomicU64; 16],
     /// In the order of [`CODES`].
     errors: [AtomicU64; CODES.len()],
 }
 
 impl Traffic {
-    /// Counts a request that was received.
+    /// Counts a received request.
     pub(super) fn request(&self, opcode: u8) {
         let requests = &self.shards[shard_of_thread()].requests;
         let count = requests.get(usize::from(opcode)).unwrap_or(&requests[0]);
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts an error that a client gets.
+    /// Counts an error that is sent to a client.
     pub(super) fn error(&self, kind: &ErrorKind) {
         let code = kind.code();
         let place = CODES.iter().position(|known| *known == code);

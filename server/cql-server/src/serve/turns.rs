@@ -1,23 +1,23 @@
-//! Turns at partitions: writes that read what they write to wait for each other.
+//! Turns at partitions. Writes that read the row they write wait for their turn.
 //!
 //! ```text
-//!   connection ─ numbers of its partitions ─> all turns are free: it runs at once
-//!                                             else a task waits for them, in the order in
-//!                                             which requests came, and runs then
+//!   connection ─ hashes of the partitions ──> all turns are free: runs at once
+//!                                             otherwise: a task waits for them, in the order of
+//!                                             the requests, and runs then
 //! ```
 //!
-//! Without turns, writers of one row would only find out at their commits that they were in
-//! each other's way, and all but one would begin anew. The store finds that out anyway, so
-//! turns need not be exact: partitions share them by their hash, and whoever is executed
-//! elsewhere (by the commit lane) takes none.
+//! Without turns, writers of one row would find out only at commit that they conflict, and all but
+//! one would begin anew. The store detects the conflicts in any case, so turns do not have to be
+//! exact: partitions share them by hash, and requests that are executed in the commit lane take
+//! none.
 //!
-//! Nobody holds a thread while waiting, and whoever has a turn gives it back before it waits
-//! for anything else. Several turns are taken in ascending order, so no two requests wait for
-//! each other.
+//! A waiting request holds no thread, and a request with turns releases them before it waits for
+//! anything else. Several turns are taken in ascending order, so there is no deadlock.
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Stripes, a power of two: of 64 requests at different partitions hardly two share one.
+/// The number of stripes, a power of two: of 64 requests at different partitions, two seldom share
+/// one.
 const STRIPES: usize = 4096;
 
 #[derive(Debug)]
@@ -25,12 +25,12 @@ pub(super) struct Turns {
     stripes: Vec<Mutex<()>>,
 }
 
-/// The turns that a request waits for: stripes, ascending, each once.
+/// The stripes of the turns that a request needs, ascending and distinct.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stripes(Vec<usize>);
 
 impl Stripes {
-    /// None where there is nothing to take turns at.
+    /// Returns the stripes of these turns; `None` without turns.
     pub(super) fn of(turns: &[u64]) -> Option<Self> {
         let mut stripes: Vec<usize> = turns.iter().map(|n| *n as usize % STRIPES).collect();
         stripes.sort_unstable();
@@ -39,7 +39,7 @@ impl Stripes {
     }
 }
 
-/// Turns that are held, until this is dropped.
+/// Turns that are held until this is dropped.
 #[derive(Debug)]
 pub(super) struct TurnGuard<'t>(#[expect(dead_code, reason = "held")] Vec<MutexGuard<'t, ()>>);
 
@@ -50,14 +50,14 @@ impl Turns {
         }
     }
 
-    /// All turns, where they are free and nobody waits for one of them.
+    /// Takes all turns, if they are free and no request waits for one of them.
     pub(super) fn try_take(&self, stripes: &Stripes) -> Option<TurnGuard<'_>> {
         let one = |stripe: &usize| self.stripes[*stripe].try_lock().ok();
         let guards: Option<_> = stripes.0.iter().map(one).collect();
         guards.map(TurnGuard)
     }
 
-    /// All turns, when they are free.
+    /// Takes all turns, waiting for each.
     pub(super) async fn take(&self, stripes: &Stripes) -> TurnGuard<'_> {
         let mut guards = Vec::with_capacity(stripes.0.len());
         for stripe in &stripes.0 {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_taken_in_one_order_and_each_once() {
+    fn turns_are_taken_in_ascending_order_and_each_once() {
         let count = STRIPES as u64;
         assert_eq!(Stripes::of(&[]), None);
         let stripes = Stripes::of(&[9, 3, 9 + count, 3]).unwrap();
@@ -97,14 +97,14 @@ mod tests {
         });
         tokio::task::yield_now().await;
         drop(held);
-        // The one that waits has the turn already, although it has not run yet.
+        // The waiting request has the turn already, although it has not run yet.
         assert!(turns.try_take(&Stripes::of(&[1]).unwrap()).is_none());
         waits.await.unwrap();
         assert!(turns.try_take(&stripes).is_some());
     }
 
     #[tokio::test]
-    async fn a_request_that_stops_waiting_returns_the_turns_it_has() {
+    async fn a_request_that_stops_waiting_releases_its_turns() {
         let turns = Turns::new();
         let stripes = Stripes::of(&[1, 2]).unwrap();
         let second = turns.try_take(&Stripes::of(&[2]).unwrap()).unwrap();

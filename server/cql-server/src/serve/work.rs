@@ -1,4 +1,4 @@
-//! A request whose statements are known: the one way to execute it, inline or in a lane.
+//! A request with its statements: the one way to execute it, inline or in a lane.
 //!
 //! ```text
 //!   session: frame ─> Work ─┬─ run_inline ─> response, in the buffer of the connection
@@ -23,12 +23,12 @@ use crate::activity::Trace;
 use crate::call::{Call, Interrupt, Lane, Service, StatementKind, TimeOut};
 use crate::outcome::Outcome;
 
-/// The CPU time that a statement may use on a thread on which others wait: one that serves connections,
-/// or that of the commit lane. Then it begins anew in [`Lane::Moved`].
+/// The CPU time that a statement may use on a thread on which others wait: a serving thread, or
+/// that of the commit lane. Then it begins anew in [`Lane::Moved`].
 pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
 pub(super) enum RequestStatements<T> {
-    /// A login has none.
+    /// A login.
     None,
     One(Arc<T>),
     Batch(Vec<Arc<T>>),
@@ -44,7 +44,7 @@ impl<T> RequestStatements<T> {
     }
 }
 
-/// A request, without the frame that it borrows its values from.
+/// A request, without the frame from which it borrows its values.
 pub(super) struct Work<S: Service> {
     pub shared: Arc<Shared<S>>,
     pub sender: Sender,
@@ -52,31 +52,31 @@ pub(super) struct Work<S: Service> {
     pub statements: RequestStatements<S::Statement>,
     pub kind: StatementKind,
     pub consistency: Consistency,
-    /// The turns for which the request waits if it runs on a thread that serves connections.
+    /// The turns that the request needs on a serving thread.
     pub turns: Option<Stripes>,
     pub interrupt: Interrupt,
     pub received_at: Instant,
-    /// Whether overload control may reject the request.
+    /// True if overload control may reject the request.
     pub may_refuse: bool,
     pub trace: Option<Trace>,
     pub spent: Spent,
-    /// The writes that the audit log notes once the request has its result.
+    /// The writes that are noted in the audit log with the result of the request.
     pub writes: Option<Box<BegunWrites>>,
 }
 
 pub(super) enum Inline {
     /// The response was appended.
     Answered(Outcome),
-    /// Nothing was appended: the request has to run in this lane.
+    /// Nothing was appended; the request has to run in this lane.
     Lane(Lane),
 }
 
 impl<S: Service> Work<S> {
-    /// Runs the request on the thread of its connection and appends the response to `out`, unless it
-    /// belongs in a lane.
+    /// Runs the request on the thread of its connection, and appends the response to `out`, unless
+    /// the request belongs in a lane.
     ///
     /// # Errors
-    /// The response, if the request fails.
+    /// The error for the client, if the request fails.
     pub(super) fn run_inline(
         &mut self,
         request: Request<'_>,
@@ -85,8 +85,8 @@ impl<S: Service> Work<S> {
         out: &mut BytesMut,
     ) -> Result<Inline, ErrorResponse> {
         let lane = match self.kind.lane {
-            // A serial read must not return what a crash may take back, so it is answered after a sync,
-            // as writes are.
+            // A serial read must not return a write that a crash may undo, so it is answered after
+            // a sync, as writes are.
             Lane::Inline if self.shared.is_synced(self.consistency) => Lane::Write,
             lane => lane,
         };
@@ -126,11 +126,11 @@ impl<S: Service> Work<S> {
         })
     }
 
-    /// Executes the statements of the request, and appends the response to `out`; nothing if they are
-    /// in conflict.
+    /// Executes the statements of the request, and appends the response to `out`. Appends nothing
+    /// after a conflict.
     ///
     /// # Errors
-    /// The response, if the request fails.
+    /// The error for the client, if the request fails.
     pub(super) fn run(
         &self,
         request: Request<'_>,
@@ -174,7 +174,7 @@ impl<S: Service> Work<S> {
         Ok(outcome)
     }
 
-    /// Returns the turns for which the request waits.
+    /// Returns the turns that the request needs.
     fn turns(&self, request: &Request<'_>) -> Result<Option<Stripes>, ErrorResponse> {
         if !self.kind.takes_turns() {
             return Ok(None);
@@ -193,7 +193,7 @@ impl<S: Service> Work<S> {
         Ok(Stripes::of(&turns))
     }
 
-    /// Returns the error of the request when its time is over.
+    /// The error of the request after its deadline.
     pub(super) fn time_out(&self) -> TimeOut {
         self.kind.time_out(self.consistency)
     }
@@ -203,7 +203,7 @@ impl<S: Service> Work<S> {
     }
 }
 
-/// Returns the parameters of a batch. The values are with its statements.
+/// Returns the parameters of a batch, except for the values, which belong to its statements.
 fn batch_parameters<'a>(batch: &Batch<'a>) -> QueryParameters<'a> {
     QueryParameters {
         consistency: batch.consistency,

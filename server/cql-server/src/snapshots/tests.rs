@@ -1,4 +1,4 @@
-//! Snapshots by statement, and every way to name one.
+//! Statements about snapshots, and every way to name a snapshot.
 
 use ebb_cql::syntax::ast::Statement;
 use ebb_cql::syntax::parse;
@@ -9,7 +9,7 @@ use crate::testing::Session;
 
 const INVALID: i32 = 0x2200;
 
-/// The columns of what a SELECT from a table would read, and when it judges.
+/// The columns that a SELECT from a table would read, and the time by which it decides on expiry.
 fn read(session: &Session, keyspace: &str, snapshot: Option<&str>) -> (Vec<String>, Option<u64>) {
     let state = session.state();
     let db = session.catalog.db();
@@ -48,7 +48,7 @@ fn listed(session: &Session, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_snapshot_is_read_by_each_of_its_names_with_the_columns_and_the_time_of_its_moment() {
+fn each_name_of_a_snapshot_reads_it_with_the_columns_and_the_time_of_its_moment() {
     let mut session = Session::with_table();
     let created_ms = 1_700_000_000_000;
     session.run("CREATE SNAPSHOT s ON KEYSPACE app");
@@ -71,7 +71,7 @@ fn a_snapshot_is_read_by_each_of_its_names_with_the_columns_and_the_time_of_its_
             None
         )
     );
-    // It outlives the table.
+    // The snapshot outlives the table.
     session.run("DROP TABLE app.t");
     assert_eq!(read(&session, "app@s", None), then);
     assert_eq!(unreadable(&session, "app", "t"), "table t does not exist");
@@ -95,7 +95,7 @@ fn a_snapshot_is_read_by_each_of_its_names_with_the_columns_and_the_time_of_its_
 }
 
 #[test]
-fn what_cannot_be_written_to_says_so() {
+fn writes_to_snapshots_and_system_tables_are_rejected() {
     let mut session = Session::with_table();
     session.run("CREATE SNAPSHOT s ON KEYSPACE app");
     let write = |keyspace: &str, table: &str| {
@@ -135,11 +135,11 @@ fn what_cannot_be_written_to_says_so() {
 }
 
 #[test]
-fn an_alias_that_fits_two_snapshots_is_refused() {
+fn an_alias_that_fits_two_snapshots_is_rejected() {
     let mut session = Session::with_table();
     session.run("CREATE KEYSPACE app__ WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     session.run("CREATE TABLE app__.t (k int PRIMARY KEY)");
-    // Both may be meant by app____at__x.
+    // app____at__x can be split in two ways.
     session.run("CREATE SNAPSHOT x ON KEYSPACE app__");
     assert_eq!(read(&session, "app____at__x", None).0, ["k"]);
     session.run("CREATE KEYSPACE app____at WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
@@ -156,7 +156,7 @@ fn an_alias_that_fits_two_snapshots_is_refused() {
 }
 
 #[test]
-fn snapshots_are_made_listed_and_dropped() {
+fn snapshots_are_created_listed_and_dropped() {
     let mut session = Session::with_table();
     session.run("CREATE TABLE u (k int PRIMARY KEY)");
     session.run("CREATE SNAPSHOT whole ON KEYSPACE app");
@@ -177,8 +177,8 @@ fn snapshots_are_made_listed_and_dropped() {
         listed(&session, "LIST SNAPSHOTS ON TABLE u"),
         ["app@whole keyspace"]
     );
-    let told = session.rows("system_views", "snapshots");
-    assert_eq!(told.len(), 2);
+    let seen_columns = session.rows("system_views", "snapshots");
+    assert_eq!(seen_columns.len(), 2);
 
     for (text, message) in [
         (
@@ -223,7 +223,7 @@ fn snapshots_are_made_listed_and_dropped() {
         listed(&session, "LIST SNAPSHOTS ON KEYSPACE app"),
         ["app@one table"]
     );
-    // Its hour is over.
+    // The TTL of an hour has passed.
     session.clock.advance_ms(3_600_001);
     assert_eq!(
         unreadable(&session, "app@one", "t"),
@@ -231,18 +231,18 @@ fn snapshots_are_made_listed_and_dropped() {
     );
 }
 
-/// What drivers learn of columns: keyspace, table, name and type.
-fn told(session: &Session) -> Vec<String> {
+/// The columns that drivers see: keyspace, table, name and type.
+fn seen_columns(session: &Session) -> Vec<String> {
     let text = |cell: &Option<Bytes>| String::from_utf8(cell.clone().unwrap().into()).unwrap();
     let column = |row: &Vec<Option<Bytes>>| {
         let [keyspace, table, name, ty] = [0, 1, 2, 7].map(|at| text(&row[at]));
         format!("{keyspace}.{table}.{name} {ty}")
     };
     let rows = session.rows("system_schema", "columns");
-    let mut told: Vec<String> = rows.iter().map(column).collect();
-    told.retain(|column| column.starts_with("app"));
-    told.sort();
-    told
+    let mut seen_columns: Vec<String> = rows.iter().map(column).collect();
+    seen_columns.retain(|column| column.starts_with("app"));
+    seen_columns.sort();
+    seen_columns
 }
 
 fn names(session: &Session, table: &str) -> Vec<String> {
@@ -259,7 +259,7 @@ fn listed_snapshots_are_keyspaces_with_the_columns_of_their_moment() {
     session.catalog.set_listed_snapshots(32);
     session.run("CREATE TYPE p (x int)");
     let created = session.changes("CREATE SNAPSHOT s ON KEYSPACE app");
-    let told_of = |kind, targets: [SchemaTarget; 3]| {
+    let changes_of = |kind, targets: [SchemaTarget; 3]| {
         let change = |target| SchemaChange {
             kind,
             keyspace: "app@s".to_string(),
@@ -267,13 +267,13 @@ fn listed_snapshots_are_keyspaces_with_the_columns_of_their_moment() {
         };
         targets.map(change)
     };
-    // Drivers read the tables of a keyspace one by one, by what they are told of each.
+    // Drivers read the tables of a keyspace one by one, on the event of each.
     let (ty, table) = (
         || SchemaTarget::Type("p".into()),
         || SchemaTarget::Table("t".into()),
     );
     let all = [SchemaTarget::Keyspace, ty(), table()];
-    assert_eq!(created, told_of(SchemaChangeKind::Created, all));
+    assert_eq!(created, changes_of(SchemaChangeKind::Created, all));
     assert_eq!(
         session.run("CREATE SNAPSHOT IF NOT EXISTS s ON KEYSPACE app"),
         None
@@ -290,27 +290,27 @@ fn listed_snapshots_are_keyspaces_with_the_columns_of_their_moment() {
         "app@s.t.s blob",
         "app@s.t.v int",
     ];
-    // Twice: the second answer is from memory.
-    assert_eq!(told(&session), expected);
-    assert_eq!(told(&session), expected);
+    // Twice, because the second response is from a cache.
+    assert_eq!(seen_columns(&session), expected);
+    assert_eq!(seen_columns(&session), expected);
     assert!(names(&session, "keyspaces").contains(&"app@s".to_string()));
     assert_eq!(names(&session, "types"), ["app", "app@s"]);
     assert!(names(&session, "tables").contains(&"app@s".to_string()));
     let dropped = session.changes("DROP SNAPSHOT s ON KEYSPACE app");
     let all = [table(), ty(), SchemaTarget::Keyspace];
-    assert_eq!(dropped, told_of(SchemaChangeKind::Dropped, all));
+    assert_eq!(dropped, changes_of(SchemaChangeKind::Dropped, all));
     assert_eq!(
         session.run("DROP SNAPSHOT IF EXISTS s ON KEYSPACE app"),
         None
     );
-    assert_eq!(told(&session), expected[..4]);
-    // Another one of the same name is another one.
+    assert_eq!(seen_columns(&session), expected[..4]);
+    // A new snapshot of the same name is another snapshot.
     session.run("CREATE SNAPSHOT s ON KEYSPACE app");
-    assert!(told(&session).contains(&"app@s.t.later text".to_string()));
+    assert!(seen_columns(&session).contains(&"app@s.t.later text".to_string()));
 }
 
 #[test]
-fn the_version_that_drivers_compare_follows_the_snapshots_that_are_listed() {
+fn the_schema_version_depends_on_the_listed_snapshots() {
     let mut session = Session::with_table();
     session.catalog.set_listed_snapshots(32);
     let version = |session: &Session| session.catalog.version(&session.state());
@@ -337,7 +337,7 @@ fn the_newest_snapshots_are_listed_and_announced() {
     let mut keyspaces = names(&session, "keyspaces");
     keyspaces.retain(|name| name.contains('@'));
     assert_eq!(keyspaces, ["app@s1", "app@s2"]);
-    // It can be read all the same.
+    // The snapshot can be read although it is not listed.
     read(&session, "app@s0", None);
     assert_eq!(session.changes("DROP SNAPSHOT s0 ON KEYSPACE app"), []);
     let events = session.changes("DROP SNAPSHOT s1 ON KEYSPACE app");
@@ -345,9 +345,14 @@ fn the_newest_snapshots_are_listed_and_announced() {
 }
 
 #[test]
-fn snapshots_that_are_not_listed_change_nothing_that_drivers_see() {
+fn unlisted_snapshots_change_nothing_that_drivers_see() {
     let mut session = Session::with_table();
-    let seen = |session: &Session| (told(session), session.catalog.version(&session.state()));
+    let seen = |session: &Session| {
+        (
+            seen_columns(session),
+            session.catalog.version(&session.state()),
+        )
+    };
     let before = seen(&session);
     assert_eq!(session.changes("CREATE SNAPSHOT s ON KEYSPACE app"), []);
     assert_eq!(seen(&session), before);
@@ -355,7 +360,7 @@ fn snapshots_that_are_not_listed_change_nothing_that_drivers_see() {
 }
 
 #[test]
-fn a_snapshot_of_many_tables_is_announced_by_one_event() {
+fn a_snapshot_of_many_tables_causes_a_single_event() {
     let mut session = Session::with_table();
     session.catalog.set_listed_snapshots(1);
     for n in 1..OBJECT_EVENTS_MAX {

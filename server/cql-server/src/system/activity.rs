@@ -1,4 +1,4 @@
-//! `system_traces`, and the clients in `system_views`: what the server does for whom.
+//! `system_traces`, and the clients in `system_views`.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -110,27 +110,27 @@ pub(super) const CLIENTS: Definition = Definition {
 
 fn clients(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     facts.activity.clients().iter().try_for_each(|client| {
-        let said = client.said();
+        let info = client.info();
         let mut cells = vec![
             ("address", inet(client.address.ip())),
             ("port", int(client.address.port().into())),
-            ("protocol_version", int(said.version.number().into())),
+            ("protocol_version", int(info.version.number().into())),
             (
                 "request_count",
                 bigint(i64::try_from(client.requests()).unwrap_or(i64::MAX)),
             ),
-            ("ssl_enabled", boolean(said.encryption.is_some())),
+            ("ssl_enabled", boolean(info.encryption.is_some())),
         ];
-        if let Some(encryption) = &said.encryption {
+        if let Some(encryption) = &info.encryption {
             cells.push(("ssl_cipher_suite", text(&encryption.cipher_suite)));
             cells.push(("ssl_protocol", text(&encryption.protocol)));
         }
-        cells.extend(said.driver_name.map(|name| ("driver_name", text(&name))));
-        let version = said.driver_version.as_deref();
+        cells.extend(info.driver_name.map(|name| ("driver_name", text(&name))));
+        let version = info.driver_version.as_deref();
         cells.extend(version.map(|version| ("driver_version", text(version))));
-        let keyspace = said.keyspace.as_deref();
+        let keyspace = info.keyspace.as_deref();
         cells.extend(keyspace.map(|keyspace| ("keyspace_name", text(keyspace))));
-        let user = said.user.as_deref();
+        let user = info.user.as_deref();
         cells.extend(user.map(|user| ("username", text(user))));
         rows.push(cells)
     })

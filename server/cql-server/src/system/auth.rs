@@ -1,4 +1,4 @@
-//! `system_auth`: the roles, without what their passwords are verified with.
+//! `system_auth`: the roles, without their password hashes.
 
 use ebb_cql::protocol::ErrorResponse;
 

@@ -1,4 +1,4 @@
-//! Values as the bytes of their CQL types.
+//! Values encoded as CQL types.
 
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ pub fn int(value: i32) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }
 
-/// A `bigint`, or a `counter`.
+/// Encodes a `bigint` or a `counter`.
 pub fn bigint(value: i64) -> Bytes {
     Bytes::copy_from_slice(&value.to_be_bytes())
 }
@@ -38,18 +38,18 @@ pub fn inet(value: IpAddr) -> Bytes {
     }
 }
 
-/// A `timestamp`: milliseconds since 1970.
+/// Encodes a `timestamp`: milliseconds since 1970.
 pub fn timestamp(value: SystemTime) -> Bytes {
     let since = value.duration_since(UNIX_EPOCH).unwrap_or_default();
     bigint(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A `list`, or a `set` whose elements come in its order.
+/// Encodes a `list`, or a `set` whose elements come in the order of the set.
 pub fn list(elements: impl IntoIterator<Item = Bytes>) -> Bytes {
     collection(1, elements)
 }
 
-/// A `map`; its keys come in its order, each followed by its value.
+/// Encodes a `map`. The keys come in the order of the map, each followed by its value.
 pub fn map(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Bytes {
     let both = |(key, value)| [key, value];
     collection(2, entries.into_iter().flat_map(both))

@@ -1,4 +1,4 @@
-//! `system_views.index_builds`: the indexes that are being built.
+//! `system_views.index_builds`: the unfinished indexes.
 
 use ebb_cql::protocol::ErrorResponse;
 

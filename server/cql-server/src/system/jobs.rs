@@ -1,4 +1,4 @@
-//! `system_views.jobs`: the jobs over the tables, as whoever runs them tells of them.
+//! `system_views.jobs`: the jobs over the tables, as [`JobList`] returns them.
 
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,28 +10,28 @@ use super::cells::{int, text, timestamp};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 
-/// A job that runs, or has ended and is remembered.
+/// A job that runs, or that has ended and is still listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRow {
-    /// Its id; no other has it.
+    /// The unique id of the job.
     pub id: String,
-    /// Which application.
+    /// The name of the application.
     pub application: String,
-    /// What was asked for, as JSON.
+    /// The request as JSON.
     pub request: String,
-    /// When it was started first, in milliseconds since 1970.
+    /// The time of the first start, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// How often it was started, from 1.
+    /// The number of starts, from 1.
     pub starts: u32,
-    /// Where it stands, in a word.
+    /// The state in one word.
     pub state: &'static str,
-    /// When it ended, in milliseconds since 1970.
+    /// The time of the end, in milliseconds since 1970; `None` before it.
     pub ended_unix_ms: Option<u64>,
 }
 
-/// Knows the jobs.
+/// A source of jobs.
 pub trait JobList: Debug + Send + Sync {
-    /// All of them.
+    /// Returns all jobs, or a message if they cannot be read.
     fn jobs(&self) -> Result<Vec<JobRow>, String>;
 }
 

@@ -1,4 +1,4 @@
-//! `system`: this node, as drivers ask for it, and the others, of which there are none.
+//! `system`: this node, and the empty tables of its peers.
 
 use ebb_cql::protocol::ErrorResponse;
 

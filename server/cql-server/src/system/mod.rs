@@ -1,19 +1,19 @@
-//! The tables that a server has of its own: what drivers ask for when they connect, and
-//! what ebb tells of its snapshots and jobs.
+//! The server's own tables: those that drivers read when they connect, and those of ebb about
+//! snapshots and jobs.
 //!
 //! | keyspace | tables |
 //! | --- | --- |
 //! | `system` | `local`, `peers`, `peers_v2`, `"IndexInfo"`, `size_estimates` |
-//! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and those of what ebb has none of |
+//! | `system_schema` | `keyspaces`, `tables`, `columns`, `types`, `dropped_columns`, and empty tables for what ebb does not have |
 //! | `system_virtual_schema` | `keyspaces`, `tables`, `columns` |
 //! | `system_auth` | `roles`, `role_members`, `role_permissions`, `identity_to_role` |
 //! | `system_traces` | `sessions`, `events` |
 //! | `system_views` | `snapshots`, `jobs`, `clients`, `queries`, `index_builds` |
 //!
-//! Nothing of them is stored. A row is computed from the schema and the node as they are
-//! when a statement asks. `system_views` and `system_virtual_schema` count as virtual for drivers, the others
-//! as a node's own. None can be written to. The keyspace of the database in which ebb
-//! keeps its own records, `ebb_system`, is not there for CQL.
+//! These tables are not stored. Their rows are computed from the schema and the state of the node
+//! during a statement. For drivers `system_views` and `system_virtual_schema` are virtual
+//! keyspaces, the others the node's own. None of them can be written to. The database keyspace with
+//! ebb's own records, `ebb_system`, does not exist in CQL.
 
 mod activity;
 mod auth;
@@ -45,50 +45,50 @@ pub(crate) use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;
 use crate::indexes::BuildFailures;
 
-/// What `release_version` says: the Cassandra whose CQL and messages these are. Drivers
-/// choose by it which tables they ask for.
+/// `release_version`: the version of Cassandra whose CQL and error messages these are. Drivers
+/// choose by it which tables they read.
 const RELEASE_VERSION: &str = "4.1.0";
 const CQL_VERSION: &str = "3.4.6";
 pub(crate) const DATA_CENTER: &str = "datacenter1";
 const RACK: &str = "rack1";
-/// How tokens are computed.
+/// The partitioner. Drivers compute tokens by it.
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-/// What a cluster is called that was given no name.
+/// The name of a cluster without a configured name.
 pub const CLUSTER_NAME: &str = "ebb";
 
-/// What drivers take for a node's own keyspaces.
+/// The keyspaces that drivers take for a node's own.
 pub(super) const LOCAL_KEYSPACES: &[&str] =
     &["system", "system_auth", "system_schema", "system_traces"];
-/// What drivers take for virtual ones.
+/// The keyspaces that drivers take for virtual ones.
 pub(super) const VIRTUAL_KEYSPACES: &[&str] = &["system_views", "system_virtual_schema"];
 
-/// How clients reach this node, and what they call it.
+/// The address and the cluster name of this node, as clients see them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalNode {
-    /// What is told to drivers as the node's address.
+    /// The address of the node in `system.local`.
     pub address: SocketAddr,
-    /// The cluster of this one node.
+    /// The name of the cluster, which consists of this node.
     pub cluster_name: String,
 }
 
-/// What rows are computed from: the node, and the schema at the moment of the statement.
+/// The facts from which rows are computed: the node, and the schema at the moment of the statement.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The node.
+    /// The address and the name of the node.
     pub node: Arc<LocalNode>,
-    /// Its catalog.
+    /// The catalog of the node.
     pub catalog: Arc<Catalog>,
-    /// The schema that the statement sees.
+    /// The schema that the statement uses.
     pub state: Arc<CatalogState>,
-    /// All tables of this kind.
+    /// All virtual tables.
     pub system: Arc<SystemTables>,
-    /// What the server does for whom.
+    /// The clients, queries and traces.
     pub activity: Arc<Activity>,
-    /// The role whose queries the statement may read; `None` for those of all users.
+    /// The role whose queries the statement may read; `None` for the queries of all users.
     pub queries_of: Option<Box<str>>,
-    /// The errors of index builds that failed.
+    /// The errors of failed index builds.
     pub index_failures: Arc<BuildFailures>,
-    /// The jobs; `None` where there are none.
+    /// The source of jobs; `None` without one.
     pub jobs: Option<Arc<dyn JobList>>,
 }
 
@@ -128,7 +128,7 @@ impl Default for SystemTables {
             activity::EVENTS,
         ];
         let mut by_keyspace: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        for definition in own.into_iter().chain(schema::NOT_THERE) {
+        for definition in own.into_iter().chain(schema::ALWAYS_EMPTY) {
             let table = Arc::new(VirtualTable::new(&definition));
             let tables = by_keyspace.entry(definition.keyspace).or_default();
             tables.insert(definition.name, table);
@@ -138,7 +138,7 @@ impl Default for SystemTables {
 }
 
 impl SystemTables {
-    /// Whether this is one of the keyspaces here.
+    /// Whether this is the keyspace of a virtual table.
     pub fn has_keyspace(&self, keyspace: &str) -> bool {
         self.by_keyspace.contains_key(keyspace)
     }
@@ -148,7 +148,7 @@ impl SystemTables {
         self.by_keyspace.keys().copied()
     }
 
-    /// A table by its keyspace and name.
+    /// The table of a keyspace and name.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<VirtualTable>> {
         self.by_keyspace.get(keyspace)?.get(name)
     }
@@ -162,8 +162,8 @@ impl SystemTables {
     }
 }
 
-/// Whether users may not make a keyspace of this name: it is one of Cassandra's own, or
-/// one of ebb's.
+/// Whether the name is reserved, so that users may not create a keyspace of this name: it is one of
+/// Cassandra's or ebb's own.
 pub(crate) fn is_reserved(keyspace: &str) -> bool {
     keyspace.starts_with("system") || keyspace == ebb_tables::names::SYSTEM_KEYSPACE
 }

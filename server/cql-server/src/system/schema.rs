@@ -1,6 +1,6 @@
-//! `system_schema`: keyspaces, tables, columns and types as rows, `system` and itself
-//! among them, and snapshots as keyspaces: those that a statement names, or else those that are
-//! listed.
+//! `system_schema`: keyspaces, tables, columns and types as rows. They include `system` and
+//! `system_schema` itself, and snapshots as keyspaces: those that a statement names, or else the
+//! listed ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::interrupt::{self, UNITS_PER_LOOK};
 
 const KEYSPACE: &str = "system_schema";
 
-/// Returns the keyspaces of users that a statement looks up and the snapshots that are one, each by
-/// the name that clients use. Of a snapshot that a statement names it has those tables only whose
-/// names `has_table` accepts.
+/// Returns the keyspaces that a statement looks up, of users and of snapshots, each with the name
+/// that clients use. A snapshot that the statement names has only the tables whose names
+/// `has_table` accepts.
 pub(super) fn users(
     facts: &Facts,
     lookup: &Lookup,
@@ -45,11 +45,12 @@ pub(super) fn users(
         } else if let Some((keyspace, snapshot)) = lookup.snapshots.get(name)
             && let Some(now) = schema.keyspace(keyspace)
         {
-            // The records of its tables are read from files, maybe on a thread that serves connections.
+            // The records of the tables are read from disk, possibly on a thread that serves
+            // connections.
             interrupt::charge(UNITS_PER_LOOK)?;
             match keyspace_with_tables_at(facts.catalog.db(), now, snapshot, &has_table) {
                 Ok(then) => found.push((name.clone(), Arc::new(then))),
-                // It has expired meanwhile.
+                // The snapshot has expired meanwhile.
                 Err(CatalogError::Store(error)) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(of_catalog(error)),
             }
@@ -132,7 +133,7 @@ fn keyspaces(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<()
     Ok(())
 }
 
-/// The columns that tables and views have in common: their options, and an id.
+/// The columns that tables and views share: their options, and an id.
 const OPTION_COLUMNS: [&str; 22] = [
     "additional_write_policy text",
     "allow_auto_snapshot boolean",
@@ -158,7 +159,7 @@ const OPTION_COLUMNS: [&str; 22] = [
     "speculative_retry text",
 ];
 
-/// These columns, and those of options. A schema puts them in order.
+/// Appends the columns of options. The schema sorts the columns.
 const fn with_options<const OWN: usize, const ALL: usize>(
     own: [&'static str; OWN],
 ) -> [&'static str; ALL] {
@@ -184,9 +185,10 @@ pub(super) const TABLES: Definition = Definition {
 
 fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     for_each_table(facts, lookup, |keyspace, table| {
-        let flags: &[&str] = match table.is_counter() {
-            true => &["compound", "counter"],
-            false => &["compound"],
+        let flags: &[&str] = if table.is_counter() {
+            &["compound", "counter"]
+        } else {
+            &["compound"]
         };
         let mut cells = vec![
             ("keyspace_name", text(keyspace)),
@@ -200,7 +202,7 @@ fn table_rows(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(
     })
 }
 
-/// The options as cells of the columns that are called as they are.
+/// The options as cells of the columns with the same names.
 fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
     options.iter().filter_map(|(name, value)| {
         let cell = match (name, value) {
@@ -211,7 +213,7 @@ fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
                 map(entries.iter().map(|(key, value)| (text(key), text(value))))
             }
             ("cdc", OptionValue::Text(value)) => boolean(value.eq_ignore_ascii_case("true")),
-            // Null where there is no other than the default one.
+            // The default one is null.
             ("memtable", OptionValue::Text(value)) if value == "default" => return None,
             (
                 "additional_write_policy"
@@ -230,7 +232,7 @@ fn option_cells(options: &TableOptions) -> impl Iterator<Item = (&str, Bytes)> {
     })
 }
 
-/// The bytes of `0x...`, which the schema has checked.
+/// Decodes `0x...`, which the schema has checked.
 fn blob(hex: &str) -> Bytes {
     let digits = hex.trim_start_matches("0x").as_bytes();
     let digit = |d: u8| (d as char).to_digit(16).unwrap_or(0) as u8;
@@ -316,7 +318,7 @@ fn dropped_columns(
     rows: &mut RowSet<'_>,
 ) -> Result<(), ErrorResponse> {
     for_each_table(facts, lookup, |keyspace, table| {
-        // Of those of one name the last.
+        // The last dropped column of each name.
         let last: BTreeMap<_, _> = table.dropped().iter().map(|d| (&*d.name, d)).collect();
         last.into_iter().try_for_each(|(name, dropped)| {
             rows.push([
@@ -393,7 +395,7 @@ fn indexes(facts: &Facts, lookup: &Lookup, rows: &mut RowSet<'_>) -> Result<(), 
     })
 }
 
-/// The indexes that are built. What it calls a table is a keyspace.
+/// The built indexes. As in Cassandra, the column `table_name` contains the keyspace.
 pub(super) const BUILT_INDEXES: Definition = Definition {
     keyspace: "system",
     name: "IndexInfo",
@@ -417,8 +419,9 @@ fn built_indexes(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(),
     Ok(())
 }
 
-/// What ebb has none of: drivers ask for each and take no answer for an error.
-pub(super) const NOT_THERE: [Definition; 4] = [
+/// Empty tables for objects that ebb does not have. Drivers read each of them, and a missing table
+/// would be an error.
+pub(super) const ALWAYS_EMPTY: [Definition; 4] = [
     Definition {
         keyspace: KEYSPACE,
         name: "triggers",

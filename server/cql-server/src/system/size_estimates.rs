@@ -1,9 +1,9 @@
 //! `system.size_estimates`: the sizes of tables. Spark and Trino divide their scans by them.
 //!
-//! Cassandra has a row for each range of tokens that a node owns. ebb is one node, so a table has one
-//! row for all tokens. Files do not count partitions, only keys. Since tokens are hashes, the first few
-//! partitions show how many there are: if 32 of them take a thousandth of the ring, there are about
-//! 32,000.
+//! Cassandra has a row for each range of tokens that a node owns. ebb is a single node, so a table
+//! has one row for all tokens. Files count keys, but not partitions. Since tokens are hashes, the
+//! first few partitions show how many there are: if 32 of them take a thousandth of the ring, there
+//! are about 32,000.
 
 use std::ops::Bound;
 
@@ -17,11 +17,11 @@ use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 use crate::interrupt::{self, UNITS_PER_LOOK};
 
-/// The number of partitions that are looked up in a table that the statement names. Tables with fewer
-/// are counted exactly. The standard error of other estimates is 18%.
+/// The number of sampled partitions in a table that the statement names. Smaller tables are counted
+/// exactly. The standard error of the other estimates is 18%.
 const SAMPLE: u32 = 32;
-/// The same for a statement that reads the rows of all tables: a request must not take long because
-/// there are hundreds of tables. The standard error is 41%.
+/// The number of sampled partitions if the statement reads the rows of all tables, since a request
+/// must not take long because of hundreds of tables. The standard error is 41%.
 const SAMPLE_OF_EACH: u32 = 8;
 
 pub(super) const SIZE_ESTIMATES: Definition = Definition {
@@ -90,14 +90,14 @@ fn size_estimates(
 }
 
 /// Estimates the number of partitions of a table from the tokens of the first `sample` ones. The
-/// sample ends before a partition that cannot be read.
+/// sample ends before an unreadable partition.
 ///
 /// # Errors
-/// The statement's time-out.
+/// If the statement's time is over.
 fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, ErrorResponse> {
     let mut last = Token::MIN;
     for found in 0..sample {
-        // The keys are read from files, maybe on a thread that serves connections.
+        // The keys are read from disk, possibly on a thread that serves connections.
         interrupt::charge(UNITS_PER_LOOK)?;
         match next_token(rows, last) {
             Some(token) => last = token,
@@ -107,16 +107,16 @@ fn estimate_partitions(rows: &dyn TableReader, sample: u32) -> Result<u64, Error
     Ok(scaled(sample, last))
 }
 
-/// Returns the number of partitions on the whole ring if the one at `last` is number `sample`. Of random
-/// tokens, (n - 1) / (the part of the ring up to the n-th) is an estimate without bias.
+/// Returns the number of partitions on the whole ring if partition number `sample` is at `last`.
+/// For random tokens, (n - 1) / (the part of the ring up to the n-th) is an unbiased estimate.
 fn scaled(sample: u32, last: Token) -> u64 {
     let part = u128::from(last.0.abs_diff(Token::MIN.0)).max(1);
     let all = (u128::from(sample.saturating_sub(1)) << u64::BITS) / part;
     u64::try_from(all).unwrap_or(u64::MAX).max(sample.into())
 }
 
-/// Returns the token of the first partition behind `token`. A damaged partition counts as none: the
-/// statements that read its rows report the damage.
+/// Returns the token of the first partition after `token`. A damaged partition ends the sample,
+/// because the statements that read its rows report the damage.
 fn next_token(rows: &dyn TableReader, token: Token) -> Option<Token> {
     let range = token_range(Bound::Excluded(token), Bound::Unbounded);
     let upper = range
@@ -133,11 +133,11 @@ mod tests {
     use super::*;
     use crate::executor::harness::Server;
 
-    /// The statement of Spark's connector, and Trino's but for the order of the columns.
+    /// The statement of Spark's connector. Trino's differs only in the order of the columns.
     const OF_SPARK: &str = "SELECT range_start, range_end, partitions_count, mean_partition_size \
                             FROM system.size_estimates WHERE keyspace_name = ? AND table_name = ?";
 
-    /// Returns the partitions and their mean size in bytes; `None` without a row.
+    /// Returns the number of partitions and their mean size in bytes; `None` without a row.
     #[track_caller]
     fn estimate(server: &mut Server, keyspace: &str, table: &str) -> Option<(u64, u64)> {
         let names = [Some(keyspace.as_bytes()), Some(table.as_bytes())];
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_the_ring_that_a_sample_takes_shows_the_number_of_partitions() {
+    fn the_number_of_partitions_is_estimated_from_the_first_tokens() {
         assert_eq!(scaled(33, Token(0)), 64);
         assert_eq!(scaled(33, Token::MAX), 33);
         assert_eq!(scaled(33, Token(i64::MIN + 1)), u64::MAX);

@@ -1,4 +1,4 @@
-//! What drivers find when they connect.
+//! The system tables, as drivers read them when they connect.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use ebb_storage::simulation::MemDisk;
 use super::*;
 use crate::testing::Session;
 
-/// A column of a virtual table's rows.
+/// The cells of one column of a virtual table.
 fn column(session: &Session, keyspace: &str, table: &str, name: &str) -> Vec<Option<Bytes>> {
     let schema = session.system.table(keyspace, table).unwrap().schema();
     let at = schema.columns().iter().position(|c| *c.name == *name);
@@ -44,7 +44,7 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
         ("page_size", "7".to_owned()),
         ("query", "SELECT".to_owned()),
     ];
-    let begun = Instant::now(); // clock: a trace takes the instant of its begin
+    let begun = Instant::now(); // clock: a trace has the instant of its start
     let mut trace = (facts.activity).begin_trace(address, begun, what, parameters);
     trace.note("one step");
     trace.note("another");
@@ -77,7 +77,7 @@ fn every_cell_is_a_value_of_its_column_and_rows_come_by_their_keys() {
 }
 
 #[test]
-fn the_node_tells_all_that_drivers_do_not_take_null_for() {
+fn columns_of_local_that_drivers_require_are_not_null() {
     let session = Session::new();
     for name in [
         "key",
@@ -116,7 +116,7 @@ fn host_id_and_tokens_persist_and_the_version_follows_the_schema() {
     session.run(
         "CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
-    // No statement that asks after the reply sees the old one.
+    // No statement after the response sees the old version.
     let after = of(&session, "schema_version");
     assert_ne!(before, after);
     drop(session);
@@ -128,7 +128,7 @@ fn host_id_and_tokens_persist_and_the_version_follows_the_schema() {
 }
 
 #[test]
-fn users_keyspaces_tables_columns_and_types_are_told() {
+fn users_keyspaces_tables_columns_and_types_have_rows() {
     let mut session = Session::with_table();
     session.run("CREATE TYPE p (x int, y frozen<list<text>>)");
     session.run("CREATE TABLE d (a int, b int, c int, PRIMARY KEY ((a, b), c)) WITH CLUSTERING ORDER BY (c DESC)");
@@ -180,7 +180,7 @@ fn users_keyspaces_tables_columns_and_types_are_told() {
 }
 
 #[test]
-fn each_of_the_systems_tables_is_told_of_once() {
+fn each_system_table_is_listed_in_one_keyspace() {
     let session = Session::new();
     let of = |keyspace| -> BTreeSet<(String, String)> {
         let names = texts(&session, keyspace, "tables", "table_name").into_iter();
@@ -194,7 +194,7 @@ fn each_of_the_systems_tables_is_told_of_once() {
     assert!(other.contains(&("system_views".to_string(), "snapshots".to_string())));
 }
 
-/// One job that runs, and one that has ended.
+/// A running job, and a completed one.
 #[derive(Debug)]
 struct TwoJobs;
 
@@ -220,7 +220,7 @@ impl JobList for TwoJobs {
 }
 
 #[test]
-fn jobs_are_told_of() {
+fn jobs_have_rows() {
     let mut session = Session::new();
     assert_eq!(session.rows("system_views", "jobs"), Vec::<Vec<_>>::new());
     session.jobs = Some(Arc::new(TwoJobs));

@@ -43,7 +43,7 @@ pub struct SnapshotRow {
     pub info: SnapshotInfo,
 }
 
-/// All snapshots of users' keyspaces, by keyspace, oldest first.
+/// Returns all snapshots of users' keyspaces, by keyspace, the oldest first.
 pub fn snapshot_rows(db: &Db, state: &CatalogState) -> Vec<SnapshotRow> {
     let keyspaces = state.schema().keyspaces();
     let rows = keyspaces.flat_map(|keyspace| {
@@ -59,7 +59,7 @@ pub fn snapshot_rows(db: &Db, state: &CatalogState) -> Vec<SnapshotRow> {
 }
 
 impl SnapshotRow {
-    /// Returns the cells of the row by the names of their columns.
+    /// The cells of the row, with the names of their columns.
     pub fn cells(&self) -> Vec<(&'static str, Bytes)> {
         let info = &self.info;
         let scope = match info.scope {

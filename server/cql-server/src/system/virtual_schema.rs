@@ -1,4 +1,4 @@
-//! `system_virtual_schema`: what there is in its own keyspace and in `system_views`.
+//! `system_virtual_schema`: the tables in its own keyspace and in `system_views`.
 
 use ebb_cql::protocol::ErrorResponse;
 

@@ -1,4 +1,4 @@
-//! A table whose rows are computed when they are asked for.
+//! Virtual tables, whose rows are computed for each statement.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use super::{Facts, Lookup};
 /// Computes the rows of a virtual table.
 type RowComputation = fn(&Facts, &Lookup, &mut RowSet<'_>) -> Result<(), ErrorResponse>;
 
-/// How a virtual table's columns are written down here.
+/// The definition of a virtual table in the source.
 pub(super) struct Definition {
     pub(super) keyspace: &'static str,
     pub(super) name: &'static str,
     pub(super) comment: &'static str,
-    /// `name type` each.
+    /// `name type` for each column.
     pub(super) columns: &'static [&'static str],
-    /// The partition key, which is one column, then the clustering columns.
+    /// The partition key, a single column, and then the clustering columns.
     pub(super) primary_key: &'static [&'static str],
-    /// Computes the rows that a statement looks up, and maybe others, in any order.
+    /// Computes the rows that a statement looks up, and possibly others, in any order.
     pub(super) rows: RowComputation,
 }
 
-/// A table that nobody writes to and that is computed anew for each statement.
+/// A read-only table whose rows are computed anew for each statement.
 #[derive(Debug)]
 pub struct VirtualTable {
     schema: Arc<TableSchema>,
@@ -36,11 +36,10 @@ pub struct VirtualTable {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VirtualRow {
-    /// Its key as the engine would have it: rows are in this order, and a page may go on
-    /// behind it.
+    /// The key of the row in the engine's encoding. Rows are sorted by it, and the next page begins
+    /// after it.
     pub key: Vec<u8>,
-    /// A cell for each column of the schema, in the order of
-    /// [`TableSchema::columns`]; `None` is null.
+    /// A cell for each column, in the order of [`TableSchema::columns`]; `None` is null.
     pub cells: Vec<Option<Bytes>>,
 }
 
@@ -61,7 +60,7 @@ impl VirtualTable {
         let schema = TableSchema::create(TableDefinition {
             keyspace: definition.keyspace.to_string(),
             name: definition.name.to_string(),
-            // The same in every database.
+            // The id is the same in every database.
             id: Uuid::new_v3(&Uuid::NAMESPACE_OID, full.as_bytes()),
             columns: definition.columns.iter().map(column).collect(),
             partition_key: names(&definition.primary_key[..1]),
@@ -79,10 +78,10 @@ impl VirtualTable {
         &self.schema
     }
 
-    /// Returns the rows for a lookup as they are now, and maybe others, in the order of their keys.
+    /// Returns the current rows for a lookup, and possibly others, in the order of their keys.
     ///
     /// # Errors
-    /// If an object that the rows describe cannot be read.
+    /// If the rows describe an unreadable object.
     pub fn rows(&self, facts: &Facts, lookup: &Lookup) -> Result<Vec<VirtualRow>, ErrorResponse> {
         let mut set = RowSet {
             schema: &self.schema,
@@ -95,7 +94,7 @@ impl VirtualTable {
     }
 }
 
-/// Computes the rows of a table for objects that ebb does not have, such as peers: none.
+/// The computation for objects that ebb does not have, such as peers: no rows.
 pub(super) fn no_rows(_: &Facts, _: &Lookup, _: &mut RowSet<'_>) -> Result<(), ErrorResponse> {
     Ok(())
 }
@@ -106,10 +105,10 @@ pub(super) struct RowSet<'a> {
 }
 
 impl RowSet<'_> {
-    /// One more row. Columns that are not named are null; a key's may not be.
+    /// Adds a row. Columns without a cell are null; key columns must have one.
     ///
     /// # Errors
-    /// For a key that is too long.
+    /// If the key is too long.
     pub(super) fn push<'n>(
         &mut self,
         named: impl IntoIterator<Item = (&'n str, Bytes)>,

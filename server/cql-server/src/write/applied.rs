@@ -1,10 +1,10 @@
-//! What a conditional write answers: `[applied]`, and the rows that did not fit.
+//! The response to a conditional write: `[applied]`, and the rows that failed the condition.
 //!
-//! Which columns come, and of which rows, is Cassandra 4.1's `CQL3CasRequest` and
-//! `buildCasResultSet`: all columns where IF asks for the row's existence, otherwise those
-//! that IF names, regular ones before static ones; in a batch behind the primary key. One row
-//! for each that has a condition and is there; with conditions of static columns alone the
-//! first row of the partition. Where nothing is there, `[applied]` stands alone.
+//! The columns and rows are those of Cassandra 4.1's `CQL3CasRequest` and `buildCasResultSet`. If
+//! an IF tests the row's existence, all columns are returned; otherwise those in the IF, regular
+//! ones before static ones, and in a batch after the primary key. There is one row for each
+//! existing row with a condition. With conditions on static columns alone it is the first row of
+//! the partition. Without any row, `[applied]` stands alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,26 +25,27 @@ use crate::interrupt;
 use crate::listing::Listing;
 use crate::read::serialize;
 
-/// The name of the column that says whether it was written.
+/// The name of the column with the outcome.
 const APPLIED: &str = "[applied]";
 
-/// Keys of a partition in which its first row is looked for: what was deleted lies among
-/// them. Behind that many the answer does without.
+/// The number of keys, deleted ones included, among which the first row of a partition is searched.
+/// If it is not among them, the response does without it.
 const FIRST_ROW_KEYS_MAX: usize = 1_000;
 
-/// What is shown of the rows of a conditional write.
+/// The columns that the response to a conditional write contains.
 #[derive(Debug)]
-pub(super) struct Shown {
-    /// Each column that is shown at its slot, in the order of the answer.
+pub(super) struct ResponseColumns {
+    /// The columns by slot, in the order of the response.
     slots: Slots,
     projection: Projection,
-    /// Places of static columns that were asked for. Others are null.
+    /// The places of static columns with a condition or a change. Other static columns are returned
+    /// as null.
     statics: BTreeSet<usize>,
     has_regular: bool,
 }
 
-impl Shown {
-    /// Of these statements on a table.
+impl ResponseColumns {
+    /// Collects the columns for these statements on a table.
     pub(super) fn new<'p>(
         schema: &TableSchema,
         plans: impl Iterator<Item = &'p WritePlan> + Clone,
@@ -80,7 +81,7 @@ impl Shown {
                 slots.of(place);
             }
         }
-        let is_asked = |column: &Column| {
+        let is_returned = |column: &Column| {
             column.kind == ColumnKind::Static
                 && conditional().any(|plan| {
                     let mut conditions = plan.conditions.columns().iter();
@@ -89,17 +90,17 @@ impl Shown {
         };
         Self {
             projection: Projection::new(schema, slots.columns()),
-            statics: places(&is_asked).into_iter().collect(),
+            statics: places(&is_returned).into_iter().collect(),
             has_regular: plans.clone().any(|plan| plan.keys.names_rows(schema)),
             slots,
         }
     }
 }
 
-/// The answer of a conditional write on one partition.
+/// The response to a conditional write on one partition.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
-    shown: &'a Shown,
+    shown: &'a ResponseColumns,
     schema: &'a TableSchema,
     partition: ProjectedPartition<'a>,
 }
@@ -107,12 +108,12 @@ pub(super) struct Answer<'a> {
 type Cells = Vec<Option<Bytes>>;
 
 impl<'a> Answer<'a> {
-    /// Over a partition with this header, `now_s` seconds since 1970.
+    /// Creates the response over a partition with this header, at `now_s` seconds since 1970.
     ///
     /// # Errors
-    /// Where the header is damaged.
+    /// If the header is damaged.
     pub(super) fn new(
-        shown: &'a Shown,
+        shown: &'a ResponseColumns,
         schema: &'a Arc<TableSchema>,
         header_key: &'a [u8],
         header: Option<&'a [u8]>,
@@ -131,10 +132,10 @@ impl<'a> Answer<'a> {
         self.partition.partition()
     }
 
-    /// A row, if it is there.
+    /// Returns a row, if the row is live.
     ///
     /// # Errors
-    /// Where it is damaged.
+    /// If the row is damaged.
     pub(super) fn row<'r>(
         &'r self,
         key: &'r [u8],
@@ -149,10 +150,10 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What is shown of rows with these keys and operands.
+    /// Returns the cells of the live rows among those with these keys and operands.
     ///
     /// # Errors
-    /// Where one is damaged.
+    /// If a row is damaged.
     pub(super) fn rows<'k>(
         &self,
         rows: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>,
@@ -167,7 +168,7 @@ impl<'a> Answer<'a> {
         self.or_statics(shown)
     }
 
-    /// What is shown of the first row that is there, of all rows of the partition.
+    /// Returns the cells of the first live row of the partition.
     ///
     /// # Errors
     /// If the store cannot read an entry, or if a row is damaged.
@@ -177,7 +178,7 @@ impl<'a> Answer<'a> {
             let Some(row) = self.row(&key, Some(&operand))? else {
                 continue;
             };
-            // Without regular columns only an INSERT says that the row is there.
+            // For statements on static columns, only rows of an INSERT count.
             if self.shown.has_regular || row.view().marker().is_some() {
                 return Ok(vec![self.cells(&row)?]);
             }
@@ -185,17 +186,17 @@ impl<'a> Answer<'a> {
         self.or_statics(Vec::new())
     }
 
-    /// Without a row there is one of the static columns, where any that was asked for has a
-    /// value, be it shown or not.
+    /// Without a row, returns one of the static columns, if a static column with a condition or a
+    /// change has a value, whether or not it is returned.
     fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
         if !rows.is_empty() {
             return Ok(rows);
         }
         let of_place = |place: &usize| self.schema.columns()[*place].id.0;
-        let asked: BTreeSet<u32> = self.shown.statics.iter().map(of_place).collect();
-        let asked: Vec<u32> = asked.into_iter().collect();
+        let statics: BTreeSet<u32> = self.shown.statics.iter().map(of_place).collect();
+        let statics: Vec<u32> = statics.into_iter().collect();
         let partition = self.partition();
-        let found = partition.static_view().columns(&asked).next().transpose();
+        let found = partition.static_view().columns(&statics).next().transpose();
         let found = found.map_err(|error| of_table(partition.damaged_header(error)))?;
         if found.is_some() {
             let slots = self
@@ -219,12 +220,12 @@ impl<'a> Answer<'a> {
 
     fn cell(&self, place: usize, live: &Option<LiveColumn<'_>>) -> Result<Option<Bytes>> {
         let column = &self.schema.columns()[place];
-        let is_asked = match column.kind {
+        let is_returned = match column.kind {
             ColumnKind::Static => self.shown.statics.contains(&place),
             ColumnKind::Regular => self.shown.has_regular,
             ColumnKind::PartitionKey | ColumnKind::Clustering => true,
         };
-        Ok(match live.as_ref().filter(|_| is_asked) {
+        Ok(match live.as_ref().filter(|_| is_returned) {
             None => None,
             Some(LiveColumn::Cell(cell)) => Some(Bytes::copy_from_slice(cell.value)),
             Some(LiveColumn::Collection(collection)) => {
@@ -233,12 +234,12 @@ impl<'a> Answer<'a> {
         })
     }
 
-    /// It was written.
+    /// The response to a write that was applied.
     pub(super) fn applied(&self) -> Listing {
         self.listing(&[], vec![vec![Some(Bytes::from_static(&[1]))]])
     }
 
-    /// It was not: the rows say why.
+    /// The response to a write that was not applied, with the rows that failed a condition.
     pub(super) fn refused(&self, rows: Vec<Cells>) -> Listing {
         let no = || Some(Bytes::from_static(&[0]));
         if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! The assignments of UPDATE and the targets of DELETE, held to the columns' types.
+//! The assignments of UPDATE and the targets of DELETE, checked against the columns' types.
 
 use ebb_cql::syntax::ast;
 use ebb_model::schema::Column;

@@ -1,4 +1,4 @@
-//! BEGIN BATCH ... APPLY BATCH, and what holds for batches of either form.
+//! BEGIN BATCH ... APPLY BATCH, and the rules for both forms of batches.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::using::Using;
 use crate::analyse::markers::{Bound, Markers};
 use crate::error::{Result, invalid};
 
-/// What a statement in a batch is told that does not write rows.
+/// The error of a statement in a batch that does not write rows.
 pub const NOT_A_WRITE: &str =
     "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.";
 
-/// The options of a batch that hold for all its statements.
+/// The options of a batch, which hold for all its statements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchTerms {
     pub(super) kind: BatchKind,
@@ -24,7 +24,7 @@ pub(super) struct BatchTerms {
     pub(super) timestamp_us: Option<i64>,
 }
 
-/// A batch as one statement: ready to be executed any number of times.
+/// The plan of a batch in one statement, which can be executed any number of times.
 #[derive(Debug)]
 pub(super) struct BatchPlan {
     kind: BatchKind,
@@ -33,8 +33,8 @@ pub(super) struct BatchPlan {
 }
 
 impl BatchPlan {
-    /// The plan of a batch; `table` finds the table of a statement. `markers` is there if
-    /// there is a statement.
+    /// Plans a batch; `table` returns the table of a statement. `markers` is `None` only for an
+    /// empty batch.
     pub(super) fn prepare(
         batch: &Batch,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -48,7 +48,7 @@ impl BatchPlan {
             ast::BatchKind::Unlogged => BatchKind::Unlogged,
             ast::BatchKind::Counter => BatchKind::Counter,
         };
-        // Without statements there is nothing to write at a timestamp.
+        // An empty batch writes nothing, so its timestamp does not matter.
         let Some(markers) = markers else {
             return Ok(Self {
                 kind,
@@ -73,7 +73,7 @@ impl BatchPlan {
         self.kind
     }
 
-    /// What it is for those whom it keeps waiting.
+    /// The type of the write in errors.
     pub(super) fn write_type(&self) -> WriteType {
         write_type_of(self.kind)
     }
@@ -87,7 +87,7 @@ impl BatchPlan {
     }
 }
 
-/// What a batch without conditions is for those whom it keeps waiting.
+/// The type of a batch without conditions in errors.
 pub fn write_type_of(kind: BatchKind) -> WriteType {
     match kind {
         BatchKind::Logged => WriteType::Batch,
@@ -96,8 +96,8 @@ pub fn write_type_of(kind: BatchKind) -> WriteType {
     }
 }
 
-/// Holds statements to what may stand beside each other in a batch. `has_timestamp` says that
-/// the batch has one of its own.
+/// Checks that the statements may be in one batch. `has_timestamp` is true if the batch has a
+/// timestamp of its own.
 pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan]) -> Result<()> {
     let is_conditional = writes.iter().any(|write| write.conditions.is_some());
     if has_timestamp && is_conditional {
@@ -130,8 +130,9 @@ pub(super) fn check(kind: BatchKind, has_timestamp: bool, writes: &[&WritePlan])
         return Ok(());
     };
     let id = |write: &WritePlan| write.table.schema().id();
-    match is_conditional && rest.iter().any(|write| id(write) != id(first)) {
-        true => invalid("Batch with conditions cannot span multiple tables"),
-        false => Ok(()),
+    if is_conditional && rest.iter().any(|write| id(write) != id(first)) {
+        invalid("Batch with conditions cannot span multiple tables")
+    } else {
+        Ok(())
     }
 }

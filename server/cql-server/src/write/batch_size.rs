@@ -11,15 +11,15 @@ use ebb_tables::CqlTable;
 use crate::error::Result;
 use crate::guardrails::{Guardrails, Limit};
 
-/// The tables and partitions of a batch. Only a batch over several partitions has limits: writing
-/// several rows of one partition at once costs a node no more than writing them one by one.
+/// The tables and partitions of a batch. Only a batch over several partitions is limited: several
+/// rows of one partition cost a node no more at once than one by one.
 #[derive(Debug)]
 pub(super) struct BatchSize {
     kind: BatchKind,
-    /// The tables that the batch writes to, each once.
+    /// The distinct tables of the batch.
     tables: Vec<Arc<CqlTable>>,
-    /// All partitions of an unlogged batch; the first two of a logged one, which are enough to see
-    /// that the batch spans several.
+    /// The partitions of the batch. For a logged batch the first two suffice, since they show that
+    /// it spans several.
     partitions: HashSet<PartitionKey>,
     spans_keyspaces: bool,
 }
@@ -34,7 +34,7 @@ impl BatchSize {
         }
     }
 
-    /// Adds the table and partitions that a statement writes to.
+    /// Adds the table and the partitions of a statement.
     pub(super) fn add(&mut self, table: &Arc<CqlTable>, partitions: &[PartitionKey]) {
         for partition in partitions {
             if self.kind == BatchKind::Logged && self.partitions.len() > 1 {
@@ -55,7 +55,7 @@ impl BatchSize {
         self.tables.push(table.clone());
     }
 
-    /// Checks the limits of the batch, which has `bytes` bytes.
+    /// Checks the limits of the batch, whose size is `bytes` bytes.
     pub(super) fn check(
         &self,
         bytes: usize,
@@ -90,7 +90,7 @@ mod tests {
     use crate::executor::harness::Server;
 
     #[test]
-    fn partitions_are_counted_where_it_matters_how_many_there_are() {
+    fn partitions_are_counted_only_for_unlogged_batches() {
         let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
         let state = server.executor.catalog().state();
         let table = state.table("ks", "t").unwrap();

@@ -1,4 +1,4 @@
-//! Operations on one column, with their values, as cells and elements of a row.
+//! Operations on one column, as cells and elements of a row.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -17,11 +17,11 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_encoding, of_row, of_type};
 use crate::interrupt;
 
-/// The elements of a list that is there: their values by their places.
+/// The existing elements of a list: their values by place.
 type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Operation {
-    /// What is written depends on what is there.
+    /// Whether the operation has to read the column first.
     pub(super) fn reads(&self) -> bool {
         matches!(
             self,
@@ -33,13 +33,13 @@ impl Operation {
     }
 }
 
-/// Writes what a change does to a row. `before` is the row as it is; it must be there for
-/// operations that read. `came` is when the request came, and counts its operations that add to
+/// Adds the effect of a change to a row. `before` is the stored row, which operations that read
+/// require. `came` is the time of the request, and the number of its operations so far that add to
 /// lists.
 ///
 /// # Errors
-/// In Cassandra's words, for values that are null where none may be, and indexes that the
-/// list does not have.
+/// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
+/// list.
 pub(super) fn apply<'v>(
     change: &'v Change,
     bound: &Bound<'v>,
@@ -48,7 +48,7 @@ pub(super) fn apply<'v>(
     row: &mut RowBuffer<'v>,
 ) -> Result<()> {
     let (id, ty) = (change.column.id.0, &change.column.ty);
-    // Each change sees what those before it did.
+    // Each change sees the effects of the changes before it.
     let present = |row: &RowBuffer<'_>| -> Result<Present> {
         let Some(before) = before else {
             return Ok(Present::new());
@@ -197,7 +197,7 @@ pub(super) fn apply<'v>(
     Ok(())
 }
 
-/// The value of a term that changes nothing where it is null or unset.
+/// Evaluates a term; `None` for null and unset values, which make the operation change nothing.
 fn value<'v>(term: &'v Term, bound: &Bound<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     Ok(term.evaluate(bound)?.unless_unset().flatten())
 }
@@ -213,7 +213,7 @@ fn index_of(term: &Term, bound: &Bound<'_>) -> Result<Option<i32>> {
     }
 }
 
-/// A counter's value, or what is added to it.
+/// Decodes a counter, or the number that is added to it.
 fn number(bytes: &[u8]) -> Option<i64> {
     bytes.try_into().ok().map(i64::from_be_bytes)
 }
@@ -240,7 +240,7 @@ fn elements_of<'r>(row: &RowView<'r>, column: u32) -> Result<Vec<LiveElement<'r>
     list.elements().map(element).collect()
 }
 
-/// Whether a value equals one of others, which ascend.
+/// Whether a value equals one of `others`, which are ascending.
 fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
     let (mut from, mut to) = (0, others.len());
     while from < to {
@@ -279,7 +279,7 @@ fn add(
     Ok(())
 }
 
-/// What paths of a set or map are made of.
+/// The type of a set's members or a map's keys, which make up the paths of the elements.
 fn key_type(ty: &CqlType) -> Option<&CqlType> {
     match ty {
         CqlType::Set { element: ty, .. } | CqlType::Map { key: ty, .. } => Some(ty),
@@ -287,7 +287,8 @@ fn key_type(ty: &CqlType) -> Option<&CqlType> {
     }
 }
 
-/// Returns the path of a member or key, and itself where the path does not determine it.
+/// Returns the path of a member or key. If the path does not determine the value, the part contains
+/// the value, too.
 fn part<'k>(ty: &CqlType, key: &'k [u8]) -> Result<Part<'k>> {
     keyed_part(ty, key, &[], &mut interrupt::charge_bytes).map_err(of_encoding)
 }

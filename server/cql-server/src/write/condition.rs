@@ -1,6 +1,6 @@
-//! What IF asks, its terms typed.
+//! The conditions of IF, with typed terms.
 //!
-//! What may be asked, and what is said of the rest, is Cassandra 4.1's `ColumnCondition`.
+//! Permitted conditions, and the errors for others, are those of Cassandra 4.1's `ColumnCondition`.
 
 mod bound;
 
@@ -14,14 +14,14 @@ use crate::analyse::restrictions::{check_slice, column, contained};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// What must hold of a row before it is written.
+/// The conditions on a row under which the row is written.
 #[derive(Debug, Default)]
 pub(super) enum Conditions {
     #[default]
     None,
     Exists,
     NotExists,
-    /// All of these, at least one.
+    /// All of these conditions, at least one.
     Columns(Vec<ColumnCondition>),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Conditions {
 pub(super) struct ColumnCondition {
     pub(super) column: Column,
     part: ConditionPart,
-    /// The type of what is compared.
+    /// The type of the compared values.
     ty: CqlType,
     test: ConditionTest,
 }
@@ -37,9 +37,9 @@ pub(super) struct ColumnCondition {
 #[derive(Debug)]
 enum ConditionPart {
     Whole,
-    /// Of a map by its key, or of a list by its index.
+    /// The element of a map by its key, or of a list by its index.
     Element(Term),
-    /// Of a user-defined type, by its number.
+    /// A field of a user-defined type, by its position.
     Field(u16),
 }
 
@@ -47,7 +47,7 @@ enum ConditionPart {
 enum ConditionTest {
     Compare(Operator, Term),
     In(Vec<Term>),
-    /// The list comes with the request.
+    /// `IN ?`, with the list as one bound value.
     InWhole(Term),
 }
 
@@ -63,7 +63,8 @@ impl Conditions {
         }
     }
 
-    /// Whether a static column is asked for, and whether a regular one is.
+    /// Whether there is a condition on a static column, and whether there is one on a regular
+    /// column.
     pub(super) fn kinds(&self) -> (bool, bool) {
         let mut columns = self.columns().iter();
         let statics = columns.clone().any(ColumnCondition::is_static);
@@ -77,9 +78,10 @@ impl Conditions {
     ) -> Result<Self> {
         let (condition, timestamp) = match write {
             ast::Write::Insert(insert) => {
-                let conditions = match insert.if_not_exists {
-                    true => Self::NotExists,
-                    false => Self::None,
+                let conditions = if insert.if_not_exists {
+                    Self::NotExists
+                } else {
+                    Self::None
                 };
                 return conditions.checked(schema, insert.using.timestamp.is_some());
             }

@@ -1,26 +1,26 @@
-//! A write with IF: what it asks, of which rows of its one partition, and how it is decided.
+//! Writes with IF: the conditions, the rows of the one partition, and the decision.
 //!
 //! ```text
-//!   statements ─► ConditionalWrite: conditions by row, rows that are written
+//!   statements ─► ConditionalWrite: conditions by row, rows to write
 //!                   │ attempt: one transaction of the store
-//!                   │   reads header and rows, and guards them, also where they are absent
-//!                   │   do all conditions hold? ── no ─► the rows as they are (applied)
+//!                   │   reads and guards header and rows, even missing ones
+//!                   │   do all conditions hold? ── no ─► the current rows (applied)
 //!                   v
 //!                 Execution: the operands, at one timestamp ─► commit, or a conflict
 //! ```
 //!
-//! **The timestamp** is above all that was read: the greater one of the server's next and of
-//! the greatest in header and rows, plus one. So what is applied is seen, also over a row
-//! that a client wrote with a timestamp of the future, or deleted with one. In Cassandra the
-//! ballot of a Paxos round is above those of the rounds before it in the same way, but not
-//! above what was written without IF, so there such a row hides a write that was applied.
-//! The server's timestamps themselves are not raised: one client with a wrong clock would
-//! move all later writes into the future. The request's own timestamp does not count.
+//! **The timestamp** is above all timestamps that were read: the server's next timestamp or, if
+//! that is greater, the greatest one in header and rows plus one. So an applied write is always
+//! visible, even over a row that a client wrote or deleted with a timestamp in the future. In
+//! Cassandra the ballot of a Paxos round is above those of earlier rounds, but not above writes
+//! without IF, so that such a row hides an applied write. The server's clock of timestamps is not
+//! advanced: otherwise one client with a wrong clock would move all later writes into the future.
+//! The request's own timestamp is ignored.
 //!
-//! What always holds: a write that is applied is one commit, which the store refuses where
-//! somebody else wrote a guarded key since the transaction began, with IF or without. So it
-//! is as if all of it had happened at the instant of the commit. Who waits for whom is
-//! decided elsewhere (`serve`): attempts beside each other are safe, and only cost more.
+//! Invariant: an applied write is a single commit, which the store rejects if another write, with
+//! or without IF, has changed a guarded key since the transaction began. So the whole conditional
+//! write happens at the instant of the commit. Turns (in `serve`) only reduce conflicts: concurrent
+//! attempts are safe, but cost more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ use ebb_storage::Transaction;
 use ebb_tables::CqlTable;
 use ebb_tables::read::Partition;
 
-use super::applied::{Answer, Shown};
+use super::applied::{Answer, ResponseColumns};
 use super::condition::{BoundCondition, Conditions};
 use super::execution::{Committed, Execution, READ_UNITS};
 use super::keys::Rows;
@@ -46,7 +46,7 @@ use crate::listing::Listing;
 
 pub(super) type Part<'v> = (&'v WritePlan, Bound<'v>);
 
-/// Statements on one partition of which at least one has a condition, their values known.
+/// Statements on one partition, with evaluated terms. At least one of them has a condition.
 #[derive(Debug)]
 pub(super) struct ConditionalWrite<'v> {
     parts: &'v [Part<'v>],
@@ -58,7 +58,7 @@ pub(super) struct ConditionalWrite<'v> {
     /// Rows that are written without a condition of their own.
     others: BTreeSet<Vec<u8>>,
     writes_statics: bool,
-    shown: Shown,
+    shown: ResponseColumns,
 }
 
 #[derive(Debug)]
@@ -70,24 +70,24 @@ enum RowCondition<'v> {
 
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// The response, with `[applied]`, and warnings.
+    /// The response, with `[applied]`, and the warnings.
     Decided(Listing, Vec<String>),
-    /// Another request wrote one of the rows meanwhile. Nothing is written.
+    /// Another request wrote one of the rows meanwhile. Nothing was written.
     Conflict,
 }
 
-/// What there is of a partition.
+/// The stored header and rows of a partition.
 struct Found {
     header: Option<Bytes>,
     rows: BTreeMap<Vec<u8>, Option<Bytes>>,
 }
 
 impl<'v> ConditionalWrite<'v> {
-    /// What one statement, or a batch, asks.
+    /// Collects the conditions and rows of a statement, or of a batch.
     ///
     /// # Errors
-    /// In Cassandra's words, where it is not of one row each and of one partition, where
-    /// conditions of a row contradict each other, or a value is not as it must be.
+    /// Cassandra's errors, if a statement is not on one row or the partitions differ, if the
+    /// conditions on a row contradict each other, or if a value is invalid.
     pub(super) fn new(parts: &'v [Part<'v>], is_batch: bool) -> Result<Self> {
         let Some((first, bound)) = parts.first() else {
             return invalid("a conditional write has a statement");
@@ -102,7 +102,7 @@ impl<'v> ConditionalWrite<'v> {
             rows: BTreeMap::new(),
             others: BTreeSet::new(),
             writes_statics: plans().any(WritePlan::writes_statics),
-            shown: Shown::new(first.table.schema(), plans(), is_batch),
+            shown: ResponseColumns::new(first.table.schema(), plans(), is_batch),
         };
         for (plan, bound) in parts {
             interrupt::charge(1)?;
@@ -144,7 +144,7 @@ impl<'v> ConditionalWrite<'v> {
                         }
                     }
                 }
-                // A row that is written under a condition of its partition alone.
+                // A row that is written under a condition on static columns alone.
                 self.others.extend(row.map(<[u8]>::to_vec));
                 return Ok(());
             }
@@ -171,7 +171,7 @@ impl<'v> ConditionalWrite<'v> {
         Ok(())
     }
 
-    /// The condition of a row, or of the static one.
+    /// The condition of a row or, for `None`, of the static columns.
     fn place(&mut self, row: Option<&[u8]>) -> Option<&mut RowCondition<'v>> {
         match row {
             Some(row) => self.rows.get_mut(row),
@@ -186,15 +186,15 @@ impl<'v> ConditionalWrite<'v> {
         }
     }
 
-    /// Decides it once, and writes where all conditions hold.
+    /// Decides the conditions once, and writes if all of them hold.
     ///
     /// # Errors
-    /// In Cassandra's words, for a comparison that cannot be made; what the statements say of
-    /// values; as the store.
+    /// Cassandra's errors for impossible comparisons and invalid values, or an error of the store.
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
         let catalog = context.catalog;
         let mut transaction = catalog.db().begin();
-        // Behind the transaction, so that nothing it sees is of a later time.
+        // Read after the begin of the transaction, so that the transaction sees nothing from after
+        // this time.
         let now_us = catalog.timestamps().now_us();
         let now_s = context.now_s(now_us);
         let found = self.read(&mut transaction)?;
@@ -210,16 +210,17 @@ impl<'v> ConditionalWrite<'v> {
         if !self.holds(&found, &answer)? {
             let rows = self.rows.keys();
             let rows = rows.map(|key| (&key[..], found.rows.get(key).and_then(Option::as_deref)));
-            let rows = match self.rows.is_empty() {
-                false => answer.rows(rows)?,
-                true => answer.first_row(
+            let rows = if self.rows.is_empty() {
+                answer.first_row(
                     transaction
                         .range(
                             self.table.rows(),
                             after(&header_key)..self.partition.range().to.unwrap_or_default(),
                         )
                         .map_err(of_store)?,
-                )?,
+                )?
+            } else {
+                answer.rows(rows)?
             };
             return Ok(Verdict::Decided(answer.refused(rows), Vec::new()));
         }
@@ -247,7 +248,7 @@ impl<'v> ConditionalWrite<'v> {
     fn read(&self, transaction: &mut Transaction) -> Result<Found> {
         let table = self.table.rows();
         let header_key = self.partition.header_key();
-        // The header first: see `ebb_tables::read`, the purge race.
+        // The header is read before the rows: see the purge race in `ebb_tables::read`.
         let header = transaction.get_for_update(table, &header_key);
         let header = header.map_err(of_store)?;
         let mut rows = BTreeMap::new();
@@ -284,7 +285,7 @@ impl<'v> ConditionalWrite<'v> {
         Ok(true)
     }
 
-    /// The greatest timestamp of what was found: nothing that is written above it is hidden.
+    /// The greatest timestamp in header and rows. A write above it is hidden by none of them.
     fn greatest(&self, found: &Found, partition: &Partition<'_>) -> Result<i64> {
         let mut greatest = partition.hidden_up_to();
         if self.writes_statics || self.statics.is_some() {
@@ -318,8 +319,8 @@ impl RowCondition<'_> {
     }
 }
 
-/// The partition that a statement of a conditional write names, and the key of its row: none
-/// where it is about static columns, or deletes more than one row.
+/// Returns the partition of a statement in a conditional write, and the key of its row; `None` if
+/// the statement is on static columns, or deletes several rows.
 fn row_of(
     plan: &WritePlan,
     bound: &Bound<'_>,
@@ -361,13 +362,13 @@ fn row_of(
     })
 }
 
-/// The first key behind this one.
+/// The first key after this one.
 fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
-/// A number for each partition that a statement names, by which those that are about the same
-/// one find each other.
+/// Adds a hash of each partition of a statement. Statements on the same partition have the same
+/// hash, and so wait for each other.
 pub(super) fn turns(plan: &WritePlan, bound: &Bound<'_>, turns: &mut Vec<u64>) -> Result<()> {
     let schema: &TableSchema = plan.table.schema();
     let (id, _) = schema.id().as_u64_pair();

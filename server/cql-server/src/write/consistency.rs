@@ -1,13 +1,13 @@
-//! The consistency levels with which a statement may write.
+//! The consistency levels that writes may have.
 //!
-//! There is one copy, so a level changes nothing; but one that Cassandra refuses would be a
-//! mistake of the client's there, and is one here.
+//! There is one copy, so the level makes no difference. A level that Cassandra rejects is
+//! nevertheless rejected, since it is a mistake of the client.
 
 use ebb_cql::protocol::{Consistency, WriteType};
 
 use crate::error::{Result, invalid};
 
-/// Holds the levels of a request to what a write of this type may have.
+/// Checks that a write of this type may have these levels.
 pub fn check_consistency(
     write_type: WriteType,
     level: Consistency,

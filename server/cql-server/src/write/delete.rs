@@ -1,4 +1,4 @@
-//! DELETE: what it removes, and from which rows.
+//! The analysis of DELETE.
 
 use ebb_cql::syntax::ast::{Delete, Using};
 use ebb_model::schema::{ColumnKind, TableSchema};
@@ -25,12 +25,13 @@ pub(super) fn prepare(
         }
         changes.push(assignment::remove(column, &target.part, markers)?);
     }
-    let action = match changes.is_empty() {
-        true => Action::Delete,
-        false => Action::Change {
+    let action = if changes.is_empty() {
+        Action::Delete
+    } else {
+        Action::Change {
             has_marker: false,
             changes,
-        },
+        }
     };
     Ok(Parts {
         relations: statement.relations.clone(),

@@ -1,4 +1,4 @@
-//! Plans with their values, written into one batch of the store.
+//! The execution of plans: their values go into one batch of the store.
 
 use ebb_model::key::{DecodedKey, KeyLayout, PartitionKey};
 use ebb_model::row::{RowError, RowView};
@@ -22,20 +22,22 @@ use crate::error::{Result, of_catalog, of_key, of_row, of_store, of_table};
 use crate::guardrails::{Feature, Guardrails};
 use crate::interrupt;
 
-/// About how many microseconds it takes to look one key up.
+/// The approximate microseconds for looking up one key.
 pub(super) const READ_UNITS: u64 = 4;
 
 #[derive(Debug)]
 enum Sink<'c> {
     Batch(WriteBatch),
-    /// All at its end: statements that read see nothing of those beside them.
+    /// Everything is written at the end, so that statements which read do not see the effects of
+    /// others in the batch.
     Transaction {
         transaction: Transaction,
         operands: Vec<(Table, Vec<u8>, Vec<u8>)>,
-        /// Of indexes.
+        /// The entries of indexes.
         entries: Vec<(Table, Vec<u8>)>,
     },
-    /// At once: of two increments of one counter the second counts on from the first.
+    /// Everything is written at once, so that the second of two increments of a counter builds on
+    /// the first.
     Counters {
         transaction: Transaction,
         timestamps: &'c Timestamps,
@@ -44,40 +46,40 @@ enum Sink<'c> {
 
 #[derive(Debug)]
 pub(super) enum Committed {
-    /// All is written; these are warnings for whoever wrote it.
+    /// Everything was written. Contains the warnings for the client.
     Done(Vec<String>),
-    /// Somebody else wrote what this had read. Nothing is written.
+    /// Another write has changed a row that was read. Nothing was written.
     Conflict,
 }
 
-/// Writes of one statement or batch, gathered until they are committed.
+/// The writes of one statement or batch, collected until the commit.
 #[derive(Debug)]
 pub(super) struct Execution<'c> {
-    /// Of what says none itself.
+    /// The timestamp of statements without their own.
     timestamp_us: i64,
-    /// When the request came: new elements of lists sort by it.
+    /// The time of the request. New elements of lists are sorted by it.
     came_us: i64,
     now_s: i64,
     sink: Sink<'c>,
-    /// How many operations have added to a list.
+    /// The number of operations so far that added to a list.
     list_operations: u32,
     bytes: usize,
     /// `None` for a single statement, whose size is not limited.
     batch_size: Option<BatchSize>,
     operand: Vec<u8>,
     guardrails: &'c Guardrails,
-    /// Whether any guardrail limits values.
+    /// True if a guardrail limits values.
     guards_values: bool,
     warnings: Vec<String>,
 }
 
 impl<'c> Execution<'c> {
     /// Begins a write. `timestamp_us` is the timestamp of the request, for statements without USING
-    /// TIMESTAMP. `now_us` is the time since 1970 from which times to live and deletions count,
-    /// unless the request has its own.
+    /// TIMESTAMP. TTLs and deletions count from `now_us`, microseconds since 1970, unless the
+    /// request has its own time.
     ///
     /// # Errors
-    /// In Cassandra's words, for a timestamp out of bounds.
+    /// Cassandra's error, if the timestamp is out of bounds.
     pub(super) fn new(context: WriteContext<'c>, timestamp_us: i64, now_us: i64) -> Result<Self> {
         let guardrails = context.guardrails;
         Ok(Self {
@@ -98,7 +100,7 @@ impl<'c> Execution<'c> {
     /// Begins a batch, whose size is limited, and which may have its own timestamp.
     ///
     /// # Errors
-    /// As [`Execution::new`], and if guardrails forbid timestamps of users.
+    /// The errors of [`Execution::new`], and an error if guardrails forbid timestamps of users.
     pub(super) fn of_batch(
         context: WriteContext<'c>,
         timestamp_us: i64,
@@ -116,11 +118,11 @@ impl<'c> Execution<'c> {
         })
     }
 
-    /// Begins what is written only if nothing changes that the transaction has read, all of
-    /// it at `timestamp_us`, whatever the statements say.
+    /// Begins a write that is committed only if nothing changes that the transaction has read.
+    /// Everything gets the timestamp `timestamp_us`, even statements with their own.
     ///
     /// # Errors
-    /// As [`Execution::new`].
+    /// The errors of [`Execution::new`].
     pub(super) fn in_transaction(
         context: WriteContext<'c>,
         transaction: Transaction,
@@ -138,11 +140,11 @@ impl<'c> Execution<'c> {
         })
     }
 
-    /// Begins what changes counters: each row at a timestamp of its own, above all that were
-    /// given before the transaction began.
+    /// Begins a write of counters. Each row gets a timestamp of its own, above all those assigned
+    /// before the transaction began.
     ///
     /// # Errors
-    /// As [`Execution::new`].
+    /// The errors of [`Execution::new`].
     pub(super) fn of_counters(
         context: WriteContext<'c>,
         transaction: Transaction,
@@ -160,11 +162,11 @@ impl<'c> Execution<'c> {
         })
     }
 
-    /// Adds what a statement writes with these values.
+    /// Adds the writes of a statement with these values.
     ///
     /// # Errors
-    /// In Cassandra's words, where a value is not as it must be. The time-out of the statement. After
-    /// an error nothing may be committed.
+    /// Cassandra's error for an invalid value, or the timeout of the statement. After an error this
+    /// execution must not be committed.
     pub(super) fn add(&mut self, plan: &WritePlan, bound: &Bound<'_>) -> Result<()> {
         interrupt::charge(1)?;
         guarded::check_statement(self.guardrails, plan)?;
@@ -197,7 +199,7 @@ impl<'c> Execution<'c> {
                     has_marker,
                     changes,
                 } => {
-                    let mut write = Changed {
+                    let mut write = PartitionChanges {
                         execution: self,
                         table: rows,
                         schema,
@@ -220,19 +222,21 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Commits all that was added. From here on nothing is charged: a statement that moves to another
-    /// thread when its time is over is executed anew there, so it must not have written.
+    /// Commits everything that was added. From here on nothing is charged: a statement that reaches
+    /// its CPU limit is executed again on another thread, so it must not have written anything by
+    /// then.
     ///
     /// # Errors
-    /// Where a batch is too large. As the store: nothing was written, unless it says otherwise.
+    /// If a batch is too large. Otherwise an error of the store; nothing was written unless that
+    /// error mentions it.
     pub(super) fn commit(mut self, db: &Db) -> Result<Committed> {
         if let Some(size) = &self.batch_size {
             size.check(self.bytes, self.guardrails, &mut self.warnings)?;
         }
         let warnings = self.warnings;
         let committed = match self.sink {
-            // Not as the batch has it: one that refused all that it was given is empty, and
-            // says so only when it is written.
+            // `bytes` counts what was added. The batch's own length would not do: a batch that
+            // rejected its operations is empty, and returns the error only when it is written.
             Sink::Batch(_) if self.bytes == 0 => Ok(()),
             Sink::Batch(batch) => db.write(batch),
             Sink::Transaction {
@@ -257,7 +261,7 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// The timestamp of one more row that is written: a new one for counters.
+    /// The timestamp of the next row: a new one for counters, otherwise `timestamp_us`.
     fn own_timestamp_us(&self, timestamp_us: i64) -> Result<i64> {
         match &self.sink {
             Sink::Counters { timestamps, .. } => timestamps.next_us().map_err(of_catalog),
@@ -265,8 +269,8 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// Makes the commit depend on what is deleted, where it is counters: who adds to one that
-    /// is deleted meanwhile begins anew, and the other way round.
+    /// For counters, makes the commit depend on the deleted key: an increment that runs
+    /// concurrently with a deletion begins anew, and vice versa.
     fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         match &mut self.sink {
             Sink::Counters { transaction, .. } => transaction.guard(table, key).map_err(of_store),
@@ -274,7 +278,7 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// What keys have, all at one instant.
+    /// Reads the values of keys, all at one instant.
     fn read(&mut self, table: &Table, keys: &[&[u8]]) -> Result<Vec<Option<Value>>> {
         interrupt::charge(READ_UNITS * keys.len() as u64)?;
         let read = match (&mut self.sink, keys) {
@@ -346,8 +350,7 @@ impl<'c> Execution<'c> {
         Ok(())
     }
 
-    /// Adds the entry of an index under which a row or partition is from this commit on. One
-    /// that is there already stays the same.
+    /// Adds the index entry of a row or partition. Adding an existing entry changes nothing.
     fn put_entry(&mut self, table: &Table, mut prefix: Vec<u8>, row_key: &[u8]) {
         prefix.extend(row_key);
         match &mut self.sink {
@@ -358,8 +361,8 @@ impl<'c> Execution<'c> {
     }
 }
 
-/// A statement that changes columns, in one partition.
-struct Changed<'e, 'v, 'c> {
+/// The changes of a statement in one partition.
+struct PartitionChanges<'e, 'v, 'c> {
     execution: &'e mut Execution<'c>,
     table: &'e Table,
     schema: &'e TableSchema,
@@ -369,17 +372,19 @@ struct Changed<'e, 'v, 'c> {
     times: WriteTimes,
 }
 
-impl<'e, 'v> Changed<'e, 'v, '_> {
-    /// The static columns, where the statement changes any. `number` counts the partitions before.
+impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
+    /// Writes the static columns, if the statement changes any. `number` counts the partitions
+    /// before.
     fn statics(&mut self, number: usize) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
             return Ok(());
         }
         interrupt::charge(1)?;
         let key = self.partition.header_key();
-        let header = match self.reads(true) {
-            true => self.execution.read(self.table, &[&key])?.pop().flatten(),
-            false => None,
+        let header = if self.reads(true) {
+            self.execution.read(self.table, &[&key])?.pop().flatten()
+        } else {
+            None
         };
         let view = self.before(&key, header.as_deref())?.static_view();
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
@@ -393,14 +398,15 @@ impl<'e, 'v> Changed<'e, 'v, '_> {
         })
     }
 
-    /// One row. `number` counts the rows of the statement before.
+    /// Writes one row. `number` counts the rows of the statement before.
     fn row(&mut self, target: &RowTarget<'_>, number: usize, has_marker: bool) -> Result<()> {
         interrupt::charge(1)?;
         let key = target.key(self.schema.layout(), self.partition)?;
         self.times.timestamp_us = (self.execution).own_timestamp_us(self.times.timestamp_us)?;
-        let row = match self.reads(false) {
-            true => self.gather_after(&key, number)?,
-            false => self.gather(false, number, None)?,
+        let row = if self.reads(false) {
+            self.gather_after(&key, number)?
+        } else {
+            self.gather(false, number, None)?
         };
         if row.is_empty() && !has_marker {
             return Ok(());
@@ -426,17 +432,17 @@ impl<'e, 'v> Changed<'e, 'v, '_> {
         changes.any(|change| change.is_static() == of_static && change.operation.reads())
     }
 
-    /// What the changes do to a row that they must see first.
+    /// Computes the effect of the changes on a row that they have to read first.
     fn gather_after(&mut self, key: &[u8], number: usize) -> Result<RowBuffer<'v>> {
         let header_key = self.partition.header_key();
         let read = self.execution.read(self.table, &[&header_key, key])?;
         let partition = self.before(&header_key, read[0].as_deref())?;
-        // The row's key is as long as the header's, and then its clustering.
+        // The row's key consists of as many bytes as the header's key, followed by the clustering.
         let view = partition.view(&key[header_key.len()..], read[1].as_deref());
         self.gather(false, number, Some(&view.map_err(of_table)?))
     }
 
-    /// Returns the partition as it is before the statement, under this header. `key` is any of its keys.
+    /// Decodes the partition as it is before the statement. `key` is any of the partition's keys.
     fn before<'p>(&self, key: &'p [u8], header: Option<&'p [u8]>) -> Result<Partition<'p>>
     where
         'e: 'p,

@@ -1,4 +1,4 @@
-//! The checks of guardrails on writes and on the values that they write.
+//! Guardrails on writes and on the written values.
 
 use ebb_model::schema::{ColumnId, Indexed, TableSchema};
 use ebb_model::types::elements;
@@ -15,7 +15,7 @@ pub(super) const OF_VALUES: [Limit; 3] = [
     Limit::CollectionSize,
 ];
 
-/// Checks that guardrails allow the features that a statement uses.
+/// Checks that guardrails permit the features that a statement uses.
 pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Result<()> {
     if plan.has_timestamp() {
         guardrails.allow(Feature::UserTimestamps)?;
@@ -31,8 +31,8 @@ pub(super) fn check_statement(guardrails: &Guardrails, plan: &WritePlan) -> Resu
     Ok(())
 }
 
-/// Checks the values that a write gives a row against guardrails. Of a collection only the elements
-/// count that this write has: the others are not read.
+/// Checks the values that a write gives a row against guardrails. Of a collection only the written
+/// elements count, because the stored ones are not read.
 pub(super) fn check_row(
     guardrails: &Guardrails,
     schema: &TableSchema,

@@ -1,9 +1,8 @@
-//! The entries of indexes that come with a write: in its commit, one for each value that it
-//! gives an indexed column.
+//! The index entries of a write: one for each new value of an indexed column, in the same commit.
 //!
-//! Nothing is read first. So the entry of the value that was there before stays, and says of
-//! a row what is no longer so: whoever reads by the index asks the row. What always holds is
-//! the other half: a value that a reader sees has its entry.
+//! Nothing is read first. So the entry of the previous value stays and becomes stale, and readers
+//! by the index check the row. The invariant is the other direction: every value that a reader sees
+//! has its entry.
 
 use ebb_model::key::PartitionKey;
 use ebb_model::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, TableSchema};
@@ -12,12 +11,11 @@ use ebb_tables::write::RowBuffer;
 use crate::error::{Result, invalid, of_key, of_type};
 use crate::interrupt;
 
-/// As Cassandra has it: the longest value that is indexed is one byte shorter. Keys of maps are
-/// never that long.
+/// Cassandra's limit: an indexed value has fewer bytes than this. Keys of maps are always shorter.
 const VALUE_LEN_LIMIT: usize = 65_535;
 
-/// Hands `put` the entries of a row that is written, each as what its key begins with and the
-/// key of what it points to.
+/// Passes to `put` the entries of a written row, each as the prefix of the entry's key and the key
+/// that the entry refers to.
 pub(super) fn put_row(
     schema: &TableSchema,
     partition: &PartitionKey,
@@ -29,7 +27,7 @@ pub(super) fn put_row(
     if schema.indexes().is_empty() {
         return Ok(());
     }
-    // What deletes only makes no row.
+    // A deletion of columns alone makes no row.
     let is_row = has_marker || row.has_values();
     let prefix_len = partition.prefix().len();
     for indexed in schema.indexed_columns() {
@@ -49,7 +47,7 @@ pub(super) fn put_row(
     Ok(())
 }
 
-/// The same of static columns.
+/// Passes to `put` the entries of written static columns.
 pub(super) fn put_statics(
     schema: &TableSchema,
     partition: &PartitionKey,

@@ -1,4 +1,4 @@
-//! INSERT: what it writes, and to which rows.
+//! The analysis of INSERT.
 
 use ebb_cql::syntax::ast::{Insert, InsertSource, Marker, Name, Operator, Relation, Term};
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
@@ -22,7 +22,7 @@ pub(super) fn prepare(
             default_unset,
         } => {
             let json = JsonRow::prepare(value, *default_unset, schema, markers)?;
-            // Of every column the value in the text, as if it were bound.
+            // Each column gets its value from the JSON text, as if the value were bound.
             let value = |(at, column)| {
                 let index = json.index_of(at)?;
                 Ok((column, Term::Marker(Marker { index, name: None })))

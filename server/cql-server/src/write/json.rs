@@ -1,5 +1,5 @@
-//! The row of INSERT JSON. Its values stand behind those that are bound to the statement's
-//! markers, as if the statement had a marker for each column of the table.
+//! INSERT JSON. The values of its row follow those that are bound to the statement's markers, as if
+//! the statement had a further marker for each column of the table.
 
 use ebb_cql::protocol::Value;
 use ebb_cql::syntax::ast;
@@ -11,21 +11,24 @@ use crate::analyse::term::{self, Evaluated, Term};
 use crate::error::{Result, invalid};
 use crate::functions::json_row;
 
-/// The text, and what becomes of columns that are not in it.
+/// The JSON text, and the treatment of columns that are not in it.
 #[derive(Debug)]
 pub(super) struct JsonRow {
     text: Term,
-    /// They stay as they are; otherwise they are null.
+    /// True if missing columns keep their values. Otherwise they become null.
     default_unset: bool,
     markers: usize,
 }
 
-/// The values of a text, by the places of the table's columns: `None` where it says nothing.
+/// The values of a JSON text, by the places of the table's columns: `None` for a column that is not
+/// in it.
 pub(super) type JsonValues = Vec<Option<Option<Vec<u8>>>>;
 
 impl JsonRow {
+    /// Prepares the text, and parses it at once if it is a constant.
+    ///
     /// # Errors
-    /// In Cassandra's words, where the text is known and says no row of the table.
+    /// Cassandra's error, if a constant text is no row of the table.
     pub(super) fn prepare(
         value: &ast::Term,
         default_unset: bool,
@@ -44,18 +47,18 @@ impl JsonRow {
         Ok(row)
     }
 
-    /// The place of the value of a column, which is `at` in the schema.
+    /// Returns the index of the value for the column at place `at` of the schema.
     ///
     /// # Errors
-    /// Where the statement has too many markers.
+    /// If the statement has too many markers.
     pub(super) fn index_of(&self, at: usize) -> Result<u16> {
         u16::try_from(self.markers + at).or_else(|_| invalid("Too many markers"))
     }
 
-    /// What the text says, with these values.
+    /// Parses the text, with these bound values.
     ///
     /// # Errors
-    /// In Cassandra's words, where it says no row of the table.
+    /// Cassandra's error, if the text is no row of the table.
     pub(super) fn read(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<JsonValues> {
         match self.text.evaluate(bound)? {
             Evaluated::Null => invalid("Got null for INSERT JSON values"),
@@ -68,7 +71,7 @@ impl JsonRow {
         }
     }
 
-    /// What is bound, and these values behind it.
+    /// Appends the values of the text to the bound ones.
     pub(super) fn bind<'v>(&self, values: &'v JsonValues, bound: &Bound<'v>) -> Bound<'v> {
         let value = |value: &'v Option<Option<Vec<u8>>>| match value {
             Some(Some(bytes)) => Value::Bytes(bytes),

@@ -1,4 +1,4 @@
-//! Which rows a statement writes: WHERE of UPDATE and DELETE, the key columns of INSERT.
+//! The rows that a statement writes: WHERE of UPDATE and DELETE, the key columns of INSERT.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::error::{Result, of_key};
 #[derive(Debug)]
 pub(super) struct Keys(Restrictions);
 
-/// What one statement writes, its values known.
+/// The partitions and rows that a statement writes, with evaluated terms.
 #[derive(Debug)]
 pub(super) struct Targets<'v> {
     pub(super) partitions: Vec<PartitionKey>,
     pub(super) rows: Rows<'v>,
 }
 
-/// What of a partition a statement writes.
+/// The part of a partition that a statement writes.
 #[derive(Debug)]
 pub(super) enum Rows<'v> {
-    /// No clustering column is named: its static columns, or all of it.
+    /// The static columns or the whole partition, since no clustering column is named.
     Partition,
     Named(Vec<RowTarget<'v>>),
     Ranges(Vec<ByteRange>),
@@ -46,7 +46,7 @@ impl RowTarget<'_> {
         layout.row_key(partition, &values).map_err(of_key)
     }
 
-    /// The values as one tuple, where the key does not say what they were.
+    /// The values as one tuple, if the key does not determine them exactly.
     pub(super) fn original(&self, layout: &KeyLayout) -> Option<Vec<u8>> {
         original_clustering(layout, self.0.iter().map(|value| &**value))
     }
@@ -62,24 +62,24 @@ impl Keys {
         Restrictions::of_write(schema, relations, writing, markers).map(Self)
     }
 
-    /// The places of the markers of the partition key; none where a column has no marker
-    /// of its own.
+    /// The places of the markers that provide the partition key. Empty unless every column has a
+    /// marker of its own.
     pub(super) fn partition_markers(&self, schema: &TableSchema) -> Vec<u16> {
         let columns = schema.layout().partition().len();
         let markers = (0..columns).map(|position| self.0.partition.marker(position));
         markers.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Whether it names rows, not a partition alone.
+    /// Whether the statement names rows, not only partitions.
     pub(super) fn names_rows(&self, schema: &TableSchema) -> bool {
         self.0.on_clustering || schema.layout().clustering().is_empty()
     }
 
-    /// The rows with these values.
+    /// Computes the partitions and rows from the bound values.
     ///
     /// # Errors
-    /// In Cassandra's words, where a value is null, or a key too long or empty. If partitions and
-    /// rows are too many together.
+    /// Cassandra's error, if a value is null, or a key too long or empty. Also an error if there
+    /// are too many rows in all partitions together.
     pub(super) fn targets<'v>(
         &'v self,
         schema: &TableSchema,
@@ -89,15 +89,15 @@ impl Keys {
             unreachable!("a statement that writes names its partitions");
         };
         let clustering = &self.0.clustering;
-        let rows = match clustering.is_full(schema) {
-            true => {
-                let rows = clustering.clusterings(schema, bound)?;
-                Rows::Named(rows.into_iter().map(RowTarget).collect())
-            }
-            false if !self.0.on_clustering => Rows::Partition,
-            false => Rows::Ranges(clustering.ranges(schema, bound)?),
+        let rows = if clustering.is_full(schema) {
+            let rows = clustering.clusterings(schema, bound)?;
+            Rows::Named(rows.into_iter().map(RowTarget).collect())
+        } else if self.0.on_clustering {
+            Rows::Ranges(clustering.ranges(schema, bound)?)
+        } else {
+            Rows::Partition
         };
-        // One of the two alone was checked when it was made.
+        // For a single partition, the rows were checked when they were computed.
         if partitions.len() > 1 {
             let of_partitions = partitions.iter().map(|key| key.as_bytes().len());
             match &rows {

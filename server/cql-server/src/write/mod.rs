@@ -10,16 +10,16 @@
 //!                        operands in one WriteBatch ─► the store, all or nothing
 //! ```
 //!
-//! What it gives columns that are indexed has its entries in the same batch (`indexes`).
+//! The index entries of new values are in the same batch (`indexes`).
 //!
-//! With IF, `condition` is what is asked, `conditional` decides in a transaction of the store
-//! and writes by the same execution, and `applied` answers. Counters are read and written in a
-//! transaction, too.
+//! With IF, `condition` has the conditions, `conditional` decides in a transaction of the store and
+//! writes by the same execution, and `applied` makes the response. Counters are read and written in
+//! a transaction, too.
 //!
-//! What always holds: whatever is written is a merge operand that carries the client's
-//! timestamp, so nothing is read first, except with IF, for counters, and for lists by index or
-//! by value. A statement that fails writes nothing, and a batch is one commit over all its
-//! tables: no log of batches has to be replayed after a crash.
+//! Invariants: every write is a merge operand with the client's timestamp, so that nothing is read
+//! first, except with IF, for counters, and for lists by index or by value. A statement that fails
+//! writes nothing. A batch is one commit over all its tables, so there is no batch log to replay
+//! after a crash.
 
 mod applied;
 mod assignment;

@@ -1,19 +1,19 @@
-//! What a statement does to one column, its terms typed.
+//! The operations on one column, with typed terms.
 
 use crate::analyse::term::Term;
 
-/// What happens to one column.
+/// An operation on one column.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// `c = v`: one cell, or all that a collection holds.
+    /// `c = v`: sets a cell, or replaces a collection.
     Set(Term),
     /// `c = c + v` or `c = c - v` of a counter.
     Count { by: Term, is_negative: bool },
-    /// `c = null` by DELETE.
+    /// `DELETE c`.
     Remove,
     /// `l = v + l`.
     Prepend(Term),
-    /// `l = l - v`: all elements of these values.
+    /// `l = l - v`: removes all elements with these values.
     RemoveValues(Term),
     /// `l[i] = v`.
     SetIndex { index: Term, value: Term },
@@ -21,7 +21,7 @@ pub(super) enum Operation {
     RemoveIndex(Term),
     /// `l = l + v`, `s = s + v`, `m = m + v`.
     Add(Term),
-    /// `s = s - v`, `m = m - v`: a set of members or keys.
+    /// `s = s - v`, `m = m - v`: removes a set of members or keys.
     RemoveKeys(Term),
     /// `m[k] = v`.
     SetKey { key: Term, value: Term },

@@ -1,4 +1,4 @@
-//! A statement that writes, understood: ready to be executed any number of times.
+//! The plan of a write, which can be executed any number of times.
 
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ pub(super) struct WritePlan {
     pub(super) using: Using,
     pub(super) keys: Keys,
     pub(super) action: Action,
-    /// What must hold of the row, or nothing is written.
+    /// The conditions under which the row is written.
     pub(super) conditions: Conditions,
     pub(super) statement: Statement,
     pub(super) json: Option<JsonRow>,
-    /// The volatile calls in all its terms.
+    /// The volatile calls in all terms of the statement.
     pub(super) volatile: VolatileCalls,
 }
 
-/// What a statement says, its columns found.
+/// The parts of a statement, with resolved columns.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) relations: Vec<Relation>,
@@ -42,11 +42,11 @@ pub(super) struct Parts {
 #[derive(Debug)]
 pub(super) enum Action {
     Change {
-        /// The row exists from then on, whatever its columns are: INSERT.
+        /// True for INSERT: the row exists from then on, even without values.
         has_marker: bool,
         changes: Vec<Change>,
     },
-    /// They are deleted: rows, ranges of rows or partitions, as the keys say.
+    /// Deletes rows, ranges of rows or partitions, depending on the keys.
     Delete,
 }
 
@@ -78,11 +78,11 @@ impl Change {
 }
 
 impl WritePlan {
-    /// The places of the markers of the partition key, in its order; none where a column
-    /// of it has no marker of its own.
+    /// The places of the markers that provide the partition key, in its order. Empty unless every
+    /// column has a marker of its own.
     pub(super) fn partition_markers(&self) -> Vec<u16> {
         match &self.json {
-            // They are in the text.
+            // The key is in the JSON text.
             Some(_) => Vec::new(),
             None => self.keys.partition_markers(self.table.schema()),
         }
@@ -92,11 +92,11 @@ impl WritePlan {
         self.table.schema().is_counter()
     }
 
-    /// Hands `use_bound` the values by which its keys and changes are known: those that are
-    /// bound, and those that are in the text of INSERT JSON.
+    /// Calls `use_bound` with the values for the statement's keys and changes: the bound ones, and
+    /// those in the text of INSERT JSON.
     ///
     /// # Errors
-    /// What `use_bound` says; where the text says no row of the table.
+    /// The error of `use_bound`, or an error if the text is no row of the table.
     pub(super) fn with_values<T>(
         &self,
         bound: &Bound<'_>,
@@ -118,7 +118,7 @@ impl WritePlan {
         }
     }
 
-    /// The statement says its timestamp itself.
+    /// Whether the statement has USING TIMESTAMP.
     pub(super) fn has_timestamp(&self) -> bool {
         self.using.timestamp.is_some()
     }

@@ -1,4 +1,4 @@
-//! From the tree of a statement that writes to its plan.
+//! The analysis of writes: from the syntax tree to the plan.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) fn table_of(write: &Write) -> &QualifiedName {
     }
 }
 
-/// The plan of a statement on its table. What its markers stand for is noted.
+/// Plans a statement on its table, and sets the receivers of its markers.
 pub(super) fn prepare(
     write: &Write,
     table: &Arc<CqlTable>,
@@ -39,7 +39,7 @@ pub(super) fn prepare(
         Write::Delete(delete) => (Statement::Delete, delete::prepare(delete, schema, markers)?),
     };
     let own = parts.action.written();
-    // A condition on a row names the row, whatever is written.
+    // A condition on a row requires the full key, even if only static columns are written.
     let written = match own {
         Written::Statics if conditions.kinds().1 => Written::Rows,
         written => written,
@@ -63,7 +63,7 @@ pub(super) fn prepare(
     })
 }
 
-/// Holds a statement to what may happen to counters.
+/// Checks that counters are used as they may be.
 fn check_counters(write: &Write) -> Result<()> {
     let (timestamp, ttl) = match write {
         Write::Insert(_) => {

@@ -1,4 +1,4 @@
-//! One statement of a client that writes: a single write, or a batch in one text.
+//! One write statement of a client: a single write, or a batch in one text.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::error::{Result, invalid, of_catalog};
 use crate::guardrails::{Access, Guardrails};
 use crate::listing::Listing;
 
-/// What a statement that writes means under the schemas of its tables.
+/// The meaning of a write under the schemas of its tables.
 #[derive(Debug)]
 pub struct WriteStatement {
     plan: Plan,
@@ -32,8 +32,7 @@ enum Plan {
 }
 
 impl WriteStatement {
-    /// What the statement means; none where it does not write rows. `table` finds the
-    /// table of a name.
+    /// Analyses a statement; `None` if it does not write rows. `table` returns the table of a name.
     pub fn analyse(
         parsed: &Parsed,
         mut table: impl FnMut(&QualifiedName) -> Result<Arc<CqlTable>>,
@@ -51,7 +50,7 @@ impl WriteStatement {
                 }))
             }
             Statement::Batch(batch) => {
-                // The markers are said to be of the first table.
+                // The metadata of the markers name the first table.
                 let mut markers = match batch.writes.first() {
                     Some(first) => {
                         let first = table(table_of(first))?;
@@ -78,18 +77,18 @@ impl WriteStatement {
         &self.markers
     }
 
-    /// The places of the markers of the partition key; none where a column of it has no
-    /// marker of its own, and of a batch.
+    /// The places of the markers that provide the partition key. Empty for a batch, and unless
+    /// every column has a marker of its own.
     pub fn partition_key(&self) -> &[u16] {
         &self.partition_key
     }
 
-    /// Whether a table is named without its keyspace.
+    /// Whether the name of a table is unqualified.
     pub fn needs_keyspace(&self) -> bool {
         self.needs_keyspace
     }
 
-    /// Whether its tables are still as they were when it was analysed.
+    /// Whether the statement's tables have not changed since the analysis.
     pub fn is_of(&self, state: &CatalogState) -> bool {
         let is_same = |plan: &WritePlan| {
             let schema = plan.table.schema();
@@ -99,7 +98,7 @@ impl WriteStatement {
         self.plans().iter().all(is_same)
     }
 
-    /// What it is for those whom it keeps waiting.
+    /// The type of the write in errors.
     pub fn write_type(&self) -> WriteType {
         match &self.plan {
             _ if self.plans().iter().any(|plan| plan.conditions.is_some()) => WriteType::Cas,
@@ -109,7 +108,7 @@ impl WriteStatement {
         }
     }
 
-    /// Numbers of the partitions that it is about, for those that take turns at them.
+    /// Hashes of the partitions of the statement, at which requests take turns.
     pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {
         let bound = Bound::new(values, &self.markers, catalog.timestamps().now_us())?;
         let mut turns = Vec::new();
@@ -119,7 +118,8 @@ impl WriteStatement {
         Ok(turns)
     }
 
-    /// Its statements, each with these values and with what its own functions give.
+    /// The statement's writes, each with these bound values and its own values of volatile
+    /// functions.
     fn parts<'v>(&'v self, bound: Bound<'v>) -> Result<Vec<Part<'v>>> {
         let part = |plan: &'v WritePlan, bound: Bound<'v>| {
             bound.calling(&plan.volatile).map(|bound| (plan, bound))
@@ -137,11 +137,11 @@ impl WriteStatement {
         }
     }
 
-    /// Writes with these values. `timestamp_us` is the request's, for what says none itself;
-    /// without one it is the server's.
+    /// Executes the write. `timestamp_us` is the timestamp of the request, for statements without
+    /// their own. If it is `None`, the server assigns one.
     ///
     /// # Errors
-    /// In Cassandra's words, where a value is not as it must be, and as the store.
+    /// Cassandra's error for an invalid value, or an error of the store.
     pub fn execute(
         &self,
         context: WriteContext<'_>,
@@ -167,14 +167,14 @@ impl WriteStatement {
 pub struct WriteContext<'c> {
     pub catalog: &'c Catalog,
     pub guardrails: &'c Guardrails,
-    /// The time of the request, in seconds since 1970, if the client has sent one: times to live
-    /// and deletions count from it.
+    /// The time of the request, in seconds since 1970, if the client has sent one. TTLs and
+    /// deletions count from it.
     pub now_s: Option<i64>,
 }
 
 impl WriteContext<'_> {
-    /// Returns the time from which times to live count, in seconds since 1970: that of the request,
-    /// or else `now_us` of the server's clock.
+    /// The time from which TTLs count, in seconds since 1970: that of the request, or else `now_us`
+    /// of the server's clock.
     pub(super) fn now_s(&self, now_us: i64) -> i64 {
         self.now_s.unwrap_or_else(|| now_us.div_euclid(1_000_000))
     }
@@ -195,21 +195,21 @@ impl WriteContext<'_> {
 
 #[derive(Debug)]
 pub enum Written {
-    /// Everything was written; warnings for the client.
+    /// Everything was written. Contains the warnings for the client.
     Done(Vec<String>),
-    /// The response to a conditional write, with `[applied]`; warnings for the client.
+    /// The response to a conditional write, with `[applied]`, and the warnings for the client.
     Answered(Listing, Vec<String>),
     /// Nothing was written, because each of several attempts conflicted with other writes. The
     /// request may be executed again.
     InConflict,
 }
 
-/// Writes several statements, each with its values, as one: the BATCH of the protocol.
-/// `timestamp_us` is as for one statement.
+/// Executes the BATCH of the protocol: several statements, each with its values, as one write.
+/// `timestamp_us` is that of the request, as for a single statement.
 ///
 /// # Errors
-/// As [`WriteStatement::execute`], and for statements that may not stand beside each other;
-/// nothing is written then.
+/// The errors of [`WriteStatement::execute`], and errors for statements that may not be in one
+/// batch. Nothing is written then.
 pub fn execute_batch(
     context: WriteContext<'_>,
     kind: protocol::BatchKind,
@@ -241,11 +241,11 @@ fn parts_of<'v>(
     statements.iter().map(part).collect()
 }
 
-/// How often a write is tried anew at once that others are in conflict with.
+/// The number of immediate attempts of a write that conflicts with others.
 const ATTEMPTS_MAX: usize = 32;
 
-/// Writes statements as one. `batch` is there for a batch. All attempts are made with the same
-/// values, also of `uuid()` and the like.
+/// Executes statements as one write; `batch` is `None` for a single statement. All attempts use the
+/// same values, including those of `uuid()` and the like.
 fn write(
     context: WriteContext<'_>,
     parts: &[Part<'_>],
@@ -287,9 +287,9 @@ fn write(
     })
 }
 
-/// Changes counters once, if nobody else does meanwhile: each is read, and its new value is
-/// written. So a value stands in its row as any other, and nothing adds it up again: not a
-/// merge of files, not a replay of the log.
+/// Attempts a write of counters: reads each counter, and writes its new value, unless another write
+/// changes it meanwhile. So a row contains the counter's value like any other, and neither a merge
+/// nor a replay of the log adds increments again.
 fn count(
     context: WriteContext<'_>,
     parts: &[Part<'_>],

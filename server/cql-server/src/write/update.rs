@@ -1,4 +1,4 @@
-//! UPDATE: what it changes, and in which rows.
+//! The analysis of UPDATE.
 
 use ebb_cql::syntax::ast::Update;
 use ebb_model::schema::{ColumnKind, TableSchema};
@@ -15,7 +15,7 @@ pub(super) fn prepare(
     markers: &mut Markers,
 ) -> Result<Parts> {
     let mut changes: Vec<Change> = Vec::with_capacity(statement.assignments.len());
-    // Which of them may stand beside others of their column, the syntax knows.
+    // The parser has checked which assignments to one column may be combined.
     for assignment in &statement.assignments {
         let column = column(schema, assignment.column.as_str())?;
         if column.kind <= ColumnKind::Clustering {

@@ -8,7 +8,7 @@ use crate::analyse::markers::{Bound, Markers, Receiver};
 use crate::analyse::term::{self, Evaluated, Term};
 use crate::error::{Result, invalid};
 
-/// The longest time to live: twenty years, as in Cassandra.
+/// The longest TTL: twenty years, as in Cassandra.
 pub(super) const TTL_MAX_S: i32 = 20 * 365 * 24 * 60 * 60;
 
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Using {
         }
     }
 
-    /// The time to live in seconds; none for what stays.
+    /// The TTL in seconds; `None` for values that do not expire.
     pub(super) fn ttl_s(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Option<u32>> {
         let by_default = || schema.options().default_time_to_live_secs();
         let ttl_s = match &self.ttl {
@@ -75,7 +75,7 @@ impl Using {
     }
 }
 
-/// Holds a client's timestamp to what cells may carry.
+/// Checks that a client's timestamp is in the range of cells.
 pub(super) fn check_timestamp(timestamp_us: i64) -> Result<i64> {
     match timestamp_us {
         i64::MIN => invalid(format!(

@@ -1,5 +1,5 @@
-//! The public driver `scylla`, unmodified, against a server in the same process: what an application
-//! in Rust does with both.
+//! Runs the public driver `scylla`, unmodified, against a server in the same process, as an
+//! application in Rust would use it.
 //!
 //! | module | what the driver does |
 //! | --- | --- |

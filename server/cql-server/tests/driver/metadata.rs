@@ -39,7 +39,7 @@ fn map(key: ColumnType<'static>, value: ColumnType<'static>) -> CollectionType<'
 }
 
 #[test]
-fn the_driver_knows_the_node_by_its_id_and_the_address_it_connected_to() {
+fn the_driver_sees_the_node_with_its_id_and_the_address_it_connected_to() {
     with_server(|address| async move {
         let session = connect(address).await;
         let state = session.get_cluster_state();
@@ -127,7 +127,7 @@ fn table(state: &ClusterState) -> Option<&Table> {
     state.get_keyspace("ks")?.tables.get("t")
 }
 
-/// Waits until the metadata of `session` is as `condition` demands. The tasks of the driver read it
+/// Waits until the metadata of `session` meets `condition`. The tasks of the driver read it
 /// meanwhile.
 fn wait_until(session: &Session, what: &str, condition: impl Fn(&ClusterState) -> bool) {
     tokio::task::block_in_place(|| {
@@ -135,11 +135,11 @@ fn wait_until(session: &Session, what: &str, condition: impl Fn(&ClusterState) -
     });
 }
 
-/// The driver does not read the schema at an event, but at the next tick of its refresh. In the mode
-/// `AffectedKeyspaces` the refresh reads only the keyspaces that events have named since the last tick.
-/// So the interval is short, and without events the session would see nothing of what happens here.
+/// The driver does not read the schema at an event, but at the next tick of its refresh. In the
+/// mode `AffectedKeyspaces` a refresh reads only the keyspaces that events have named since the
+/// last tick. So the interval is short, and without events the session would not see these changes.
 #[test]
-fn a_session_learns_by_events_of_what_another_session_changes() {
+fn a_session_sees_the_schema_changes_of_another_session_by_events() {
     with_server(|address| async move {
         let other = connect_with(address, &[]).await;
         let session = builder(address)
@@ -221,7 +221,7 @@ fn prepared_statements_are_routed_by_the_token_that_the_server_computes() {
             let token = token.expect("the statement is token-aware");
             let found: Vec<(i64, i64)> = all_rows(&read(&session, &select, (site, day)).await);
             assert_eq!(found, [(token.value(), 5)], "{site}, {day}");
-            // By the metadata of the table instead of the statement's.
+            // Computed from the metadata of the table instead of the statement's.
             let of_table = state.compute_token("ks", "visits", &(site, day));
             assert_eq!(of_table.expect("the table is known"), token);
             let replicas = state.get_endpoints("ks", "visits", &(site, day));

@@ -16,7 +16,7 @@ const ROWS: i32 = 1_000;
 /// No divisor of the rows of a partition: the last page is a short one.
 const PAGE_ROWS: i32 = 77;
 
-/// Returns the name that belongs to a number.
+/// Returns the name for a number.
 fn name_of(number: i32) -> String {
     format!("number {number}")
 }
@@ -120,7 +120,7 @@ fn batches_of_every_kind_are_applied_whole() {
             rows(&session, "SELECT n FROM ks.hits WHERE page = 'home'").await;
         assert_eq!(hits, [(Counter(3),)]);
 
-        // A batch with a statement that the server refuses changes nothing.
+        // A batch with an invalid statement changes nothing.
         let mut refused = Batch::new(BatchType::Logged);
         refused.append_statement("INSERT INTO ks.t (k, c, v) VALUES (4, 1, 'refused')");
         refused.append_statement("INSERT INTO ks.t (k, c, nothing) VALUES (4, 2, 'refused')");
@@ -171,14 +171,14 @@ fn a_conditional_write_returns_whether_it_was_applied_and_if_not_the_row() {
         let mails: Vec<(String,)> = all_rows(&result.expect("it returns rows"));
         assert_eq!(mails, [("new".to_owned(),)]);
 
-        // Where there is no row, the result has no columns of one.
+        // Without a row, the result has only `[applied]`.
         let delete = "DELETE FROM ks.users WHERE name = 'bob' IF EXISTS";
         assert_eq!(rows::<(bool,)>(&session, delete).await, [(false,)]);
     });
 }
 
 #[test]
-fn a_conditional_batch_is_applied_whole_or_returns_the_rows_in_its_way() {
+fn a_conditional_batch_is_applied_whole_or_returns_the_conflicting_rows() {
     with_server(|address| async move {
         let pairs = "CREATE TABLE ks.pairs (k int, c int, v int, PRIMARY KEY (k, c))";
         let session = connect_with(address, &[pairs]).await;
@@ -230,9 +230,9 @@ fn errors_of_the_server_have_the_drivers_kinds() {
     });
 }
 
-/// The server closed the connection, and the driver had no host for a second.
+/// Regression: the server closed the connection, and the driver had no host for a second.
 #[test]
-fn an_insert_of_17_mib_is_refused_as_invalid_and_the_session_goes_on() {
+fn an_insert_of_17_mib_is_rejected_as_invalid_and_the_session_goes_on() {
     with_server(|address| async move {
         let blobs = "CREATE TABLE ks.blobs (k int PRIMARY KEY, v blob)";
         drop(connect_with(address, &[blobs]).await);

@@ -38,8 +38,8 @@ pub(crate) fn with_server<F: Future<Output = ()>>(test: impl FnOnce(SocketAddr) 
     runtime.block_on(test(server.address()));
 }
 
-/// Starts a server over a disk in memory. It rejects nothing for overload, its limits on time only end
-/// a hang, its pages end at their number of rows, and no request waits for an idle core.
+/// Starts a server over a disk in memory. It rejects nothing for overload, its time limits are only
+/// for hanging tests, its pages end at their number of rows, and no request waits for an idle core.
 fn start() -> CqlServer {
     let grace_periods = GracePeriods::default();
     let options = Options {
@@ -73,7 +73,8 @@ fn start() -> CqlServer {
     CqlServer::start(executor, None, options).expect("the server starts")
 }
 
-/// Returns the builder of a session that never retries a request, and whose timeouts only end a hang.
+/// Returns the builder of a session that never retries a request, and whose timeouts are only for
+/// hanging tests.
 pub(crate) fn builder(address: SocketAddr) -> SessionBuilder {
     let profile = ExecutionProfile::builder()
         .request_timeout(Some(HANG))
@@ -94,7 +95,7 @@ pub(crate) async fn connect(address: SocketAddr) -> Session {
     session.expect("the driver connects")
 }
 
-/// Connects a session, and creates the keyspace and what `statements` create.
+/// Connects a session, creates the keyspace, and executes `statements`.
 pub(crate) async fn connect_with(address: SocketAddr, statements: &[&str]) -> Session {
     let session = connect(address).await;
     run(&session, KEYSPACE).await;

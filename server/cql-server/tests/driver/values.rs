@@ -186,7 +186,7 @@ fn collections_tuples_and_user_defined_types_are_written_changed_and_read() {
         ada.3.number = Some(14);
         assert_eq!(rows::<Person>(&session, select).await, [ada]);
 
-        // What was never written is null, a field of a user-defined type too.
+        // Unwritten columns and fields are null.
         run(
             &session,
             "INSERT INTO ks.people (id, home) VALUES (2, {street: 'Ockham'})",

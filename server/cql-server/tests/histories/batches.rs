@@ -1,4 +1,4 @@
-//! Logged batches over tables of two keyspaces: each is there whole, or not at all.
+//! Logged batches over tables of two keyspaces: each is written whole, or not at all.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use super::clients::run;
 /// The tables that each batch writes to.
 pub const TABLES: [&str; 3] = ["ks.a", "ks.b", "other.c"];
 
-/// Writes batches, each of a number of its own, until `requests` are over or the connection
-/// ends. Answers those that were acknowledged.
+/// Writes batches, each of a number of its own, until `requests` are done or the connection ends.
+/// Returns the numbers of the acknowledged ones.
 fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
     let mut acknowledged = Vec::new();
     let Ok(mut connection) = Client::connect(address, Compression::None) else {
@@ -35,8 +35,8 @@ fn client(address: SocketAddr, requests: usize, first: i32) -> Vec<i32> {
     acknowledged
 }
 
-/// Several clients at once: the numbers of the batches that were acknowledged. Theirs are
-/// from `first` on.
+/// Runs several clients at once, whose numbers begin at `first`. Returns the numbers of the
+/// acknowledged batches.
 pub fn clients(
     address: SocketAddr,
     (clients, requests): (usize, usize),
@@ -54,7 +54,7 @@ pub fn clients(
     })
 }
 
-/// The numbers that a table has.
+/// Reads the numbers in a table.
 pub fn read(client: &mut Client, table: &str) -> BTreeSet<i32> {
     let text = format!("SELECT c FROM {table}");
     let Ok(Response::Rows(rows)) = run(client, &text) else {

@@ -1,10 +1,10 @@
-//! Whether a history of one row is linearizable: whether each operation can have happened at
-//! one instant between its begin and its end, so that all were told the truth.
+//! A checker of linearizability for the history of one row: whether each operation can have
+//! happened at one instant between its begin and its end, so that all responses were right.
 //!
-//! The search is that of Wing and Gong, as Lowe made it bearable: operations are put in order
-//! one by one, one that begins before any that is left has ended; where that leads nowhere the
-//! last one is taken back. What was tried, by the set of operations that are in order and the
-//! row that they leave, is not tried again.
+//! The search is that of Wing and Gong, with Lowe's improvement. Operations are put in order one by
+//! one, each of them begun before the end of any remaining one. In a dead end the last one is taken
+//! back. A state that was tried before, which is the set of ordered operations and the row after
+//! them, is not tried again.
 
 use std::collections::HashSet;
 
@@ -24,14 +24,14 @@ impl Done {
     }
 }
 
-/// The longest order of operations that fits, if not all of them fit: the history is not
-/// linearizable then. `row` is the row before all of them.
+/// Checks that a history, which begins with the row `row`, is linearizable. The error is the
+/// longest order of operations that fits.
 pub fn check(history: &[Operation], row: Option<i32>) -> Result<(), Vec<Operation>> {
     let mut operations = history.to_vec();
     operations.sort_by_key(|operation| operation.began);
     let mut done = Done(vec![0; operations.len().div_ceil(64)]);
     let mut tried = HashSet::new();
-    // Which are in order, each with the row before it.
+    // The ordered operations, each with the row before it.
     let mut order: Vec<(usize, Option<i32>)> = Vec::new();
     let mut best: Vec<usize> = Vec::new();
     let (mut row, mut from) = (row, 0);
@@ -41,7 +41,7 @@ pub fn check(history: &[Operation], row: Option<i32>) -> Result<(), Vec<Operatio
         if !(0..operations.len()).any(|at| is_left(&at) && must_be_left(at)) {
             return Ok(());
         }
-        // No other may come before the one that ends first.
+        // The next operation must have begun by the end of the one that ends first.
         let left = || (0..operations.len()).filter(is_left);
         let first_end = left()
             .map(|at| operations[at].ended)
@@ -78,55 +78,57 @@ pub fn check(history: &[Operation], row: Option<i32>) -> Result<(), Vec<Operatio
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Ask, Told};
+    use super::super::history::{Action, Outcome};
     use super::*;
 
-    fn operation(ask: Ask, told: Told, began: u64, ended: u64) -> Operation {
+    fn operation(action: Action, outcome: Outcome, began: u64, ended: u64) -> Operation {
         Operation {
-            ask,
-            told,
+            action,
+            outcome,
             began,
             ended,
         }
     }
 
     #[test]
-    fn what_happened_one_after_the_other_is_told_from_what_did_not() {
-        let insert = |value, told, began, ended| operation(Ask::Insert(value), told, began, ended);
-        let read = |value, began, ended| operation(Ask::Read, Told::Value(value), began, ended);
+    fn linearizable_histories_are_distinguished_from_others() {
+        let insert =
+            |value, outcome, began, ended| operation(Action::Insert(value), outcome, began, ended);
+        let read =
+            |value, began, ended| operation(Action::Read, Outcome::Value(value), began, ended);
         let linear = [
-            insert(1, Told::Applied, 0, 10),
-            insert(2, Told::Refused(Some(Some(1))), 0, 10),
+            insert(1, Outcome::Applied, 0, 10),
+            insert(2, Outcome::Refused(Some(Some(1))), 0, 10),
             read(Some(1), 5, 6),
-            operation(Ask::Swap(1, 3), Told::Applied, 11, 14),
+            operation(Action::Swap(1, 3), Outcome::Applied, 11, 14),
             read(Some(1), 11, 13),
             read(Some(3), 12, 20),
-            operation(Ask::Delete, Told::Nothing, 15, u64::MAX),
-            operation(Ask::Set(9), Told::Refused(None), 21, 25),
+            operation(Action::Delete, Outcome::Unknown, 15, u64::MAX),
+            operation(Action::Set(9), Outcome::Refused(None), 21, 25),
             read(None, 30, 31),
         ];
         assert!(check(&linear, None).is_ok());
         let two_winners = [
-            insert(1, Told::Applied, 0, 10),
-            insert(2, Told::Applied, 0, 10),
+            insert(1, Outcome::Applied, 0, 10),
+            insert(2, Outcome::Applied, 0, 10),
         ];
         assert!(check(&two_winners, None).is_err());
-        let seen_too_early = [insert(1, Told::Applied, 10, 20), read(Some(1), 1, 9)];
+        let seen_too_early = [insert(1, Outcome::Applied, 10, 20), read(Some(1), 1, 9)];
         assert!(check(&seen_too_early, None).is_err());
         let gone_again = [
-            insert(1, Told::Applied, 0, 1),
+            insert(1, Outcome::Applied, 0, 1),
             read(Some(1), 2, 3),
             read(None, 4, 5),
         ];
         assert!(check(&gone_again, None).is_err());
         let from_nowhere = [
-            insert(1, Told::Applied, 0, 1),
-            insert(2, Told::Refused(Some(Some(7))), 2, 3),
+            insert(1, Outcome::Applied, 0, 1),
+            insert(2, Outcome::Refused(Some(Some(7))), 2, 3),
         ];
         assert_eq!(check(&from_nowhere, None).unwrap_err().len(), 1);
         let lost = [
-            operation(Ask::Swap(1, 2), Told::Applied, 0, 1),
-            operation(Ask::Swap(1, 3), Told::Applied, 2, 3),
+            operation(Action::Swap(1, 2), Outcome::Applied, 0, 1),
+            operation(Action::Swap(1, 3), Outcome::Applied, 2, 3),
         ];
         assert!(check(&lost, Some(1)).is_err());
         assert!(check(&lost[..1], Some(1)).is_ok());

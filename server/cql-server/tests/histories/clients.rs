@@ -1,4 +1,4 @@
-//! Clients that ask for conditional writes over sockets, and write down what they were told.
+//! Clients that execute conditional writes over sockets, and record the outcomes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use ebb_cql::protocol::{Compression, Consistency, QueryParameters, Request, Resp
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::history::{Ask, Operation, Told};
+use super::history::{Action, Operation, Outcome};
 
-/// Values are few, so that conditions on them often hold.
+/// There are few values, so that conditions on them often hold.
 const VALUES: i32 = 4;
 
-/// Gives times: each later than all before it, over all threads.
+/// A clock of increasing times across all threads.
 #[derive(Debug, Default)]
 pub struct Ticks(AtomicU64);
 
@@ -24,16 +24,17 @@ impl Ticks {
     }
 }
 
-/// Runs one statement.
+/// Executes one statement.
 pub fn run(client: &mut Client, text: &str) -> Result<Response, ClientError> {
     let values = ValuesBuf::new();
     client.request(&Request::Query {
         text,
         parameters: QueryParameters {
             values: values.as_values(),
-            consistency: match text.starts_with("SELECT") {
-                true => Consistency::Serial,
-                false => Consistency::Quorum,
+            consistency: if text.starts_with("SELECT") {
+                Consistency::Serial
+            } else {
+                Consistency::Quorum
             },
             serial_consistency: Some(Consistency::Serial),
             ..QueryParameters::default()
@@ -45,10 +46,11 @@ fn int(cell: Option<&[u8]>) -> Option<i32> {
     cell.map(|bytes| i32::from_be_bytes(bytes.try_into().expect("an int")))
 }
 
-/// Asks, and says what it was told; `None` where the connection ended or the server failed.
-fn ask(client: &mut Client, row: &str, ask: Ask) -> Option<Told> {
-    let text = match ask {
-        Ask::Insert(value) => {
+/// Executes an action, and returns its outcome; `None` if the connection ended or the server
+/// failed.
+fn execute(client: &mut Client, row: &str, action: Action) -> Option<Outcome> {
+    let text = match action {
+        Action::Insert(value) => {
             let columns = row.replace(" = ", ", ").replace(" AND ", ", ");
             let [k, k_value, c, c_value] = columns.split(", ").collect::<Vec<_>>()[..] else {
                 panic!("{row} is not of two columns");
@@ -57,28 +59,28 @@ fn ask(client: &mut Client, row: &str, ask: Ask) -> Option<Told> {
                 "INSERT INTO ks.t ({k}, {c}, v) VALUES ({k_value}, {c_value}, {value}) IF NOT EXISTS"
             )
         }
-        Ask::Swap(from, to) => format!("UPDATE ks.t SET v = {to} WHERE {row} IF v = {from}"),
-        Ask::Set(value) => format!("UPDATE ks.t SET v = {value} WHERE {row} IF EXISTS"),
-        Ask::Delete => format!("DELETE FROM ks.t WHERE {row} IF EXISTS"),
-        Ask::Read => format!("SELECT v FROM ks.t WHERE {row}"),
+        Action::Swap(from, to) => format!("UPDATE ks.t SET v = {to} WHERE {row} IF v = {from}"),
+        Action::Set(value) => format!("UPDATE ks.t SET v = {value} WHERE {row} IF EXISTS"),
+        Action::Delete => format!("DELETE FROM ks.t WHERE {row} IF EXISTS"),
+        Action::Read => format!("SELECT v FROM ks.t WHERE {row}"),
     };
     let Ok(Response::Rows(rows)) = run(client, &text) else {
         return None;
     };
     let cells: Vec<Option<&[u8]>> = rows.cells().collect();
-    if ask == Ask::Read {
-        return Some(Told::Value(cells.first().and_then(|cell| int(*cell))));
+    if action == Action::Read {
+        return Some(Outcome::Value(cells.first().and_then(|cell| int(*cell))));
     }
     Some(match &cells[..] {
-        [Some([1])] => Told::Applied,
+        [Some([1])] => Outcome::Applied,
         // [applied] alone: there is no row.
-        [Some([0])] => Told::Refused(Some(None)),
-        [Some([0]), .., value] => Told::Refused(Some(int(*value))),
+        [Some([0])] => Outcome::Refused(Some(None)),
+        [Some([0]), .., value] => Outcome::Refused(Some(int(*value))),
         other => panic!("{text} gives {other:?}"),
     })
 }
 
-/// One of several clients of `row`: asks `requests` times or until the connection ends.
+/// Runs one of several clients of `row`, for `requests` actions or until the connection ends.
 pub fn client(
     address: SocketAddr,
     row: &str,
@@ -92,22 +94,22 @@ pub fn client(
         return history;
     };
     for _ in 0..requests {
-        let asked = match rng.random_range(0..10) {
-            0..2 => Ask::Insert(value(&mut rng)),
-            2..6 => Ask::Swap(value(&mut rng), value(&mut rng)),
-            6 => Ask::Set(value(&mut rng)),
-            7 => Ask::Delete,
-            _ => Ask::Read,
+        let action = match rng.random_range(0..10) {
+            0..2 => Action::Insert(value(&mut rng)),
+            2..6 => Action::Swap(value(&mut rng), value(&mut rng)),
+            6 => Action::Set(value(&mut rng)),
+            7 => Action::Delete,
+            _ => Action::Read,
         };
         let began = ticks.next();
-        let told = ask(&mut connection, row, asked);
+        let outcome = execute(&mut connection, row, action);
         history.push(Operation {
-            ask: asked,
-            told: told.unwrap_or(Told::Nothing),
+            action,
+            outcome: outcome.unwrap_or(Outcome::Unknown),
             began,
-            ended: told.map_or(u64::MAX, |_| ticks.next()),
+            ended: outcome.map_or(u64::MAX, |_| ticks.next()),
         });
-        if told.is_none() {
+        if outcome.is_none() {
             break;
         }
     }
@@ -118,7 +120,7 @@ fn value(rng: &mut ChaCha8Rng) -> i32 {
     rng.random_range(0..VALUES)
 }
 
-/// Several clients for each of some rows, at once: what each row's were told.
+/// Runs several clients for each of some rows at once, and returns the operations on each row.
 pub fn clients(
     address: SocketAddr,
     rows: &[&str],

@@ -10,10 +10,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::clients::run;
 
-/// Rows that all clients add to.
+/// The number of rows. All clients add to all of them.
 pub const ROWS: usize = 3;
 
-/// What one counter must have: at least, and at most.
+/// The bounds of a counter's value.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Expected {
     pub least: i64,
@@ -22,14 +22,14 @@ pub struct Expected {
 
 impl Expected {
     fn add(&mut self, by: i64, is_known: bool) {
-        // What nobody was told of may have happened.
+        // An increment without a response may have happened.
         self.least += if is_known { by } else { by.min(0) };
         self.greatest += if is_known { by } else { by.max(0) };
     }
 }
 
-/// Adds to the counters, alone and in batches over partitions, until `requests` are over or
-/// the connection ends.
+/// Adds to the counters, singly and in batches over partitions, until `requests` are done or the
+/// connection ends.
 fn client(address: SocketAddr, requests: usize, seed: u64) -> [Expected; ROWS] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut expected = [Expected::default(); ROWS];
@@ -62,7 +62,7 @@ fn client(address: SocketAddr, requests: usize, seed: u64) -> [Expected; ROWS] {
     expected
 }
 
-/// Several clients at once: what the counters must have, beside what they had.
+/// Runs several clients at once, and returns the bounds of what they have added to the counters.
 pub fn clients(
     address: SocketAddr,
     (clients, requests): (usize, usize),
@@ -86,7 +86,7 @@ pub fn clients(
     sum
 }
 
-/// What the counters have.
+/// Reads the counters.
 pub fn read(client: &mut Client) -> [i64; ROWS] {
     std::array::from_fn(|row| {
         let text = format!("SELECT c FROM ks.n WHERE k = {row} AND r = 0");

@@ -1,8 +1,8 @@
-//! What clients did to one row, and when: a history of operations.
+//! The history of one row: the operations of clients, with their times.
 
-/// What a client asks of its row.
+/// A client's action on its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
+pub enum Action {
     /// `INSERT ... IF NOT EXISTS`.
     Insert(i32),
     /// `UPDATE SET v = .1 IF v = .0`.
@@ -15,47 +15,49 @@ pub enum Ask {
     Read,
 }
 
-/// What it was told.
+/// The outcome of an action for its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Outcome {
     Applied,
-    /// Not applied; the value of the row where the answer has it, `None` where there is no row.
+    /// Not applied. Contains the row's value if the response has it; `None` inside if there is no
+    /// row.
     Refused(Option<Option<i32>>),
-    /// The value of the row.
+    /// The value of the row, which was read.
     Value(Option<i32>),
-    /// Nothing: it may have happened, or may yet.
-    Nothing,
+    /// There was no response: the action may have happened, or may still happen.
+    Unknown,
 }
 
-/// One operation.
+/// An action with its outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
-    pub ask: Ask,
-    pub told: Told,
-    /// When it was asked, and when the answer was there.
+    pub action: Action,
+    pub outcome: Outcome,
+    /// The time of the request.
     pub began: u64,
-    /// [`u64::MAX`] without one.
+    /// The time of the response; [`u64::MAX`] without one.
     pub ended: u64,
 }
 
 impl Operation {
-    /// The row after it, if it can have happened to this row and been told so.
+    /// The row after the operation, if the operation can have happened to this row with this
+    /// outcome.
     pub fn apply(&self, row: Option<i32>) -> Option<Option<i32>> {
-        let applied = match (self.ask, row) {
-            (Ask::Insert(value), None) => Some(Some(value)),
-            (Ask::Swap(from, to), Some(value)) if value == from => Some(Some(to)),
-            (Ask::Set(value), Some(_)) => Some(Some(value)),
-            (Ask::Delete, Some(_)) => Some(None),
+        let applied = match (self.action, row) {
+            (Action::Insert(value), None) => Some(Some(value)),
+            (Action::Swap(from, to), Some(value)) if value == from => Some(Some(to)),
+            (Action::Set(value), Some(_)) => Some(Some(value)),
+            (Action::Delete, Some(_)) => Some(None),
             _ => None,
         };
-        match self.told {
-            Told::Applied => applied,
-            Told::Refused(seen) => {
+        match self.outcome {
+            Outcome::Applied => applied,
+            Outcome::Refused(seen) => {
                 let fits = applied.is_none() && seen.is_none_or(|seen| seen == row);
                 fits.then_some(row)
             }
-            Told::Value(value) => (value == row).then_some(row),
-            Told::Nothing => Some(applied.unwrap_or(row)),
+            Outcome::Value(value) => (value == row).then_some(row),
+            Outcome::Unknown => Some(applied.unwrap_or(row)),
         }
     }
 }

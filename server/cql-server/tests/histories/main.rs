@@ -1,14 +1,14 @@
-//! Histories of clients on sockets: what they were told of conditional writes, counters and
-//! logged batches, and whether it can be true.
+//! Histories of clients on sockets: whether the outcomes of their conditional writes, counters and
+//! logged batches are consistent.
 //!
 //! ```text
 //!   clients ── statements ──> server over a disk in memory, which loses its power now and then
 //!      │
-//!      └─ history: what was asked, what was told, when ──> checker, and one that others published
+//!      └─ history: actions, outcomes, times ──> own checker, and a published one
 //! ```
 //!
-//! A seed (see `ebb_test_support::seed`) replays a run as far as threads allow. `EBB_LIVES` is how
-//! often the machine loses its power.
+//! A seed (see `ebb_test_support::seed`) replays a run as far as threads allow. `EBB_LIVES` is the
+//! number of power losses.
 
 mod batches;
 mod checker;
@@ -29,7 +29,7 @@ use clients::Ticks;
 use history::Operation;
 use server::{Server, keyspace};
 
-/// Two rows of one partition, which wait for each other, and one of another.
+/// Two rows of one partition, whose writes wait for each other, and one of another partition.
 const ROWS: [&str; 3] = ["k = 1 AND c = 1", "k = 1 AND c = 2", "k = 2 AND c = 1"];
 
 const T: &str = "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))";
@@ -45,7 +45,7 @@ fn check(row: &str, history: &[Operation]) {
     assert_eq!(
         published::is_linearizable(history),
         found.is_ok(),
-        "{row}: the published checker says otherwise"
+        "{row}: the published checker disagrees"
     );
     let Err(order) = found else {
         return;
@@ -81,7 +81,7 @@ fn check_conditional_writes(seed: u64) {
             check(row, history);
             let applied = history
                 .iter()
-                .filter(|one| one.told == history::Told::Applied);
+                .filter(|one| one.outcome == history::Outcome::Applied);
             assert!(applied.count() > 100, "many are applied");
         }
         server.stop();
@@ -141,7 +141,7 @@ fn check_counters(seed: u64) {
         });
         assert_eq!(counters::read(&mut server.client()), exact);
         server.stop();
-        // What is read from files is the same, and nothing of the log counts twice.
+        // After restarts the values are read from files, and nothing in the log counts twice.
         for _ in 0..2 {
             let server = Server::start(&disk, waits);
             assert_eq!(counters::read(&mut server.client()), exact);
@@ -222,7 +222,7 @@ fn check_logged_batches_over_losses_of_power(seed: u64) {
                 let first = 1_000 * life as i32;
                 batches::clients(address, (4, 100), first)
             });
-            // While they write; the power may be gone by then.
+            // Snapshots are created during the writes; the power may be lost by then.
             let create = format!("CREATE SNAPSHOT s{life} ON KEYSPACE ks");
             let created = clients::run(&mut server.client(), &create);
             acknowledged.extend(writers.join().expect("clients do not panic"));

@@ -1,5 +1,5 @@
 //! The published checker of linearizability in `todc-utils`, after Lowe (2017) and Horn and
-//! Kroening (2015). Its results and those of [`checker`](super::checker) must be the same.
+//! Kroening (2015). Its results must equal those of [`checker`](super::checker).
 
 use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::Action::{Call, Response};
@@ -27,10 +27,10 @@ impl Specification for Row {
     }
 }
 
-/// Whether a history of a row that was absent before is linearizable.
+/// Whether the history of a row that was absent at first is linearizable.
 pub fn is_linearizable(history: &[Operation]) -> bool {
-    // At one time all begins come before any end: such operations are beside each other. What
-    // was never answered ends behind all others, where it may have happened last.
+    // At equal times all begins come before any end, so that such operations are concurrent. An
+    // operation without a response ends after all others, where it may have happened last.
     let mut events = Vec::with_capacity(2 * history.len());
     for (process, operation) in history.iter().enumerate() {
         events.push((operation.began, false, process, Call(*operation)));
@@ -52,37 +52,37 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::super::checker;
-    use super::super::history::{Ask, Told};
+    use super::super::history::{Action, Outcome};
     use super::*;
 
-    /// Any operations and answers, likely and unlikely, beside each other or not.
+    /// Draws a history of likely and unlikely outcomes, concurrent or not.
     fn drawn(rng: &mut ChaCha8Rng) -> Vec<Operation> {
         let count = rng.random_range(1..8);
         let value = |rng: &mut ChaCha8Rng| rng.random_range(1..3);
         let seen = |rng: &mut ChaCha8Rng| rng.random::<bool>().then(|| value(rng));
         let one = |rng: &mut ChaCha8Rng| {
-            let ask = match rng.random_range(0..5) {
-                0 => Ask::Insert(value(rng)),
-                1 => Ask::Swap(value(rng), value(rng)),
-                2 => Ask::Set(value(rng)),
-                3 => Ask::Delete,
-                _ => Ask::Read,
+            let action = match rng.random_range(0..5) {
+                0 => Action::Insert(value(rng)),
+                1 => Action::Swap(value(rng), value(rng)),
+                2 => Action::Set(value(rng)),
+                3 => Action::Delete,
+                _ => Action::Read,
             };
-            let told = match (ask, rng.random_range(0..8)) {
-                (_, 0) => Told::Nothing,
-                (Ask::Read, _) => Told::Value(seen(rng)),
-                (_, 1) => Told::Refused(None),
-                (_, 2..4) => Told::Refused(Some(seen(rng))),
-                _ => Told::Applied,
+            let outcome = match (action, rng.random_range(0..8)) {
+                (_, 0) => Outcome::Unknown,
+                (Action::Read, _) => Outcome::Value(seen(rng)),
+                (_, 1) => Outcome::Refused(None),
+                (_, 2..4) => Outcome::Refused(Some(seen(rng))),
+                _ => Outcome::Applied,
             };
             let began = rng.random_range(0..12);
-            let ended = match told {
-                Told::Nothing => u64::MAX,
+            let ended = match outcome {
+                Outcome::Unknown => u64::MAX,
                 _ => began + rng.random_range(0..6),
             };
             Operation {
-                ask,
-                told,
+                action,
+                outcome,
                 began,
                 ended,
             }
@@ -102,7 +102,7 @@ mod tests {
                 assert_eq!(found, is_linearizable(&history), "{history:#?}");
                 linearizable += usize::from(found);
             }
-            // Both results are frequent, so that the checkers are compared on both.
+            // Both results have to be frequent, so that the checkers are compared on both.
             let share = linearizable as f64 / HISTORIES as f64;
             assert!((0.05..0.95).contains(&share), "{share}");
         });

@@ -17,20 +17,20 @@ use ebb_test_support::wait::{self, HANG};
 
 use super::clients::run;
 
-/// One life of a server.
+/// A server from its start to its stop or the loss of power.
 pub struct Server {
     executor: Arc<Executor>,
     server: CqlServer,
 }
 
 impl Server {
-    /// Starts over what the disk has. `waits` says that writes are acknowledged after they
+    /// Starts a server over the contents of a disk. If `waits`, writes are acknowledged after they
     /// are durable.
     pub fn start(disk: &MemDisk, waits: bool) -> Self {
         let grace_periods = GracePeriods::default();
         let options = Options {
             disk: Arc::new(disk.clone()),
-            // Small, so that flushes and merges go on beneath the requests.
+            // Small, so that flushes and merges run during the requests.
             memtable_bytes: 64 << 10,
             file_bytes: 16 << 10,
             wal_segment_bytes: 64 << 10,
@@ -73,7 +73,7 @@ impl Server {
         Client::connect(self.address(), Compression::None).expect("the server listens")
     }
 
-    /// Runs statements that succeed.
+    /// Executes statements, which must succeed.
     pub fn run(&self, statements: &[&str]) {
         let mut client = self.client();
         for text in statements {
@@ -81,7 +81,7 @@ impl Server {
         }
     }
 
-    /// Ends it, and all that holds the database.
+    /// Stops the server, and everything that holds the database.
     pub fn stop(self) {
         let Self {
             mut executor,
@@ -94,7 +94,7 @@ impl Server {
     }
 }
 
-/// A keyspace.
+/// Returns the statement that creates a keyspace.
 pub fn keyspace(name: &str) -> String {
     format!(
         "CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', \

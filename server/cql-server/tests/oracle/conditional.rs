@@ -1,4 +1,4 @@
-//! IF: what a request asks of its rows, and what it must answer, by Cassandra's rules.
+//! IF: the conditions of a request on its rows, and the response that Cassandra's rules require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use super::text::Text;
 use super::value::{Type, Value};
 use super::write::{Change, What, Write};
 
-/// What stands behind IF.
+/// The condition after IF.
 #[derive(Debug, Clone)]
 pub enum If {
     Exists,
     NotExists,
-    /// Of columns that are ints.
+    /// Comparisons of int columns.
     Columns(Vec<(ColumnId, Compare, Option<i32>)>),
 }
 
@@ -41,7 +41,7 @@ impl Compare {
         }
     }
 
-    /// Whether nulls may be compared so.
+    /// Whether this comparison with null is permitted.
     pub fn takes_null(self) -> bool {
         !matches!(self, Self::Less | Self::GreaterOrEqual)
     }
@@ -80,23 +80,23 @@ impl If {
     }
 }
 
-/// What a conditional request must answer.
+/// The expected response to a conditional request.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub applied: bool,
-    /// What is shown behind `[applied]`; nothing where no row is.
+    /// The columns after `[applied]`; empty if the response has no row.
     pub items: Vec<Item>,
     pub rows: Vec<Vec<Option<Value>>>,
 }
 
-/// A row of the partition, or the static one.
+/// A row of the partition; `None` is the static row.
 type RowKey = Option<Vec<i32>>;
 
 type Cells<'m> = BTreeMap<(ColumnId, Place), &'m Cell>;
 
 impl Model {
-    /// What is answered to writes on one partition, of which some have conditions, and which
-    /// of them are to be executed.
+    /// Decides writes on one partition, some of which have conditions. Returns the expected
+    /// response, and the writes to execute.
     pub fn decide<'w>(
         &self,
         writes: &'w [Write],
@@ -114,18 +114,20 @@ impl Model {
             return (answer, writes.iter().collect());
         }
         let rows = self.refused_rows(&key, writes, is_batch, now_s);
-        let items = match rows.is_empty() {
-            true => Vec::new(),
-            false => self.shown(writes, is_batch),
+        let items = if rows.is_empty() {
+            Vec::new()
+        } else {
+            self.shown(writes, is_batch)
         };
         let answer = Answer {
             applied: false,
             items,
             rows,
         };
-        match self.has(Flaw::BatchesAppliedInPart) {
-            true => (answer, writes.iter().filter(holds).collect()),
-            false => (answer, Vec::new()),
+        if self.has(Flaw::BatchesAppliedInPart) {
+            (answer, writes.iter().filter(holds).collect())
+        } else {
+            (answer, Vec::new())
         }
     }
 
@@ -180,7 +182,7 @@ impl Model {
         both.is_some_and(|(partition, row)| partition.is_marked(row, now_s, Rules(self.flaw)))
     }
 
-    /// What stands behind `[applied]`.
+    /// The columns after `[applied]`.
     fn shown(&self, writes: &[Write], is_batch: bool) -> Vec<Item> {
         let partition = (0..self.schema.partition).map(Item::Partition);
         let clustering = (0..self.schema.clustering.len()).map(Item::Clustering);
@@ -227,7 +229,7 @@ impl Model {
         now_s: i64,
     ) -> Vec<Vec<Option<Value>>> {
         let is_static = |id: &ColumnId| self.schema.column(*id).is_some_and(|one| one.is_static);
-        // The columns that are read at all.
+        // The static columns that are read because of a condition or a change.
         let mut statics: BTreeSet<ColumnId> = BTreeSet::new();
         let mut rows: BTreeSet<Vec<i32>> = BTreeSet::new();
         for write in writes {
@@ -253,21 +255,19 @@ impl Model {
             self.schema.clustering.is_empty() || row_of(write, &self.schema).is_some()
         };
         let has_regular = writes.iter().any(names_rows);
-        let mut order: Vec<Vec<i32>> = match rows.is_empty() {
-            false => rows.iter().cloned().collect(),
-            true => {
-                let partition = self.partitions.get(key);
-                partition.map_or(Vec::new(), |one| one.rows.keys().cloned().collect())
-            }
+        let mut order: Vec<Vec<i32>> = if rows.is_empty() {
+            let partition = self.partitions.get(key);
+            partition.map_or(Vec::new(), |one| one.rows.keys().cloned().collect())
+        } else {
+            rows.iter().cloned().collect()
         };
         order.sort_by(|a, b| self.compare(a, b));
         let mut found: Vec<Option<Vec<i32>>> = Vec::new();
         for row in order.into_iter().map(Some) {
-            let is_there = match rows.is_empty() && !has_regular {
-                true => self.is_marked(key, &row, now_s),
-                false => {
-                    !self.cells(key, &row, now_s).is_empty() || self.is_marked(key, &row, now_s)
-                }
+            let is_there = if rows.is_empty() && !has_regular {
+                self.is_marked(key, &row, now_s)
+            } else {
+                !self.cells(key, &row, now_s).is_empty() || self.is_marked(key, &row, now_s)
             };
             if is_there {
                 found.push(row);
@@ -302,7 +302,7 @@ impl Model {
     }
 }
 
-/// The one partition of a conditional write.
+/// Returns the one partition of a conditional write.
 fn partition_of(write: &Write) -> Vec<i32> {
     match &write.what {
         What::Insert { partition, .. } => partition.clone(),
@@ -313,7 +313,7 @@ fn partition_of(write: &Write) -> Vec<i32> {
     }
 }
 
-/// Its one row; none where it is about static columns.
+/// Returns the one row of a conditional write; `None` if it is on static columns.
 fn row_of(write: &Write, schema: &Schema) -> RowKey {
     let columns = schema.clustering.len();
     match &write.what {
@@ -325,7 +325,7 @@ fn row_of(write: &Write, schema: &Schema) -> RowKey {
 }
 
 impl Write {
-    /// The columns that it changes; none where it deletes rows.
+    /// The columns that the write changes; empty if it deletes rows.
     fn columns(&self) -> Vec<ColumnId> {
         match &self.what {
             What::Insert { values, .. } => values.iter().map(|(id, _)| *id).collect(),

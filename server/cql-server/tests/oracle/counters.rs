@@ -1,4 +1,4 @@
-//! A table of counters beside the other one, and a model of it: sums.
+//! A table of counters beside the other table, and a model of its sums.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::step::Form;
 
-/// Of which the first is static.
+/// The columns. The first one is static.
 pub const COLUMNS: [&str; 3] = ["s", "a", "b"];
 
 pub const CREATE: &str = "CREATE TABLE ks.n (k int, c int, s counter STATIC, a counter, b counter, \
@@ -20,7 +20,7 @@ pub struct Count {
     pub form: Form,
 }
 
-/// One statement, of one row.
+/// One statement, on one row.
 #[derive(Debug, Clone)]
 pub struct Change {
     k: i32,
@@ -30,17 +30,17 @@ pub struct Change {
 
 #[derive(Debug, Clone)]
 enum What {
-    /// To columns by their places.
+    /// Adds to columns, given by their places.
     Add(Vec<(usize, i64)>),
     DeleteColumn(usize),
     DeleteRow,
     DeletePartition,
 }
 
-/// Partition and row, none for the static one, and column.
+/// The partition, the row (`None` for the static row) and the column of a counter.
 type Place = (i32, Option<i32>, usize);
 
-/// What all counters have that have something.
+/// The values of all counters that have one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(BTreeMap<Place, i64>);
 
@@ -55,7 +55,7 @@ impl Count {
         Self { changes, form }
     }
 
-    /// The statements by themselves.
+    /// The statements as text.
     pub fn texts(&self) -> Vec<String> {
         self.changes.iter().map(Change::text).collect()
     }
@@ -84,17 +84,21 @@ impl Change {
 
     fn text(&self) -> String {
         let (k, c) = (self.k, self.c);
-        let row = |statics_only: bool| match statics_only {
-            true => format!("k = {k}"),
-            false => format!("k = {k} AND c = {c}"),
+        let row = |statics_only: bool| {
+            if statics_only {
+                format!("k = {k}")
+            } else {
+                format!("k = {k} AND c = {c}")
+            }
         };
         match &self.what {
             What::Add(changes) => {
                 let one = |(at, by): &(usize, i64)| {
                     let name = COLUMNS[*at];
-                    match by % 2 == 0 {
-                        true => format!("{name} = {name} + {by}"),
-                        false => format!("{name} -= {}", -by),
+                    if by % 2 == 0 {
+                        format!("{name} = {name} + {by}")
+                    } else {
+                        format!("{name} -= {}", -by)
                     }
                 };
                 let all: Vec<String> = changes.iter().map(one).collect();
@@ -115,7 +119,7 @@ impl Change {
 }
 
 impl Counters {
-    /// Carries out a request. `forgets` makes a mistake.
+    /// Applies a request. If `forgets`, it makes a mistake.
     pub fn execute(&mut self, count: &Count, forgets: bool) {
         let before = self.clone();
         for Change { k, c, what } in &count.changes {
@@ -143,7 +147,7 @@ impl Counters {
         }
     }
 
-    /// All rows, as `SELECT k, c, s, a, b` has them, sorted.
+    /// All rows of `SELECT k, c, s, a, b`, sorted.
     pub fn rows(&self) -> Vec<Vec<Option<i64>>> {
         let mut rows = Vec::new();
         for k in 0..2 {

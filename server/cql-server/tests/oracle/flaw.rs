@@ -1,84 +1,83 @@
-//! Ways in which the model can be wrong. The proof must notice each: what it would not
-//! notice in the model it would not notice in the server either.
+//! Possible flaws of the model. The test must detect each of them: a flaw of the model that it does
+//! not detect would not be detected in the server either.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flaw {
-    /// Of two values of one timestamp the smaller wins.
+    /// The smaller one of two values with equal timestamps wins.
     SmallerValueWins,
-    /// Of two values of one timestamp the one that stays wins over the one that expires.
+    /// A permanent value wins over an expiring one with the same timestamp.
     PermanentWins,
-    /// A value wins over a null of its timestamp.
+    /// A value wins over a null with the same timestamp.
     ValueWinsOverNull,
-    /// What expires does so a second late.
+    /// Values expire a second late.
     ExpiresLate,
     /// ttl() is a second short.
     TtlOffByOne,
-    /// USING TTL 0 is as if nothing were said.
+    /// USING TTL 0 is ignored, so that the default TTL applies.
     TtlZeroIsDefault,
-    /// A deletion leaves what has its own timestamp.
+    /// A deletion does not delete values with its own timestamp.
     DeletionLeavesItsTimestamp,
-    /// An overwritten collection loses what has the timestamp of the write.
+    /// Overwriting a collection deletes elements with the timestamp of the write.
     OverwriteTakesItsTimestamp,
-    /// The ends of a deleted range stay.
+    /// The ends of a deleted range are not deleted.
     RangesAreOpen,
-    /// A row's deletion takes static columns too.
+    /// The deletion of a row deletes static columns, too.
     RowDeletionTakesStatics,
-    /// A deletion by rows forgets all but the first row that IN names.
+    /// A deletion by rows deletes only the first row of IN.
     InDeletesTheFirst,
-    /// UPDATE makes rows that stay without columns.
+    /// UPDATE creates rows that exist without values.
     UpdateMakesRows,
-    /// A row without columns is there only if it was inserted for ever.
+    /// A row without values exists only if it was inserted without a TTL.
     ExpiringRowsAreGone,
-    /// A partition with nothing but static columns has no row.
+    /// A partition with only static values has no row.
     StaticsAloneAreHidden,
-    /// What is prepended comes in the reverse order.
+    /// Prepended elements are in reverse order.
     PrependReverses,
-    /// A list's element is changed at the next index.
+    /// A change of a list element changes the next one.
     IndexOffByOne,
-    /// Writing a list's element takes its place at the end.
+    /// Setting a list element moves it to the end.
     SetIndexMoves,
-    /// A null field of a user-defined type that is written whole is deleted... and shown.
+    /// Writing a whole user-defined type with a null field keeps the old value of the field.
     UdtKeepsOldFields,
-    /// Snapshots judge by the present time what has expired.
+    /// Reads at a snapshot decide on expiry by the present time.
     SnapshotsJudgeNow,
-    /// A snapshot shows what was written after it.
+    /// A snapshot returns later writes.
     SnapshotsMove,
     /// A column that was dropped and added again has its old values.
     DroppedColumnsReturn,
-    /// A column that was dropped USING TIMESTAMP loses what is newer too.
+    /// A column that was dropped USING TIMESTAMP loses newer values, too.
     DropsForgetTheirTimestamp,
-    /// LIMIT begins anew with each page.
+    /// LIMIT starts again with each page.
     LimitOfEachPage,
-    /// PER PARTITION LIMIT begins anew with each page.
+    /// PER PARTITION LIMIT starts again with each page.
     PerPartitionLimitOfEachPage,
-    /// A page repeats the last row of the one before.
+    /// A page repeats the last row of the previous one.
     PagesOverlap,
-    /// ORDER BY does nothing.
+    /// ORDER BY has no effect.
     NeverReversed,
-    /// Of IN on the partition key each value is read, some twice.
+    /// IN on the partition key reads a repeated value twice.
     InReadsTwice,
-    /// Slices of tuples compare by the first column alone.
+    /// Slices of tuples compare only the first column.
     TupleSlicesByFirst,
     /// A batch without USING TIMESTAMP has a timestamp for each statement.
     BatchTimestampsRise,
-    /// IF EXISTS sees only rows that were inserted.
+    /// IF EXISTS sees only inserted rows.
     RowsExistByMarkers,
     /// Null is not unequal to a value.
     NullIsNotUnequal,
-    /// Of a conditional batch that is refused those statements are executed whose own
-    /// conditions hold.
+    /// A failed conditional batch executes the statements whose own conditions hold.
     BatchesAppliedInPart,
-    /// Two increments of one batch are of what was there before the batch.
+    /// Two increments in a batch both add to the value before the batch.
     IncrementsForgetEachOther,
-    /// An index has no entries of the partitions that were there before it.
+    /// An index has no entries for partitions that are older than the index.
     IndexesForgetRowsFromBefore,
-    /// What is read by an index shows what has expired.
+    /// A read by an index returns expired values.
     IndexesForgetExpiry,
-    /// A row is found by an index under a value that it had once.
+    /// An index finds a row by an earlier value.
     IndexesShowOldValues,
-    /// A snapshot that is read by an index shows what the table has now.
+    /// A read by an index at a snapshot returns the current rows.
     IndexesOfSnapshotsMove,
-    /// Once an index is dropped statements go on without it.
+    /// Statements use an index after it was dropped.
     DroppedIndexesServe,
 }
 

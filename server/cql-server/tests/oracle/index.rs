@@ -1,15 +1,15 @@
-//! Secondary indexes: what they are on, and which SELECTs use one. What they show is what a
-//! filter shows: so nothing more is said of them here, but in what a wrong one would show.
+//! Secondary indexes: their targets, and the SELECTs that use one. The rows are the same as by
+//! filtering, so that only the flaws of the model need more about indexes.
 
 use super::restriction::{Partitions, Restriction, Test};
 use super::schema::{ColumnId, Schema};
-use super::select::{Ask, Select, Sign};
+use super::select::{Comparison, Select, Sign};
 use super::value::Type;
 
-/// What an index is on.
+/// The target of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexOn {
-    /// A column of a partition key of several.
+    /// A column of a partition key with several columns.
     Partition(usize),
     Clustering(usize),
     Column(ColumnId, What),
@@ -17,7 +17,7 @@ pub enum IndexOn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// The value; of a frozen collection `full(c)`.
+    /// The value; `full(c)` for a frozen collection.
     Whole,
     Values,
     Keys,
@@ -25,7 +25,7 @@ pub enum What {
 }
 
 impl IndexOn {
-    /// All that a table may have.
+    /// All indexes that a table may have.
     pub fn all(schema: &Schema) -> Vec<Self> {
         let mut all: Vec<Self> = (0..schema.clustering.len()).map(Self::Clustering).collect();
         if schema.partition > 1 {
@@ -33,7 +33,7 @@ impl IndexOn {
         }
         for column in &schema.columns {
             let whats: &[What] = match column.ty {
-                // Cassandra refuses those of which fields are written one by one.
+                // Cassandra rejects indexes on unfrozen user-defined types.
                 Type::Udt => &[],
                 Type::List | Type::Set => &[What::Values],
                 Type::Map => &[What::Values, What::Keys, What::Entries],
@@ -52,7 +52,7 @@ impl IndexOn {
         }
     }
 
-    /// What stands between the parentheses of CREATE INDEX.
+    /// The text between the parentheses of CREATE INDEX.
     pub fn target(self, schema: &Schema) -> String {
         match self {
             Self::Partition(at) => schema.partition_names()[at].to_owned(),
@@ -70,17 +70,17 @@ impl IndexOn {
         }
     }
 
-    /// Whether it serves what a SELECT asks of columns that are of no key.
+    /// Whether the index serves the filter of a SELECT on a column outside of the primary key.
     fn serves_filter(self, select: &Select) -> bool {
         let (Some(filter), Self::Column(id, what)) = (&select.filter, self) else {
             return false;
         };
-        let serves = match filter.ask {
-            Ask::Int(Sign::Equal, _) | Ask::Whole(_) => what == What::Whole,
-            Ask::Int(..) => false,
-            Ask::Contains(_) => what == What::Values,
-            Ask::ContainsKey(_) => what == What::Keys,
-            Ask::Entry(..) => what == What::Entries,
+        let serves = match filter.comparison {
+            Comparison::Int(Sign::Equal, _) | Comparison::Whole(_) => what == What::Whole,
+            Comparison::Int(..) => false,
+            Comparison::Contains(_) => what == What::Values,
+            Comparison::ContainsKey(_) => what == What::Keys,
+            Comparison::Entry(..) => what == What::Entries,
         };
         filter.column == id && serves
     }
@@ -120,13 +120,14 @@ impl Select {
         by_any && uses
     }
 
-    /// Why the server must refuse it.
+    /// The error that the server must return, if any.
     pub fn refused(&self, schema: &Schema) -> Option<&'static str> {
         let uses = self.uses_index(schema);
         if self.is_plain && !uses {
-            return Some(match self.has_gap() {
-                true => "cannot be restricted as preceding column",
-                false => "ALLOW FILTERING",
+            return Some(if self.has_gap() {
+                "cannot be restricted as preceding column"
+            } else {
+                "ALLOW FILTERING"
             });
         }
         match (uses && self.at.has_in(), uses && self.order.is_some()) {

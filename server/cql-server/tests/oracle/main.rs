@@ -1,26 +1,26 @@
-//! Random statements, held against a plain model of Cassandra's rules.
+//! Random statements, compared with a simple model of Cassandra's rules.
 //!
 //! ```text
 //!   generate ── steps ─┬─► server   the executor over a database in memory
-//!                      └─► model    maps, written from Cassandra's rules alone
-//!                              run: both must show the same, page by page
+//!                      └─► model    maps, by Cassandra's rules alone
+//!                              run: both must return the same, page by page
 //! ```
 //!
-//! Each seed draws a table (one or two columns of the partition key, up to three of
-//! clustering in any order, static columns, collections, user-defined types frozen or not,
-//! tuples, a default TTL, gc_grace) and some hundred requests: INSERT, UPDATE and DELETE of
-//! columns, elements, rows, ranges and partitions, by `=`, IN, slices and tuples, alone or
-//! in batches of either form, with timestamps of the statement, the batch, the request or
-//! the server, in any order and often equal. Some requests have IF, alone or in batches, and
-//! some add to counters, beside each other and in batches. In between the clock goes on, past gc_grace
-//! too; memtables are flushed and runs are merged; the server starts again; columns are
-//! added and dropped, and indexes; snapshots are taken. SELECTs restrict, order, limit and
-//! filter, with an index or without, from the table and from snapshots in each form, at once or page by page, while writers go on
-//! and over restarts.
+//! Each seed draws a table (one or two columns of the partition key, up to three of clustering in
+//! any order, static columns, collections, frozen and unfrozen user-defined types, tuples, a
+//! default TTL, gc_grace) and some hundred requests: INSERT, UPDATE and DELETE of columns,
+//! elements, rows, ranges and partitions, by `=`, IN, slices and tuples, singly or in batches of
+//! either form. Timestamps are those of the statement, the batch, the request or the server, in any
+//! order and often equal. Some requests have IF, singly or in batches, and some add to counters,
+//! concurrently and in batches. In between the clock advances, even past gc_grace; memtables are
+//! flushed and runs are merged; the server restarts; columns and indexes are added and dropped;
+//! snapshots are created. SELECTs restrict, order, limit and filter, with or without an index, from
+//! the table and from snapshots in each form, at once or page by page, while writes and restarts go
+//! on.
 //!
-//! `definitions` does so with statements that change the schema.
+//! `definitions` does the same for statements that change the schema.
 //!
-//! `EBB_STEPS` is the number of requests of each seed. See `ebb_test_support::seed` for how to
+//! `EBB_STEPS` is the number of requests for each seed. See `ebb_test_support::seed` for how to
 //! choose seeds.
 
 #![expect(
@@ -62,11 +62,11 @@ use schema::Schema;
 use shrink::shrink;
 use step::Step;
 
-/// Seeds of a run, and requests of a seed, unless the environment says how many.
+/// The seeds of a run, and the requests for each seed, unless the environment has other numbers.
 const SEEDS: u64 = 12;
 const STEPS: u64 = 250;
 
-/// Seeds in which a flaw must be noticed.
+/// The number of seeds within which a flaw must be detected.
 const FLAW_SEEDS: u64 = 150;
 
 fn draw(seed: u64, requests: u64) -> (Schema, Vec<Step>) {
@@ -75,9 +75,9 @@ fn draw(seed: u64, requests: u64) -> (Schema, Vec<Step>) {
     (schema, generator.steps(requests as usize))
 }
 
-/// A difference, with what led to it.
+/// A difference between the server and the model, and the steps to it.
 struct Difference {
-    /// How many steps were taken.
+    /// The number of executed steps.
     steps: usize,
     how: String,
     log: Vec<String>,
@@ -107,10 +107,10 @@ fn run(
 }
 
 #[test]
-fn random_statements_leave_what_cassandras_rules_say() {
+fn random_statements_follow_cassandras_rules() {
     let requests = number("EBB_STEPS").unwrap_or(STEPS);
     let (mut seeds, mut counts) = (0, Counts::default());
-    let test = "random_statements_leave_what_cassandras_rules_say";
+    let test = "random_statements_follow_cassandras_rules";
     for_seeds(test, SEEDS, |seed| {
         seeds += 1;
         let (schema, steps) = draw(seed, requests);
@@ -131,20 +131,20 @@ fn random_statements_leave_what_cassandras_rules_say() {
     assert!(counts.rows > seeds, "nothing was looked at: {counts:?}");
 }
 
-/// Would it notice? The model is made wrong in one way, and must differ from the server.
+/// Checks the test itself: a model with any of the flaws must differ from the server.
 #[test]
-fn every_flaw_of_the_model_is_noticed() {
-    let mut unnoticed = Vec::new();
+fn every_flaw_of_the_model_is_detected() {
+    let mut undetected = Vec::new();
     for flaw in Flaw::ALL {
-        let notices = |seed: &u64| {
+        let detects = |seed: &u64| {
             let (schema, steps) = draw(*seed, STEPS);
             let without = run(&schema, *seed, &steps, None);
             without.is_ok() && run(&schema, *seed, &steps, Some(flaw)).is_err()
         };
-        match (0..FLAW_SEEDS).find(notices) {
-            Some(seed) => println!("{flaw:?}: noticed with seed {seed}"),
-            None => unnoticed.push(flaw),
+        match (0..FLAW_SEEDS).find(detects) {
+            Some(seed) => println!("{flaw:?}: detected with seed {seed}"),
+            None => undetected.push(flaw),
         }
     }
-    assert!(unnoticed.is_empty(), "not noticed: {unnoticed:?}");
+    assert!(undetected.is_empty(), "not detected: {undetected:?}");
 }

@@ -1,5 +1,5 @@
-//! What statements write, by Cassandra's rules, in plain maps. Nothing is ever dropped, so a
-//! question is answered by looking at all of it.
+//! The effects of writes by Cassandra's rules, in simple maps. Nothing is ever removed, so a
+//! question goes through everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,32 +10,32 @@ use super::schema::{ColumnId, Schema};
 use super::value::{Type, Value};
 use super::write::{Change, Part, What, Write};
 
-/// A table with all that was written to it.
+/// A table with everything that was written to it.
 #[derive(Debug, Clone)]
 pub struct Model {
     pub schema: Schema,
     pub partitions: BTreeMap<Vec<i32>, Partition>,
     pub flaw: Option<Flaw>,
-    /// The partitions that were there before the last index, and not written since.
+    /// The partitions that are older than the last index, and were not written since.
     pub from_before: BTreeSet<Vec<i32>>,
     /// All values of single cells that rows ever had.
     pub ever: BTreeSet<Once>,
-    /// Up to which timestamp a column's cells went when it was dropped.
+    /// The timestamps up to which the cells of dropped columns are gone.
     dropped: BTreeMap<ColumnId, i64>,
-    /// Where the next elements of lists go.
+    /// The positions of the next elements of lists, at the end and at the front.
     back: i64,
     front: i64,
 }
 
-/// A statement that the server must refuse.
+/// The error for a statement that the server must reject.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused;
 
 /// A value that a row had: partition, row, column, bytes.
 type Once = (Vec<i32>, Vec<i32>, ColumnId, Vec<u8>);
 
-/// What a write says: in which row of which partition, and what.
-type Said = (Vec<i32>, Option<Vec<i32>>, When, Fact);
+/// An effect of a write on a row of a partition.
+type Effect = (Vec<i32>, Option<Vec<i32>>, When, Fact);
 
 impl Model {
     pub fn new(schema: Schema, flaw: Option<Flaw>) -> Self {
@@ -55,7 +55,7 @@ impl Model {
         self.flaw == Some(flaw)
     }
 
-    /// ALTER TABLE ... DROP: `server_us` is the time at which the server does it.
+    /// Drops a column with ALTER TABLE ... DROP at the server's time `server_us`.
     pub fn drop_column(&mut self, id: ColumnId, using_us: Option<i64>, server_us: i64) {
         self.schema.columns.retain(|column| column.id != id);
         let using_us = using_us.filter(|_| !self.has(Flaw::DropsForgetTheirTimestamp));
@@ -64,20 +64,20 @@ impl Model {
         *dropped = up_to.max(*dropped);
     }
 
-    /// Whether a cell is of a column that the table has, and not from before its drop.
+    /// Whether a cell belongs to an existing column, and is newer than the last drop of the column.
     pub fn has_column_of(&self, id: ColumnId, cell: &Cell) -> bool {
         let dropped = self.dropped.get(&id).copied();
         let dropped = dropped.filter(|_| !self.has(Flaw::DroppedColumnsReturn));
         self.schema.column(id).is_some() && Some(cell.timestamp_us) > dropped
     }
 
-    /// Executes statements that are one: each sees what was there before all of them.
+    /// Executes statements as one write, so that each reads the state before all of them.
     pub fn execute(&mut self, writes: &[(&Write, When)]) -> Result<(), Refused> {
-        let mut said = Vec::new();
+        let mut effects = Vec::new();
         for (write, when) in writes {
-            self.say(write, *when, &mut said)?;
+            self.add_effects(write, *when, &mut effects)?;
         }
-        for (key, row, when, fact) in said {
+        for (key, row, when, fact) in effects {
             let rules = Rules(self.flaw);
             self.from_before.remove(&key);
             if let (Some(row), Fact::Cell(id, Place::Whole, cell)) = (&row, &fact)
@@ -92,7 +92,12 @@ impl Model {
         Ok(())
     }
 
-    fn say(&mut self, write: &Write, when: When, said: &mut Vec<Said>) -> Result<(), Refused> {
+    fn add_effects(
+        &mut self,
+        write: &Write,
+        when: When,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Refused> {
         let when = When {
             timestamp_us: write.timestamp_us.unwrap_or(when.timestamp_us),
             ..when
@@ -111,12 +116,12 @@ impl Model {
             } => {
                 if clustering.is_some() {
                     let marker = Fact::Marker(life);
-                    said.push((partition.clone(), clustering.clone(), when, marker));
+                    effects.push((partition.clone(), clustering.clone(), when, marker));
                 }
                 for (id, value) in values {
                     let row = self.row_of(*id, clustering.as_ref());
                     let change = Change::Set(value.clone());
-                    self.change(partition, row, *id, &change, when, life, said)?;
+                    self.change(partition, row, *id, &change, when, life, effects)?;
                 }
             }
             What::Update { at, changes } => {
@@ -125,17 +130,17 @@ impl Model {
                     for row in rows.iter().flatten() {
                         if self.has(Flaw::UpdateMakesRows) {
                             let marker = Fact::Marker(life);
-                            said.push((partition.clone(), Some(row.clone()), when, marker));
+                            effects.push((partition.clone(), Some(row.clone()), when, marker));
                         }
                     }
                     for (id, change) in changes {
                         let is_static = self.is_static(*id);
                         for row in rows.iter().flatten().filter(|_| !is_static) {
                             let row = Some(row.clone());
-                            self.change(&partition, row, *id, change, when, life, said)?;
+                            self.change(&partition, row, *id, change, when, life, effects)?;
                         }
                         if is_static {
-                            self.change(&partition, None, *id, change, when, life, said)?;
+                            self.change(&partition, None, *id, change, when, life, effects)?;
                         }
                     }
                 }
@@ -144,17 +149,17 @@ impl Model {
                 for partition in at.keys().expect("keys are named") {
                     let rows = named(&at.clustering, self.schema.clustering.len());
                     if parts.is_empty() {
-                        self.delete(&partition, &at.clustering, rows, when, said);
+                        self.delete(&partition, &at.clustering, rows, when, effects);
                         continue;
                     }
                     for (id, part) in parts {
                         if self.is_static(*id) {
-                            self.remove(&partition, None, *id, *part, when, said)?;
+                            self.remove(&partition, None, *id, *part, when, effects)?;
                             continue;
                         }
                         for row in rows.iter().flatten() {
                             let row = Some(row.clone());
-                            self.remove(&partition, row, *id, *part, when, said)?;
+                            self.remove(&partition, row, *id, *part, when, effects)?;
                         }
                     }
                 }
@@ -173,29 +178,30 @@ impl Model {
         clustering.filter(|_| !self.is_static(id)).cloned()
     }
 
-    /// DELETE without columns.
+    /// Adds the effects of a DELETE without columns.
     fn delete(
         &self,
         partition: &[i32],
         restrictions: &[Restriction],
         rows: Option<Vec<Vec<i32>>>,
         when: When,
-        said: &mut Vec<Said>,
+        effects: &mut Vec<Effect>,
     ) {
-        let mut say = |row, fact| said.push((partition.to_vec(), row, when, fact));
+        let mut add_effects = |row, fact| effects.push((partition.to_vec(), row, when, fact));
         match rows {
-            // A table without clustering columns has partitions of one row.
-            _ if restrictions.is_empty() => say(None, Fact::Partition),
+            // Without clustering columns a partition is one row.
+            _ if restrictions.is_empty() => add_effects(None, Fact::Partition),
             Some(rows) => {
-                let count = match self.has(Flaw::InDeletesTheFirst) {
-                    true => 1,
-                    false => rows.len(),
+                let count = if self.has(Flaw::InDeletesTheFirst) {
+                    1
+                } else {
+                    rows.len()
                 };
                 for row in rows.into_iter().take(count) {
-                    say(Some(row), Fact::Row);
+                    add_effects(Some(row), Fact::Row);
                 }
                 if self.has(Flaw::RowDeletionTakesStatics) {
-                    say(None, Fact::Row);
+                    add_effects(None, Fact::Row);
                 }
             }
             None => {
@@ -206,7 +212,7 @@ impl Model {
                 if self.has(Flaw::TupleSlicesByFirst) {
                     restrictions.iter_mut().for_each(shorten);
                 }
-                say(None, Fact::Range(restrictions));
+                add_effects(None, Fact::Range(restrictions));
             }
         }
     }
@@ -220,7 +226,7 @@ impl Model {
         change: &Change,
         when: When,
         life: Life,
-        said: &mut Vec<Said>,
+        effects: &mut Vec<Effect>,
     ) -> Result<(), Refused> {
         let ty = self.schema.column(id).ok_or(Refused)?.ty;
         let mut facts: Vec<(Place, Option<Vec<u8>>)> = Vec::new();
@@ -230,13 +236,14 @@ impl Model {
                 facts.push((Place::Whole, value.as_ref().map(Value::bytes)));
             }
             Change::Set(value) => {
-                let up_to = match self.has(Flaw::OverwriteTakesItsTimestamp) {
-                    true => when.timestamp_us,
-                    false => when.timestamp_us - 1,
+                let up_to = if self.has(Flaw::OverwriteTakesItsTimestamp) {
+                    when.timestamp_us
+                } else {
+                    when.timestamp_us - 1
                 };
                 if !(self.has(Flaw::UdtKeepsOldFields) && ty == Type::Udt) {
                     let clear = Fact::Clear(id, up_to);
-                    said.push((partition.to_vec(), row.clone(), when, clear));
+                    effects.push((partition.to_vec(), row.clone(), when, clear));
                 }
                 if let Some(value) = value {
                     facts = self.parts(value);
@@ -289,7 +296,7 @@ impl Model {
                 bytes,
             };
             let fact = Fact::Cell(id, place, cell);
-            said.push((partition.to_vec(), row.clone(), when, fact));
+            effects.push((partition.to_vec(), row.clone(), when, fact));
         }
         Ok(())
     }
@@ -301,13 +308,13 @@ impl Model {
         id: ColumnId,
         part: Part,
         when: When,
-        said: &mut Vec<Said>,
+        effects: &mut Vec<Effect>,
     ) -> Result<(), Refused> {
         let ty = self.schema.column(id).ok_or(Refused)?.ty;
         let change = match part {
             Part::Whole if ty.is_multi_cell() => {
                 let clear = Fact::Clear(id, when.timestamp_us);
-                said.push((partition.to_vec(), row, when, clear));
+                effects.push((partition.to_vec(), row, when, clear));
                 return Ok(());
             }
             Part::Whole => Change::Set(None),
@@ -315,10 +322,10 @@ impl Model {
             Part::Key(key) => Change::SetKey(key, None),
             Part::Field(field) => Change::SetField(field, None),
         };
-        self.change(partition, row, id, &change, when, None, said)
+        self.change(partition, row, id, &change, when, None, effects)
     }
 
-    /// The parts of a collection that is written; null fields are not.
+    /// The parts of a written collection, without null fields.
     fn parts(&mut self, value: &Value) -> Vec<(Place, Option<Vec<u8>>)> {
         let int = |value: i32| Some(value.to_be_bytes().to_vec());
         match value {
@@ -351,7 +358,7 @@ impl Model {
         }
     }
 
-    /// The elements of a list as a statement finds them.
+    /// The elements of a list, as a statement reads them.
     fn elements(
         &self,
         partition: &[i32],
@@ -369,14 +376,14 @@ impl Model {
                 return None;
             };
             let value = cell.bytes.as_deref()?.try_into().ok()?;
-            let is_seen = of == id && self.has_column_of(id, cell);
-            is_seen.then_some((position, i32::from_be_bytes(value)))
+            let is_live = of == id && self.has_column_of(id, cell);
+            is_live.then_some((position, i32::from_be_bytes(value)))
         });
         elements.collect()
     }
 }
 
-/// The rows that are named; none where a range of them is.
+/// The named rows; `None` for a range of rows.
 pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
     let mut rows = vec![Vec::new()];
     for restriction in restrictions {
@@ -399,7 +406,7 @@ pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32
     (rows[0].len() == columns).then_some(rows)
 }
 
-/// [`Flaw::RangesAreOpen`].
+/// Implements [`Flaw::RangesAreOpen`].
 fn open(restriction: &mut Restriction) {
     match &mut restriction.test {
         Test::Slice(lower, upper) => {
@@ -416,7 +423,7 @@ fn open(restriction: &mut Restriction) {
     }
 }
 
-/// [`Flaw::TupleSlicesByFirst`].
+/// Implements [`Flaw::TupleSlicesByFirst`].
 pub fn shorten(restriction: &mut Restriction) {
     if let Test::TupleSlice(lower, upper) = &mut restriction.test {
         for (bound, _) in [lower, upper].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! A partition: of each place the greatest write, of each deletion the greatest timestamp.
+//! A partition: the winning write of each place, and the greatest timestamp of each deletion.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,28 +7,28 @@ use super::flaw::Flaw;
 use super::restriction::Restriction;
 use super::schema::ColumnId;
 
-/// When a write happens: its timestamp in microseconds, and the second of the clock.
+/// The time of a write: its timestamp in microseconds, and the second of the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct When {
     pub timestamp_us: i64,
     pub now_s: i64,
 }
 
-/// When a value ends, and how many seconds it was given.
+/// The time at which a value expires, and its TTL in seconds.
 pub type Life = Option<(i64, i64)>;
 
-/// The part of a column that has one value.
+/// The part of a column that has a single value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     Whole,
-    /// Of a list: elements sort by it, and no two have the same.
+    /// An element of a list. Elements are sorted by their positions, which are distinct.
     Position(i64),
-    /// Of a set or map.
+    /// A member of a set, or the value of a map's key.
     Key(i32),
     Field(usize),
 }
 
-/// A value that was written; without bytes it is a null.
+/// A written value; `None` as bytes is a null.
 #[derive(Debug, Clone)]
 pub struct Cell {
     pub timestamp_us: i64,
@@ -39,10 +39,10 @@ pub struct Cell {
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     pub deletion: Option<i64>,
-    /// That it was inserted.
+    /// The marker of an INSERT.
     pub marker: Option<(i64, Life)>,
     pub cells: BTreeMap<(ColumnId, Place), Cell>,
-    /// Up to which timestamp a collection was deleted or overwritten.
+    /// The timestamps up to which collections were deleted or overwritten.
     pub cleared: BTreeMap<ColumnId, i64>,
 }
 
@@ -54,19 +54,19 @@ pub struct Partition {
     pub rows: BTreeMap<Vec<i32>, Row>,
 }
 
-/// One thing that a write says of a row.
+/// An effect of a write on a row.
 #[derive(Debug, Clone)]
 pub enum Fact {
     Partition,
     Range(Vec<Restriction>),
     Row,
     Marker(Life),
-    /// Deletes what a collection had before the write, or up to it.
+    /// Deletes the elements of a collection up to this timestamp.
     Clear(ColumnId, i64),
     Cell(ColumnId, Place, Cell),
 }
 
-/// Which of two writes wins.
+/// The rules by which one of two writes wins.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules(pub Option<Flaw>);
 
@@ -75,8 +75,8 @@ impl Rules {
         self.0 == Some(flaw)
     }
 
-    /// Cassandra 4.1's `Cells.reconcile`: the newer; then a null, then what expires, the
-    /// later the better; then the greater bytes; then the shorter time.
+    /// Cassandra 4.1's `Cells.reconcile`: the newer one wins; then a null, then an expiring value,
+    /// the later the better; then the greater bytes; then the shorter TTL.
     fn wins(self, new: &Cell, old: &Cell) -> bool {
         let flipped = |flaw, rank: i32| if self.has(flaw) { -rank } else { rank };
         let key = |cell: &Cell| {
@@ -103,17 +103,18 @@ impl Rules {
         new_key > old_key
     }
 
-    /// `LivenessInfo.supersedes`.
+    /// Cassandra 4.1's `LivenessInfo.supersedes`.
     fn marks(self, new: (i64, Life), old: (i64, Life)) -> bool {
         let key = |(timestamp_us, life): (i64, Life)| (timestamp_us, life.map(|(end, _)| end));
         key(new) > key(old)
     }
 
-    /// Whether something is seen under a deletion.
+    /// Whether a write with this timestamp is visible in spite of a deletion.
     fn is_above(self, timestamp_us: i64, deletion: Option<i64>) -> bool {
-        match self.has(Flaw::DeletionLeavesItsTimestamp) {
-            true => Some(timestamp_us) >= deletion,
-            false => Some(timestamp_us) > deletion,
+        if self.has(Flaw::DeletionLeavesItsTimestamp) {
+            Some(timestamp_us) >= deletion
+        } else {
+            Some(timestamp_us) > deletion
         }
     }
 
@@ -159,7 +160,7 @@ impl Partition {
         }
     }
 
-    /// The greatest deletion above a row.
+    /// The greatest timestamp of the deletions that cover a row.
     fn deletion_above(&self, row: Option<&[i32]>) -> Option<i64> {
         let mut above = self.deletion;
         let own = match row {
@@ -176,7 +177,7 @@ impl Partition {
         above.max(own)
     }
 
-    /// The values of a row that are seen.
+    /// The live values of a row.
     pub fn live_cells(
         &self,
         at: Option<&[i32]>,
@@ -203,7 +204,7 @@ impl Partition {
         cells.map(|(place, cell)| (*place, cell)).collect()
     }
 
-    /// Whether a row is there although it has no values.
+    /// Whether a row exists even without values.
     pub fn is_marked(&self, at: &[i32], now_s: i64, rules: Rules) -> bool {
         let marker = self.rows.get(at).and_then(|row| row.marker);
         marker.is_some_and(|(timestamp_us, life)| {

@@ -1,4 +1,4 @@
-//! What a SELECT must show of the model, and page by page.
+//! The expected rows of a SELECT by the model, page by page.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,17 +8,17 @@ use super::model::{Model, shorten};
 use super::partition::{Cell, Partition, Place, Rules};
 use super::restriction::{Partitions, is_between};
 use super::schema::ColumnId;
-use super::select::{Ask, Filter, Item, Select, Sign};
+use super::select::{Comparison, Filter, Item, Select, Sign};
 use super::value::{FIELDS, Type, Value};
 
-/// Cassandra's tokens of all partition keys that there are.
+/// Cassandra's tokens of all partition keys.
 pub type Tokens = BTreeMap<Vec<i32>, i64>;
 
-/// A row of a result and where it lies.
+/// A row of a result and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub partition: Vec<i32>,
-    /// None for a partition of static columns alone.
+    /// `None` for a row of static columns alone.
     pub clustering: Option<Vec<i32>>,
     pub shown: Vec<Option<Value>>,
 }
@@ -26,7 +26,7 @@ pub struct Found {
 type Cells<'m> = BTreeMap<(ColumnId, Place), &'m Cell>;
 
 impl Model {
-    /// All rows in their order, before LIMIT and PER PARTITION LIMIT.
+    /// Returns all rows in order, before LIMIT and PER PARTITION LIMIT.
     pub fn find(&self, select: &Select, tokens: &Tokens, now_s: i64) -> Vec<Found> {
         let mut found = Vec::new();
         let forgets = self.has(Flaw::IndexesForgetExpiry) && select.uses_index(&self.schema);
@@ -42,12 +42,12 @@ impl Model {
     /// The partitions that are read, in the order of their rows.
     fn keys(&self, select: &Select, tokens: &Tokens) -> Vec<Vec<i32>> {
         if let Some(keys) = select.at.keys() {
-            return match self.has(Flaw::InReadsTwice) {
-                true => keys
-                    .iter()
+            return if self.has(Flaw::InReadsTwice) {
+                keys.iter()
                     .flat_map(|key| [key.clone(), key.clone()])
-                    .collect(),
-                false => keys,
+                    .collect()
+            } else {
+                keys
             };
         }
         let mut keys: Vec<Vec<i32>> = self.partitions.keys().cloned().collect();
@@ -94,7 +94,7 @@ impl Model {
             }
             has_rows = true;
             cells.extend(statics.clone());
-            if self.passes(select, &cells) || self.passed_once(select, key, row) {
+            if self.passes(select, &cells) || self.passed_before(select, key, row) {
                 found.push(self.show(key, Some(row), &cells, select, now_s));
                 if select.distinct {
                     return;
@@ -112,7 +112,7 @@ impl Model {
         }
     }
 
-    /// Those that dropped columns left.
+    /// Removes the cells of dropped columns.
     pub fn own<'m>(&self, mut cells: Cells<'m>) -> Cells<'m> {
         cells.retain(|(id, _), cell| self.has_column_of(*id, cell));
         cells
@@ -125,14 +125,14 @@ impl Model {
         })
     }
 
-    /// Whether an index that believes its entries shows a row for what it had once.
-    fn passed_once(&self, select: &Select, key: &[i32], row: &[i32]) -> bool {
+    /// Whether an index that trusts its entries would return a row for an earlier value.
+    fn passed_before(&self, select: &Select, key: &[i32], row: &[i32]) -> bool {
         if !self.has(Flaw::IndexesShowOldValues) || !select.uses_index(&self.schema) {
             return false;
         }
         let Some(Filter {
             column,
-            ask: Ask::Int(Sign::Equal, value),
+            comparison: Comparison::Int(Sign::Equal, value),
         }) = &select.filter
         else {
             return false;
@@ -142,7 +142,7 @@ impl Model {
             .contains(&(key.to_vec(), row.to_vec(), *column, bytes))
     }
 
-    /// The clustering order.
+    /// Compares by the clustering order.
     pub fn compare(&self, a: &[i32], b: &[i32]) -> Ordering {
         let mut columns = a.iter().zip(b).zip(&self.schema.clustering);
         let differs = columns.find_map(|((a, b), desc)| {
@@ -182,7 +182,7 @@ impl Model {
         }
     }
 
-    /// A column's value.
+    /// The value of a column.
     pub fn value(&self, id: ColumnId, cells: &Cells<'_>) -> Option<Value> {
         let ty = self.schema.column(id)?.ty;
         let range = (id, Place::Whole)..=(id, Place::Field(usize::MAX));
@@ -223,7 +223,7 @@ impl Model {
     }
 }
 
-/// How far a SELECT has come that is read page by page.
+/// The progress of a SELECT that is read page by page.
 #[derive(Debug, Clone)]
 pub struct Cursor {
     /// The partition and row of the last row that was returned.
@@ -241,13 +241,13 @@ impl Cursor {
         }
     }
 
-    /// Nothing says whether rows that came into a partition follow after the row that it
-    /// had for its static columns alone.
+    /// Whether the last row was one of static columns alone. It is undefined whether rows that are
+    /// inserted into its partition later follow after it.
     pub fn is_ambiguous(&self) -> bool {
         matches!(self.after, Some((_, None)))
     }
 
-    /// The next rows, at most `size` of them, of all that there are now.
+    /// Returns the next rows of the current ones, at most `size` of them.
     pub fn page(
         &mut self,
         model: &Model,
@@ -271,15 +271,17 @@ impl Cursor {
                 *count += 1;
                 *count <= limit
             });
-            // Stable: of equal rows that of the earlier partition comes first. Without a
-            // row there is nothing to compare: that is first, and last in reverse.
+            // A stable sort: of equal rows that of the earlier partition comes first. A row of
+            // static columns alone has no clustering to compare: it comes first, and last in
+            // reverse.
             let natural = |a: &Found, b: &Found| match (&a.clustering, &b.clustering) {
                 (Some(a), Some(b)) => model.compare(a, b),
                 (a, b) => a.is_some().cmp(&b.is_some()),
             };
-            match select.order == Some(true) && !model.has(Flaw::NeverReversed) {
-                true => found.sort_by(|a, b| natural(b, a)),
-                false => found.sort_by(natural),
+            if select.order == Some(true) && !model.has(Flaw::NeverReversed) {
+                found.sort_by(|a, b| natural(b, a))
+            } else {
+                found.sort_by(natural)
             }
             found.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             return found;
@@ -293,9 +295,10 @@ impl Cursor {
                     Ordering::Equal => match (&row.clustering, clustering) {
                         (Some(new), Some(old)) => {
                             let order = model.compare(new, old);
-                            match select.order == Some(true) {
-                                true => order.is_lt(),
-                                false => order.is_gt(),
+                            if select.order == Some(true) {
+                                order.is_lt()
+                            } else {
+                                order.is_gt()
                             }
                         }
                         _ => false,

@@ -5,32 +5,32 @@ use std::cmp::Ordering;
 use super::schema::Schema;
 use super::text::Text;
 
-/// A bound, and whether what equals it is part of the range.
+/// A bound, and whether it is inclusive.
 pub type Bound<T> = Option<(T, bool)>;
 
-/// Which rows.
+/// The restrictions of a WHERE clause.
 #[derive(Debug, Clone)]
 pub struct Where {
     pub partitions: Partitions,
-    /// All of them hold.
+    /// The restrictions on clustering columns, all of which must hold.
     pub clustering: Vec<Restriction>,
 }
 
-/// Which partitions.
+/// The restriction on partitions.
 #[derive(Debug, Clone)]
 pub enum Partitions {
     All,
-    /// Of each column of the key some values, in any order, some of them twice.
+    /// For each column of the key its permitted values, in any order and maybe repeated.
     Keys(Vec<Vec<i32>>),
     Tokens {
         lower: Bound<i64>,
         upper: Bound<i64>,
     },
-    /// One of several columns of the key has this value.
+    /// One column of a key with several columns has this value.
     Component(usize, i32),
 }
 
-/// What is asked of clustering columns, from the one at `at` on.
+/// A restriction on clustering columns, from the one at `at` on.
 #[derive(Debug, Clone)]
 pub struct Restriction {
     pub at: usize,
@@ -45,12 +45,12 @@ pub enum Test {
     Slice(Bound<i32>, Bound<i32>),
     /// `(c, d) = (1, 2)`, `(c, d) IN ((1, 2), (3, 4))`.
     Tuples(Vec<Vec<i32>>),
-    /// `(c, d) > (1, 2) AND (c) <= (3)`: bounds may have other lengths.
+    /// `(c, d) > (1, 2) AND (c) <= (3)`: the bounds may differ in length.
     TupleSlice(Bound<Vec<i32>>, Bound<Vec<i32>>),
 }
 
 impl Restriction {
-    /// Whether it holds of a row's clustering. Slices are by value, whatever the order.
+    /// Whether the restriction holds for a row's clustering. Slices are by value, even for DESC.
     pub fn holds(&self, clustering: &[i32]) -> bool {
         let rest = &clustering[self.at..];
         match &self.test {
@@ -64,7 +64,7 @@ impl Restriction {
     }
 }
 
-/// Whether something lies between bounds, to which it compares as said.
+/// Whether `compare`, which compares a value with a bound, places the value between the bounds.
 pub fn is_between<T>(lower: &Bound<T>, upper: &Bound<T>, compare: impl Fn(&T) -> Ordering) -> bool {
     let above = |(bound, inclusive): &(T, bool)| match compare(bound) {
         Ordering::Equal => *inclusive,
@@ -87,7 +87,7 @@ fn sign(is_lower: bool, inclusive: bool) -> &'static str {
 }
 
 impl Where {
-    /// One partition, with nothing asked of its rows.
+    /// All rows of one partition.
     pub fn partition(key: &[i32]) -> Self {
         Self {
             partitions: Partitions::Keys(key.iter().map(|value| vec![*value]).collect()),
@@ -95,7 +95,7 @@ impl Where {
         }
     }
 
-    /// The partitions that are named, each once, by the order of their values.
+    /// The distinct keys of the named partitions, in the order of their values.
     pub fn keys(&self) -> Option<Vec<Vec<i32>>> {
         let Partitions::Keys(columns) = &self.partitions else {
             return None;
@@ -113,7 +113,8 @@ impl Where {
         Some(keys)
     }
 
-    /// IN on the partition key, though it may name one only.
+    /// Whether there is an IN on the partition key with more than one value. The values may be
+    /// equal.
     pub fn has_in(&self) -> bool {
         match &self.partitions {
             Partitions::Keys(columns) => columns.iter().any(|values| values.len() > 1),
@@ -121,7 +122,7 @@ impl Where {
         }
     }
 
-    /// ` WHERE ...`; nothing where nothing is asked.
+    /// Writes ` WHERE ...`; nothing without restrictions.
     pub fn write(&self, schema: &Schema, text: &mut Text) {
         let mut and = " WHERE ";
         let mut next = |text: &mut Text| {

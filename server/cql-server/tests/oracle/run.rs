@@ -1,4 +1,4 @@
-//! Steps, carried out by the server and by the model.
+//! The execution of steps by the server and by the model.
 
 mod answers;
 mod pages;
@@ -23,15 +23,15 @@ use super::step::{At, CursorId, Form, Request, Scope, SnapshotId, Source, Step};
 use super::text::Text;
 use super::write::Write;
 
-/// The clock when a run begins.
+/// The time of the clock at the begin of a run.
 pub const BEGIN_S: i64 = 1_000;
 
-/// What a run has looked at.
+/// Counts of the requests in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Statements that write, those of batches one by one.
+    /// Write statements, including each one in a batch.
     pub writes: u64,
-    /// Of the requests those that both refused.
+    /// The requests that both rejected.
     pub refused: u64,
     pub selects: u64,
     pub pages: u64,
@@ -69,23 +69,23 @@ pub struct Run {
     counters: Counters,
     tokens: Tokens,
     now_s: i64,
-    snapshots: BTreeMap<SnapshotId, Taken>,
+    snapshots: BTreeMap<SnapshotId, ExpectedSnapshot>,
     cursors: BTreeMap<CursorId, Open>,
-    /// The greatest timestamp, by the second in which it was used.
+    /// The greatest timestamp used in each second of the clock.
     used: BTreeMap<i64, i64>,
-    /// What was executed, as text.
+    /// The executed statements as text.
     pub log: Vec<String>,
     pub counts: Counts,
 }
 
-/// What a snapshot must show for ever.
-struct Taken {
+/// A snapshot, with the table that it must return at any time.
+struct ExpectedSnapshot {
     model: Model,
     now_s: i64,
     scope: Scope,
 }
 
-/// A SELECT that is being read.
+/// A SELECT that is being read page by page.
 struct Open {
     text: Text,
     select: Select,
@@ -98,7 +98,7 @@ struct Open {
 type Result<T> = std::result::Result<T, String>;
 
 impl Run {
-    /// With an empty table.
+    /// Begins a run with an empty table.
     pub fn new(schema: &Schema, seed: u64, flaw: Option<Flaw>) -> Self {
         let mut server = Server::new(BEGIN_S, seed);
         let table = schema.create_table();
@@ -128,10 +128,10 @@ impl Run {
         }
     }
 
-    /// Carries out a step, or leaves it out where it makes no sense any more.
+    /// Executes a step, or skips it if it is no longer possible.
     ///
     /// # Errors
-    /// Where server and model differ: how.
+    /// A description of the difference between server and model.
     pub fn step(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Write(request) => self.write(request),
@@ -226,21 +226,21 @@ impl Run {
                     Scope::Keyspace => "KEYSPACE ks",
                     Scope::Table => "TABLE ks.t",
                 };
-                let taken = Taken {
+                let snapshot = ExpectedSnapshot {
                     model: self.model.clone(),
                     now_s: self.now_s,
                     scope: *scope,
                 };
-                self.snapshots.insert(*id, taken);
+                self.snapshots.insert(*id, snapshot);
                 self.execute(&format!("CREATE SNAPSHOT s{id} ON {of}"))
             }
             Step::DropSnapshot(id) => {
-                let Some(taken) = self.snapshots.remove(id) else {
+                let Some(snapshot) = self.snapshots.remove(id) else {
                     return Ok(());
                 };
                 self.cursors
                     .retain(|_, open| open.source.snapshot() != Some(*id));
-                let of = match taken.scope {
+                let of = match snapshot.scope {
                     Scope::Keyspace => "KEYSPACE ks",
                     Scope::Table => "TABLE ks.t",
                 };
@@ -259,20 +259,20 @@ impl Run {
         self.execute(&format!("DROP INDEX ks.{}", on.name()))
     }
 
-    /// A statement about the schema or a snapshot.
+    /// Executes a statement about the schema or a snapshot.
     fn execute(&mut self, text: &str) -> Result<()> {
         self.log.push(text.to_owned());
         let done = self.server.run_text(text);
         done.map(drop).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// What reads the table now cannot go on when it is another one.
+    /// Ends the page-wise reads of the live table, which cannot go on after a change of the schema.
     fn close_live(&mut self) {
         self.cursors.retain(|_, open| open.source != Source::Live);
     }
 }
 
-/// Writes.
+/// The execution of writes.
 impl Run {
     fn write(&mut self, request: &Request) -> Result<()> {
         let writes = &request.writes;
@@ -308,7 +308,7 @@ impl Run {
         self.compare_refusal(expected, done)
     }
 
-    /// Whether both did a request, or both refused it.
+    /// Checks that both executed a request, or both rejected it.
     fn compare_refusal(
         &mut self,
         expected: std::result::Result<(), Refused>,
@@ -319,9 +319,10 @@ impl Run {
             (Err(_), Err(error)) => {
                 self.counts.refused += 1;
                 let expected = ["List index", "Attempted to"];
-                match expected.iter().any(|begin| error.contains(begin)) {
-                    true => Ok(()),
-                    false => Err(format!("refused for another reason: {error}")),
+                if expected.iter().any(|begin| error.contains(begin)) {
+                    Ok(())
+                } else {
+                    Err(format!("refused for another reason: {error}"))
                 }
             }
             (Ok(()), Err(error)) => Err(format!("the server refused it: {error}")),
@@ -329,7 +330,7 @@ impl Run {
         }
     }
 
-    /// A request with IF.
+    /// Executes a request with IF.
     fn write_if(&mut self, request: &Request) -> Result<()> {
         let writes = &request.writes;
         if !writes.iter().all(|write| write.fits(&self.model.schema)) {
@@ -360,16 +361,17 @@ impl Run {
         self.counts.conditional += 1;
         self.counts.applied += u64::from(expected.applied);
         let found = answer(&self.model.schema, &expected, &found)?;
-        match found == expected {
-            true => Ok(()),
-            false => Err(format!(
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!(
                 "in second {} the answer is\n{found:?}\nand must be\n{expected:?}",
                 self.now_s
-            )),
+            ))
         }
     }
 
-    /// A request on counters, and all of them afterwards.
+    /// Executes a request on counters, and compares all counters afterwards.
     fn count(&mut self, count: &Count) -> Result<()> {
         let texts = count.texts();
         let plain = |text: &String| {
@@ -410,16 +412,17 @@ impl Run {
         let mut found: Vec<Vec<Option<i64>>> = rows.collect();
         found.sort();
         let expected = self.counters.rows();
-        match found == expected {
-            true => Ok(()),
-            false => Err(format!(
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!(
                 "counters are\n{found:?}\nand must be\n{expected:?}"
-            )),
+            ))
         }
     }
 
-    /// The timestamp that the server will give next: one above the last, which the
-    /// statement before told.
+    /// Returns the next timestamp that the server will assign: one above the last, which a write to
+    /// another table reads.
     fn next_of_server(&mut self) -> Result<i64> {
         let text = |error: ErrorResponse| error.to_string();
         (self
@@ -433,16 +436,17 @@ impl Run {
             .as_deref()
             .and_then(|bytes| bytes.try_into().ok());
         let last = i64::from_be_bytes(bytes.ok_or("no writetime")?);
-        match last >= self.now_s * 1_000_000 {
-            true => Ok(last + 1),
-            false => Err(format!("a timestamp {last} in second {}", self.now_s)),
+        if last >= self.now_s * 1_000_000 {
+            Ok(last + 1)
+        } else {
+            Err(format!("a timestamp {last} in second {}", self.now_s))
         }
     }
 
-    /// Whether there is one rule for what these writes do; notes that they came.
+    /// Whether the effect of these writes is defined. If so, notes their timestamps.
     ///
-    /// What has a timestamp that was used more than gc_grace ago may come too late for a
-    /// deletion that is gone.
+    /// A write whose timestamp is not above one that was used more than gc_grace ago may come too
+    /// late for a purged deletion.
     fn may_come(&mut self, whens: &[When]) -> bool {
         let grace_s = self.now_s - self.model.schema.gc_grace_s;
         let too_old = self.used.range(..=grace_s).map(|(_, at)| *at).max();
@@ -502,16 +506,16 @@ impl Run {
     }
 }
 
-/// Reads.
-/// A statement with what is bound to it.
+/// A statement with its bound values.
 fn inline(text: &Text) -> String {
-    match text.bound.is_empty() {
-        true => text.text.clone(),
-        false => format!("{} -- {:02x?}", text.text, text.bound),
+    if text.bound.is_empty() {
+        text.text.clone()
+    } else {
+        format!("{} -- {:02x?}", text.text, text.bound)
     }
 }
 
-/// What Cassandra says of the keys that consist of one int: from its own `token()`.
+/// Cassandra's tokens of keys of one int, from its own `token()`.
 const KNOWN: [(i32, i64); 4] = [
     (0, -3_485_513_579_396_041_028),
     (1, -4_069_959_284_402_364_209),
@@ -519,7 +523,7 @@ const KNOWN: [(i32, i64); 4] = [
     (3, 9_010_454_139_840_013_625),
 ];
 
-/// The order of partitions, as the server says it where Cassandra's is not known.
+/// The tokens of all partition keys, from the server. Known ones are compared with Cassandra's.
 fn tokens(server: &mut Server, schema: &Schema) -> Tokens {
     let names = schema.partition_names().join(", ");
     let mut tokens = Tokens::new();

@@ -3,7 +3,8 @@
 use super::index::IndexOn;
 use super::value::{FIELDS, Type};
 
-/// Of which columns say whose cells are whose. One that is dropped and added again keeps it.
+/// The identity of a column, which cells refer to. A column that is dropped and added again keeps
+/// it.
 pub type ColumnId = u32;
 
 /// A static or regular column.
@@ -23,26 +24,26 @@ impl Column {
     }
 }
 
-/// A table's columns and options.
+/// The columns and options of a table.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    /// How many columns the partition key has: 1 or 2, all ints.
+    /// The number of columns of the partition key: 1 or 2, all ints.
     pub partition: usize,
-    /// Of each clustering column, an int, whether it is DESC.
+    /// True for each clustering column, all of them ints, that is DESC.
     pub clustering: Vec<bool>,
     pub columns: Vec<Column>,
-    /// No two on the same.
+    /// The indexes, at most one for each target.
     pub indexes: Vec<IndexOn>,
-    /// Seconds; 0 is for ever.
+    /// The default TTL in seconds; 0 for none.
     pub default_ttl_s: i64,
-    /// After so many seconds deletions may go.
+    /// The seconds after which deletions may be purged.
     pub gc_grace_s: i64,
 }
 
 pub const PARTITION: [&str; 2] = ["k", "j"];
 pub const CLUSTERING: [&str; 3] = ["c", "d", "g"];
 
-/// `CREATE TYPE` of [`Type::Udt`] and its frozen form.
+/// Returns the `CREATE TYPE` for [`Type::Udt`] and its frozen form.
 pub fn create_type() -> String {
     let fields = FIELDS.map(|field| format!("{field} int"));
     format!("CREATE TYPE pair ({})", fields.join(", "))
@@ -60,9 +61,10 @@ impl Schema {
             .into_iter()
             .chain(clustering.iter().map(ToString::to_string))
             .collect();
-        let order = match self.clustering.is_empty() {
-            true => String::new(),
-            false => format!("CLUSTERING ORDER BY ({}) AND ", self.order(false)),
+        let order = if self.clustering.is_empty() {
+            String::new()
+        } else {
+            format!("CLUSTERING ORDER BY ({}) AND ", self.order(false))
         };
         format!(
             "CREATE TABLE t ({}, PRIMARY KEY ({})) WITH {order}default_time_to_live = {} AND \
@@ -82,12 +84,15 @@ impl Schema {
         &CLUSTERING[..self.clustering.len()]
     }
 
-    /// `c DESC, d ASC`: the table's own order, or the other way round.
+    /// Returns `c DESC, d ASC`: the table's own order or its reverse.
     pub fn order(&self, reversed: bool) -> String {
         let columns = self.clustering_names().iter().zip(&self.clustering);
-        let columns = columns.map(|(name, desc)| match *desc != reversed {
-            true => format!("{name} DESC"),
-            false => format!("{name} ASC"),
+        let columns = columns.map(|(name, desc)| {
+            if *desc != reversed {
+                format!("{name} DESC")
+            } else {
+                format!("{name} ASC")
+            }
         });
         columns.collect::<Vec<_>>().join(", ")
     }

@@ -10,17 +10,17 @@ pub struct Select {
     pub items: Vec<Item>,
     pub distinct: bool,
     pub at: Where,
-    /// Asked of each row, by ALLOW FILTERING or an index.
+    /// A filter on each row, by ALLOW FILTERING or an index.
     pub filter: Option<Filter>,
-    /// ALLOW FILTERING is left out: an index has to serve all that is asked.
+    /// True without ALLOW FILTERING, so that an index has to serve all restrictions.
     pub is_plain: bool,
-    /// ORDER BY; `Some(true)` is the other way round.
+    /// ORDER BY; `Some(true)` for the reverse order.
     pub order: Option<bool>,
     pub per_partition_limit: Option<u64>,
     pub limit: Option<u64>,
 }
 
-/// What is shown of a row.
+/// A column of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item {
     Partition(usize),
@@ -28,7 +28,7 @@ pub enum Item {
     Column(ColumnId),
     Writetime(ColumnId),
     Ttl(ColumnId),
-    /// `count(*)`: all rows as one.
+    /// `count(*)`, the number of all rows.
     Count,
 }
 
@@ -36,15 +36,15 @@ pub enum Item {
 #[derive(Debug, Clone)]
 pub struct Filter {
     pub column: ColumnId,
-    pub ask: Ask,
+    pub comparison: Comparison,
 }
 
-/// What is asked of a column.
+/// The comparison of a filter.
 #[derive(Debug, Clone)]
-pub enum Ask {
-    /// Of one that is an int.
+pub enum Comparison {
+    /// A comparison of an int column.
     Int(Sign, i32),
-    /// It is this, as a whole.
+    /// Equality of the whole value.
     Whole(Value),
     Contains(i32),
     ContainsKey(i32),
@@ -59,27 +59,33 @@ pub enum Sign {
 }
 
 impl Filter {
-    /// Whether it holds of a column's value. Of null nothing does.
+    /// Whether the filter passes a column's value. Null never passes.
     pub fn holds(&self, value: Option<&Value>) -> bool {
-        match (&self.ask, value) {
+        match (&self.comparison, value) {
             (_, None) => false,
-            (Ask::Int(sign, with), Some(Value::Int(value))) => match sign {
+            (Comparison::Int(sign, with), Some(Value::Int(value))) => match sign {
                 Sign::Equal => value == with,
                 Sign::Greater => value > with,
                 Sign::LessOrEqual => value <= with,
             },
-            (Ask::Whole(with), Some(value)) => value == with,
-            (Ask::Contains(with), Some(Value::List(all) | Value::Set(all))) => all.contains(with),
-            (Ask::Contains(with), Some(Value::Map(all))) => all.iter().any(|(_, v)| v == with),
-            (Ask::ContainsKey(with), Some(Value::Map(all))) => all.iter().any(|(k, _)| k == with),
-            (Ask::Entry(key, with), Some(Value::Map(all))) => all.contains(&(*key, *with)),
+            (Comparison::Whole(with), Some(value)) => value == with,
+            (Comparison::Contains(with), Some(Value::List(all) | Value::Set(all))) => {
+                all.contains(with)
+            }
+            (Comparison::Contains(with), Some(Value::Map(all))) => {
+                all.iter().any(|(_, v)| v == with)
+            }
+            (Comparison::ContainsKey(with), Some(Value::Map(all))) => {
+                all.iter().any(|(k, _)| k == with)
+            }
+            (Comparison::Entry(key, with), Some(Value::Map(all))) => all.contains(&(*key, *with)),
             _ => false,
         }
     }
 
     fn write(&self, name: &str, ty: Type, text: &mut Text) {
-        match &self.ask {
-            Ask::Int(sign, value) => {
+        match &self.comparison {
+            Comparison::Int(sign, value) => {
                 let sign = match sign {
                     Sign::Equal => "=",
                     Sign::Greater => ">",
@@ -88,19 +94,19 @@ impl Filter {
                 text.push(&format!("{name} {sign} "));
                 text.int(*value);
             }
-            Ask::Whole(value) => {
+            Comparison::Whole(value) => {
                 text.push(&format!("{name} = "));
                 text.value(ty, Some(value));
             }
-            Ask::Contains(value) => {
+            Comparison::Contains(value) => {
                 text.push(&format!("{name} CONTAINS "));
                 text.int(*value);
             }
-            Ask::ContainsKey(key) => {
+            Comparison::ContainsKey(key) => {
                 text.push(&format!("{name} CONTAINS KEY "));
                 text.int(*key);
             }
-            Ask::Entry(key, value) => {
+            Comparison::Entry(key, value) => {
                 text.push(&format!("{name}["));
                 text.int(*key);
                 text.push("] = ");
@@ -111,7 +117,7 @@ impl Filter {
 }
 
 impl Select {
-    /// Whether the table has all columns that it names.
+    /// Whether the table has all columns in the statement.
     pub fn fits(&self, schema: &Schema) -> bool {
         let mut items = self.items.iter();
         let filter = self.filter.as_ref().map(|filter| filter.column);
@@ -127,20 +133,21 @@ impl Select {
         self.items == [Item::Count]
     }
 
-    /// How many rows it shows of a partition.
+    /// The most rows from one partition.
     pub fn rows_of_partition(&self) -> u64 {
-        match self.distinct {
-            true => 1,
-            false => self.per_partition_limit.unwrap_or(u64::MAX),
+        if self.distinct {
+            1
+        } else {
+            self.per_partition_limit.unwrap_or(u64::MAX)
         }
     }
 
-    /// ORDER BY over several partitions: nothing of that can be paged.
+    /// Whether there is an ORDER BY over several partitions, which has no pages.
     pub fn is_sorted_over_partitions(&self) -> bool {
         self.order.is_some() && self.at.has_in()
     }
 
-    /// `from` names the table and the snapshot.
+    /// Writes the statement; `from` names the table and the snapshot.
     pub fn write(&self, schema: &Schema, from: &str, text: &mut Text) {
         text.push(if self.distinct {
             "SELECT DISTINCT "
@@ -179,7 +186,7 @@ impl Select {
         }
     }
 
-    /// More is read than what is asked for.
+    /// Whether the statement reads more rows than it returns.
     fn filters(&self) -> bool {
         let by_key = matches!(self.at.partitions, Partitions::Keys(_));
         let by_part = matches!(self.at.partitions, Partitions::Component(..));
@@ -187,7 +194,7 @@ impl Select {
         self.filter.is_some() || self.has_gap() || by_part || !by_key && has_clustering
     }
 
-    /// What is asked of clustering columns is more than a range of them.
+    /// Whether the restrictions on clustering columns are no single range of rows.
     pub fn has_gap(&self) -> bool {
         let mut next = 0;
         let mut has_gap = false;
@@ -196,7 +203,7 @@ impl Select {
             next = match &restriction.test {
                 Test::Values(_) => restriction.at + 1,
                 Test::Tuples(tuples) => restriction.at + tuples[0].len(),
-                // After a range nothing more is found by key.
+                // After a slice no further column is found by key.
                 Test::Slice(..) | Test::TupleSlice(..) => usize::MAX,
             };
         }

@@ -25,7 +25,7 @@ use ebb_test_support::wait;
 
 use super::text::Text;
 
-/// So many statements stay prepared.
+/// The number of statements that stay prepared.
 const PREPARED_MAX: usize = 500;
 
 pub struct Server {
@@ -36,13 +36,13 @@ pub struct Server {
     prepared: HashMap<String, Arc<Prepared>>,
 }
 
-/// Cells as they came, and where the next page begins.
+/// The cells of a page, and the state for the next one.
 pub struct Page {
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     pub state: Option<Bytes>,
 }
 
-/// Merges any neighbours, so that any deletion comes beside anything that it deletes.
+/// A picker that merges any neighbours, so that any deletion meets any row that it covers.
 #[derive(Debug)]
 struct Neighbours(u64);
 
@@ -80,7 +80,7 @@ impl Server {
         server
     }
 
-    /// Stops it, and starts it again over what it left.
+    /// Stops the server, and starts another one over the same disk.
     pub fn restart(&mut self) {
         self.prepared.clear();
         self.executor = None;
@@ -111,7 +111,7 @@ impl Server {
         self.clock.advance_ms(seconds as u64 * 1000);
     }
 
-    /// A statement, prepared: again only where it was not before, whatever was altered.
+    /// Prepares a statement, unless it is prepared already, even if the schema has changed since.
     fn prepare(&mut self, text: &str) -> Result<Arc<Prepared>, ErrorResponse> {
         if let Some(prepared) = self.prepared.get(text) {
             return Ok(prepared.clone());
@@ -124,7 +124,7 @@ impl Server {
         Ok(prepared)
     }
 
-    /// Runs a statement.
+    /// Executes a statement.
     pub fn run(
         &mut self,
         text: &Text,
@@ -139,7 +139,7 @@ impl Server {
         self.execute(&text.text, parameters)
     }
 
-    /// Runs a statement without values.
+    /// Executes a statement without values.
     pub fn run_text(&mut self, text: &str) -> Result<Response, ErrorResponse> {
         self.execute(text, QueryParameters::default())
     }
@@ -155,7 +155,7 @@ impl Server {
         })
     }
 
-    /// The protocol's BATCH.
+    /// Executes the BATCH of the protocol.
     pub fn batch(
         &mut self,
         texts: &[Text],
@@ -176,7 +176,7 @@ impl Server {
         })
     }
 
-    /// A page of a SELECT.
+    /// Reads a page of a SELECT.
     pub fn page(
         &mut self,
         text: &Text,
@@ -207,10 +207,11 @@ impl Server {
     }
 }
 
-/// Opens the database on a disk, for a server. `picks` draws the runs that are merged.
+/// Opens the database on a disk, for a server. `picks` seeds the choice of the runs that are
+/// merged.
 ///
 /// # Errors
-/// When the database or its catalog does not open.
+/// If the database or its catalog does not open.
 pub fn open(
     disk: &MemDisk,
     clock: &ManualClock,
@@ -241,7 +242,7 @@ pub fn open(
         address: "127.0.0.1:9042".parse().expect("an address"),
         cluster_name: CLUSTER_NAME.to_owned(),
     };
-    // A loaded machine must not cut other pages than a quiet one.
+    // Pages must not depend on the load of the machine.
     let limits = Limits {
         empty_page: Duration::MAX,
         page_time: Duration::MAX,
@@ -259,13 +260,13 @@ fn bound(text: &Text) -> ValuesBuf {
     values
 }
 
-/// Returns the response that a client gets.
+/// Executes a call, and returns its decoded response.
 pub fn answer(
     parameters: QueryParameters<'_>,
     execute: impl FnOnce(&Call<'_>, &mut BytesMut) -> Result<(), ErrorResponse>,
 ) -> Result<Response, ErrorResponse> {
     let never = Arc::new(AtomicBool::new(false));
-    let now = Instant::now(); // clock: an interrupt takes the instant at which its time begins
+    let now = Instant::now(); // clock: an interrupt has the instant at which its time begins
     let interrupt = Interrupt::new(now, Duration::from_secs(3600), never);
     let call = Call {
         keyspace: None,

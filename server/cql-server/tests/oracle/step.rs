@@ -1,4 +1,4 @@
-//! What a run does, as data: so it can be made shorter when it fails.
+//! The steps of a run, as data, so that a failing run can be shortened.
 
 use super::counters::Count;
 use super::index::IndexOn;
@@ -9,27 +9,27 @@ use super::write::Write;
 #[derive(Debug, Clone)]
 pub enum Step {
     Write(Request),
-    /// One with IF, a second later: then the server's timestamp is above all others.
+    /// A request with IF, a second later, so that the server's timestamp is above all others.
     Conditional(Request),
-    /// On the table of counters.
+    /// A request on the table of counters.
     Count(Count),
-    /// Read to its end: at once, or in pages of some rows.
+    /// Reads a SELECT to its end, at once or in pages of this size.
     Select(Select, Source, Option<usize>),
-    /// Begins to read in pages of some rows.
+    /// Begins to read a SELECT in pages of this size.
     Open(CursorId, Select, Source, usize),
-    /// The next page, whatever happened in between.
+    /// Reads the next page of a SELECT.
     Next(CursorId),
-    /// Seconds go by.
+    /// Advances the clock by seconds.
     Advance(i64),
     Flush,
     Compact,
-    /// The server stops and starts again; clients go on where they were.
+    /// Restarts the server, while clients keep their paging states.
     Restart,
     Truncate,
     Add(Column),
-    /// With a timestamp, if the statement says one.
+    /// Drops a column, with USING TIMESTAMP if there is one.
     Drop(ColumnId, Option<i64>),
-    /// And waits until it is built.
+    /// Creates an index, and waits until it is built.
     CreateIndex(IndexOn),
     DropIndex(IndexOn),
     CreateSnapshot(SnapshotId, Scope),
@@ -45,40 +45,40 @@ pub enum Scope {
     Table,
 }
 
-/// One request that writes.
+/// A write request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// One, or a batch of any number.
+    /// A single statement, or a batch of any number.
     pub writes: Vec<Write>,
     pub form: Form,
     pub at: At,
-    /// Values are bound to markers.
+    /// True if values are bound to markers.
     pub binds: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A statement by itself.
+    /// A single statement.
     Single,
     /// BEGIN BATCH ... APPLY BATCH.
     Text,
-    /// The protocol's BATCH.
+    /// The BATCH of the protocol.
     Frame,
 }
 
-/// Where timestamps come from.
+/// The origin of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// Each statement says its own.
+    /// Each statement has its own.
     Statements,
     /// BEGIN BATCH USING TIMESTAMP.
     Batch(i64),
-    /// The request has one beside its statements.
+    /// The timestamp of the request.
     Request(i64),
     Server,
 }
 
-/// What a SELECT reads.
+/// The table of a SELECT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Live,

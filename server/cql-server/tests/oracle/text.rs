@@ -1,4 +1,4 @@
-//! A statement as text, with its values in it or bound to markers.
+//! The text of a statement, with values as literals or bound to markers.
 
 use super::value::{Type, Value};
 
@@ -6,13 +6,13 @@ use super::value::{Type, Value};
 #[derive(Debug, Clone)]
 pub struct Text {
     pub text: String,
-    /// What is bound, in order; `None` is null.
+    /// The bound values in order; `None` is null.
     pub bound: Vec<Option<Vec<u8>>>,
     binds: bool,
 }
 
 impl Text {
-    /// Values become markers if `binds`.
+    /// Creates an empty text. If `binds`, values become markers.
     pub fn new(binds: bool) -> Self {
         Self {
             text: String::new(),
@@ -40,7 +40,7 @@ impl Text {
         }
     }
 
-    /// Between commas.
+    /// Writes a list, separated by commas.
     pub fn list<T>(&mut self, all: &[T], mut one: impl FnMut(&mut Self, &T)) {
         for (at, item) in all.iter().enumerate() {
             if at > 0 {

@@ -1,16 +1,16 @@
-//! Values and their types: as CQL writes them, and as the protocol does.
+//! Values and their types, in CQL and in the protocol.
 
 use std::fmt;
 
-/// The types that columns are drawn from. All are made of ints, of which a few suffice:
-/// what is proved here is which write wins, not how values are encoded.
+/// The types of columns. All of them consist of a few different ints: the test is about which write
+/// wins, and not about the encoding of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
     Int,
     List,
     Set,
     Map,
-    /// `pair`, field by field.
+    /// The user-defined type `pair`, unfrozen.
     Udt,
     FrozenList,
     FrozenUdt,
@@ -45,7 +45,7 @@ impl Type {
         }
     }
 
-    /// Its parts are written one by one.
+    /// Whether the parts are stored in separate cells.
     pub fn is_multi_cell(self) -> bool {
         matches!(self, Self::List | Self::Set | Self::Map | Self::Udt)
     }
@@ -57,16 +57,16 @@ pub enum Value {
     Int(i32),
     Bigint(i64),
     List(Vec<i32>),
-    /// Ascending.
+    /// The members, ascending.
     Set(Vec<i32>),
-    /// Ascending by key.
+    /// The entries, ascending by key.
     Map(Vec<(i32, i32)>),
-    /// Of `pair` or the tuple: all three.
+    /// The three fields of `pair` or of the tuple.
     Fields(Vec<Option<i32>>),
 }
 
 impl Value {
-    /// As statements have it.
+    /// Returns the value as a CQL literal.
     pub fn literal(&self, ty: Type) -> String {
         let all = |values: &[i32]| {
             let values: Vec<String> = values.iter().map(ToString::to_string).collect();
@@ -93,7 +93,7 @@ impl Value {
         }
     }
 
-    /// As the protocol has it.
+    /// Returns the value in the encoding of the protocol.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut part = |value: Option<i32>| match value {
@@ -125,18 +125,17 @@ impl Value {
         [&(count as i32).to_be_bytes()[..], &out].concat()
     }
 
-    /// From what a result has. None for bytes of no such value.
+    /// Decodes a value of a result; `None` for invalid bytes.
     pub fn read(ty: Type, bytes: &[u8]) -> Option<Self> {
         if ty == Type::Int {
             return Some(Self::Int(i32::from_be_bytes(bytes.try_into().ok()?)));
         }
         let is_fields = matches!(ty, Type::Udt | Type::FrozenUdt | Type::Tuple);
-        let (count, mut rest) = match is_fields {
-            true => (None, bytes),
-            false => {
-                let (count, rest) = bytes.split_first_chunk::<4>()?;
-                (Some(i32::from_be_bytes(*count)), rest)
-            }
+        let (count, mut rest) = if is_fields {
+            (None, bytes)
+        } else {
+            let (count, rest) = bytes.split_first_chunk::<4>()?;
+            (Some(i32::from_be_bytes(*count)), rest)
         };
         let mut parts = Vec::new();
         while let Some((len, after)) = rest.split_first_chunk::<4>() {
@@ -155,7 +154,7 @@ impl Value {
             return None;
         }
         if is_fields {
-            // Fields at the end that are null may be left out.
+            // Null fields at the end may be left out.
             parts.resize(FIELDS.len(), None);
             return Some(Self::Fields(parts));
         }
@@ -178,7 +177,7 @@ fn or_null(value: Option<i32>) -> String {
     value.map_or("null".to_owned(), |value| value.to_string())
 }
 
-/// As messages show it: not quite CQL, and the same for all types.
+/// Prints values for messages: not quite CQL, and the same for all types.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.literal(Type::Tuple))

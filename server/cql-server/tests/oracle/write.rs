@@ -1,4 +1,4 @@
-//! Statements that write, as data and as text.
+//! Writes, as data and as text.
 
 use super::conditional::If;
 use super::restriction::Where;
@@ -12,7 +12,7 @@ pub struct Write {
     pub what: What,
     /// USING TIMESTAMP.
     pub timestamp_us: Option<i64>,
-    /// USING TTL, in seconds; 0 is for ever.
+    /// USING TTL, in seconds; 0 for none.
     pub ttl_s: Option<i64>,
     pub condition: Option<If>,
 }
@@ -21,7 +21,7 @@ pub struct Write {
 pub enum What {
     Insert {
         partition: Vec<i32>,
-        /// Without it only static columns are written.
+        /// `None` if only static columns are written.
         clustering: Option<Vec<i32>>,
         values: Vec<(ColumnId, Option<Value>)>,
     },
@@ -29,29 +29,29 @@ pub enum What {
         at: Where,
         changes: Vec<(ColumnId, Change)>,
     },
-    /// Of the rows, or of columns of them.
+    /// Deletes rows, or columns of them.
     Delete {
         at: Where,
         parts: Vec<(ColumnId, Part)>,
     },
 }
 
-/// What UPDATE does to a column.
+/// The change of a column by UPDATE.
 #[derive(Debug, Clone)]
 pub enum Change {
     Set(Option<Value>),
-    /// Elements at the end of a list, members of a set, entries of a map.
+    /// Adds elements at the end of a list, members of a set, or entries of a map.
     Add(Value),
-    /// Elements at the front of a list.
+    /// Adds elements at the front of a list.
     Prepend(Vec<i32>),
-    /// Elements of these values, members, or keys.
+    /// Removes the elements with these values, members, or keys.
     Remove(Vec<i32>),
     SetIndex(usize, Option<i32>),
     SetKey(i32, Option<i32>),
     SetField(usize, Option<i32>),
 }
 
-/// What DELETE takes of a column.
+/// The part of a column that DELETE removes.
 #[derive(Debug, Clone, Copy)]
 pub enum Part {
     Whole,
@@ -61,7 +61,7 @@ pub enum Part {
 }
 
 impl Write {
-    /// It puts new elements into lists.
+    /// Whether the write adds elements to lists.
     pub fn adds_to_lists(&self, schema: &Schema) -> bool {
         let is_list = |id: &ColumnId| {
             schema
@@ -78,13 +78,13 @@ impl Write {
         }
     }
 
-    /// The columns that it names; of a table that has them all.
+    /// The name and type of a column, which the table must have.
     fn name(schema: &Schema, id: ColumnId) -> (&str, Type) {
         let column = schema.column(id).expect("a column of the table");
         (&column.name, column.ty)
     }
 
-    /// Whether the table has all columns that it names.
+    /// Whether the table has all columns in the statement.
     pub fn fits(&self, schema: &Schema) -> bool {
         let has = |id: &ColumnId| schema.column(*id).is_some();
         let condition_fits = |condition: &If| condition.fits(schema);

@@ -6,8 +6,8 @@ use super::server;
 use crate::access::login::TOKEN_BYTES_MAX;
 use crate::access::{FIRST_SUPERUSER, Login, first_superuser};
 
-/// What a token is refused with.
-fn refused(login: &Login, token: &[u8]) -> String {
+/// Returns the error message for a token.
+fn rejection(login: &Login, token: &[u8]) -> String {
     let recalled = login.recall(Some(token));
     let error = match recalled {
         Ok(recalled) => {
@@ -21,7 +21,7 @@ fn refused(login: &Login, token: &[u8]) -> String {
 }
 
 #[test]
-fn an_identity_is_recognized_where_a_role_has_it_and_may_log_in() {
+fn an_identity_logs_in_as_the_role_that_has_it() {
     let mut server = server(&[]);
     server.run("CREATE ROLE ada WITH LOGIN = true");
     server.run("ADD IDENTITY 'spiffe://x/ada' TO ROLE ada");
@@ -40,7 +40,7 @@ fn an_identity_is_recognized_where_a_role_has_it_and_may_log_in() {
 }
 
 #[test]
-fn a_role_logs_in_by_its_password_and_is_recalled_until_that_changes() {
+fn a_login_is_cached_until_the_password_changes() {
     let mut server = server(&[]);
     server.run("CREATE ROLE ada WITH PASSWORD = 'geheim' AND LOGIN = true");
     server.run("CREATE ROLE locked WITH PASSWORD = 'geheim'");
@@ -60,7 +60,7 @@ fn a_role_logs_in_by_its_password_and_is_recalled_until_that_changes() {
     for (token, message) in [
         (&b"\0ada\0Geheim"[..], wrong("ada")),
         (b"\0nobody\0geheim", wrong("nobody")),
-        // It has no password.
+        // This role has no password.
         (b"\0u\0geheim", wrong("u")),
         (b"\0locked\0wrong", wrong("locked")),
         (
@@ -82,24 +82,24 @@ fn a_role_logs_in_by_its_password_and_is_recalled_until_that_changes() {
             "Credential format error: username and password are longer than 4096 bytes".into(),
         ),
     ] {
-        assert_eq!(refused(&login, token), message, "{token:?}");
+        assert_eq!(rejection(&login, token), message, "{token:?}");
     }
     assert!(login.recall(None).is_err());
     server.run("ALTER ROLE ada WITH PASSWORD = 'neu'");
-    assert_eq!(refused(&login, token), wrong("ada"));
+    assert_eq!(rejection(&login, token), wrong("ada"));
     server.run("ALTER ROLE ada WITH PASSWORD = 'geheim' AND LOGIN = false");
     assert!(login.recall(Some(token)).unwrap().is_none());
-    assert_eq!(refused(&login, token), "ada is not permitted to log in");
+    assert_eq!(rejection(&login, token), "ada is not permitted to log in");
     server.run("DROP ROLE ada");
-    assert_eq!(refused(&login, token), wrong("ada"));
+    assert_eq!(rejection(&login, token), wrong("ada"));
 }
 
 #[test]
-fn the_first_superuser_is_made_once_and_only_where_nobody_else_could() {
+fn the_first_superuser_is_created_once_and_only_if_no_superuser_can_log_in() {
     let mut server = server(&[]);
     let catalog = server.executor.catalog().clone();
-    let refused = first_superuser(catalog.roles(), |_| Err::<(), _>("full")).unwrap();
-    assert_eq!(refused, Some(Err("full")));
+    let rejection = first_superuser(catalog.roles(), |_| Err::<(), _>("full")).unwrap();
+    assert_eq!(rejection, Some(Err("full")));
     assert!(
         catalog
             .roles()

@@ -1,8 +1,8 @@
-//! Every kind of statement times every permission on every kind of resource: allowed, or
-//! refused in Cassandra's words.
+//! The matrix of every kind of statement, every permission and every kind of resource: each
+//! combination is allowed, or rejected with Cassandra's error.
 //!
-//! A statement that is new does not compile here until [`Kind::of`] and [`cases`] say what it
-//! takes.
+//! A new kind of statement does not compile here until [`Kind::of`] and [`cases`] have its
+//! permissions.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use crate::queries::{Listed, Query};
 
 macro_rules! kinds {
     ($($kind:ident),* $(,)?) => {
-        /// What a statement is.
+        /// The kinds of statements.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         enum Kind {
             $($kind),*
@@ -90,28 +90,28 @@ impl Kind {
     }
 }
 
-/// A statement, and what it takes.
+/// A statement and the permissions that it requires.
 struct Case {
     text: &'static str,
-    takes: Takes,
+    requires: Requirement,
 }
 
-enum Takes {
-    /// Nothing but being logged in.
+enum Requirement {
+    /// A login only.
     Nothing,
-    /// A permission on each of these, each by one of some resources, the narrowest first.
+    /// Every permission in the list, each on one of its resources. The narrowest resource is first.
     Each(&'static [(Permission, &'static [&'static str])]),
-    /// The same, refused in the words that there are for roles.
+    /// The same as `Each`, with the error message that Cassandra has for roles.
     Role(&'static [(Permission, &'static [&'static str])]),
-    /// A superuser.
+    /// A superuser; other users get this error.
     Superuser(&'static str),
-    /// What nobody may.
+    /// A statement that the server does not support.
     NotServed,
 }
 
-/// `ks.t` and what it lies in, by paths of resources.
+/// `ks.t` and the resources that contain it.
 const T: &[&str] = &["data/ks/t", "data/ks/*", "data/ks", "data"];
-/// `ks.u`.
+/// `ks.u` and the resources that contain it.
 const OTHER: &[&str] = &["data/ks/u", "data/ks/*", "data/ks", "data"];
 const TABLES: &[&str] = &["data/ks/*", "data/ks", "data"];
 const KS: &[&str] = &["data/ks", "data"];
@@ -119,7 +119,7 @@ const DATA: &[&str] = &["data"];
 const R: &[&str] = &["roles/r", "roles"];
 const ROLES: &[&str] = &["roles"];
 
-/// All resources that permissions are tried on.
+/// The resources on which each permission is tried.
 const RESOURCES: [&str; 12] = [
     "data",
     "data/ks",
@@ -137,8 +137,8 @@ const RESOURCES: [&str; 12] = [
 
 fn cases(kind: Kind) -> Vec<Case> {
     use Permission::{Alter, Authorize, Create, Drop, Modify, Select, Snapshot};
-    use Takes::{Each, NotServed, Nothing, Role, Superuser};
-    let case = |text, takes| Case { text, takes };
+    use Requirement::{Each, NotServed, Nothing, Role, Superuser};
+    let case = |text, requires| Case { text, requires };
     match kind {
         Kind::Select => vec![
             case("SELECT * FROM ks.t", Each(&[(Select, T)])),
@@ -325,7 +325,7 @@ fn cases(kind: Kind) -> Vec<Case> {
     }
 }
 
-/// What the cases name is there, and what they make is not.
+/// Creates whatever the cases name, and drops whatever they create.
 const SCENE: &[&str] = &[
     "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE KEYSPACE IF NOT EXISTS other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -350,7 +350,7 @@ const SCENE: &[&str] = &[
     "DROP IDENTITY IF EXISTS 'spiffe://x/made'",
 ];
 
-/// Lists a scan of another user as query 1, until the result is dropped.
+/// Lists a scan of another user as query 1, until the returned entry is dropped.
 fn list_query(server: Server) -> (Server, Listed) {
     let statement = Arc::new(server.prepare("SELECT * FROM ks.t").unwrap());
     let query = Query {
@@ -361,7 +361,7 @@ fn list_query(server: Server) -> (Server, Listed) {
         statements: 1,
         lane: Lane::Range,
         is_read: true,
-        received_at: Instant::now(), // clock: a query takes the instant at which it came
+        received_at: Instant::now(), // clock: a query has the instant of its arrival
         progress: Arc::default(),
     };
     let activity = Arc::new(Activity::default());
@@ -370,7 +370,7 @@ fn list_query(server: Server) -> (Server, Listed) {
     (Server { executor, ..server }, listed)
 }
 
-/// Sets the scene anew, as somebody who may.
+/// Sets the scene again, as a user with all permissions.
 fn set(server: &mut Server) {
     let user = std::mem::replace(&mut server.user, User::anyone());
     SCENE.iter().for_each(|text| server.run(text));
@@ -381,7 +381,7 @@ fn set(server: &mut Server) {
     server.user = user;
 }
 
-/// Whether a statement is allowed to `u`, and if not, with which words.
+/// Executes a statement as `u`; the error is the message of Unauthorized.
 fn try_case(server: &mut Server, case: &Case) -> Result<(), String> {
     match server.try_run(case.text) {
         Err(error) if error.kind == ErrorKind::Unauthorized => Err(error.message),
@@ -390,13 +390,14 @@ fn try_case(server: &mut Server, case: &Case) -> Result<(), String> {
     }
 }
 
-/// The same as part of a batch of the protocol.
+/// Executes a statement as part of a protocol batch; the error is the message of Unauthorized.
 fn try_in_batch(server: &Server, case: &Case) -> Result<(), String> {
     let prepared = Arc::new(server.prepare(case.text).unwrap());
     let values = ValuesBuf::new();
-    let kind = match case.text.contains("c + 1") {
-        true => BatchKind::Counter,
-        false => BatchKind::Unlogged,
+    let kind = if case.text.contains("c + 1") {
+        BatchKind::Counter
+    } else {
+        BatchKind::Unlogged
     };
     match server.batch(kind, &[(prepared, values.as_values())]) {
         Err(error) if error.kind == ErrorKind::Unauthorized => Err(error.message),
@@ -414,23 +415,24 @@ fn no_permission(permission: Permission, on: &str) -> String {
     format!("User u has no {permission} permission on {on} or any of its parents")
 }
 
-/// What is expected of a role that has one permission on one resource.
+/// The expected result for a role that has one permission on one resource.
 fn expected(case: &Case, held: Permission, on: &str) -> Result<(), String> {
-    match &case.takes {
-        Takes::Nothing | Takes::NotServed => Ok(()),
-        Takes::Superuser(words) => Err((*words).to_owned()),
-        Takes::Role(each) => {
+    match &case.requires {
+        Requirement::Nothing | Requirement::NotServed => Ok(()),
+        Requirement::Superuser(words) => Err((*words).to_owned()),
+        Requirement::Role(each) => {
             let mut each = each.iter();
-            match each.all(|(permission, by)| *permission == held && by.contains(&on)) {
-                true => Ok(()),
-                false => Err(
+            if each.all(|(permission, by)| *permission == held && by.contains(&on)) {
+                Ok(())
+            } else {
+                Err(
                     "User u does not have sufficient privileges to perform the requested \
                      operation"
                         .to_owned(),
-                ),
+                )
             }
         }
-        Takes::Each(each) => {
+        Requirement::Each(each) => {
             let mut missing = each.iter();
             let missing = missing.find(|(permission, by)| *permission != held || !by.contains(&on));
             missing.map_or(Ok(()), |(permission, by)| {
@@ -441,7 +443,7 @@ fn expected(case: &Case, held: Permission, on: &str) -> Result<(), String> {
 }
 
 #[test]
-fn every_statement_takes_its_permissions_and_no_others_do() {
+fn every_statement_requires_exactly_its_permissions() {
     let mut tried = 0;
     let mut server = server(&[]);
     set(&mut server);
@@ -451,7 +453,7 @@ fn every_statement_takes_its_permissions_and_no_others_do() {
         for case in cases(*kind) {
             let parsed = syntax::parse(case.text).unwrap();
             assert_eq!(Kind::of(&parsed.statement), *kind, "{}", case.text);
-            if matches!(case.takes, Takes::NotServed) {
+            if matches!(case.requires, Requirement::NotServed) {
                 let refused = server.refused(case.text);
                 assert!(refused.ends_with("is not supported"), "{refused}");
                 continue;
@@ -468,16 +470,16 @@ fn every_statement_takes_its_permissions_and_no_others_do() {
                     let done = try_case(&mut server, &case);
                     assert_eq!(done, expected, "{what}");
                     tried += 1;
-                    if done.is_ok() && !matches!(case.takes, Takes::Nothing) {
+                    if done.is_ok() && !matches!(case.requires, Requirement::Nothing) {
                         set(&mut server);
                     }
                 }
             }
-            // Without any, and with the narrowest of each.
+            // First without permissions, then with each permission on its narrowest resource.
             server.only(U, &[]);
             let nothing = expected(&case, Permission::Execute, "data");
             assert_eq!(try_case(&mut server, &case), nothing, "{}", case.text);
-            if let Takes::Each(each) | Takes::Role(each) = case.takes {
+            if let Requirement::Each(each) | Requirement::Role(each) = case.requires {
                 let narrow = each.iter().map(|(permission, by)| (*permission, by[0]));
                 let mut held = std::collections::BTreeMap::new();
                 for (permission, on) in narrow {
@@ -494,7 +496,7 @@ fn every_statement_takes_its_permissions_and_no_others_do() {
 }
 
 #[test]
-fn a_superuser_may_do_everything_and_nobody_nothing() {
+fn a_superuser_may_do_everything_and_a_client_without_login_nothing() {
     let mut server = server(&[]);
     set(&mut server);
     let (mut server, _listed) = list_query(server);
@@ -502,7 +504,7 @@ fn a_superuser_may_do_everything_and_nobody_nothing() {
     server.log_in(U);
     for kind in Kind::ALL {
         for case in cases(*kind) {
-            if !matches!(case.takes, Takes::NotServed) {
+            if !matches!(case.requires, Requirement::NotServed) {
                 assert_eq!(try_case(&mut server, &case), Ok(()), "{}", case.text);
                 set(&mut server);
             }

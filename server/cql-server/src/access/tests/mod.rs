@@ -1,4 +1,4 @@
-//! Who may do what, driven through the executor as the server drives it.
+//! Permissions of users, through the executor as the server calls it.
 
 mod login;
 mod matrix;
@@ -12,11 +12,11 @@ use ebb_model::access::{PermissionSet, Resource, Role};
 use super::User;
 use crate::executor::harness::Server;
 
-/// The role that most tests are about.
+/// The role of most tests.
 const U: &str = "u";
 
 impl Server {
-    /// Makes a role that may log in, and nothing else.
+    /// Creates a role that may log in and has no permissions.
     fn add(&self, name: &str) {
         let role = Role {
             id: rand::random(),
@@ -28,34 +28,34 @@ impl Server {
         added.unwrap().unwrap();
     }
 
-    /// Changes a role past all checks.
+    /// Changes a role without the checks of a statement.
     fn set(&self, name: &str, change: impl FnOnce(&mut Role)) {
         let roles = self.executor.catalog().roles();
         let changed = roles.change(|roles| roles.with_changed(name, change).map(Some));
         changed.unwrap().unwrap();
     }
 
-    /// What follows is asked by this role, from a connection of its own.
+    /// Sends further statements as this role, from a connection of its own.
     fn log_in(&mut self, name: &str) {
         let state = self.executor.catalog().roles().state();
         let role = state.roles().get(name).expect("there is such a role");
         self.user = User::logged_in(name, role.id);
     }
 
-    /// Lets a role have this permission and no other.
+    /// Replaces the permissions of a role.
     fn only(&self, name: &str, held: &[(Resource, PermissionSet)]) {
         self.set(name, |role| {
             role.permissions = held.iter().cloned().collect();
         });
     }
 
-    /// What comes of a statement.
+    /// Executes a statement.
     fn try_run(&mut self, text: &str) -> Result<Response, ErrorResponse> {
         let prepared = self.prepare(text)?;
         self.execute(&prepared, QueryParameters::default())
     }
 
-    /// The message with which a statement is refused because of who asks.
+    /// Returns the message with which a statement is rejected as Unauthorized.
     #[track_caller]
     fn unauthorized(&mut self, text: &str) -> String {
         match self.try_run(text) {
@@ -65,7 +65,7 @@ impl Server {
     }
 }
 
-/// A server with a role `u`, in use by everybody.
+/// A server with a role `u`, whose connection starts without authentication.
 fn server(statements: &[&str]) -> Server {
     let server = Server::with(statements);
     server.add(U);

@@ -1,4 +1,4 @@
-//! What was decided of a connection, and when it holds no more.
+//! Decisions about a connection's permissions, and the changes that end them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::access::User;
 const T: &str = "CREATE TABLE t (k int PRIMARY KEY, v int)";
 
 #[test]
-fn a_permission_that_is_revoked_counts_no_more_at_the_next_execute_or_batch() {
+fn a_revoked_permission_is_gone_at_the_next_execute_or_batch() {
     let mut server = server(&[T]);
     server.run("GRANT ALL ON t TO u");
     server.log_in(U);
@@ -41,7 +41,7 @@ fn a_permission_that_is_revoked_counts_no_more_at_the_next_execute_or_batch() {
 }
 
 #[test]
-fn a_connection_ends_with_its_role_and_is_not_that_of_another_of_its_name() {
+fn a_connection_loses_its_permissions_with_its_role_although_the_name_is_reused() {
     let mut server = server(&[T]);
     server.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true");
     server.log_in("root");
@@ -69,7 +69,7 @@ fn a_connection_ends_with_its_role_and_is_not_that_of_another_of_its_name() {
 }
 
 #[test]
-fn statements_that_share_a_place_are_each_decided() {
+fn statements_in_one_cache_slot_are_checked_separately() {
     let mut server = server(&[T, "CREATE TABLE secret (k int PRIMARY KEY)"]);
     server.run("GRANT SELECT ON t TO u");
     server.log_in(U);
@@ -94,7 +94,7 @@ fn statements_that_share_a_place_are_each_decided() {
 }
 
 #[test]
-fn a_snapshot_is_read_by_whoever_may_read_the_table() {
+fn select_on_a_table_permits_reads_of_its_snapshots() {
     let mut server = server(&[T, "CREATE TABLE secret (k int PRIMARY KEY)"]);
     server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
     server.run("GRANT SELECT ON t TO u");
@@ -107,7 +107,8 @@ fn a_snapshot_is_read_by_whoever_may_read_the_table() {
             "User u has no SELECT permission on <table ks.secret> or any of its parents"
         );
     }
-    // The permission went with the table, not with the snapshot of it.
+    // The permission was granted on the table, and went with the table although the snapshot
+    // remains.
     server.user = User::anyone();
     server.run("DROP TABLE t");
     server.log_in(U);

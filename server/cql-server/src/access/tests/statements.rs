@@ -1,4 +1,4 @@
-//! What statements about roles and permissions do, and their words.
+//! Statements about roles and permissions: their effects and their errors.
 
 use ebb_cql::protocol::QueryParameters;
 use ebb_model::access::{Permission, PermissionSet, Resource};
@@ -9,7 +9,7 @@ use crate::access::{User, room_for_snapshot};
 const T: &str = "CREATE TABLE t (k int PRIMARY KEY, v int)";
 
 #[test]
-fn roles_are_made_listed_and_shown_without_their_hashes() {
+fn roles_are_created_and_listed_without_their_hashes() {
     let mut server = server(&[T]);
     for text in [
         "CREATE ROLE reader",
@@ -51,7 +51,7 @@ fn roles_are_made_listed_and_shown_without_their_hashes() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_cassandras_words() {
+fn invalid_statements_get_cassandras_errors() {
     let mut server = server(&[T]);
     server.run("CREATE ROLE a");
     server.run("CREATE ROLE b");
@@ -108,7 +108,7 @@ fn what_cannot_be_is_refused_in_cassandras_words() {
 }
 
 #[test]
-fn only_superusers_make_superusers_and_nobody_shuts_themselves_out() {
+fn only_superusers_create_superusers_and_users_cannot_lock_themselves_out() {
     let mut server = server(&[T]);
     server.run("CREATE ROLE root WITH SUPERUSER = true AND LOGIN = true");
     server.run("CREATE ROLE reader");
@@ -153,7 +153,7 @@ fn only_superusers_make_superusers_and_nobody_shuts_themselves_out() {
     server.run("ALTER ROLE u WITH PASSWORD = 'own'");
     let message = server.refused("DROP ROLE u");
     assert_eq!(message, "Cannot DROP primary role for current login");
-    // Being granted a superuser would make one.
+    // Granting a superuser to a role makes the role a superuser.
     assert_eq!(
         server.unauthorized("GRANT root TO u"),
         "Only superusers can grant a role with superuser status"
@@ -161,7 +161,7 @@ fn only_superusers_make_superusers_and_nobody_shuts_themselves_out() {
 }
 
 #[test]
-fn who_creates_something_has_all_permissions_on_it_and_they_go_with_it() {
+fn creators_get_all_permissions_until_the_resource_is_dropped() {
     let mut server = server(&[]);
     let create = PermissionSet::of(&[Permission::Create]);
     server.only(
@@ -194,7 +194,7 @@ fn who_creates_something_has_all_permissions_on_it_and_they_go_with_it() {
         server.rows("LIST ALL OF u"),
         "u u <all keyspaces> CREATE | u u <all roles> CREATE"
     );
-    // Another one of its name is another's.
+    // The permissions do not carry over to a new table of the same name.
     server.user = User::anyone();
     server.run(&format!(
         "CREATE KEYSPACE own WITH replication = {replication}"
@@ -202,20 +202,20 @@ fn who_creates_something_has_all_permissions_on_it_and_they_go_with_it() {
     server.run("CREATE TABLE own.t (k int PRIMARY KEY)");
     server.log_in(U);
     server.unauthorized("SELECT * FROM own.t");
-    // What was there already is not given to whoever asks for it again.
+    // IF NOT EXISTS grants no permissions on a table that existed already.
     server.run("CREATE TABLE IF NOT EXISTS own.t (k int PRIMARY KEY)");
     server.unauthorized("SELECT * FROM own.t");
 }
 
 #[test]
-fn identities_are_of_one_role_and_go_with_it() {
+fn an_identity_belongs_to_one_role_and_is_dropped_with_it() {
     let mut server = server(&[]);
     for text in [
         "CREATE ROLE a",
         "CREATE ROLE b",
         "ADD IDENTITY 'spiffe://x/1' TO ROLE a",
         "ADD IDENTITY 'spiffe://x/2' TO ROLE a",
-        // It stays that of the other role.
+        // The identity stays with the other role.
         "ADD IDENTITY IF NOT EXISTS 'spiffe://x/2' TO ROLE b",
         "ADD IDENTITY 'spiffe://x/3' TO ROLE b",
         "DROP IDENTITY IF EXISTS 'spiffe://x/4'",
@@ -276,7 +276,7 @@ fn only_superusers_change_the_identities_of_superusers() {
 }
 
 #[test]
-fn permissions_are_listed_along_resources_and_roles() {
+fn list_permissions_follows_resources_and_memberships() {
     let mut server = server(&[T]);
     for text in [
         "CREATE ROLE reader",
@@ -320,7 +320,7 @@ fn permissions_are_listed_along_resources_and_roles() {
 }
 
 #[test]
-fn a_role_holds_no_more_snapshots_than_it_may() {
+fn a_role_holds_at_most_its_quota_of_snapshots() {
     let mut server = server(&[T]);
     server.run("GRANT SNAPSHOT ON KEYSPACE ks TO u");
     server.run("ALTER ROLE u WITH OPTIONS = {'snapshots_max': 2}");
@@ -333,7 +333,8 @@ fn a_role_holds_no_more_snapshots_than_it_may() {
         server.unauthorized("CREATE SNAPSHOT c ON KEYSPACE ks"),
         "User u holds 2 snapshots already, as many as it may; drop one of them"
     );
-    // Whoever drops it, it counts no more; another one of its name is another's.
+    // A snapshot that another user drops no longer counts, and a new one of its name counts for its
+    // creator.
     server.user = User::anyone();
     server.run("DROP SNAPSHOT a");
     server.run("CREATE SNAPSHOT a ON KEYSPACE ks");

@@ -9,14 +9,14 @@ use crate::access::{FIRST_SUPERUSER, first_superuser};
 use crate::executor::harness::Server;
 use crate::testing::{BEGIN_MS, open};
 
-/// A server over what the disk has.
+/// A server over the contents of a disk.
 fn server(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| options);
     Server::over(catalog, clock, None)
 }
 
-/// A server with the role `u`, and with a role of this name that cannot be read.
+/// A server with the role `u`, and with a role `name` whose record cannot be read.
 fn with_unreadable(name: &str) -> Server {
     let disk = MemDisk::new();
     let server = self::server(&disk);
@@ -34,7 +34,7 @@ fn with_unreadable(name: &str) -> Server {
 }
 
 #[test]
-fn statements_about_a_role_that_cannot_be_read_get_the_reason_and_superusers_drop_it() {
+fn statements_report_why_a_role_is_unreadable_and_superusers_can_drop_it() {
     let mut server = with_unreadable("bad");
     for text in [
         "CREATE ROLE bad",
@@ -61,9 +61,9 @@ fn statements_about_a_role_that_cannot_be_read_get_the_reason_and_superusers_dro
     server.run("CREATE ROLE bad");
 }
 
-/// The server did not start: the name of the superuser that it would have made was taken.
+/// Regression: the server did not start when the record of its own superuser could not be read.
 #[test]
-fn no_superuser_is_made_in_the_place_of_one_that_cannot_be_read() {
+fn an_unreadable_superuser_is_not_replaced() {
     let server = with_unreadable(FIRST_SUPERUSER);
     let roles = server.executor.catalog().roles();
     let made = first_superuser(roles, |_| -> Result<(), ()> { panic!("a password") });

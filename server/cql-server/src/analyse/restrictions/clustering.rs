@@ -1,4 +1,4 @@
-//! Which rows of a partition a statement asks for, as ranges of encoded clusterings.
+//! The rows of a partition that a statement selects, as ranges of encoded clusterings.
 
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
@@ -10,21 +10,23 @@ use ebb_tables::read::Rows;
 
 use super::partition::{in_tuples, tuple_values};
 use super::predicate::Predicate;
-use super::relations::{Ask, Asked, InTuples, Parsed, Tuple};
+use super::relations::{InTuples, Parsed, Restriction, RestrictionKind, Tuple};
 use super::{Size, is_slice, place};
 use crate::analyse::markers::Bound;
 use crate::error::{Result, invalid, of_key};
 use crate::interrupt;
 
-/// What ranges of keys can say: equal values of the first columns, then one slice.
+/// The restrictions that ranges of keys can express: equal values of the first columns, then one
+/// slice.
 #[derive(Debug, Default)]
 pub struct ClusteringRestrictions {
-    /// Of consecutive columns from the first.
+    /// Values of consecutive columns, from the first column on.
     equal: Vec<Equal>,
-    /// Of the columns after those.
+    /// The ends of a slice of the next columns: values, number of columns, and whether the end is
+    /// included.
     lower: Option<(Tuple, usize, bool)>,
     upper: Option<(Tuple, usize, bool)>,
-    /// Columns that `equal` covers.
+    /// The number of columns that `equal` covers.
     covered: usize,
 }
 
@@ -52,44 +54,46 @@ impl ClusteringRestrictions {
         check(schema, parsed, allow_filtering)?;
         let mut restrictions = Self::default();
         let mut at = 0;
-        // What stops the prefix: the first column without relations, or with a slice.
+        // The prefix ends at the first column without a relation, or with a slice.
         while at < columns.len() {
-            let mut asked: VecDeque<Asked> = parsed.take(place(schema, &columns[at])).into();
+            let mut of_column: VecDeque<Restriction> =
+                parsed.take(place(schema, &columns[at])).into();
             let name = columns[at].name.to_string();
-            let others = |asked: &Asked| matches!(asked.ask, Ask::Other(_));
-            asked.retain(|asked| {
-                let is_other = others(asked);
+            let others =
+                |restriction: &Restriction| matches!(restriction.kind, RestrictionKind::Other(_));
+            of_column.retain(|restriction| {
+                let is_other = others(restriction);
                 if is_other {
-                    predicates.push(Predicate::of(asked.clone()));
+                    predicates.push(Predicate::of(restriction.clone()));
                 }
                 !is_other
             });
-            let Some(first) = asked.pop_front() else {
+            let Some(first) = of_column.pop_front() else {
                 break;
             };
             let width = first.columns.len();
-            match first.ask {
-                Ask::Equal(tuple) => restrictions.equal.push(Equal {
+            match first.kind {
+                RestrictionKind::Equal(tuple) => restrictions.equal.push(Equal {
                     columns: width,
                     values: EqualValues::One(tuple),
                     name,
                 }),
-                Ask::In(values) => restrictions.equal.push(Equal {
+                RestrictionKind::In(values) => restrictions.equal.push(Equal {
                     columns: width,
                     values: EqualValues::In(values),
                     name,
                 }),
-                Ask::Slice(operator, tuple) => {
+                RestrictionKind::Slice(operator, tuple) => {
                     restrictions.bound(operator, tuple, width);
-                    for more in asked {
+                    for more in of_column {
                         let width = more.columns.len();
-                        if let Ask::Slice(operator, tuple) = more.ask {
+                        if let RestrictionKind::Slice(operator, tuple) = more.kind {
                             restrictions.bound(operator, tuple, width);
                         }
                     }
                     break;
                 }
-                Ask::Other(_) => unreachable!("taken out before"),
+                RestrictionKind::Other(_) => unreachable!("taken out before"),
             }
             at += width;
             restrictions.covered = at;
@@ -110,7 +114,7 @@ impl ClusteringRestrictions {
         }
     }
 
-    /// Whether all clustering columns have one value, or some of IN.
+    /// Whether every clustering column is restricted by `=` or IN.
     pub fn is_full(&self, schema: &TableSchema) -> bool {
         self.covered == schema.columns_of(ColumnKind::Clustering).len()
     }
@@ -124,7 +128,7 @@ impl ClusteringRestrictions {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// Whether the clustering column at this position has one value.
+    /// Whether the clustering column at this position has a single value.
     pub fn has_one_value(&self, position: usize) -> bool {
         let mut from = 0;
         for equal in &self.equal {
@@ -140,7 +144,8 @@ impl ClusteringRestrictions {
         false
     }
 
-    /// Returns the values that the first clustering column may have, if they are named.
+    /// Returns the values that `=` or IN names for the first clustering column. `None` without such
+    /// a relation.
     pub fn first_values<'v>(&'v self, bound: &Bound<'v>) -> Result<Option<Vec<Cow<'v, [u8]>>>> {
         let Some(equal) = self.equal.first() else {
             return Ok(None);
@@ -157,9 +162,10 @@ impl ClusteringRestrictions {
 
     pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
         if !self.is_full(schema) {
-            return match self.equal.is_empty() && !self.has_slice() {
-                true => Ok(Rows::All),
-                false => self.ranges(schema, bound).map(Rows::In),
+            return if self.equal.is_empty() && !self.has_slice() {
+                Ok(Rows::All)
+            } else {
+                self.ranges(schema, bound).map(Rows::In)
             };
         }
         let mut exact = Vec::new();
@@ -168,7 +174,7 @@ impl ClusteringRestrictions {
             interrupt::charge_bytes(values.iter().map(|value| value.len()).sum())?;
             match encode(schema, &values, &mut key) {
                 Ok(()) => exact.push(key),
-                // No row has such a key.
+                // No row has such a key, so a read finds nothing.
                 Err(KeyError::ClusteringTooLong(_)) => {}
                 Err(error) => return Err(of_key(error)),
             }
@@ -178,7 +184,8 @@ impl ClusteringRestrictions {
         Ok(Rows::Exactly(exact))
     }
 
-    /// The rows that are written, where all columns have values: each once, by these.
+    /// Returns the clusterings of the rows to write, without duplicates. All clustering columns
+    /// must have values.
     pub fn clusterings<'v>(
         &'v self,
         schema: &TableSchema,
@@ -200,7 +207,7 @@ impl ClusteringRestrictions {
         Ok(each_once)
     }
 
-    /// Ranges of encoded clusterings, ascending and disjoint.
+    /// Returns ranges of encoded clusterings, ascending and disjoint.
     pub fn ranges(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<ByteRange>> {
         let layout = schema.layout();
         let name = &schema.columns_of(ColumnKind::Clustering)[self.covered].name;
@@ -240,7 +247,7 @@ impl ClusteringRestrictions {
         Ok(ranges)
     }
 
-    /// Values of the columns that are equal to something: every combination.
+    /// Returns every combination of the values of the columns in `equal`.
     fn prefixes<'v>(&'v self, bound: &Bound<'v>) -> Result<Vec<Vec<Cow<'v, [u8]>>>> {
         let mut prefixes: Vec<Vec<Cow<'v, [u8]>>> = vec![Vec::new()];
         for equal in &self.equal {
@@ -285,7 +292,7 @@ fn encode(
     schema.layout().encode_clustering(&slices(values), key)
 }
 
-/// One end of a slice, and whether it is part of it.
+/// The values of one end of a slice, and whether the end is included.
 type End = (Vec<Vec<u8>>, bool);
 
 /// The values of one end of a slice.
@@ -294,22 +301,22 @@ fn parts(end: &Option<End>) -> Vec<&[u8]> {
     values.map(|value| &value[..]).collect()
 }
 
-/// Holds relations on clustering columns to what may be said together.
+/// Checks that the relations on clustering columns may be combined.
 fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
     let columns = schema.columns_of(ColumnKind::Clustering);
     let first = schema.columns_of(ColumnKind::PartitionKey).len();
-    // Of each column: the relations that begin with it.
-    let mut by_column: Vec<Vec<&Asked>> = columns.iter().map(|_| Vec::new()).collect();
+    // For each column the relations that begin with it.
+    let mut by_column: Vec<Vec<&Restriction>> = columns.iter().map(|_| Vec::new()).collect();
     let mut covered_by: Vec<Option<usize>> = vec![None; columns.len()];
-    for asked in parsed.peek(ColumnKind::Clustering) {
-        let start = asked.columns[0] - first;
-        by_column[start].push(asked);
-        for &place in &asked.columns {
+    for restriction in parsed.peek(ColumnKind::Clustering) {
+        let start = restriction.columns[0] - first;
+        by_column[start].push(restriction);
+        for &place in &restriction.columns {
             let at = place - first;
             let is_first = covered_by[at].is_none_or(|by| by == start);
             if !is_first {
-                return invalid(match &asked.ask {
-                    Ask::Slice(..) => format!(
+                return invalid(match &restriction.kind {
+                    RestrictionKind::Slice(..) => format!(
                         "Column \"{}\" cannot be restricted by two inequalities not starting with \
                          the same column",
                         columns[at].name
@@ -325,8 +332,8 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
     }
     let mut slice_at: Option<usize> = None;
     let mut missing: Option<usize> = None;
-    for (at, asked) in by_column.iter().enumerate() {
-        check_column(&columns[at].name, asked)?;
+    for (at, restrictions) in by_column.iter().enumerate() {
+        check_column(&columns[at].name, restrictions)?;
         let (name, is_covered) = (&columns[at].name, covered_by[at].is_some());
         if !is_covered {
             missing = missing.or(Some(at));
@@ -335,7 +342,7 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
         if allow_filtering {
             continue;
         }
-        if asked.is_empty() {
+        if restrictions.is_empty() {
             continue;
         }
         if let Some(before) = slice_at {
@@ -345,8 +352,9 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
                 columns[before].name
             ));
         }
-        let contains = |asked: &&Asked| matches!(asked.ask, Ask::Other(_));
-        if asked.iter().any(contains) {
+        let contains =
+            |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Other(_));
+        if restrictions.iter().any(contains) {
             return invalid(
                 "Clustering columns can only be restricted with CONTAINS with a secondary index or \
                  filtering",
@@ -359,34 +367,40 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
                 columns[missing].name
             ));
         }
-        let slice = |asked: &&Asked| matches!(asked.ask, Ask::Slice(..));
-        if asked.iter().any(slice) {
+        let slice =
+            |restriction: &&Restriction| matches!(restriction.kind, RestrictionKind::Slice(..));
+        if restrictions.iter().any(slice) {
             slice_at = Some(at);
         }
     }
     Ok(())
 }
 
-fn check_column(name: &str, asked: &[&Asked]) -> Result<()> {
-    let count = |test: &dyn Fn(&Ask) -> bool| asked.iter().filter(|asked| test(&asked.ask)).count();
-    let key_asks = count(&|ask| !matches!(ask, Ask::Other(_)));
-    if key_asks < 2 {
+fn check_column(name: &str, restrictions: &[&Restriction]) -> Result<()> {
+    let count = |test: &dyn Fn(&RestrictionKind) -> bool| {
+        restrictions
+            .iter()
+            .filter(|restriction| test(&restriction.kind))
+            .count()
+    };
+    let key_restrictions = count(&|kind| !matches!(kind, RestrictionKind::Other(_)));
+    if key_restrictions < 2 {
         return Ok(());
     }
-    if count(&|ask| matches!(ask, Ask::Equal(_))) > 0 {
+    if count(&|kind| matches!(kind, RestrictionKind::Equal(_))) > 0 {
         return invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes an Equal"
         ));
     }
-    if count(&|ask| matches!(ask, Ask::In(_))) > 0 {
+    if count(&|kind| matches!(kind, RestrictionKind::In(_))) > 0 {
         return invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes a IN"
         ));
     }
-    let lower = |ask: &Ask| {
+    let lower = |kind: &RestrictionKind| {
         matches!(
-            ask,
-            Ask::Slice(Operator::Greater | Operator::GreaterOrEqual, _)
+            kind,
+            RestrictionKind::Slice(Operator::Greater | Operator::GreaterOrEqual, _)
         )
     };
     if count(&lower) > 1 {
@@ -394,8 +408,10 @@ fn check_column(name: &str, asked: &[&Asked]) -> Result<()> {
             "More than one restriction was found for the start bound on {name}"
         ));
     }
-    let upper =
-        |ask: &Ask| matches!(ask, Ask::Slice(operator, _) if is_slice(*operator) && !lower(ask));
+    let upper = |kind: &RestrictionKind| match kind {
+        RestrictionKind::Slice(operator, _) => is_slice(*operator) && !lower(kind),
+        _ => false,
+    };
     if count(&upper) > 1 {
         return invalid(format!(
             "More than one restriction was found for the end bound on {name}"

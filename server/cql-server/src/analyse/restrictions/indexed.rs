@@ -1,9 +1,10 @@
-//! Which relations an index serves, when one is used, and when ALLOW FILTERING is needed
-//! although there is one: Cassandra 4.1's `StatementRestrictions`.
+//! The choice of an index: which relations an index serves, when it is used, and when ALLOW
+//! FILTERING is needed in spite of an index. The rules are those of Cassandra 4.1's
+//! `StatementRestrictions`.
 //!
-//! An index serves `=` on its column, `CONTAINS` and `CONTAINS KEY` on a collection, and
-//! `m[k] = v` on the entries of a map. Whatever else is asked is filtering. Of several that
-//! fit one is used; the statement's answer is the same by each.
+//! An index serves `=` on its column, `CONTAINS` and `CONTAINS KEY` on a collection, and `m[k] = v`
+//! on the entries of a map. All other relations are filters. A statement uses one of the indexes
+//! that fit; the result does not depend on which.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use ebb_model::schema::{ColumnKind, IndexTarget, IndexedColumn, TableSchema};
 
 use super::REQUIRES_ALLOW_FILTERING;
 use super::predicate::{Predicate, Test};
-use super::relations::{Ask, Parsed, Tuple};
+use super::relations::{Parsed, RestrictionKind, Tuple};
 use crate::analyse::markers::Bound;
 use crate::analyse::term::Term;
 use crate::error::{Result, invalid, of_type};
@@ -21,67 +22,69 @@ use crate::error::{Result, invalid, of_type};
 #[derive(Debug, Clone)]
 pub struct IndexedRelation {
     pub id: u32,
-    /// The place of the index's column in the schema.
+    /// The place of the indexed column in the schema.
     column: usize,
     target: IndexTarget,
-    /// What the rows are looked up by: a value, or a key and its value.
-    wanted: Vec<Term>,
-    /// Which of the statement's predicates it is; none where ranges of keys say it.
+    /// The terms to look up: a value, or a key and its value.
+    terms: Vec<Term>,
+    /// The position of this relation among the statement's predicates; `None` if ranges of keys
+    /// express it.
     pub predicate: Option<usize>,
-    /// The less the better: what to use of several.
+    /// The preference among the usable indexes: the lowest rank is used.
     rank: u8,
 }
 
-/// What a WHERE clause asks beside what an index may serve.
+/// The restrictions of a WHERE clause that matter for the choice of an index.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asks {
-    /// All of the partition key is named.
+pub(super) struct WhereShape {
+    /// The whole partition key is restricted by `=` or IN.
     pub(super) is_by_key: bool,
-    /// By IN.
+    /// A column of the partition key is restricted by IN.
     pub(super) names_several: bool,
-    /// A range of tokens.
+    /// There is a relation on the token.
     pub(super) has_tokens: bool,
-    /// Columns of the partition key beside what names it.
+    /// Some columns of the partition key are filtered.
     pub(super) filters_partition: bool,
-    /// Clustering columns beside what is a range of them.
+    /// Some clustering columns are filtered.
     pub(super) filters_clustering: bool,
-    /// Columns of no key.
+    /// Columns outside of the primary key are restricted.
     pub(super) has_rest: bool,
 }
 
-/// The relations of a statement that indexes of its table serve.
+/// The relations of a statement that indexes of its table can serve.
 #[derive(Debug)]
 pub(super) struct Usable {
     relations: Vec<IndexedRelation>,
     allow_filtering: bool,
     on_clustering_index: bool,
-    /// Columns that relations ask of: of the partition key, clustering ones, others.
+    /// The numbers of restricted columns: of the partition key, of the clustering, and others.
     partition: usize,
     clustering: usize,
     others: usize,
-    /// Two CONTAINS of one column: an index serves one of them.
+    /// A column has two CONTAINS; an index serves only one of them.
     has_several_of_one: bool,
 }
 
 impl Usable {
-    /// What there is. An index that is being built counts where there is no other way: then
-    /// the statement is refused when it is executed.
+    /// Collects the usable indexes. An unfinished index counts unless ALLOW FILTERING is an
+    /// alternative; execution then rejects the statement.
     pub(super) fn new(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Self {
         let columns = schema.columns();
         let mut relations = Vec::new();
         let mut seen = BTreeSet::new();
         let mut others = BTreeSet::new();
         let mut has_several_of_one = false;
-        for asked in parsed.all() {
-            for &place in &asked.columns {
+        for restriction in parsed.all() {
+            for &place in &restriction.columns {
                 let is_new = seen.insert(place);
                 let is_key = columns[place].kind < ColumnKind::Static;
                 if !is_key {
                     others.insert(place);
                 }
-                has_several_of_one |= !is_new && matches!(asked.ask, Ask::Other(_));
+                has_several_of_one |=
+                    !is_new && matches!(restriction.kind, RestrictionKind::Other(_));
             }
-            let [column] = asked.columns[..] else {
+            let [column] = restriction.columns[..] else {
                 continue;
             };
             for indexed in schema.indexed_columns() {
@@ -90,12 +93,12 @@ impl Usable {
                 {
                     continue;
                 }
-                if let Some((wanted, rank)) = served(indexed, &asked.ask) {
+                if let Some((terms, rank)) = served(indexed, &restriction.kind) {
                     relations.push(IndexedRelation {
                         id: indexed.index.id,
                         column,
                         target: indexed.index.target,
-                        wanted,
+                        terms,
                         predicate: None,
                         rank,
                     });
@@ -119,33 +122,30 @@ impl Usable {
         !self.relations.is_empty()
     }
 
-    /// The index that is used, if one is.
+    /// Chooses the index to use, if the statement uses one.
     ///
     /// # Errors
-    /// In Cassandra's words, where filtering is needed and was not allowed, and for IN on the
-    /// partition key.
-    pub(super) fn choose(mut self, asks: Asks) -> Result<Option<IndexedRelation>> {
-        // In the order of Cassandra, which counts what has to be filtered on the way.
-        let is_range = !asks.is_by_key;
-        let mut uses = asks.filters_partition || (is_range && !asks.has_tokens);
-        let mut filtered = match uses {
-            true => self.partition,
-            false => 0,
-        };
-        uses |= asks.filters_clustering || (is_range && self.on_clustering_index);
-        if uses || asks.filters_clustering {
+    /// Cassandra's errors, if the statement needs ALLOW FILTERING, and for IN on the partition key.
+    pub(super) fn choose(mut self, shape: WhereShape) -> Result<Option<IndexedRelation>> {
+        // The steps are in Cassandra's order, because each depends on the filtered columns counted
+        // before.
+        let is_range = !shape.is_by_key;
+        let mut uses = shape.filters_partition || (is_range && !shape.has_tokens);
+        let mut filtered = if uses { self.partition } else { 0 };
+        uses |= shape.filters_clustering || (is_range && self.on_clustering_index);
+        if uses || shape.filters_clustering {
             filtered += self.clustering;
         }
-        if asks.has_rest {
+        if shape.has_rest {
             uses = true;
             filtered += self.others;
         }
         let serves_all = match filtered {
             0 => self.clustering == 0,
             1 => {
-                let of_key = asks.is_by_key;
+                let of_key = shape.is_by_key;
                 let mut relations = self.relations.iter();
-                // What names the partition is not filtered.
+                // A relation on the partition key of a named partition is no filter.
                 let counts = relations.any(|relation| !of_key || relation.rank < RANK_OF_KEY);
                 counts && !self.has_several_of_one
             }
@@ -154,15 +154,15 @@ impl Usable {
         if !self.allow_filtering && (is_range || uses) && !serves_all {
             return invalid(REQUIRES_ALLOW_FILTERING);
         }
-        if asks.is_by_key {
-            // The partition is known better than by an index. (Cassandra uses it, and refuses IN
-            // and ORDER BY then.)
+        if shape.is_by_key {
+            // The statement names the partition, so an index on the partition key would not help.
+            // (Cassandra uses that index, and rejects IN and ORDER BY then.)
             (self.relations).retain(|relation| relation.rank < RANK_OF_KEY);
         }
         if !uses || self.relations.is_empty() {
             return Ok(None);
         }
-        if asks.names_several {
+        if shape.names_several {
             return invalid(
                 "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
             );
@@ -171,20 +171,20 @@ impl Usable {
     }
 }
 
-/// As Cassandra has it: no longer value is asked for.
+/// Cassandra's limit on the bytes of an indexed value in a statement.
 const VALUE_LEN_MAX: usize = 65_535;
 
-/// Of an index on a column of the partition key.
+/// The rank of an index on a column of the partition key.
 const RANK_OF_KEY: u8 = 5;
 
-/// What an index looks up for a relation, if it serves it, and how early it is used: what is
-/// by a whole value has fewer rows, as a rule, than what is by an element, and rows are fewer
-/// than partitions.
-fn served(indexed: IndexedColumn<'_>, ask: &Ask) -> Option<(Vec<Term>, u8)> {
+/// Returns the terms that an index looks up for a relation, with the rank, or `None` if it does not
+/// serve the relation. A whole value usually has fewer rows than an element does, and a row index
+/// has smaller hits than an index of partitions.
+fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Term>, u8)> {
     let target = indexed.index.target;
     let by = |terms: &[&Term], rank| Some((terms.iter().map(|&term| term.clone()).collect(), rank));
-    match (ask, target) {
-        (Ask::Equal(Tuple::Terms(terms)), IndexTarget::Simple | IndexTarget::Full) => {
+    match (kind, target) {
+        (RestrictionKind::Equal(Tuple::Terms(terms)), IndexTarget::Simple | IndexTarget::Full) => {
             let rank = match indexed.column.kind {
                 ColumnKind::Regular => 0,
                 ColumnKind::Clustering => 3,
@@ -193,17 +193,20 @@ fn served(indexed: IndexedColumn<'_>, ask: &Ask) -> Option<(Vec<Term>, u8)> {
             };
             by(&[terms.first()?], rank)
         }
-        (Ask::Other(Test::Element { key, value }), IndexTarget::Entries) => by(&[key, value], 1),
-        (Ask::Other(Test::Contains(value)), IndexTarget::Values) => by(&[value], 2),
-        (Ask::Other(Test::ContainsKey(key)), IndexTarget::Keys) => by(&[key], 2),
+        (RestrictionKind::Other(Test::Element { key, value }), IndexTarget::Entries) => {
+            by(&[key, value], 1)
+        }
+        (RestrictionKind::Other(Test::Contains(value)), IndexTarget::Values) => by(&[value], 2),
+        (RestrictionKind::Other(Test::ContainsKey(key)), IndexTarget::Keys) => by(&[key], 2),
         _ => None,
     }
 }
 
 impl IndexedRelation {
-    /// The same, with the one of these predicates that it is.
+    /// Sets `predicate` to the position of this relation among `predicates`.
     pub(super) fn served_of(mut self, predicates: &[Predicate]) -> Self {
-        // Of two CONTAINS of one column both are the first.
+        // Of two CONTAINS on one column `choose` returns the first, whose predicate is the first
+        // too.
         let is_it = |predicate: &Predicate| {
             let fits = match &predicate.test {
                 Test::Compare(operator, _) => {
@@ -221,31 +224,31 @@ impl IndexedRelation {
         self
     }
 
-    /// The index and its column.
+    /// The index and its column; `None` if the index was dropped.
     pub fn of<'s>(&self, schema: &'s TableSchema) -> Option<IndexedColumn<'s>> {
         schema.indexed_column(self.id)
     }
 
-    /// Whether the entries are of partitions, not of rows.
+    /// Whether the index entries refer to partitions rather than rows.
     pub fn is_of_partitions(&self, schema: &TableSchema) -> bool {
         (self.of(schema)).is_some_and(|indexed| indexed.is_of_partitions())
     }
 
-    /// What the keys of its entries begin with, with these values.
+    /// Returns the prefix of the index keys for the bound values.
     pub fn prefix(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Vec<u8>> {
         let Some(indexed) = self.of(schema) else {
             return invalid("the index of the statement is not there");
         };
         let name = &indexed.column.name;
-        let mut wanted = Vec::with_capacity(self.wanted.len());
-        for term in &self.wanted {
+        let mut values = Vec::with_capacity(self.terms.len());
+        for term in &self.terms {
             let value = term.evaluate(bound)?.condition(name)?;
             if value.len() > VALUE_LEN_MAX {
                 return invalid("Index expression values may not be larger than 64K");
             }
-            wanted.push(value);
+            values.push(value);
         }
-        let wanted: Vec<&[u8]> = wanted.iter().map(|value| &**value).collect();
-        indexed.prefix_for(&wanted).map_err(of_type)
+        let values: Vec<&[u8]> = values.iter().map(|value| &**value).collect();
+        indexed.prefix_for(&values).map_err(of_type)
     }
 }

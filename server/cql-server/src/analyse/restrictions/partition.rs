@@ -1,4 +1,4 @@
-//! Which partitions a statement asks for.
+//! The partitions that a statement selects.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -10,7 +10,7 @@ use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_model::types::{elements, sort_once};
 
 use super::predicate::Predicate;
-use super::relations::{Ask, Asked, InTuples, Parsed, TokenAsk, Tuple};
+use super::relations::{InTuples, Parsed, Restriction, RestrictionKind, TokenRestriction, Tuple};
 use super::{Size, place};
 use crate::analyse::markers::Bound;
 use crate::analyse::term::Term;
@@ -21,9 +21,10 @@ use crate::interrupt;
 pub enum PartitionRestrictions {
     #[default]
     All,
-    /// By key: for each of its columns what it may be, and by which tokens these are left.
-    Keys(Vec<OneOf>, Vec<TokenAsk>),
-    Tokens(Vec<TokenAsk>),
+    /// Partitions by key: the restriction of each key column, and token relations that filter the
+    /// keys.
+    Keys(Vec<OneOf>, Vec<TokenRestriction>),
+    Tokens(Vec<TokenRestriction>),
 }
 
 #[derive(Debug)]
@@ -32,12 +33,12 @@ pub enum OneOf {
     In(InTuples),
 }
 
-/// The partitions, once values are bound.
+/// The selected partitions, after values are bound.
 #[derive(Debug)]
 pub enum Partitions {
-    /// These, none twice, by the order of their columns.
+    /// Distinct keys, ordered by their columns.
     Keys(Vec<PartitionKey>),
-    /// All in a range of keys of the engine.
+    /// All partitions in a range of engine keys.
     Range(ByteRange),
 }
 
@@ -49,16 +50,16 @@ impl PartitionRestrictions {
     ) -> Result<Self> {
         let keys = schema.columns_of(ColumnKind::PartitionKey);
         let by_column = keys.iter().map(|column| {
-            let asked = parsed.take(place(schema, column));
-            check_one(&column.name, &asked)?;
-            Ok(asked)
+            let restrictions = parsed.take(place(schema, column));
+            check_one(&column.name, &restrictions)?;
+            Ok(restrictions)
         });
         let by_column = by_column.collect::<Result<Vec<_>>>()?;
-        let by_key = |asked: &Vec<Asked>| {
+        let by_key = |restrictions: &Vec<Restriction>| {
             matches!(
-                &asked[..],
-                [Asked {
-                    ask: Ask::Equal(_) | Ask::In(_),
+                &restrictions[..],
+                [Restriction {
+                    kind: RestrictionKind::Equal(_) | RestrictionKind::In(_),
                     ..
                 }]
             )
@@ -66,9 +67,15 @@ impl PartitionRestrictions {
         let tokens = std::mem::take(&mut parsed.tokens);
         check_tokens(schema, &tokens)?;
         if by_column.iter().all(by_key) {
-            let one = |asked: Vec<Asked>| match asked.into_iter().next().map(|asked| asked.ask) {
-                Some(Ask::Equal(Tuple::Terms(mut terms))) => OneOf::Equal(terms.remove(0)),
-                Some(Ask::In(values)) => OneOf::In(values),
+            let one = |restrictions: Vec<Restriction>| match restrictions
+                .into_iter()
+                .next()
+                .map(|restriction| restriction.kind)
+            {
+                Some(RestrictionKind::Equal(Tuple::Terms(mut terms))) => {
+                    OneOf::Equal(terms.remove(0))
+                }
+                Some(RestrictionKind::In(values)) => OneOf::In(values),
                 _ => unreachable!("only these are by key"),
             };
             return Ok(Self::Keys(by_column.into_iter().map(one).collect(), tokens));
@@ -80,7 +87,7 @@ impl PartitionRestrictions {
         Ok(Self::Tokens(tokens))
     }
 
-    /// Whether the partitions are named.
+    /// Whether the statement names the partitions by their keys.
     pub fn is_by_key(&self) -> bool {
         matches!(self, Self::Keys(..))
     }
@@ -92,7 +99,7 @@ impl PartitionRestrictions {
         columns.iter().any(|column| matches!(column, OneOf::In(_)))
     }
 
-    /// The marker that gives the column of the partition key at a place, where one does.
+    /// Returns the marker that provides a column of the partition key, if a marker does.
     pub fn marker(&self, position: usize) -> Option<u16> {
         match self {
             Self::Keys(columns, _) => match columns.get(position)? {
@@ -107,7 +114,8 @@ impl PartitionRestrictions {
         }
     }
 
-    /// Returns the values that the first column of the partition key may have, if they are named.
+    /// Returns the values that `=` or IN names for the first column of the partition key. `None`
+    /// without such a relation.
     pub fn first_values<'v>(
         &'v self,
         name: &str,
@@ -123,10 +131,10 @@ impl PartitionRestrictions {
         Ok(Some(values))
     }
 
-    /// The partitions, with these values.
+    /// Computes the partitions from the bound values.
     ///
     /// # Errors
-    /// In Cassandra's words: a null, an empty key, one that is too long; too many of them.
+    /// Cassandra's errors: a null value, an empty or too long key, or too many keys.
     pub fn partitions(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Partitions> {
         match self {
             Self::All => Ok(Partitions::Range(token_range(
@@ -146,17 +154,21 @@ impl PartitionRestrictions {
     }
 }
 
-fn check_one(name: &str, asked: &[Asked]) -> Result<()> {
-    let has = |test: fn(&Ask) -> bool| asked.iter().any(|asked| test(&asked.ask));
-    if asked.len() < 2 {
+fn check_one(name: &str, restrictions: &[Restriction]) -> Result<()> {
+    let has = |test: fn(&RestrictionKind) -> bool| {
+        restrictions
+            .iter()
+            .any(|restriction| test(&restriction.kind))
+    };
+    if restrictions.len() < 2 {
         return Ok(());
     }
-    if has(|ask| matches!(ask, Ask::Equal(_))) {
+    if has(|kind| matches!(kind, RestrictionKind::Equal(_))) {
         return invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes an Equal"
         ));
     }
-    if has(|ask| matches!(ask, Ask::In(_))) {
+    if has(|kind| matches!(kind, RestrictionKind::In(_))) {
         return invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes a IN"
         ));
@@ -164,7 +176,7 @@ fn check_one(name: &str, asked: &[Asked]) -> Result<()> {
     Ok(())
 }
 
-fn check_tokens(schema: &TableSchema, tokens: &[TokenAsk]) -> Result<()> {
+fn check_tokens(schema: &TableSchema, tokens: &[TokenRestriction]) -> Result<()> {
     let names = || {
         let keys = schema.columns_of(ColumnKind::PartitionKey).iter();
         keys.map(|key| &*key.name).collect::<Vec<_>>().join(", ")
@@ -191,10 +203,10 @@ fn check_tokens(schema: &TableSchema, tokens: &[TokenAsk]) -> Result<()> {
     Ok(())
 }
 
-fn token_bounds(tokens: &[TokenAsk], bound: &Bound<'_>) -> Result<ByteRange> {
+fn token_bounds(tokens: &[TokenRestriction], bound: &Bound<'_>) -> Result<ByteRange> {
     let (mut from, mut to) = (End::Unbounded, End::Unbounded);
-    for ask in tokens {
-        let value = ask
+    for restriction in tokens {
+        let value = restriction
             .value
             .evaluate(bound)?
             .condition("partition key token")?;
@@ -202,10 +214,10 @@ fn token_bounds(tokens: &[TokenAsk], bound: &Bound<'_>) -> Result<ByteRange> {
             return invalid("Invalid null value in condition for column partition key token");
         };
         let token = Token(i64::from_be_bytes(bytes));
-        match ask.operator {
+        match restriction.operator {
             Operator::Greater => from = End::Excluded(token),
             Operator::GreaterOrEqual => from = End::Included(token),
-            // The least token as an end means the end of the ring.
+            // As the upper end, the least token means the end of the ring.
             Operator::Less | Operator::LessOrEqual if token == Token::MIN => to = End::Unbounded,
             Operator::Less => to = End::Excluded(token),
             Operator::LessOrEqual => to = End::Included(token),
@@ -244,7 +256,7 @@ fn keys(schema: &TableSchema, columns: &[OneOf], bound: &Bound<'_>) -> Result<Ve
     products.iter().map(key).collect()
 }
 
-/// Each of `products` with each of `values`.
+/// Combines each of `products` with each of `values`.
 fn product<'v>(
     products: &[Vec<Cow<'v, [u8]>>],
     values: &[Cow<'v, [u8]>],
@@ -295,9 +307,10 @@ pub fn in_tuples<'v>(
                 let Some(element) = element.map_err(of_type)? else {
                     return invalid(format!("Invalid null value in condition for column {name}"));
                 };
-                match tuples {
-                    false => Ok(vec![Cow::Owned(element.to_vec())]),
-                    true => split_tuple(element, columns, name),
+                if *tuples {
+                    split_tuple(element, columns, name)
+                } else {
+                    Ok(vec![Cow::Owned(element.to_vec())])
                 }
             };
             elements::elements(&list)

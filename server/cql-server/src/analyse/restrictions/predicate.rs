@@ -1,27 +1,27 @@
-//! What must hold of a row beyond its key: what ALLOW FILTERING allows.
+//! Predicates on rows, which ALLOW FILTERING permits.
 
 use ebb_cql::syntax::ast::Operator;
 
-use super::relations::{Ask, Asked, InTuples, Tuple};
+use super::relations::{InTuples, Restriction, RestrictionKind, Tuple};
 use crate::analyse::term::Term;
 
-/// A test of one or more columns; null passes none.
+/// A test of one or more columns. Null fails every test.
 #[derive(Debug, Clone)]
 pub struct Predicate {
-    /// The columns, by their places in the schema.
+    /// The places of the columns in the schema.
     pub columns: Vec<usize>,
     pub test: Test,
 }
 
 #[derive(Debug, Clone)]
 pub enum Test {
-    /// Columns compare so with values, as a tuple.
+    /// Compares the columns, as a tuple, with values.
     Compare(Operator, Tuple),
     In(InTuples),
-    /// A collection has this element, or a map this value.
+    /// The collection contains this element, or the map this value.
     Contains(Term),
     ContainsKey(Term),
-    /// A map has this value at this key.
+    /// The map has this value at this key.
     Element {
         key: Term,
         value: Term,
@@ -29,14 +29,14 @@ pub enum Test {
 }
 
 impl Predicate {
-    pub(super) fn of(asked: Asked) -> Self {
+    pub(super) fn of(restriction: Restriction) -> Self {
         Self {
-            columns: asked.columns,
-            test: match asked.ask {
-                Ask::Equal(tuple) => Test::Compare(Operator::Equal, tuple),
-                Ask::Slice(operator, tuple) => Test::Compare(operator, tuple),
-                Ask::In(tuples) => Test::In(tuples),
-                Ask::Other(test) => test,
+            columns: restriction.columns,
+            test: match restriction.kind {
+                RestrictionKind::Equal(tuple) => Test::Compare(Operator::Equal, tuple),
+                RestrictionKind::Slice(operator, tuple) => Test::Compare(operator, tuple),
+                RestrictionKind::In(tuples) => Test::In(tuples),
+                RestrictionKind::Other(test) => test,
             },
         }
     }

@@ -1,4 +1,4 @@
-//! Relations as they are written, with their columns found and their terms typed.
+//! Relations with resolved columns and typed terms.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,48 +13,49 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
-/// What one relation asks of one or more columns.
+/// The restriction that a relation puts on one or more columns.
 #[derive(Debug, Clone)]
-pub enum Ask {
+pub enum RestrictionKind {
     /// `=`: the values of the columns.
     Equal(Tuple),
     In(InTuples),
     /// `<`, `<=`, `>`, `>=`.
     Slice(Operator, Tuple),
-    /// What only a predicate can say.
+    /// A restriction that only a predicate can express.
     Other(Test),
 }
 
-/// Values of one or more columns.
+/// Values for one or more columns.
 #[derive(Debug, Clone)]
 pub enum Tuple {
-    /// One for each column.
+    /// One term for each column.
     Terms(Vec<Term>),
-    /// All in one value of a tuple type.
+    /// One term of a tuple type for all columns.
     Whole(Term),
 }
 
 #[derive(Debug, Clone)]
 pub enum InTuples {
     List(Vec<Tuple>),
-    /// A list that comes with the request: of values of one column, or of tuples.
+    /// A bound list, of values of one column or of tuples.
     Whole {
         list: Term,
-        /// Its elements are tuples of several columns.
+        /// True if the elements are tuples of several columns.
         tuples: bool,
     },
 }
 
 #[derive(Debug, Clone)]
-pub struct Asked {
-    /// The columns, by their places in the schema; more than one only of clustering ones.
+pub struct Restriction {
+    /// The places of the columns in the schema. Only clustering columns are restricted several at a
+    /// time.
     pub columns: Vec<usize>,
-    pub ask: Ask,
+    pub kind: RestrictionKind,
 }
 
-/// A bound on the token.
+/// A relation on the token.
 #[derive(Debug)]
-pub struct TokenAsk {
+pub struct TokenRestriction {
     pub operator: Operator,
     pub value: Term,
 }
@@ -62,8 +63,8 @@ pub struct TokenAsk {
 #[derive(Debug)]
 pub struct Parsed {
     schema: Arc<TableSchema>,
-    asked: Vec<Asked>,
-    pub tokens: Vec<TokenAsk>,
+    restrictions: Vec<Restriction>,
+    pub tokens: Vec<TokenRestriction>,
 }
 
 impl Parsed {
@@ -74,7 +75,7 @@ impl Parsed {
     ) -> Result<Self> {
         let mut parsed = Self {
             schema: schema.clone(),
-            asked: Vec::new(),
+            restrictions: Vec::new(),
             tokens: Vec::new(),
         };
         for relation in relations {
@@ -83,28 +84,38 @@ impl Parsed {
         Ok(parsed)
     }
 
-    /// Whether a relation asks of a column of this kind.
+    /// Whether a column of this kind is restricted.
     pub fn has(&self, kind: ColumnKind) -> bool {
         let columns = self.schema.columns();
-        let mut asked = self.asked.iter().flat_map(|asked| &asked.columns);
-        asked.any(|&place| columns[place].kind == kind)
+        let mut restricted = self
+            .restrictions
+            .iter()
+            .flat_map(|restriction| &restriction.columns);
+        restricted.any(|&place| columns[place].kind == kind)
     }
 
-    /// The names of the columns of this kind that no relation asks of.
+    /// The names of the columns of this kind without a relation.
     pub fn missing(&self, kind: ColumnKind) -> Vec<&str> {
         let asks_of = |column: &&Column| {
-            let mut asked = self.asked.iter().flat_map(|asked| &asked.columns);
-            asked.any(|&at| self.schema.columns()[at].id == column.id)
+            let mut restricted = self
+                .restrictions
+                .iter()
+                .flat_map(|restriction| &restriction.columns);
+            restricted.any(|&at| self.schema.columns()[at].id == column.id)
         };
         let columns = self.schema.columns_of(kind).iter();
         let missing = columns.filter(|column| !asks_of(column));
         missing.map(|column| &*column.name).collect()
     }
 
-    /// The names of the columns that relations ask of and that are of no key.
+    /// The names of the restricted columns outside of the primary key.
     pub fn others(&self) -> Vec<&str> {
         let mut others: Vec<&str> = Vec::new();
-        for &at in self.asked.iter().flat_map(|asked| &asked.columns) {
+        for &at in self
+            .restrictions
+            .iter()
+            .flat_map(|restriction| &restriction.columns)
+        {
             let column = &self.schema.columns()[at];
             if column.kind >= ColumnKind::Static && !others.contains(&&*column.name) {
                 others.push(&column.name);
@@ -113,32 +124,33 @@ impl Parsed {
         others
     }
 
-    /// Takes all relations that begin with a column.
-    pub fn take(&mut self, place: usize) -> Vec<Asked> {
-        self.asked
-            .extract_if(.., |asked| asked.columns[0] == place)
+    /// Takes all restrictions whose first column is at `place`.
+    pub fn take(&mut self, place: usize) -> Vec<Restriction> {
+        self.restrictions
+            .extract_if(.., |restriction| restriction.columns[0] == place)
             .collect()
     }
 
-    /// Those of a kind of columns that are left, in the order of the columns.
-    pub fn peek(&self, kind: ColumnKind) -> impl Iterator<Item = &Asked> {
+    /// The remaining restrictions on a kind of columns, in the order of the statement.
+    pub fn peek(&self, kind: ColumnKind) -> impl Iterator<Item = &Restriction> {
         let columns = self.schema.columns();
-        (self.asked.iter()).filter(move |asked| columns[asked.columns[0]].kind == kind)
+        (self.restrictions.iter())
+            .filter(move |restriction| columns[restriction.columns[0]].kind == kind)
     }
 
-    pub fn all(&self) -> &[Asked] {
-        &self.asked
+    pub fn all(&self) -> &[Restriction] {
+        &self.restrictions
     }
 
-    /// What is left, as predicates.
+    /// Takes the remaining restrictions as predicates.
     pub fn take_rest(&mut self) -> Vec<Predicate> {
-        self.asked.drain(..).map(Predicate::of).collect()
+        self.restrictions.drain(..).map(Predicate::of).collect()
     }
 
-    fn push(&mut self, column: &Column, ask: Ask) {
-        self.asked.push(Asked {
+    fn push(&mut self, column: &Column, kind: RestrictionKind) {
+        self.restrictions.push(Restriction {
             columns: vec![place(&self.schema, column)],
-            ask,
+            kind,
         });
     }
 
@@ -151,8 +163,8 @@ impl Parsed {
                 value,
             } => {
                 let column = column(&schema, name.as_str())?;
-                let ask = one_column(relation, column, *operator, value, markers)?;
-                self.push(column, ask);
+                let kind = one_column(relation, column, *operator, value, markers)?;
+                self.push(column, kind);
             }
             Relation::In {
                 column: name,
@@ -160,7 +172,7 @@ impl Parsed {
             } => {
                 let column = column(&schema, name.as_str())?;
                 check_type(column, "IN")?;
-                let ask = match values {
+                let kind = match values {
                     InValues::List(terms) => {
                         let receiver = Receiver::new(&*column.name, column.ty.clone());
                         let one = |t| Ok(Tuple::Terms(vec![term::prepare(t, &receiver, markers)?]));
@@ -175,7 +187,7 @@ impl Parsed {
                         }
                     }
                 };
-                self.push(column, Ask::In(ask));
+                self.push(column, RestrictionKind::In(kind));
             }
             Relation::IsNotNull(_) => {
                 return invalid(format!("Unsupported restriction: {relation}"));
@@ -187,16 +199,16 @@ impl Parsed {
                 value,
             } => {
                 let column = column(&schema, name.as_str())?;
-                let ask = element(column, key, *operator, value, markers)?;
-                self.push(column, Ask::Other(ask));
+                let kind = element(column, key, *operator, value, markers)?;
+                self.push(column, RestrictionKind::Other(kind));
             }
             Relation::Token {
                 columns,
                 operator,
                 value,
             } => {
-                let ask = token(&schema, columns, *operator, value, markers)?;
-                self.tokens.push(ask);
+                let restriction = token(&schema, columns, *operator, value, markers)?;
+                self.tokens.push(restriction);
             }
             Relation::Tuple {
                 columns,
@@ -208,9 +220,9 @@ impl Parsed {
                 }
                 let columns = clustering_columns(&schema, columns, relation)?;
                 let value = tuple(&schema, &columns, value, markers)?;
-                let ask = match operator {
-                    Operator::Equal => Ask::Equal(value),
-                    operator if is_slice(*operator) => Ask::Slice(*operator, value),
+                let kind = match operator {
+                    Operator::Equal => RestrictionKind::Equal(value),
+                    operator if is_slice(*operator) => RestrictionKind::Slice(*operator, value),
                     other => {
                         return invalid(format!(
                             "{} cannot be used for multi-column relations",
@@ -218,11 +230,11 @@ impl Parsed {
                         ));
                     }
                 };
-                self.asked.push(Asked { columns, ask });
+                self.restrictions.push(Restriction { columns, kind });
             }
             Relation::TupleIn { columns, values } => {
                 let columns = clustering_columns(&schema, columns, relation)?;
-                let ask = match values {
+                let kind = match values {
                     InValues::List(terms) => {
                         let one = |t| tuple(&schema, &columns, t, markers);
                         InTuples::List(terms.iter().map(one).collect::<Result<_>>()?)
@@ -237,8 +249,8 @@ impl Parsed {
                         }
                     }
                 };
-                let ask = Ask::In(ask);
-                self.asked.push(Asked { columns, ask });
+                let kind = RestrictionKind::In(kind);
+                self.restrictions.push(Restriction { columns, kind });
             }
         }
         Ok(())
@@ -251,7 +263,7 @@ fn one_column(
     operator: Operator,
     value: &ast::Term,
     markers: &mut Markers,
-) -> Result<Ask> {
+) -> Result<RestrictionKind> {
     let name = &*column.name;
     let receiver = Receiver::new(name, column.ty.clone());
     match operator {
@@ -266,7 +278,7 @@ fn one_column(
         }
         Operator::Contains | Operator::ContainsKey => {
             let value = contained(operator, value, &receiver, name, markers)?;
-            return Ok(Ask::Other(match operator {
+            return Ok(RestrictionKind::Other(match operator {
                 Operator::ContainsKey => Test::ContainsKey(value),
                 _ => Test::Contains(value),
             }));
@@ -279,8 +291,8 @@ fn one_column(
     check_type(column, operator.text())?;
     let value = Tuple::Terms(vec![term::prepare(value, &receiver, markers)?]);
     Ok(match operator {
-        Operator::Equal => Ask::Equal(value),
-        slice => Ask::Slice(slice, value),
+        Operator::Equal => RestrictionKind::Equal(value),
+        slice => RestrictionKind::Slice(slice, value),
     })
 }
 
@@ -315,7 +327,7 @@ pub fn contained(
     term::prepare(value, &receiver, markers)
 }
 
-/// Refuses comparisons by order of types that contain durations, which have no order. `what` names
+/// Rejects comparisons by order of types that contain durations, which have no order. `what` names
 /// the comparisons, and `of_durations` returns the message for durations themselves.
 pub fn check_slice(
     operator: Operator,
@@ -337,19 +349,20 @@ pub fn check_slice(
     ))
 }
 
-/// Refuses what lies in several cells.
+/// Rejects columns of types that are stored in several cells.
 fn check_type(column: &Column, operator: &str) -> Result<()> {
     if !column.ty.is_multi_cell() {
         return Ok(());
     }
     let (name, ty) = (&column.name, &column.ty);
-    match ty.is_collection() {
-        true => invalid(format!(
+    if ty.is_collection() {
+        invalid(format!(
             "Collection column '{name}' ({ty}) cannot be restricted by a '{operator}' relation"
-        )),
-        false => invalid(format!(
+        ))
+    } else {
+        invalid(format!(
             "Non-frozen UDT column '{name}' ({ty}) cannot be restricted by any relation"
-        )),
+        ))
     }
 }
 
@@ -392,7 +405,7 @@ fn token(
     operator: Operator,
     value: &ast::Term,
     markers: &mut Markers,
-) -> Result<TokenAsk> {
+) -> Result<TokenRestriction> {
     let keys = schema.columns_of(ColumnKind::PartitionKey);
     for name in columns {
         if column(schema, name.as_str())?.kind != ColumnKind::PartitionKey {
@@ -422,13 +435,13 @@ fn token(
         ));
     }
     let receiver = Receiver::new("partition key token", CqlType::Bigint);
-    Ok(TokenAsk {
+    Ok(TokenRestriction {
         operator,
         value: term::prepare(value, &receiver, markers)?,
     })
 }
 
-/// The places of columns of a multi-column relation.
+/// Resolves the columns of a multi-column relation to their places.
 fn clustering_columns(
     schema: &TableSchema,
     names: &[ast::Name],

@@ -1,29 +1,29 @@
-//! What statements that write may ask of keys, which is less than a SELECT may.
+//! The restrictions that writes permit on keys, which are fewer than those of SELECT.
 
 use std::fmt;
 
 use ebb_model::schema::ColumnKind;
 
-use super::relations::{Ask, Parsed};
+use super::relations::{Parsed, RestrictionKind};
 use crate::error::{Result, invalid};
 
-/// A statement that writes, as far as its keys are concerned.
+/// The properties of a write that decide which keys it may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Writing {
     pub statement: Statement,
-    /// What of the rows it writes.
+    /// The part of the rows that the statement writes.
     pub written: Written,
     pub conditional: Option<Conditional>,
 }
 
-/// A statement with an IF, as far as its keys are concerned.
+/// The properties of an IF that decide which keys the statement may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditional {
-    /// It writes more than static columns, whatever it asks.
+    /// The statement writes other than static columns, whatever the IF tests.
     pub writes_rows: bool,
 }
 
-/// The statements that write; shown as messages name them.
+/// The kinds of writes, displayed as error messages name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statement {
     Insert,
@@ -41,18 +41,17 @@ impl fmt::Display for Statement {
     }
 }
 
-/// What of the rows a statement writes: its keys need not say more.
+/// The part of its rows that a statement writes, which decides how much of the key it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// Static columns and no others.
+    /// Only static columns.
     Statics,
-    /// Columns of rows.
     Rows,
-    /// Whole rows go: ranges of them too.
+    /// Whole rows, or ranges of rows, are deleted.
     Deleted,
 }
 
-/// Holds relations to what such a statement may say.
+/// Checks that a write may have these relations.
 pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
     let Writing {
         statement,
@@ -65,7 +64,12 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         ));
     }
     let mut partition = parsed.peek(ColumnKind::PartitionKey);
-    if !partition.all(|asked| matches!(asked.ask, Ask::Equal(_) | Ask::In(_))) {
+    if !partition.all(|restriction| {
+        matches!(
+            restriction.kind,
+            RestrictionKind::Equal(_) | RestrictionKind::In(_)
+        )
+    }) {
         return invalid(format!(
             "Only EQ and IN relation are supported on the partition key (unless you use the \
              token() function) for {statement} statements"
@@ -97,7 +101,9 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         check_conditional_delete(parsed, written, conditional)?;
     }
     let mut clustering = parsed.peek(ColumnKind::Clustering);
-    if !is_delete && clustering.any(|asked| matches!(asked.ask, Ask::Slice(..))) {
+    if !is_delete
+        && clustering.any(|restriction| matches!(restriction.kind, RestrictionKind::Slice(..)))
+    {
         return invalid(format!(
             "Slice restrictions are not supported on the clustering columns in {statement} \
              statements"
@@ -109,25 +115,27 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         Written::Deleted => false,
     };
     let missing = parsed.missing(ColumnKind::Clustering);
-    match needs_all && !missing.is_empty() {
-        true => invalid(format!(
+    if needs_all && !missing.is_empty() {
+        invalid(format!(
             "Some clustering keys are missing: {}",
             missing.join(", ")
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
-/// A DELETE with an IF is of one row, or of static columns.
+/// Checks that a DELETE with an IF names a single row, or concerns static columns only.
 fn check_conditional_delete(
     parsed: &Parsed,
     written: Written,
     conditional: Conditional,
 ) -> Result<()> {
     let mut clustering = parsed.peek(ColumnKind::Clustering);
-    let is_equal = |ask: &Ask| matches!(ask, Ask::Equal(_) | Ask::In(_));
+    let is_equal =
+        |kind: &RestrictionKind| matches!(kind, RestrictionKind::Equal(_) | RestrictionKind::In(_));
     let is_one_row = parsed.missing(ColumnKind::Clustering).is_empty()
-        && clustering.all(|asked| is_equal(&asked.ask));
+        && clustering.all(|restriction| is_equal(&restriction.kind));
     if is_one_row {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! A database of several runs, with a table of which blocks are small.
+//! A database of several runs whose tables have small blocks.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(super) fn opened(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| Options {
         file_bytes: 4 << 10,
-        // What is damaged on the disk is met, and not hidden by a cache.
+        // Reads meet the damage on the disk: no cache may hide it.
         cache_bytes: 0,
         compaction: TieredPicker {
             runs_before_merge: 2,
@@ -54,7 +54,7 @@ pub(super) fn rows_of(server: &Server, table: &str) -> Table {
     state.table("ks", table).unwrap().rows().clone()
 }
 
-/// New files of the tables get small blocks.
+/// Makes new files of the tables have small blocks.
 fn use_small_blocks(db: &Db) {
     let keyspace = db.existing_keyspace("ks").unwrap();
     for table in ["t", "counters"] {
@@ -69,7 +69,8 @@ fn use_small_blocks(db: &Db) {
     }
 }
 
-/// The writes of a run. Most have the timestamp `at`; later runs do not always have greater ones.
+/// The writes of one run. Most have the timestamp `at`, which does not always increase from run to
+/// run.
 fn writes(round: i32, at: i32) -> Vec<String> {
     let mut all = Vec::new();
     for (k, c) in (0..PARTITIONS).flat_map(|k| (0..ROWS).map(move |c| (k, c))) {
@@ -106,7 +107,7 @@ fn writes(round: i32, at: i32) -> Vec<String> {
     all
 }
 
-/// A database of several runs, and "/copied", a backup that shares no bytes with it.
+/// Creates a database of several runs, and "/copied", a backup that shares no bytes with it.
 pub(super) fn database() -> MemDisk {
     let disk = MemDisk::new();
     let mut server = opened(&disk);
@@ -117,12 +118,12 @@ pub(super) fn database() -> MemDisk {
         use_small_blocks(&db);
         writes(round, at).iter().for_each(|text| server.run(text));
         if round == 3 {
-            // A range tombstone of the engine.
+            // Dropping an index writes a range tombstone of the engine.
             server.run("DROP INDEX by_c");
         }
         db.flush().unwrap();
     }
-    // The records of the tables are in the log, so no damage takes a table out of service.
+    // The tables' records stay in the log, so that no damage takes a table out of service.
     for table in ["t", "counters", "other"] {
         server.run(&format!("ALTER TABLE {table} WITH comment = 'again'"));
     }
@@ -137,7 +138,7 @@ pub(super) fn database() -> MemDisk {
     disk
 }
 
-/// The files of a table: those that are left without all other tables.
+/// The files of a table: those that remain when all other tables are dropped.
 pub(super) fn files_of(disk: &MemDisk, table: &str) -> Vec<PathBuf> {
     let disk = disk.fork();
     let db = db_of(&opened(&disk));

@@ -1,6 +1,6 @@
-//! Numbers of all types, converted as Java's `Number` converts them: `intValue()` of an integer
-//! keeps its low bits, that of a `double` is the nearest `int`, and `longValue()` of a decimal has
-//! the low 64 bits of what is before the point.
+//! Numbers of all types, converted as by Java's `Number`: `intValue()` of an integer keeps the low
+//! bits, that of a `double` is the nearest `int`, and `longValue()` of a decimal has the low 64
+//! bits of the integer part.
 
 use bigdecimal::num_bigint::{BigInt, Sign};
 use bigdecimal::{BigDecimal, ToPrimitive};
@@ -9,7 +9,7 @@ use ebb_model::types::{CqlType, number};
 use super::printed;
 
 pub enum Number {
-    /// A value of a type of 64 bits or less.
+    /// A value of an integer type of at most 64 bits.
     Integer(i64),
     Big(BigInt),
     Float(f64),
@@ -21,7 +21,7 @@ impl Number {
         super::NUMBERS.contains(ty)
     }
 
-    /// From the bytes of a type; none for empty or damaged ones.
+    /// Decodes a value of a type; `None` for an empty or damaged value.
     pub fn read(ty: &CqlType, bytes: &[u8]) -> Option<Self> {
         Some(match ty {
             CqlType::Tinyint => Self::Integer(i8::from_be_bytes(bytes.try_into().ok()?).into()),
@@ -42,9 +42,10 @@ impl Number {
         })
     }
 
-    /// The number as a value of a type; none if it is not finite and the type is `decimal`.
+    /// Encodes the number as a value of a type; `None` if the type is `decimal` and the number is
+    /// not finite.
     ///
-    /// It takes time with the square of the digits of a decimal: the caller bounds them.
+    /// Takes time quadratic in the digits of a decimal, which the caller limits.
     pub fn write(&self, ty: &CqlType) -> Option<Vec<u8>> {
         Some(match ty {
             CqlType::Tinyint => (self.to_i32()? as i8).to_be_bytes().to_vec(),
@@ -62,7 +63,7 @@ impl Number {
         })
     }
 
-    /// Returns the message for a number that [`write`](Self::write) cannot make a decimal of.
+    /// The message for a number that [`write`](Self::write) cannot convert into a decimal.
     pub fn refusal(&self) -> &'static str {
         match self {
             Self::Float(n) if n.is_nan() => "A NaN cannot be converted into a decimal",
@@ -77,7 +78,7 @@ impl Number {
         }
     }
 
-    /// Converts as Java's `longValue()` does.
+    /// Converts as Java's `longValue()`.
     pub fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
@@ -105,7 +106,7 @@ impl Number {
         }
     }
 
-    /// As a `varint`. Of numbers with a point Cassandra takes Java's `longValue()`.
+    /// Converts to a `varint`. For numbers with a point Cassandra uses Java's `longValue()`.
     pub fn to_big(&self) -> Option<BigInt> {
         match self {
             Self::Big(n) => Some(n.clone()),
@@ -113,8 +114,8 @@ impl Number {
         }
     }
 
-    /// As a decimal; none if it is not finite. Of a `double` it has the digits that are printed,
-    /// as Java's `BigDecimal.valueOf` does: 1.0 has one place.
+    /// Converts to a decimal; `None` if the number is not finite. The decimal of a `double` has the
+    /// printed digits, as from Java's `BigDecimal.valueOf`: 1.0 has one place.
     pub fn to_decimal(&self) -> Option<BigDecimal> {
         match self {
             Self::Integer(n) => Some(BigDecimal::from(*n)),
@@ -134,7 +135,7 @@ fn low_bits(number: &BigInt) -> i64 {
     }
 }
 
-/// The low 64 bits of what is before the point.
+/// The low 64 bits of the integer part.
 fn low_bits_of_whole(decimal: &BigDecimal) -> i64 {
     let (unscaled, scale) = decimal.as_bigint_and_scale();
     match scale {
@@ -144,7 +145,7 @@ fn low_bits_of_whole(decimal: &BigDecimal) -> i64 {
         -63..0 => {
             low_bits(&unscaled).wrapping_mul(10_i64.wrapping_pow(scale.unsigned_abs() as u32))
         }
-        // A digit has more than three bits.
+        // A decimal digit has more than three bits.
         1.. if scale.unsigned_abs() > unscaled.bits() / 3 + 1 => 0,
         1.. => low_bits(&(&*unscaled / BigInt::from(10).pow(scale as u32))),
     }
@@ -156,7 +157,7 @@ fn scientific(decimal: &BigDecimal) -> String {
     format!("{unscaled}e{}", -scale)
 }
 
-/// The decimal of a printed `double`, with all its places.
+/// Parses a printed `double` as a decimal with all its places.
 fn decimal_of(printed: &str) -> Option<BigDecimal> {
     let (mantissa, exponent) = printed.split_once('E').unwrap_or((printed, "0"));
     let (whole, fraction) = mantissa.split_once('.')?;

@@ -1,4 +1,4 @@
-//! Results of casts, each with the method of Java that Cassandra 4.1's `CastFcts` calls.
+//! Results of casts, each with the Java method that Cassandra 4.1's `CastFcts` calls.
 
 use ebb_model::types::CqlType;
 
@@ -8,14 +8,14 @@ fn ty(name: &str) -> CqlType {
     CqlType::native(name).unwrap()
 }
 
-/// Casts a value. Returns the message if the cast fails.
+/// Casts a value. The error is the message of a failed cast.
 fn cast_bytes(from: &str, value: &[u8], to: &str) -> Result<Option<Vec<u8>>, String> {
     let function = cast(&ty(from), &ty(to)).unwrap().unwrap();
     let given = function.call(&[Some(value)], 0);
     given.map_err(|error| error.message)
 }
 
-/// The same of a value and a result as text.
+/// Casts a value in text form, and returns the result as text.
 fn cast_text(from: &str, value: &str, to: &str) -> String {
     let value = ty(from).parse_value(value).unwrap();
     match cast_bytes(from, &value, to) {
@@ -196,7 +196,7 @@ fn numbers_are_converted_as_java_converts_them() {
 }
 
 #[test]
-fn what_is_not_finite_is_no_decimal() {
+fn numbers_that_are_not_finite_do_not_convert_to_decimals() {
     for (value, what) in [
         ("NaN", "A NaN"),
         ("Infinity", "An infinite number"),
@@ -302,7 +302,8 @@ fn values_are_printed_as_java_prints_them() {
     }
 }
 
-/// `toCQLLiteral` prints an empty value as `null`. Cassandra's casts to numbers fail on a null pointer.
+/// `toCQLLiteral` prints an empty value as `null`. Cassandra's casts to numbers fail on a null
+/// pointer.
 #[test]
 fn an_empty_value_is_printed_as_null_and_is_no_number() {
     for from in [
@@ -322,14 +323,14 @@ fn an_empty_value_is_printed_as_null_and_is_no_number() {
 }
 
 #[test]
-fn numbers_of_too_many_digits_are_refused() {
+fn numbers_with_too_many_digits_are_rejected() {
     let long = "9".repeat(100_001);
     for (from, to) in [
         ("varint", "text"),
         ("decimal", "text"),
         ("decimal", "double"),
     ] {
-        // Longer than what a statement may write.
+        // The number has more digits than a statement may write out.
         let mut value = vec![0x7f; 50_000];
         if from == "decimal" {
             value.splice(0..0, [0, 0, 0, 1]);
@@ -345,7 +346,7 @@ fn numbers_of_too_many_digits_are_refused() {
 }
 
 #[test]
-fn casts_that_cassandra_has_not_are_refused_in_its_words() {
+fn missing_casts_get_cassandras_error() {
     let refused = |from: &str, to: &str| cast(&ty(from), &ty(to)).unwrap_err().message;
     assert_eq!(
         refused("int", "date"),
@@ -353,7 +354,7 @@ fn casts_that_cassandra_has_not_are_refused_in_its_words() {
          signatures: system.castAsDate : (timeuuid) -> date, system.castAsDate : (timestamp) -> \
          date)"
     );
-    // A text that is not ASCII would be no `ascii`.
+    // `ascii` cannot hold a text with other characters.
     assert!(refused("text", "ascii").starts_with("Invalid call to function system.castAsAscii"));
     assert!(refused("text", "int").starts_with("Invalid call to function system.castAsInt"));
     for to in ["blob", "boolean", "duration", "counter", "uuid"] {

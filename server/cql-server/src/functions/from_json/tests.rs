@@ -1,4 +1,4 @@
-//! Values of JSON, and the messages of `fromJSONObject` of Cassandra 4.1's types.
+//! Values from JSON, and the error messages of `fromJSONObject` of Cassandra 4.1's types.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn refusal(ty: &CqlType, json: &str) -> String {
 }
 
 #[test]
-fn json_of_another_type_is_refused_in_cassandras_words() {
+fn json_of_another_type_gets_cassandras_error() {
     for (ty, json, message) in [
         (
             "ascii",
@@ -169,7 +169,7 @@ fn json_of_another_type_is_refused_in_cassandras_words() {
 }
 
 #[test]
-fn json_of_other_parts_is_refused_in_cassandras_words() {
+fn json_with_invalid_parts_gets_cassandras_error() {
     let ints = list(CqlType::Int);
     let set = CqlType::Set {
         element: Arc::new(CqlType::Int),
@@ -226,7 +226,7 @@ fn json_of_other_parts_is_refused_in_cassandras_words() {
 fn numbers_have_the_values_that_java_gives_them() {
     for (ty, json, constant) in [
         ("float", "1e400", "Infinity"),
-        // Above the middle between two floats, but as a double the middle itself.
+        // Above the middle between two floats, but the nearest double is the middle itself.
         ("float", "1.00000005960464477539062500001", "1"),
         ("double", "\"NaN\"", "NaN"),
         ("double", "7", "7.0"),
@@ -245,7 +245,7 @@ fn numbers_have_the_values_that_java_gives_them() {
     }
 }
 
-/// The story: the keys of maps that `toJson` had written, `0xcafe` among them, were not read back.
+/// Regression: map keys that `toJson` had written, such as `0xcafe`, could not be read back.
 #[test]
 fn keys_of_maps_are_read_as_the_strings_of_their_types_are() {
     for (key, json, constant) in [

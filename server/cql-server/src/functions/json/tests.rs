@@ -9,14 +9,14 @@ fn json(ty: &CqlType, bytes: &[u8]) -> String {
     out
 }
 
-/// The same of a value that is written as a constant of CQL.
+/// The JSON of a value, given as a CQL constant.
 fn json_of(ty: &str, constant: &str) -> String {
     let ty = CqlType::native(ty).unwrap();
     json(&ty, &ty.parse_value(constant).unwrap())
 }
 
 #[test]
-fn values_are_written_as_cassandra_writes_them() {
+fn values_have_the_json_of_cassandra() {
     for (ty, constant, expected, java) in [
         ("double", "1e10", "1.0E10", "Double.toString"),
         ("double", "0.00025", "2.5E-4", "Double.toString"),
@@ -153,7 +153,7 @@ fn keys_of_maps_are_the_texts_of_their_values() {
     }
 }
 
-/// A map whose key is a map whose key is a map, and so on, and its value.
+/// A map whose key is a map, and so on over `levels` levels, with its value.
 fn nested(levels: usize) -> (CqlType, Vec<u8>) {
     let mut ty = CqlType::Text;
     let mut value = b"a".to_vec();
@@ -168,10 +168,10 @@ fn nested(levels: usize) -> (CqlType, Vec<u8>) {
     (ty, value)
 }
 
-/// The story: a value of less than a kilobyte was written as a terabyte of backslashes, and the
-/// server was aborted when it ran out of memory.
+/// Regression: a value of less than a kilobyte was written as a terabyte of backslashes, and the
+/// server ran out of memory and was aborted.
 #[test]
-fn a_map_in_keys_of_maps_is_refused_when_its_text_is_too_long() {
+fn nested_map_keys_are_rejected_if_their_text_is_too_long() {
     let (ty, bytes) = nested(3);
     let mut out = String::new();
     value(&ty, Some(&bytes), &mut out, TEXT_BYTES_MAX).unwrap();
@@ -184,7 +184,7 @@ fn a_map_in_keys_of_maps_is_refused_when_its_text_is_too_long() {
 }
 
 #[test]
-fn the_length_of_a_text_between_quotes_is_known_before_it_is_written() {
+fn the_length_of_a_quoted_text_is_computed_before_it_is_written() {
     let all: String = (0..=0xff_u8).map(char::from).collect();
     let mut out = String::new();
     string(&all, &mut out, TEXT_BYTES_MAX).unwrap();

@@ -1,4 +1,4 @@
-//! Indexes of rows that were there before.
+//! Builds of indexes over existing rows.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -17,7 +17,7 @@ fn pause() {
     std::thread::park_timeout(Duration::from_micros(500));
 }
 
-/// Sets a flag when it is dropped, so that threads also end if the test fails.
+/// Sets a flag when it is dropped, so that threads end even if the test fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -27,7 +27,7 @@ impl Drop for SetOnDrop<'_> {
 }
 
 #[test]
-fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
+fn older_rows_are_found_after_the_build_and_after_a_restart() {
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
     let start = || {
@@ -43,7 +43,7 @@ fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
         insert(&mut server, &[(k, 1, &format!("{}", k % 500))]);
     }
     server.run("DELETE FROM t WHERE k = 507");
-    // A snapshot from before the index does not know it.
+    // A snapshot from before the index reads without it.
     server.run("CREATE SNAPSHOT early ON KEYSPACE ks");
     server.run("CREATE INDEX ON t (v)");
     server.wait_until_built("ks", "t");
@@ -77,9 +77,9 @@ fn rows_from_before_are_found_once_it_is_built_also_after_a_restart() {
     assert_eq!(entries(&server, "t"), 0);
 }
 
-/// A build that a crash interrupts starts anew, and until it ends no SELECT reads half an index.
+/// A build that a crash interrupts starts anew, and no SELECT reads the unfinished index.
 #[test]
-fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
+fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
     let mut server = {
@@ -90,7 +90,7 @@ fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
     server.run("USE ks");
     server.run(TABLE);
     insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
-    // The state after a crash right behind the statement: the index is in the schema, and no thread
+    // The state after a crash just after the statement: the index is in the schema, and no thread
     // builds it.
     let catalog = Arc::clone(server.executor.catalog());
     let changed = catalog.change(|schema| {
@@ -119,10 +119,10 @@ fn an_index_that_is_not_built_is_refused_and_built_at_the_next_start() {
     assert_eq!(server.executor.catalog().state().version(), version);
 }
 
-/// Writers that began before an index was created may not write its entries: the build waits for
-/// them. Readers remove stale entries at the same time.
+/// Writers that began before the index was created may write no entries for it, so the build waits
+/// for them. Readers remove stale entries at the same time.
 #[test]
-fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
+fn a_build_beside_writers_and_readers_misses_no_row() {
     const KEYS: i32 = 40;
     const VALUES: i32 = 7;
     let rounds = number("EBB_ROUNDS").unwrap_or(10);
@@ -170,7 +170,7 @@ fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
             server.run("CREATE INDEX ON t (v)");
             server.wait_until_built("ks", "t");
             for v in 0..VALUES {
-                // Both reads at one instant: writers may change the rows in between.
+                // Both reads use one snapshot, because writers may change the rows in between.
                 let snapshot = format!("s{round}_{v}");
                 server.run(&format!("CREATE SNAPSHOT {snapshot} ON TABLE ks.t"));
                 let at = format!("SELECT k, c FROM t USING SNAPSHOT {snapshot} WHERE");
@@ -184,7 +184,7 @@ fn an_index_that_is_built_beside_writers_and_readers_misses_no_row() {
     });
 }
 
-/// Such a writer commits rows without entries of the index: the build has to read them.
+/// Such a writer commits rows without entries of the index, so the build has to read them.
 #[test]
 fn a_build_waits_for_writers_with_an_earlier_schema() {
     let mut server = Server::with(&[TABLE]);
@@ -209,19 +209,19 @@ fn until_failed(server: &mut Server) {
     });
 }
 
-/// While the callback for failures runs, clients can read the failure.
+/// Clients can read the failure while the callback runs.
 #[test]
-fn a_build_that_fails_is_logged_and_shown() {
+fn a_failed_build_is_logged_and_displayed() {
     let disk = MemDisk::new();
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(&disk, &clock, |options, _| options);
     let mut server = Server::over(catalog, clock, None);
     let (seen, is_seen) = channel();
     let is_seen = Mutex::new(is_seen);
-    let (telling, told) = channel();
+    let (sender, failures) = channel();
     server.executor = server.executor.telling(move |failure| {
         let seen = is_seen.lock().unwrap().recv_timeout(HANG).is_ok();
-        telling.send((seen, failure.to_owned())).unwrap();
+        sender.send((seen, failure.to_owned())).unwrap();
     });
     server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     server.run("USE ks");
@@ -231,21 +231,22 @@ fn a_build_that_fails_is_logged_and_shown() {
     server.run("CREATE INDEX ON t (v)");
     assert_eq!(server.rows(BUILDS), "t t_v_idx null");
     disk.fail_next(FaultOp::Append, 1, std::io::ErrorKind::Other);
-    // The build waits for this.
+    // The build waits for the earlier state.
     drop(earlier);
     until_failed(&mut server);
-    // Until then the callback has waited.
+    // The callback has waited for this message.
     seen.send(()).unwrap();
-    let (was_seen, failure) = told.recv_timeout(HANG).unwrap();
+    let (was_seen, failure) = failures.recv_timeout(HANG).unwrap();
     assert!(was_seen, "{failure}");
     let begin = "the indexes of ks.t cannot be built, and are tried again: ";
     let error = failure.strip_prefix(begin).expect("it says which ones");
     assert_eq!(server.rows(BUILDS), format!("t t_v_idx {error}"));
 }
 
-/// A row of the first table is damaged: its index cannot be built, that of the second can.
+/// A row of the first table is damaged: the index of that table cannot be built, that of the second
+/// table can.
 #[test]
-fn a_table_whose_build_fails_holds_up_no_other() {
+fn a_failed_build_does_not_delay_other_tables() {
     const TABLES: [&str; 2] = [
         "CREATE TABLE first (k int PRIMARY KEY, v int)",
         "CREATE TABLE second (k int PRIMARY KEY, v int)",
@@ -267,7 +268,7 @@ fn a_table_whose_build_fails_holds_up_no_other() {
     server.wait_until_built("ks", "second");
     assert_eq!(server.rows("SELECT k FROM second WHERE v = 7"), "1");
     assert!(server.rows(BUILDS).starts_with("first first_v_idx "));
-    // A new table of the same name has not failed, and its build does not wait.
+    // A new table of the same name has no failure, and its build starts at once.
     server.run("DROP TABLE first");
     server.run(TABLES[0]);
     let earlier = catalog.state();

@@ -1,4 +1,4 @@
-//! Reads during which a merge purges a deletion together with the rows that it hides.
+//! Reads during a merge that purges a deletion together with the rows it covers.
 
 use std::ops::Bound;
 
@@ -14,8 +14,8 @@ use crate::paging::PagingState;
 use crate::prepared::Meaning;
 use crate::read::{Bounds, Limits};
 
-/// A reader that merges the table after each call: its iterators keep what was there before the merge,
-/// and later look-ups find what the merge left.
+/// A reader that merges the table after each call. Its iterators keep the contents from before the
+/// merge, and later lookups see those after it.
 #[derive(Debug)]
 struct MergingReader<'t> {
     table: &'t SnapshotTable,
@@ -49,14 +49,15 @@ fn partition() -> PartitionKey {
     PartitionKey::new(&[&1_i32.to_be_bytes()]).unwrap()
 }
 
-/// Executes a SELECT from a table with two deleted partitions while a merge purges both, and asserts
-/// that it returns no row. A read of both meets the second one in the middle of its walk.
-fn assert_shows_nothing(select: &str, resumes_behind: Option<i32>) {
+/// Executes a SELECT from a table with two deleted partitions while a merge purges both, and checks
+/// that the SELECT returns no row. A read of both partitions meets the second one in the middle of
+/// its walk.
+fn assert_returns_nothing(select: &str, resumes_behind: Option<i32>) {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c)) WITH gc_grace_seconds = 0",
     ]);
     let db = server.executor.catalog().db().clone();
-    // As many runs as a merge takes.
+    // The number of runs that starts a merge.
     for c in 0..8 {
         server.run(&format!("INSERT INTO t (k, c, v) VALUES (1, {c}, {c})"));
         server.run(&format!("INSERT INTO t (k, c, v) VALUES (2, {c}, {c})"));
@@ -119,21 +120,21 @@ fn assert_shows_nothing(select: &str, resumes_behind: Option<i32>) {
 }
 
 #[test]
-fn a_read_of_a_known_partition_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing("SELECT * FROM t WHERE k = 1", None);
+fn a_read_of_a_partition_returns_no_row_that_a_merge_purges_meanwhile() {
+    assert_returns_nothing("SELECT * FROM t WHERE k = 1", None);
 }
 
 #[test]
-fn a_read_of_one_row_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing("SELECT * FROM t WHERE k = 1 AND c = 5", None);
+fn a_read_of_one_row_returns_no_row_that_a_merge_purges_meanwhile() {
+    assert_returns_nothing("SELECT * FROM t WHERE k = 1 AND c = 5", None);
 }
 
 #[test]
-fn a_read_of_a_range_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing("SELECT * FROM t", None);
+fn a_read_of_a_range_returns_no_row_that_a_merge_purges_meanwhile() {
+    assert_returns_nothing("SELECT * FROM t", None);
 }
 
 #[test]
-fn a_page_that_begins_in_a_partition_shows_no_row_that_a_merge_purges_meanwhile() {
-    assert_shows_nothing("SELECT * FROM t", Some(0));
+fn a_page_that_begins_in_a_partition_returns_no_row_that_a_merge_purges_meanwhile() {
+    assert_returns_nothing("SELECT * FROM t", Some(0));
 }

@@ -1,5 +1,5 @@
-//! Databases after statements about the schema: each opens again, and what of it cannot be read is
-//! out of service by itself.
+//! Databases after statements about the schema: each opens again, and an unreadable object takes
+//! only itself out of service.
 
 use ebb_cql::protocol::{ErrorResponse, QueryParameters};
 use ebb_model::key::SCHEMA_KEY;
@@ -13,7 +13,7 @@ use crate::testing::{BEGIN_MS, open};
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = \
                         {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-/// A server over what the disk has.
+/// A server over the contents of a disk.
 fn server(disk: &MemDisk) -> Server {
     let clock = ManualClock::at_ms(BEGIN_MS);
     let catalog = open(disk, &clock, |options, _| options);
@@ -40,9 +40,9 @@ fn stored(server: &Server, keyspace: &str, name: &str) -> Table {
     keyspace.unwrap().existing_table(name).unwrap()
 }
 
-/// Both statements were accepted. At the next start no keyspace was served any more.
+/// Regression: both statements were accepted, and after the next start no keyspace was served.
 #[test]
-fn alter_type_is_refused_in_the_words_that_create_table_has_for_the_same_table() {
+fn alter_type_gets_the_error_of_create_table_for_the_same_table() {
     let disk = MemDisk::new();
     let mut server = with(
         &disk,
@@ -75,7 +75,7 @@ fn alter_type_is_refused_in_the_words_that_create_table_has_for_the_same_table()
 }
 
 #[test]
-fn alter_type_is_refused_in_the_words_that_create_index_has_for_the_same_column() {
+fn alter_type_gets_the_error_of_create_index_for_the_same_column() {
     let disk = MemDisk::new();
     let mut server = with(
         &disk,
@@ -94,7 +94,7 @@ fn alter_type_is_refused_in_the_words_that_create_index_has_for_the_same_column(
     assert_eq!(server.rows("SELECT p FROM k.t WHERE c = {a: 1}"), "");
 }
 
-/// The record contained `frozen<int>`, and no keyspace was served after the next start.
+/// Regression: the record contained `frozen<int>`, and after the next start no keyspace was served.
 #[test]
 fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
     for name in [
@@ -123,7 +123,7 @@ fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
             "1 x y",
             "{name}"
         );
-        // What DESCRIBE prints makes the same again.
+        // The statements that DESCRIBE prints create the same schema again.
         let state = server.executor.catalog().state();
         let keyspace = state.schema().keyspace("k").unwrap().clone();
         let types = keyspace.user_types();
@@ -143,9 +143,9 @@ fn a_type_with_the_name_of_a_native_type_is_served_after_a_restart() {
     }
 }
 
-/// Reading the snapshot was a server error (0x0000), which drivers take for the node's.
+/// Regression: reading the snapshot was a server error (0x0000), so that drivers blamed the node.
 #[test]
-fn a_snapshot_of_a_table_that_cannot_be_read_is_an_invalid_request() {
+fn a_read_at_a_snapshot_of_an_unreadable_table_is_an_invalid_request() {
     let disk = MemDisk::new();
     let mut server = with(
         &disk,
@@ -161,7 +161,7 @@ fn a_snapshot_of_a_table_that_cannot_be_read_is_an_invalid_request() {
         "{refused}"
     );
     server.run("CREATE SNAPSHOT s ON KEYSPACE k");
-    // As a version without the check has left it.
+    // A version without the check left such a record.
     let rows = stored(&server, "k", "t");
     let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
     let text = std::str::from_utf8(&record).unwrap();
@@ -193,7 +193,7 @@ fn a_snapshot_of_a_table_that_cannot_be_read_is_an_invalid_request() {
              supported for PRIMARY KEY column 'c'; restore it from a backup or drop the snapshot"
         );
     }
-    // The error does not advise to drop the table, which is whole now.
+    // The error does not advise to drop the table, which is readable now.
     let at = "the schema of table k.t at snapshot broken cannot be read: ";
     for text in ["DESCRIBE TABLE \"k@broken\".t", "DESCRIBE \"k@broken\".t"] {
         let error = error(&mut server, text);
@@ -206,7 +206,7 @@ fn a_snapshot_of_a_table_that_cannot_be_read_is_an_invalid_request() {
 }
 
 #[test]
-fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
+fn every_statement_on_an_unreadable_table_gets_the_reason() {
     let disk = MemDisk::new();
     let server = with(
         &disk,
@@ -242,7 +242,7 @@ fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
         "CREATE SNAPSHOT s ON TABLE k.t",
         "DESCRIBE TABLE k.t",
         "DESCRIBE k.t",
-        // The table may have the index.
+        // The unreadable table may have the index.
         "DROP INDEX k.i",
         "DROP INDEX IF EXISTS k.i",
     ] {
@@ -274,7 +274,7 @@ fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
     );
     let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k'";
     assert_eq!(server.rows(tables), "other");
-    // The rows are there again once the record is restored.
+    // The rows are readable again once the record is restored.
     let rows = stored(&server, "k", "t");
     rows.put(SCHEMA_KEY, &record).unwrap();
     drop((rows, server));
@@ -294,7 +294,7 @@ fn every_statement_that_names_a_table_that_cannot_be_read_gets_the_reason() {
 }
 
 #[test]
-fn every_statement_that_names_a_keyspace_that_cannot_be_read_gets_the_reason() {
+fn every_statement_on_an_unreadable_keyspace_gets_the_reason() {
     let disk = MemDisk::new();
     let server = with(&disk, &["CREATE TABLE k.t (p int PRIMARY KEY, v int)"]);
     stored(&server, "ebb_system", "keyspaces")
@@ -343,7 +343,7 @@ fn every_statement_that_names_a_keyspace_that_cannot_be_read_gets_the_reason() {
 }
 
 #[test]
-fn statements_that_name_a_type_that_cannot_be_read_get_the_reason() {
+fn statements_on_an_unreadable_type_get_the_reason() {
     let disk = MemDisk::new();
     let server = with(
         &disk,
@@ -374,7 +374,7 @@ fn statements_that_name_a_type_that_cannot_be_read_get_the_reason() {
         let reason = "the schema of type k.u cannot be read: frozen<> is only allowed on";
         assert!(error.message.starts_with(reason), "{text}: {error}");
     }
-    // The record of the table has the type as it was.
+    // The table's record contains the type as it was.
     assert_eq!(server.rows("SELECT v.a FROM k.t"), "2");
     let refused = server.refused("DROP TYPE k.u");
     assert!(refused.contains("still used by tables t"), "{refused}");
@@ -383,7 +383,7 @@ fn statements_that_name_a_type_that_cannot_be_read_get_the_reason() {
     server.run("CREATE TYPE k.u (a int)");
 }
 
-/// The CREATE TABLE that DESCRIBE prints of a table.
+/// The CREATE TABLE that DESCRIBE prints for a table.
 fn described(server: &Server, table: &str) -> String {
     let state = server.executor.catalog().state();
     let keyspace = state.schema().keyspace("k").unwrap();
@@ -391,7 +391,7 @@ fn described(server: &Server, table: &str) -> String {
 }
 
 #[test]
-fn what_describe_prints_of_the_deepest_type_and_of_odd_options_is_accepted() {
+fn described_statements_with_deep_types_and_odd_options_are_accepted() {
     let disk = MemDisk::new();
     let mut server = with(&disk, &[]);
     let deep = |lists: usize| {
@@ -412,7 +412,7 @@ fn what_describe_prints_of_the_deepest_type_and_of_odd_options_is_accepted() {
     assert_eq!(described(&server, "t"), printed);
 }
 
-/// CREATE TABLE and ALTER TYPE were accepted, as in Cassandra, and INSERT was refused.
+/// Regression: CREATE TABLE and ALTER TYPE were accepted, as in Cassandra, but INSERT was rejected.
 #[test]
 fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
     let disk = MemDisk::new();
@@ -449,7 +449,7 @@ fn durations_within_elements_of_sets_and_keys_of_maps_are_stored() {
 }
 
 #[test]
-fn durations_that_are_elements_or_keys_themselves_are_refused_in_every_statement() {
+fn durations_as_elements_or_keys_are_rejected_in_every_statement() {
     let disk = MemDisk::new();
     let tables = [
         "CREATE TYPE k.u (a int)",

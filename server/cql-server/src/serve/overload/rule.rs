@@ -1,18 +1,18 @@
-//! When requests are rejected: the decision, from one interval to the next.
+//! The rule of overload control: the decision for each interval whether requests are rejected.
 
 use std::time::Duration;
 
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// Late intervals in a row that begin rejecting. One may be the burst after a pause.
+/// Late intervals in a row that start rejecting. A single one may be the burst after a pause.
 const LATE_INTERVALS: u32 = 3;
-/// Intervals after an overload in which one late interval suffices: two seconds. Where demand is
-/// above capacity, an overload comes back at once when rejecting ends.
+/// Intervals after an overload during which a single late interval starts rejecting again: two
+/// seconds. If the demand exceeds the capacity, the overload returns as soon as rejecting stops.
 const ALERT_INTERVALS: u32 = 20;
 
-/// The counts of an interval. Only requests that may be rejected count.
+/// The counts of an interval, of requests that may be rejected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Interval {
-    /// Requests that waited no longer than the limit.
+    /// Requests that waited at most the limit.
     pub in_time: u32,
     /// Served requests that waited longer.
     pub late: u32,
@@ -20,24 +20,24 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// A majority, and not CoDel's minimum: connections are served in turns, so that one polite
-    /// connection, which never waits long, would hide an overload.
+    /// The majority decides, unlike CoDel's minimum: connections are served in turns, so that a
+    /// single polite connection, which never waits long, would hide an overload.
     fn is_late(self) -> bool {
         self.late > self.in_time
     }
 }
 
-/// Whether requests are rejected, and what that depends on.
+/// The state from which it is decided whether requests are rejected.
 #[derive(Debug, Default)]
 pub(super) struct Rule {
     rejects: bool,
     late_in_a_row: u32,
-    /// Intervals for which one late interval suffices.
+    /// The remaining intervals in which a single late one starts rejecting.
     alert_for: u32,
 }
 
 impl Rule {
-    /// A rule for which one late interval always suffices.
+    /// A rule for which a single late interval always suffices.
     #[cfg(test)]
     pub(super) fn always_alert() -> Self {
         Self {
@@ -69,12 +69,13 @@ impl Rule {
         self.rejects
     }
 
-    /// Returns whether the last overload is over, and would not come back by one late interval.
+    /// Whether the last overload is over, and a single late interval would not start another.
     pub(super) fn is_over(&self) -> bool {
         !self.rejects && self.alert_for == 0
     }
 
-    /// Ends an overload, if there is one: nothing is left to reject, or there are no requests.
+    /// Ends an overload, if there is one, because there is nothing to reject or there are no
+    /// requests.
     pub(super) fn calm(&mut self) {
         if self.rejects {
             self.alert_for = ALERT_INTERVALS;
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn three_late_intervals_in_a_row_begin_rejecting() {
+    fn three_late_intervals_in_a_row_start_rejecting() {
         let mut rule = Rule::default();
         let begun = after(&mut rule, &[LATE, LATE, IN_TIME, LATE, LATE, LATE]);
         assert_eq!(begun, [false, false, false, false, false, true]);

@@ -1,27 +1,28 @@
 //! A clock that stops while the server does not run.
 //!
 //! When the host takes the cores away for half a second, or a signal stops the process, everything
-//! that is under way is late afterwards, although the server is fast enough. On this clock it is
-//! not: a thread ticks every [`TICK_EVERY`], and a tick adds at most [`TICK_MAX`].
+//! in progress is late afterwards, although the server is fast enough. On this clock it is not: a
+//! thread ticks every [`TICK_EVERY`], and a tick advances the clock by at most [`TICK_MAX`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub(super) const TICK_EVERY: Duration = Duration::from_millis(10);
-/// The most that a tick adds. Twice the time between two: a thread that sleeps is often woken late
-/// on a busy machine, and the clock must not stop in an overload.
+/// The most that a tick adds: twice the interval of ticks. On a busy machine a sleeping thread is
+/// often woken late, and the clock must not stop in an overload.
 pub(super) const TICK_MAX: Duration = Duration::from_millis(20);
 
-/// Times are `Instant`s that fall behind the real ones by as long as the clock has stood still.
+/// The clock's times are `Instant`s that lag behind the real ones by as long as the clock has stood
+/// still.
 #[derive(Debug)]
 pub(super) struct RunningClock {
     epoch: Instant,
-    /// How long the clock has stood still, in nanoseconds.
+    /// The nanoseconds for which the clock has stood still.
     stood_ns: AtomicU64,
-    /// The time that the clock does not pass before the next tick, in nanoseconds since `epoch`.
+    /// The time, in nanoseconds since `epoch`, that the clock does not pass before the next tick.
     ///
-    /// A reader may see this value and `stood_ns` from different ticks. It is then at most
-    /// `TICK_MAX` ahead: of the two, this one bounds the result.
+    /// A reader may see this value and `stood_ns` from different ticks. The result is then at most
+    /// `TICK_MAX` ahead, because this value bounds it.
     limit_ns: AtomicU64,
 }
 
@@ -43,7 +44,7 @@ impl RunningClock {
         self.at(Instant::now())
     }
 
-    /// Returns the clock's time at the real time `real`.
+    /// The clock's time at the real time `real`.
     pub(super) fn at(&self, real: Instant) -> Instant {
         self.epoch + Duration::from_nanos(self.running_ns(real))
     }
@@ -54,7 +55,7 @@ impl RunningClock {
         running_ns.min(self.limit_ns.load(Ordering::Relaxed))
     }
 
-    /// Lets the clock go on from `real`, the real time. Only one thread may call this.
+    /// Lets the clock advance from the real time `real`. Only one thread may call this.
     pub(super) fn tick(&self, real: Instant) {
         let real_ns = nanoseconds(real.saturating_duration_since(self.epoch));
         let running_ns = self.running_ns(real);
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_clock_runs_between_ticks_and_stops_when_none_comes() {
-        let epoch = Instant::now(); // clock: the base of made-up times
+        let epoch = Instant::now(); // clock: the base of a test's times
         let clock = RunningClock::new(epoch);
         let at = |real_ms: u32| clock.at(epoch + real_ms * MS) - epoch;
         for tick in 1..=5 {
@@ -87,7 +88,7 @@ mod tests {
                 "no pause, no difference"
             );
         }
-        // The machine stops for a second. Nothing is later than the limit, before and after the tick.
+        // The machine pauses for a second. The clock stays at the limit, before and after the tick.
         assert_eq!(at(1050), 70 * MS);
         clock.tick(epoch + 1050 * MS);
         assert_eq!(at(1050), 70 * MS);
@@ -97,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn ticks_that_come_late_on_a_busy_machine_lose_nothing() {
-        let epoch = Instant::now(); // clock: the base of made-up times
+    fn late_ticks_on_a_busy_machine_lose_no_time() {
+        let epoch = Instant::now(); // clock: the base of a test's times
         let clock = RunningClock::new(epoch);
         let mut real = epoch;
         for late_ms in [0, 3, 9, 10, 1, 7] {

@@ -1,6 +1,6 @@
-//! A model of one serving thread: connections in turns, as in `connection`, over the product's own
-//! arrivals, clock and rule. Server runs are measurements (`ebb-bench experiments serving --part
-//! overload`).
+//! A model of one serving thread: connections in turns, as in `connection`, with the server's own
+//! arrivals, clock and rule. The behaviour of real servers is measured by `ebb-bench experiments
+//! serving --part overload`.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -9,27 +9,27 @@ use super::super::arrivals::Arrivals;
 use super::*;
 
 const LIMIT: Duration = Duration::from_millis(20);
-/// The time that the thread takes to serve a request, in tests that do not vary it.
+/// The time that the thread takes to serve a request, in tests with a constant time.
 const SERVE: Duration = Duration::from_micros(50);
 /// The time that the thread takes to reject a request.
 const REJECT: Duration = Duration::from_nanos(700);
 const REQUEST_BYTES: usize = 100;
-/// As of a real connection.
+/// The limits of a real connection.
 const READ_BYTES: usize = 64 << 10;
 const BURST_FRAMES: usize = 64;
 const BURST_TIME: Duration = Duration::from_micros(500);
-/// Requests that a socket takes before its client cannot send.
+/// Requests that fit into a socket before its client has to wait.
 const SOCKET: usize = 1500;
 
 /// The times at which a client sends its requests.
 enum Source {
-    /// One in each period, whatever is answered.
+    /// One request in each period, independent of the responses.
     Open { period: Duration, next: Duration },
-    /// One when the one before it is answered.
+    /// A new request after each response.
     Closed,
 }
 
-/// A client, its connection, and its results. Times are real ones since the start.
+/// A client, its connection, and its results. The times are real times since the start.
 struct Client {
     source: Source,
     unsent: VecDeque<Duration>,
@@ -47,7 +47,7 @@ impl Client {
             unsent: VecDeque::new(),
             socket: VecDeque::new(),
             read: VecDeque::new(),
-            arrivals: Arrivals::new(overload.clock.at(Instant::now())), // clock: as a connection does
+            arrivals: Arrivals::new(overload.clock.at(Instant::now())), // clock: as in a connection
             is_small: false,
             latencies_us: Vec::new(),
             rejected: 0,
@@ -60,8 +60,8 @@ impl Client {
     }
 }
 
-/// Clients that send `load` times what the thread can serve, all together, in no order that the
-/// turns of the connections have.
+/// Clients that together send `load` times the requests that the thread can serve, in an order that
+/// is independent of the turns of their connections.
 fn open(overload: &Overload, serve: Duration, load: f64, connections: u32) -> Vec<Client> {
     let period = serve.div_f64(load) * connections;
     (0..connections)
@@ -83,8 +83,8 @@ fn rejected(clients: &[Client]) -> usize {
     clients.iter().map(|client| client.rejected).sum()
 }
 
-/// Serves for `span`. Requests that were sent before `lead` do not count. At each time of `pauses`
-/// the machine stops for a while.
+/// Serves for `span`. Requests from before `lead` do not count. At each time of `pauses` the
+/// machine stops for a while.
 fn run(
     overload: &Overload,
     clients: &mut [Client],
@@ -142,7 +142,7 @@ fn run(
     }
 }
 
-/// One turn of a connection.
+/// Serves one turn of a connection.
 fn serve_one(
     overload: &Overload,
     client: &mut Client,
@@ -204,11 +204,11 @@ fn serve_one(
 }
 
 const SPAN: Duration = Duration::from_secs(4);
-/// Bars hold from the second second on: until then the rule decides.
+/// The expectations hold from the second second on: until then the rule has not decided.
 const LEAD: Duration = Duration::from_secs(1);
 
 #[test]
-fn at_three_times_the_capacity_the_served_requests_are_served_soon() {
+fn at_three_times_the_capacity_served_requests_have_low_latencies() {
     for serve_us in [15, 50, 200] {
         for connections in [1, 4, 16, 64] {
             let serve = Duration::from_micros(serve_us);
@@ -235,7 +235,7 @@ fn at_three_times_the_capacity_the_served_requests_are_served_soon() {
 }
 
 #[test]
-fn no_request_is_rejected_that_can_be_served() {
+fn below_the_capacity_no_request_is_rejected() {
     for connections in [1, 4, 64] {
         for load in [0.3, 0.5, 0.9] {
             let overload = Overload::new(LIMIT);
@@ -247,7 +247,7 @@ fn no_request_is_rejected_that_can_be_served() {
 }
 
 #[test]
-fn rejecting_begins_after_three_late_intervals_and_ends_without_requests() {
+fn rejecting_starts_after_three_late_intervals_and_ends_without_requests() {
     for (intervals, target) in [(2, None), (6, Some(LIMIT / LIMIT_OVER_TARGET))] {
         let overload = Overload::new(LIMIT);
         let mut clients = open(&overload, SERVE, 3.0, 16);
@@ -260,8 +260,8 @@ fn rejecting_begins_after_three_late_intervals_and_ends_without_requests() {
 }
 
 #[test]
-fn clients_that_wait_for_their_answers_are_served_while_they_wait_less_than_the_limit() {
-    // A standing queue of 300 requests takes 15 ms: they are many, and no overload.
+fn a_queue_that_stays_below_the_limit_is_no_overload() {
+    // A standing queue of 300 requests takes 15 ms. It is long, but no overload.
     let overload = Overload::new(LIMIT);
     for _ in 0..5 {
         overload.served(300, SERVE * 300);
@@ -276,10 +276,10 @@ fn clients_that_wait_for_their_answers_are_served_while_they_wait_less_than_the_
 }
 
 #[test]
-fn an_overload_is_reported_once_when_it_begins_and_once_when_it_ends() {
+fn the_begin_and_the_end_of_an_overload_are_reported_once() {
     let (sender, events) = mpsc::channel();
-    let tell = move |event: ServerEvent<'_>| drop(sender.send(format!("{event:?}")));
-    let overload = Overload::new(LIMIT).telling(ServerEvents::new(tell));
+    let report = move |event: ServerEvent<'_>| drop(sender.send(format!("{event:?}")));
+    let overload = Overload::new(LIMIT).telling(ServerEvents::new(report));
     let reported = || events.try_iter().collect::<Vec<_>>();
     let late = || {
         overload.served(300, SERVE * 600);
@@ -289,7 +289,7 @@ fn an_overload_is_reported_once_when_it_begins_and_once_when_it_ends() {
     assert_eq!(reported(), ["OverloadBegan"]);
     overload.rejected(7);
     overload.end_interval();
-    // Rejecting ends, and begins again with the next late interval.
+    // Rejecting ends, and starts again with the next late interval.
     overload.end_interval();
     late();
     assert_eq!(reported(), [""; 0]);
@@ -299,13 +299,13 @@ fn an_overload_is_reported_once_when_it_begins_and_once_when_it_ends() {
     overload.calm();
     let again = ["OverloadBegan", "OverloadEnded { refused: 0 }"];
     assert_eq!(reported(), again);
-    // The last late interval before the requests end begins nothing.
+    // The requests end before the late interval does, so no overload begins.
     overload.served(300, SERVE * 600);
     overload.calm();
     assert_eq!(reported(), [""; 0]);
 }
 
-/// Returns pauses of 0.1 to 2 s, often close together, and the time of the end of the last one.
+/// Returns pauses of 0.1 to 2 s, often close together, and the end of the last one.
 fn pauses(count: u32) -> (Vec<(Duration, Duration)>, Duration) {
     let mut random = 1_u32;
     let mut draw = |from_ms: u32, to_ms: u32| {
@@ -323,9 +323,9 @@ fn pauses(count: u32) -> (Vec<(Duration, Duration)>, Duration) {
 }
 
 #[test]
-fn a_hundred_pauses_of_the_machine_reject_nothing() {
-    // 256 requests under way, from 16 clients. One late interval suffices all the time, as after an
-    // overload: only the clock distinguishes a pause from one.
+fn a_hundred_pauses_of_the_machine_cause_no_rejections() {
+    // 256 requests are in progress, from 16 clients. One late interval suffices all the time, as
+    // after an overload, so that only the clock distinguishes a pause from an overload.
     let overload = Overload::new(LIMIT);
     *overload.rule() = Rule::always_alert();
     let mut clients: Vec<Client> = (0..16)
@@ -345,10 +345,10 @@ fn a_hundred_pauses_of_the_machine_reject_nothing() {
     assert_eq!(rejected(&clients), 0);
 }
 
-/// The bursts of 16 floods take longer than the target, so that each request of the polite client waits for
-/// longer than others may.
+/// The bursts of 16 floods take longer than the target, so that every request of the polite client
+/// waits longer than requests of other clients may.
 #[test]
-fn a_polite_connection_beside_some_that_flood_is_served() {
+fn a_polite_client_beside_floods_is_served() {
     for floods in [1, 3, 16, 64] {
         let overload = Overload::new(LIMIT);
         let mut clients = open(&overload, SERVE, 4.0, floods);

@@ -1,17 +1,18 @@
 //! The two flags by which requests wake the probe.
 //!
 //! ```text
-//!   request: sets "requests came" ─> does the probe sleep? ─> notifies it
-//!   probe:   sets "asleep"        ─> did requests come?    ─> notifies itself
+//!   request: sets "busy"   ─> is the probe asleep?    ─> notifies the probe
+//!   probe:   sets "asleep" ─> have requests arrived? ─> notifies itself
 //! ```
 //!
-//! Each side stores its own flag and then loads the other one. If both loads came first, each side would
-//! miss the other, and the probe would sleep for ever beside requests. So all four are `SeqCst`: any
-//! weaker order lets a load run before the store. The tests explore all orders of these operations.
+//! Each side stores its own flag and then loads the other one. If both loads came first, each side
+//! would miss the other, and the probe would sleep for ever beside requests. So all four operations
+//! are `SeqCst`: any weaker order lets a load overtake the store. The tests explore all orders of
+//! these operations.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that threads share: an atomic of the standard library, or one of the model.
+/// A flag that threads share: an atomic of the standard library, or a flag of the model.
 pub(super) trait Flag {
     fn load(&self, order: Ordering) -> bool;
     fn store(&self, value: bool, order: Ordering);
@@ -34,7 +35,7 @@ impl Flag for AtomicBool {
 
 #[derive(Debug, Default)]
 pub(super) struct Wakeup<F = AtomicBool> {
-    /// Requests were received, served or rejected since the probe looked last.
+    /// Set if requests were received, served or rejected since the probe last looked.
     is_busy: F,
     is_awake: F,
 }
@@ -43,7 +44,7 @@ impl<F: Flag> Wakeup<F> {
     /// Notes a request. Returns true if the caller has to notify the probe.
     #[must_use]
     pub(super) fn note_request(&self) -> bool {
-        // Another request has set the flag, and the probe has not looked since.
+        // Another request has set the flag, and the probe has yet to look.
         if self.is_busy.load(Ordering::Relaxed) {
             return false;
         }
@@ -59,13 +60,13 @@ impl<F: Flag> Wakeup<F> {
         self.is_awake.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether requests came since the probe looked last.
+    /// Whether requests arrived since the probe last looked.
     pub(super) fn take_requests(&self) -> bool {
         self.is_busy.swap(false, Ordering::SeqCst)
     }
 
-    /// Notes that the probe sleeps. Returns true if the probe has to notify itself, because requests came
-    /// that found it awake.
+    /// Notes that the probe sleeps. Returns true if the probe has to notify itself, because
+    /// requests arrived that saw it awake.
     #[must_use]
     pub(super) fn park(&self) -> bool {
         self.is_awake.store(false, Ordering::SeqCst);

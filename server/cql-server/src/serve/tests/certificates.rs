@@ -14,8 +14,8 @@ use crate::serve::{Tls, TlsOptions};
 
 const ADA: &str = "spiffe://example.org/ada";
 
-/// Starts a server with the roles `root` and `ada`, for clients with a certificate of the authority
-/// and for clients without a certificate or TLS.
+/// Starts a server with the roles `root` and `ada`. It accepts clients with a certificate of the
+/// authority, and clients without a certificate or without TLS.
 fn serving(authority: &Authority) -> (Arc<Executor>, CqlServer, Arc<Tls>) {
     fs::copy(authority.path("ca.pem"), authority.path("clients.pem")).unwrap();
     let tls = Tls::load(TlsOptions {
@@ -32,7 +32,7 @@ fn serving(authority: &Authority) -> (Arc<Executor>, CqlServer, Arc<Tls>) {
     (executor, server, tls)
 }
 
-/// The configuration of a client that shows a certificate of another authority.
+/// The configuration of a client with a certificate of another authority.
 fn of_stranger(authority: &Authority, stranger: &Authority, name: &str) -> ClientConfig {
     let key = stranger.path(&format!("{name}.key"));
     let key = PrivateKeyDer::from_pem_file(key).unwrap();
@@ -41,7 +41,7 @@ fn of_stranger(authority: &Authority, stranger: &Authority, name: &str) -> Clien
     builder.with_client_auth_cert(chain, key).unwrap()
 }
 
-/// Returns the name of the role that a client without permissions is logged in as.
+/// The name of the role of a client without permissions.
 fn role_of(client: &mut Client<Encrypted>) -> String {
     let message = client.refused("SELECT * FROM ks.t").message;
     let name = message.strip_prefix("User ").and_then(|rest| {
@@ -58,7 +58,7 @@ fn a_client_with_the_identity_of_a_role_needs_no_password() {
     let mut root = Client::logged_in(&server, "root");
     let ada = || authority.client(Some("ada"));
     // No role has the identity yet.
-    Client::over(connected(&server, ada())).was_asked();
+    Client::over(connected(&server, ada())).expect_authenticate();
     root.run(&format!("ADD IDENTITY '{ADA}' TO ROLE ada"));
     let mut client = encrypted(&server, ada());
     assert_eq!(role_of(&mut client), "ada");
@@ -70,18 +70,18 @@ fn a_client_with_the_identity_of_a_role_needs_no_password() {
     let chain = certificates(&authority.path("ada.pem"));
     let mut late = encrypted(&server, tls12.with_client_auth_cert(chain, key).unwrap());
     late.run("SELECT * FROM ks.t");
-    // The session goes on. A later client needs a password.
+    // The session goes on, but a later client needs a password.
     root.run(&format!("DROP IDENTITY '{ADA}'"));
     client.run("SELECT * FROM ks.t");
-    Client::over(connected(&server, ada())).was_asked();
+    Client::over(connected(&server, ada())).expect_authenticate();
     root.run(&format!("ADD IDENTITY '{ADA}' TO ROLE ada"));
     encrypted(&server, ada());
-    // With the role its identities and sessions end.
+    // Dropping the role ends its identities and sessions.
     root.run("DROP ROLE ada");
     let error = client.refused("SELECT * FROM system.local");
     assert_eq!(error.message, "Role ada doesn't exist any more");
     root.run("CREATE ROLE ada WITH LOGIN = true AND PASSWORD = 'ada'");
-    Client::over(connected(&server, ada())).was_asked();
+    Client::over(connected(&server, ada())).expect_authenticate();
 }
 
 #[test]
@@ -93,7 +93,8 @@ fn clients_without_the_identity_of_a_role_need_a_password() {
     let mut root = Client::logged_in(&server, "root");
     root.run(&format!("ADD IDENTITY '{ADA}' TO ROLE ada"));
     for shows in [Some("bob"), Some("nobody"), None] {
-        let mut client = Client::over(connected(&server, authority.client(shows))).was_asked();
+        let mut client =
+            Client::over(connected(&server, authority.client(shows))).expect_authenticate();
         let error = client.refused("SELECT * FROM ks.t");
         assert_eq!(error.kind, ErrorKind::Protocol);
         let success = Response::AuthSuccess { token: None };
@@ -103,7 +104,7 @@ fn clients_without_the_identity_of_a_role_need_a_password() {
 }
 
 #[test]
-fn an_identity_that_another_authority_signed_is_none() {
+fn an_identity_signed_by_another_authority_is_ignored() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     stranger.sign_as("ada", Some(ADA));
     let (_, server, _) = serving(&authority);
@@ -114,7 +115,7 @@ fn an_identity_that_another_authority_signed_is_none() {
 }
 
 #[test]
-fn a_role_without_login_is_refused_until_it_may() {
+fn a_role_without_login_is_rejected_until_login_is_granted() {
     let authority = Authority::new();
     authority.sign_as("robot", Some("spiffe://example.org/robot"));
     let (_, server, _) = serving(&authority);
@@ -137,8 +138,8 @@ fn a_role_without_login_is_refused_until_it_may() {
     assert_eq!(error.message, "robot is not permitted to log in");
 }
 
-/// Sessions of clients with certificates are not resumed, so that the server sees when their
-/// authority is no longer trusted or a certificate has expired.
+/// Sessions of clients with certificates are not resumed. Otherwise the server would not notice
+/// that their authority is no longer trusted, or that a certificate has expired.
 #[test]
 fn certificates_are_verified_for_each_connection() {
     let (authority, other) = (Authority::new(), Authority::new());
@@ -159,7 +160,7 @@ fn certificates_are_verified_for_each_connection() {
     assert!(refusal(&server, config).contains("alert"));
 }
 
-/// A server without authorities for clients resumes sessions.
+/// A server without client authorities resumes sessions.
 #[test]
 fn sessions_without_certificates_are_resumed() {
     let authority = Authority::new();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Whether the server acknowledges writes after a sync: both.
+/// Servers with and without a sync before the acknowledgement.
 fn both() -> [bool; 2] {
     [false, true]
 }
@@ -18,14 +18,14 @@ fn fake(waits_for_sync: bool, conflicts: usize) -> Fake {
 }
 
 #[test]
-fn a_write_in_conflict_runs_again_and_is_answered_once() {
+fn a_conflicting_write_runs_again_and_is_answered_once() {
     for waits_for_sync in both() {
         let (fake, server) = serving(fake(waits_for_sync, 5), options());
         let mut client = Client::new(&server);
         client.query(1, "swap this");
         let (stream, answer) = client.receive();
         assert_eq!((stream, answer.response), (1, Response::Void));
-        // Five times for nothing, and once for good.
+        // Five executions end in a conflict, and the sixth succeeds.
         assert_eq!(fake.executed.load(Ordering::SeqCst), 6);
         client.query(2, "swap this");
         client.query(3, "which");
@@ -36,7 +36,7 @@ fn a_write_in_conflict_runs_again_and_is_answered_once() {
 }
 
 #[test]
-fn a_batch_in_conflict_runs_again() {
+fn a_conflicting_batch_runs_again() {
     for waits_for_sync in both() {
         let (fake, server) = serving(fake(waits_for_sync, 3), options());
         let mut client = Client::new(&server);
@@ -61,7 +61,7 @@ fn a_batch_in_conflict_runs_again() {
 }
 
 #[test]
-fn a_write_that_is_always_in_conflict_delays_no_other_request() {
+fn a_write_that_always_conflicts_delays_no_other_request() {
     for waits_for_sync in both() {
         let (fake, server) = serving(fake(waits_for_sync, usize::MAX), options());
         let mut client = Client::new(&server);
@@ -75,7 +75,7 @@ fn a_write_that_is_always_in_conflict_delays_no_other_request() {
 }
 
 #[test]
-fn a_write_that_is_always_in_conflict_times_out() {
+fn a_write_that_always_conflicts_times_out() {
     for waits_for_sync in both() {
         let options = ServeOptions {
             request_timeout: Duration::from_millis(50),

@@ -1,4 +1,4 @@
-//! Events for the log of the operator, and entries in the audit log.
+//! Events for the operator's log, and entries in the audit log.
 
 use std::sync::mpsc::Receiver;
 
@@ -11,9 +11,9 @@ use crate::serve::{
 };
 
 #[test]
-fn logins_and_statements_of_administration_are_reported() {
+fn logins_and_administrative_statements_are_reported() {
     let (sender, events) = std::sync::mpsc::channel();
-    let tell = move |event: ServerEvent<'_>| {
+    let report = move |event: ServerEvent<'_>| {
         let (user, what) = match event {
             ServerEvent::LoggedIn { user, .. } => (Some(user), "logged in".to_owned()),
             ServerEvent::LoginRefused { user, cause, .. } => (user, cause.to_owned()),
@@ -25,7 +25,7 @@ fn logins_and_statements_of_administration_are_reported() {
         drop(sender.send(format!("{}: {what}", user.unwrap_or("nobody"))));
     };
     let (_, server) = server(ServeOptions {
-        events: ServerEvents::new(tell),
+        events: ServerEvents::new(report),
         ..options()
     });
     let reported = || events.try_iter().collect::<Vec<_>>();
@@ -36,7 +36,7 @@ fn logins_and_statements_of_administration_are_reported() {
         "root: CREATE ROLE ada WITH PASSWORD = ? AND LOGIN = ?",
     ];
     assert_eq!(reported(), made);
-    let mut client = Client::raw(&server).was_asked();
+    let mut client = Client::raw(&server).expect_authenticate();
     for bad in [token("ada", "root"), token("bob", "bob"), Vec::new()] {
         client.log_in(&bad);
     }
@@ -46,7 +46,7 @@ fn logins_and_statements_of_administration_are_reported() {
         "nobody: Password must not be null",
     ];
     assert_eq!(reported(), refused);
-    // What changes nothing, and what is refused, is not reported.
+    // Other statements and rejected ones are not reported.
     let mut root = Client::logged_in(&server, "root");
     for text in [
         "LIST ROLES",
@@ -64,7 +64,7 @@ fn logins_and_statements_of_administration_are_reported() {
 }
 
 #[test]
-fn statements_of_administration_are_executed_between_their_entries_or_not_at_all() {
+fn administrative_statements_are_executed_between_their_entries_or_not_at_all() {
     let (sender, entries) = std::sync::mpsc::channel();
     let fails = Arc::new(AtomicBool::default());
     let begin_fails = fails.clone();
@@ -97,7 +97,7 @@ fn statements_of_administration_are_executed_between_their_entries_or_not_at_all
     assert_eq!(error.kind, ErrorKind::Server);
     assert!(error.message.ends_with("the file is gone"), "{error}");
     fails.store(false, Ordering::SeqCst);
-    // The role was not made before.
+    // The failed statement has not created the role.
     root.run(text);
     let made = [
         format!("{masked} - [\"eve\"] (Some(true), false)"),
@@ -119,7 +119,7 @@ fn statements_of_administration_are_executed_between_their_entries_or_not_at_all
     ada.run("SELECT * FROM ks.t");
     root.run("LIST ROLES");
     assert_eq!(written(), [""; 0]);
-    // Names belong to the keyspace in which the statement was prepared.
+    // Names are resolved in the keyspace in use at PREPARE.
     root.run("USE ks");
     let (text, keyspace) = ("TRUNCATE t", None);
     root.send(3, &Request::Prepare { text, keyspace });
@@ -137,8 +137,8 @@ fn statements_of_administration_are_executed_between_their_entries_or_not_at_all
     assert_eq!(written(), truncated);
 }
 
-/// Returns options with which writes to some tables are noted, and the notes.
-fn noting(tables: &str) -> (ServeOptions, Receiver<String>) {
+/// Returns options with which writes to some tables are audited, and the entries.
+fn auditing(tables: &str) -> (ServeOptions, Receiver<String>) {
     let (sender, notes) = std::sync::mpsc::channel();
     let note = move |write: AuditedWrite<'_>| {
         let user = write.user.unwrap_or("nobody");
@@ -155,8 +155,8 @@ fn noting(tables: &str) -> (ServeOptions, Receiver<String>) {
 }
 
 #[test]
-fn writes_to_the_tables_of_the_setting_are_noted_with_their_results() {
-    let (options, notes) = noting("ks.t,ks.u");
+fn writes_to_audited_tables_are_noted_with_their_results() {
+    let (options, notes) = auditing("ks.t,ks.u");
     let (_, server) = server(options);
     let noted = || notes.try_iter().collect::<Vec<_>>();
     let mut root = Client::logged_in(&server, "root");
@@ -211,7 +211,7 @@ fn writes_to_the_tables_of_the_setting_are_noted_with_their_results() {
 
 #[test]
 fn a_write_that_panics_is_noted_with_an_unknown_result() {
-    let (options, notes) = noting("all");
+    let (options, notes) = auditing("all");
     let fake = Fake {
         waits_for_sync: true,
         ..Fake::default()
@@ -222,7 +222,7 @@ fn a_write_that_panics_is_noted_with_an_unknown_result() {
     for (text, expected) in [
         ("explode", "nobody: UPDATE fake.explode 1 unknown"),
         ("put", "nobody: UPDATE fake.put 1 done"),
-        // It computes for long, and goes on in another lane.
+        // The write computes for long, and goes on in another lane.
         ("compute-put", "nobody: UPDATE fake.compute-put 1 done"),
     ] {
         client.query(1, text);

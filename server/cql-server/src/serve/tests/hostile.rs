@@ -1,4 +1,4 @@
-//! Clients that are many, or mean harm.
+//! Many clients, and hostile ones.
 
 use ebb_cql::protocol::{Batch, WriteType};
 use rustix::process::{Resource, getrlimit};
@@ -6,9 +6,9 @@ use rustix::process::{Resource, getrlimit};
 use super::*;
 
 #[test]
-fn idle_connections_are_cheap_and_harm_nobody() {
-    // This test takes a quarter of the open files that the process may have, because other tests run at
-    // the same time. A connection takes two: client and server are in one process.
+fn idle_connections_take_little_memory_and_delay_no_other() {
+    // The test takes at most a quarter of the process's file descriptors, because other tests run
+    // at the same time. A connection takes two: client and server are in one process.
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let connections = usize::try_from(files / 4 / 2).unwrap().min(2000);
     let (_, server) = server(options());
@@ -22,7 +22,7 @@ fn idle_connections_are_cheap_and_harm_nobody() {
 }
 
 #[test]
-fn prepared_statements_take_what_they_may_however_many_there_are() {
+fn prepared_statements_take_bounded_memory() {
     let statement_bytes_max = 1 << 20;
     let (_, server) = server(ServeOptions {
         statement_bytes_max,
@@ -57,7 +57,7 @@ fn prepared_statements_take_what_they_may_however_many_there_are() {
             other => panic!("{other:?}"),
         }
     }
-    // Each takes its text and a few hundred bytes of bookkeeping.
+    // Each statement takes its text and a few hundred bytes of bookkeeping.
     assert!(
         (100..=statement_bytes_max / 256).contains(&kept),
         "{kept} are kept"
@@ -65,12 +65,12 @@ fn prepared_statements_take_what_they_may_however_many_there_are() {
 }
 
 #[test]
-fn bodies_that_would_become_too_large_are_refused_before_they_do() {
+fn too_large_bodies_are_rejected_before_they_are_inflated() {
     let (_, server) = server(ServeOptions {
         body_bytes_max: 1 << 20,
         ..options()
     });
-    // A length that no request has is not waited for.
+    // The server does not wait for a body whose length no request can have.
     for (length, kind) in [
         (0x7fff_ffff_u32, ErrorKind::Invalid),
         (0xffff_ffff, ErrorKind::Protocol),
@@ -81,7 +81,7 @@ fn bodies_that_would_become_too_large_are_refused_before_they_do() {
         assert_eq!(client.error().kind, kind, "{length:#x}");
         assert!(client.try_receive().is_none(), "the connection ends");
     }
-    // LZ4 blocks start with their length: one that says more than the limit.
+    // LZ4 blocks begin with their length, which is above the limit here.
     let mut client = Client::raw(&server);
     let options = vec![("CQL_VERSION", "3.4.6"), ("COMPRESSION", "lz4")];
     client.send(0, &Request::Startup(Startup { options }));
@@ -98,8 +98,8 @@ fn bodies_that_would_become_too_large_are_refused_before_they_do() {
 fn counts_that_no_body_can_hold_are_errors_of_the_request() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
-    // QUERY: a text of 2^31 - 1 bytes; EXECUTE: an id of 65,535; BATCH: 65,535 parts;
-    // STARTUP and REGISTER: 65,535 entries. None of them is there.
+    // QUERY: a text of 2^31 - 1 bytes; EXECUTE: an id of 65,535; BATCH: 65,535 parts; STARTUP and
+    // REGISTER: 65,535 entries. The bodies contain none of that.
     let bodies: [(u8, &[u8]); 5] = [
         (7, &[0x7f, 0xff, 0xff, 0xff]),
         (10, &[0xff, 0xff]),
@@ -113,7 +113,7 @@ fn counts_that_no_body_can_hold_are_errors_of_the_request() {
         client.stream.write_all(&bytes).unwrap();
         assert_eq!(client.error().kind, ErrorKind::Protocol, "opcode {opcode}");
     }
-    // Opcodes of responses, and those that are none.
+    // Opcodes of responses, and undefined ones.
     for opcode in [0, 2, 3, 6, 8, 12, 14, 16, 0x77, 0xff] {
         client
             .stream
@@ -126,8 +126,8 @@ fn counts_that_no_body_can_hold_are_errors_of_the_request() {
 }
 
 #[test]
-fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() {
-    // Every deadline has passed when it is looked at.
+fn requests_past_their_deadline_get_cassandras_error_and_are_not_executed() {
+    // Every deadline has passed at the first look.
     let fake = Fake {
         waits_for_sync: true,
         ..Fake::default()
@@ -179,7 +179,7 @@ fn requests_whose_time_is_over_end_with_cassandras_codes_and_are_not_executed() 
         );
     }
     assert_eq!(fake.executed.load(Ordering::SeqCst), 0);
-    // What is answered at once is not looked at.
+    // A request that is answered at once does not check its deadline.
     client.query(4, "which");
     assert_eq!(client.receive().0, 4);
 }
@@ -203,12 +203,12 @@ fn connections_that_do_not_start_are_closed() {
             assert_eq!(stream, 1, "OPTIONS is answered");
         }
     }
-    // The time to start is over for the first client, too.
+    // The deadline for STARTUP has passed for the first client, too.
     started.query(1, "which");
     assert_eq!(started.receive().0, 1);
 }
 
-/// Returns a QUERY whose text has `bytes` bytes behind its first word.
+/// Returns a QUERY with `bytes` bytes after the first word of its text.
 fn long_query(stream: i16, bytes: usize) -> BytesMut {
     let text = format!("which {}", " ".repeat(bytes));
     let mut frame = BytesMut::new();
@@ -221,7 +221,7 @@ fn long_query(stream: i16, bytes: usize) -> BytesMut {
 }
 
 #[test]
-fn who_does_not_read_leaves_most_of_the_results_to_others() {
+fn a_client_that_does_not_read_leaves_most_result_memory_to_others() {
     let (fake, server) = server(ServeOptions {
         lane_result_bytes_max: 8 << 20,
         ..options()
@@ -259,8 +259,8 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
     let mut brief = Client::new(&server);
     brief.query(7, "which");
     assert_eq!(brief.receive().0, 7);
-    // There is memory for two. A client that waits for more is refused, and then the others need
-    // not wait.
+    // There is memory for two. A client that waits for more is rejected, and then the others do not
+    // have to wait.
     wait::until("a half to be refused", || {
         let is_answered = |client: &Client| {
             client.stream.set_nonblocking(true).unwrap();
@@ -275,7 +275,7 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
         drop(client.stream.write_all(&frame[HALF..]));
         match client.try_receive() {
             Some((1, _)) => {
-                // By the next request the memory of the one before is free.
+                // The memory of a request is free again by the next one.
                 client.query(2, "which");
                 assert_eq!(client.receive().0, 2);
                 served.push(client);
@@ -287,7 +287,8 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
                 );
                 refused += 1;
             }
-            // Closed, and the answer is lost because the server had not read everything.
+            // The connection was closed, and the error is lost because the server had not read
+            // everything.
             None => {}
         }
     }
@@ -298,7 +299,7 @@ fn halves_of_large_requests_take_bounded_memory_and_delay_no_small_request() {
 }
 
 #[test]
-fn a_large_request_stands_among_small_ones_of_its_connection() {
+fn a_large_request_is_served_in_order_among_small_ones() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     let mut all = BytesMut::new();
@@ -312,9 +313,9 @@ fn a_large_request_stands_among_small_ones_of_its_connection() {
     sending.join().unwrap().unwrap();
 }
 
-/// The story: the JSON text of an INSERT was read while the statement was prepared, under no limit.
+/// Regression: the JSON text of an INSERT was parsed at PREPARE, without a limit.
 #[test]
-fn a_statement_that_is_prepared_when_its_time_is_over_ends_with_its_time_out() {
+fn a_statement_prepared_past_the_deadline_ends_with_a_timeout() {
     let (_, server) = server(ServeOptions {
         request_timeout: Duration::ZERO,
         ..options()

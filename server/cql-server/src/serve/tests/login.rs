@@ -11,7 +11,7 @@ use crate::executor::Executor;
 use crate::read::Limits;
 use crate::testing::{BEGIN_MS, local_node, open};
 
-/// Starts a server with a superuser `root`, whose name is its password.
+/// Starts a server with a superuser `root`, whose password is the name.
 fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let catalog = open(
         &MemDisk::new(),
@@ -41,8 +41,8 @@ fn with_root(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     (executor, server)
 }
 
-/// Starts a server like [`with_root`], with a table and another role `ada`, whose name is its
-/// password.
+/// Starts a server like [`with_root`], with a table and another role `ada`, whose password is the
+/// name.
 pub(super) fn server(options: ServeOptions) -> (Arc<Executor>, CqlServer) {
     let (executor, server) = with_root(options);
     let mut client = Client::logged_in(&server, "root");
@@ -62,13 +62,13 @@ pub(super) fn token(name: &str, password: &str) -> Vec<u8> {
 
 impl Client {
     /// Connects, sends STARTUP, and expects AUTHENTICATE.
-    fn asked(server: &CqlServer) -> Self {
-        Self::raw(server).was_asked()
+    fn unauthenticated(server: &CqlServer) -> Self {
+        Self::raw(server).expect_authenticate()
     }
 
-    /// Connects and logs in as a role whose name is its password.
+    /// Connects, and logs in as a role whose password is its name.
     pub(super) fn logged_in(server: &CqlServer, name: &str) -> Self {
-        let mut client = Self::asked(server);
+        let mut client = Self::unauthenticated(server);
         let success = Response::AuthSuccess { token: None };
         assert_eq!(client.log_in(&token(name, name)), success);
         client
@@ -77,7 +77,7 @@ impl Client {
 
 impl<T: Read + Write> Client<T> {
     /// Sends STARTUP and expects AUTHENTICATE.
-    pub(super) fn was_asked(mut self) -> Self {
+    pub(super) fn expect_authenticate(mut self) -> Self {
         let authenticator = AUTHENTICATOR.to_owned();
         let asked = Response::Authenticate { authenticator };
         assert_eq!(self.start(), asked);
@@ -111,7 +111,7 @@ impl<T: Read + Write> Client<T> {
 }
 
 #[test]
-fn who_logs_in_may_do_what_was_granted_until_it_is_revoked() {
+fn a_logged_in_client_has_its_permissions_until_they_are_revoked() {
     let (_, server) = server(options());
     let mut root = Client::logged_in(&server, "root");
     let mut ada = Client::logged_in(&server, "ada");
@@ -146,7 +146,7 @@ fn who_logs_in_may_do_what_was_granted_until_it_is_revoked() {
         "User ada has no SELECT permission on <table ks.t> or any of its parents"
     );
     root.run("DROP ROLE ada");
-    // Nothing at all, although all may read it who are logged in: that it is not.
+    // Without the role not even this is permitted, which every logged-in client may read.
     let error = ada.refused("SELECT * FROM system.local");
     assert_eq!(error.message, "Role ada doesn't exist any more");
 }
@@ -154,7 +154,7 @@ fn who_logs_in_may_do_what_was_granted_until_it_is_revoked() {
 #[test]
 fn bad_credentials_return_cassandras_error_and_may_be_corrected() {
     let (_, server) = server(options());
-    let mut client = Client::asked(&server);
+    let mut client = Client::unauthenticated(&server);
     for (token, message) in [
         (
             token("ada", "Ada"),
@@ -188,8 +188,8 @@ fn bad_credentials_return_cassandras_error_and_may_be_corrected() {
 }
 
 #[test]
-fn after_wrong_passwords_an_address_may_not_try_more() {
-    // The fewest that are possible: then a new token takes the longest time, half an hour.
+fn wrong_passwords_block_further_logins_from_the_address() {
+    // The smallest limit. With it a new token takes the longest: half an hour.
     let (_, server) = server(ServeOptions {
         login_failures_max: 2,
         logins_max: 1,
@@ -204,18 +204,18 @@ fn after_wrong_passwords_an_address_may_not_try_more() {
         }
         other => format!("{other:?}"),
     };
-    // Logins that succeed do not count.
+    // Successful logins do not count.
     for _ in 0..8 {
         Client::logged_in(&server, "ada");
     }
-    let mut client = Client::asked(&server);
+    let mut client = Client::unauthenticated(&server);
     for name in ["ada", "bob"] {
         let told = message(&mut client, name, "wrong");
         assert!(told.ends_with("and/or password are incorrect"), "{told}");
     }
-    // A right password is refused, too: otherwise a guess would be confirmed.
+    // A right password is rejected, too: otherwise a guess would be confirmed.
     for password in ["wrong", "ada"] {
-        let told = message(&mut Client::asked(&server), "ada", password);
+        let told = message(&mut Client::unauthenticated(&server), "ada", password);
         assert_eq!(
             told,
             "Too many failed logins from this address; try again later"
@@ -224,7 +224,7 @@ fn after_wrong_passwords_an_address_may_not_try_more() {
 }
 
 #[test]
-fn before_the_login_there_is_nothing_to_be_had() {
+fn before_the_login_no_request_is_served() {
     let activity = Arc::new(Activity::default());
     let (executor, server) = server(ServeOptions {
         activity: activity.clone(),
@@ -253,7 +253,7 @@ fn before_the_login_there_is_nothing_to_be_had() {
         ] {
             let mut bytes = BytesMut::new();
             request.encode(&mut bytes, 5, Compression::None);
-            // The flag for a trace.
+            // The flag for tracing.
             bytes[1] |= 2;
             client.stream.write_all(&bytes).unwrap();
             let error = client.error();
@@ -262,26 +262,25 @@ fn before_the_login_there_is_nothing_to_be_had() {
             assert_eq!(error.message, expected);
         }
     };
-    let mut client = Client::asked(&server);
+    let mut client = Client::unauthenticated(&server);
     requests_of(&mut client);
     client.send(1, &Request::Options);
     assert!(matches!(
         client.receive().1.response,
         Response::Supported { .. }
     ));
-    // A wrong password changes nothing of it, and neither does one that is being verified.
+    // This stays so after a wrong password, and while a password is being verified.
     client.log_in(&token("ada", "wrong"));
     requests_of(&mut client);
     assert!(executor.catalog().state().table("ks", "u").is_none());
     assert!(activity.traces().is_empty());
-    // Frames are short before the login.
+    // Frames have to be short before the login.
     client.query(1, &"x".repeat(20 << 10));
     assert_eq!(client.error().kind, ErrorKind::Protocol);
     assert!(client.try_receive().is_none(), "the connection is closed");
 }
 
-/// A segment that is longer than a login is refused by its header: it is neither collected nor
-/// inflated.
+/// A segment that is longer than a login is rejected by its header, neither collected nor inflated.
 #[test]
 fn before_the_login_segments_are_short() {
     let (_, server) = server(options());
@@ -307,7 +306,7 @@ fn before_the_login_segments_are_short() {
         );
         assert_eq!(error.message, told);
         assert!(client.try_receive().is_none(), "the connection is closed");
-        // After the login they may be longer.
+        // After the login segments may be longer.
         let mut client = Client::raw5(&server);
         client.start5(compression);
         let success = Response::AuthSuccess { token: None };
@@ -323,9 +322,9 @@ fn connections_that_do_not_log_in_are_closed() {
         login_timeout: Duration::from_millis(300),
         ..options()
     });
-    // The server verifies the password once, however long that takes: a later login needs no time.
+    // The server verifies the password once, however long that takes. A later login takes no time.
     let mut logged_in = wait::until_some("a client to log in in time", || {
-        let mut client = Client::asked(&server);
+        let mut client = Client::unauthenticated(&server);
         let token = token("root", "root");
         let token = Some(&token[..]);
         client.try_send(1, &Request::AuthResponse { token }).ok()?;
@@ -333,14 +332,14 @@ fn connections_that_do_not_log_in_are_closed() {
         assert_eq!(answer.response, Response::AuthSuccess { token: None });
         Some(client)
     });
-    let mut silent = Client::asked(&server);
+    let mut silent = Client::unauthenticated(&server);
     assert!(silent.try_receive().is_none(), "the connection is closed");
-    // The time to log in is over for the first client, too.
+    // The deadline for the login has passed for the first client, too.
     logged_in.run("SELECT * FROM system.local");
 }
 
 #[test]
-fn traces_take_a_permission_and_tell_no_password() {
+fn traces_require_a_permission_and_contain_no_password() {
     let activity = Arc::new(Activity::default());
     let (_, server) = server(ServeOptions {
         activity: activity.clone(),
@@ -364,7 +363,7 @@ fn traces_take_a_permission_and_tell_no_password() {
     );
     assert!(activity.traces().is_empty());
     let users = activity.clients();
-    let users: Vec<_> = users.iter().map(|client| client.said().user).collect();
+    let users: Vec<_> = users.iter().map(|client| client.info().user).collect();
     assert_eq!(users.last(), Some(&Some("ada".into())));
     let mut root = Client::logged_in(&server, "root");
     for text in [
@@ -383,12 +382,12 @@ fn traces_take_a_permission_and_tell_no_password() {
 }
 
 #[test]
-fn who_has_waited_too_long_for_a_verification_is_told_and_costs_none() {
+fn a_login_past_its_deadline_is_rejected_without_verification() {
     let (executor, server) = with_root(ServeOptions {
         request_timeout: Duration::ZERO,
         ..options()
     });
-    let mut client = Client::asked(&server);
+    let mut client = Client::unauthenticated(&server);
     let Response::Error(error) = client.log_in(&token("root", "root")) else {
         panic!("it is refused");
     };
@@ -402,10 +401,10 @@ fn who_has_waited_too_long_for_a_verification_is_told_and_costs_none() {
     );
 }
 
-/// Passwords are verified a few at a time, that of a pool once, and meanwhile requests are
+/// Passwords are verified a few at a time, only once for a pool, and meanwhile other requests are
 /// answered.
 #[test]
-fn many_who_log_in_at_once_are_all_let_in() {
+fn many_logins_at_once_all_succeed() {
     let (_, server) = server(ServeOptions {
         logins_max: 1,
         ..options()
@@ -413,7 +412,7 @@ fn many_who_log_in_at_once_are_all_let_in() {
     let mut root = Client::logged_in(&server, "root");
     root.run("ALTER ROLE ada WITH PASSWORD = 'new'");
     let verified = server.counters().counts().passwords_verified;
-    let mut clients: Vec<_> = (0..20).map(|_| Client::asked(&server)).collect();
+    let mut clients: Vec<_> = (0..20).map(|_| Client::unauthenticated(&server)).collect();
     for client in &mut clients {
         let token = token("ada", "new");
         client.send(
@@ -422,7 +421,7 @@ fn many_who_log_in_at_once_are_all_let_in() {
                 token: Some(&token),
             },
         );
-        // Two of them at once would be one too many.
+        // A second login while one is being verified is rejected.
         client.send(
             2,
             &Request::AuthResponse {

@@ -5,15 +5,15 @@ use std::thread;
 
 use super::*;
 
-/// Counts of requests by their outcome.
+/// The number of requests by outcome.
 #[derive(Debug, Default)]
 struct Outcomes {
     served: AtomicU32,
     refused: AtomicU32,
 }
 
-/// Sends 8,000 requests at once and reads their responses: each is answered once and in order, and
-/// reads about the server itself and KILL QUERY are not refused.
+/// Sends 8,000 requests at once and reads their responses. Checks that each is answered once and in
+/// order, and that reads of system tables and KILL QUERY are not rejected.
 fn flood(server: &CqlServer, outcomes: &Outcomes) {
     const REQUESTS: i16 = 8000;
     let is_about_server = |stream: i16| stream % 500 == 499;
@@ -46,9 +46,9 @@ fn flood(server: &CqlServer, outcomes: &Outcomes) {
     }
 }
 
-/// Floods a server from three clients, again and again until a request was refused, beside a control
-/// connection, which is registered for events, and clients that start meanwhile. Returns the outcomes
-/// of the requests of the three.
+/// Floods a server from three clients until a request is rejected, while there are a control
+/// connection, which is registered for events, and clients that start. Returns the outcomes of the
+/// requests of the three.
 fn overload(overload_wait: Duration) -> Outcomes {
     let (_, server) = server(ServeOptions {
         overload_wait,
@@ -78,7 +78,7 @@ fn overload(overload_wait: Duration) -> Outcomes {
         });
         outcomes.refused.load(Ordering::Relaxed) > 0
     });
-    // The overload ends when no more requests come.
+    // The overload ends when no more requests arrive.
     let overload = server.counters().overload;
     let mut client = Client::new(&server);
     wait::until("a request to be served", || {
@@ -90,8 +90,8 @@ fn overload(overload_wait: Duration) -> Outcomes {
 }
 
 #[test]
-fn each_request_is_answered_in_an_overload_and_control_is_not_refused() {
-    // Every wait is longer than this, so that the flood is an overload on any machine.
+fn in_an_overload_each_request_is_answered_and_control_is_not_rejected() {
+    // Every wait exceeds this limit, so that the flood is an overload on any machine.
     let outcomes = overload(Duration::from_nanos(1));
     let (served, refused) = (outcomes.served.into_inner(), outcomes.refused.into_inner());
     assert_eq!((served + refused) % (3 * 8000), 0);
@@ -103,7 +103,7 @@ fn each_request_is_answered_in_an_overload_and_control_is_not_refused() {
 
 #[test]
 #[ignore = "nightly: whether requests wait for too long depends on the machine"]
-fn requests_that_waited_long_are_refused() {
+fn requests_that_waited_for_long_are_rejected() {
     let outcomes = overload(Duration::from_millis(5));
     let (served, refused) = (outcomes.served.into_inner(), outcomes.refused.into_inner());
     assert!(refused >= 100, "{refused} are refused, {served} served");

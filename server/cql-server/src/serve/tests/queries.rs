@@ -7,7 +7,7 @@ use crate::queries::{Queries, QueryRow};
 use crate::serve::replies::killed;
 use crate::serve::{ServerEvent, ServerEvents};
 
-/// Waits until the queries that are listed have these states, the oldest first.
+/// Waits until the listed queries have these states, the oldest first.
 #[track_caller]
 fn until_listed(queries: &Queries, states: &[&str]) -> Vec<QueryRow> {
     wait::until_some("the queries to be listed", || {
@@ -34,7 +34,7 @@ fn a_killed_scan_ends_with_an_error_and_a_scan_of_another_user_goes_on() {
     assert!(is_masked, "{statement}");
     assert_eq!(queries.kill(rows[0].id), Some(true));
     assert_eq!(ada.error(), killed(parameters().consistency));
-    // Its thread ends.
+    // The thread of the killed scan ends.
     let left = until_listed(&queries, &["running"]);
     assert_eq!(left[0].id, rows[1].id);
     assert_eq!(queries.kill(rows[0].id), None);
@@ -42,9 +42,9 @@ fn a_killed_scan_ends_with_an_error_and_a_scan_of_another_user_goes_on() {
 }
 
 #[test]
-fn the_user_of_a_query_and_superusers_kill_it_by_a_statement() {
+fn kill_query_is_permitted_to_the_user_of_the_query_and_to_superusers() {
     let (sender, reported) = channel();
-    let tell = move |event: ServerEvent<'_>| {
+    let report = move |event: ServerEvent<'_>| {
         if let ServerEvent::Administered {
             user: Some(user),
             query: Some(id),
@@ -55,7 +55,7 @@ fn the_user_of_a_query_and_superusers_kill_it_by_a_statement() {
         }
     };
     let (_, server) = login::server(ServeOptions {
-        events: ServerEvents::new(tell),
+        events: ServerEvents::new(report),
         ..options()
     });
     let mut root = Client::logged_in(&server, "root");
@@ -69,7 +69,7 @@ fn the_user_of_a_query_and_superusers_kill_it_by_a_statement() {
     let mut ada = Client::logged_in(&server, "ada");
     for (client, row) in [(&mut ada, &rows[0]), (&mut root, &rows[1])] {
         assert_eq!(client.run(&kill(row)), Response::Void);
-        // The same as over HTTP.
+        // The same error as for a kill over HTTP.
         assert_eq!(scans.error(), killed(parameters().consistency));
     }
     until_listed(&queries, &[]);
@@ -83,9 +83,9 @@ fn the_user_of_a_query_and_superusers_kill_it_by_a_statement() {
     assert_eq!(reported.try_iter().collect::<Vec<_>>(), killers);
 }
 
-/// The story: a killed scan that waited for memory kept its thread until its time-out.
+/// Regression: a killed scan that waited for memory kept its thread until its timeout.
 #[test]
-fn a_scan_that_is_killed_while_it_waits_for_memory_leaves_its_thread_to_the_next() {
+fn a_scan_killed_while_it_waits_for_memory_frees_its_thread() {
     let (fake, server) = server(ServeOptions {
         scans_max: 2,
         scan_threads_max: 2,
@@ -116,7 +116,7 @@ fn a_scan_that_is_killed_while_it_waits_for_memory_leaves_its_thread_to_the_next
 }
 
 #[test]
-fn a_role_sees_its_own_queries_and_with_select_those_of_all() {
+fn a_role_sees_its_own_queries_or_with_select_those_of_all_users() {
     let (_, server) = login::server(options());
     let mut root = Client::logged_in(&server, "root");
     scans::prepare(&mut root);
@@ -138,7 +138,7 @@ fn a_role_sees_its_own_queries_and_with_select_those_of_all() {
 }
 
 #[test]
-fn a_scan_that_waits_is_killed_and_a_change_of_the_schema_is_not() {
+fn a_waiting_scan_can_be_killed_and_a_schema_change_cannot() {
     let (fake, server) = server(ServeOptions {
         scans_max: 1,
         ..options()

@@ -1,4 +1,4 @@
-//! Scans that take long, and the other requests beside them.
+//! Long scans, and other requests beside them.
 
 use ebb_colocate::FloorShare;
 use ebb_threads::{FLOOR_NICE, current_nice, lower_current_thread, raise_current_thread};
@@ -6,7 +6,7 @@ use ebb_threads::{FLOOR_NICE, current_nice, lower_current_thread, raise_current_
 use super::*;
 use crate::serve::replies::stopping;
 
-/// Returns a statement that looks for four billion rows, none of which is there.
+/// Returns a statement that looks up four billion missing rows.
 fn endless() -> String {
     let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
     let all = all.join(", ");
@@ -16,7 +16,7 @@ fn endless() -> String {
     )
 }
 
-/// Creates the table of [`endless`], and lets `ada` and another role `eve` read it.
+/// Creates the table of [`endless`], and permits `ada` and another role `eve` to read it.
 pub(super) fn prepare(root: &mut Client) {
     for text in [
         "CREATE TABLE ks.wide (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))",
@@ -28,13 +28,14 @@ pub(super) fn prepare(root: &mut Client) {
     }
 }
 
-/// Sends endless statements on a connection of their own, and returns it once they are on their way.
+/// Sends endless statements on a connection of their own, and returns it once the server has
+/// received them.
 pub(super) fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Client {
     let mut client = Client::logged_in(server, user);
     for stream in 0..count {
         client.query(stream, &endless());
     }
-    // A point read is answered while they run.
+    // This point read is answered while they run.
     client.query(100, "SELECT * FROM system.local");
     assert_eq!(client.receive().0, 100);
     client
@@ -47,7 +48,7 @@ fn a_scan_is_answered_at_its_deadline_while_its_thread_goes_on() {
         ..options()
     });
     let mut client = Client::new(&server);
-    // On a slow machine the first one may be over before it begins.
+    // On a slow machine the first deadline may pass before the scan begins.
     while fake.executed.load(Ordering::SeqCst) == 0 {
         client.query(1, "scan");
         assert_eq!(client.error().kind.code(), 0x1200);
@@ -63,7 +64,7 @@ fn a_scan_is_answered_at_its_deadline_while_its_thread_goes_on() {
 }
 
 #[test]
-fn what_computes_for_long_moves_to_threads_of_its_own() {
+fn statements_that_compute_for_long_move_to_other_threads() {
     let (_, server) = server(options());
     let mut client = Client::new(&server);
     for text in ["compute", "compute-put"] {
@@ -82,7 +83,7 @@ fn a_write_that_computes_for_long_leaves_the_commit_lane_and_is_synced() {
     fake.sync_gate.open();
     let (fake, server) = serving(fake, options());
     let mut client = Client::new(&server);
-    // A read that computes for long waits for no sync.
+    // A moved read waits for no sync.
     for (text, syncs) in [("compute", 0), ("compute-put", 1)] {
         client.query(1, text);
         assert_eq!(client.receive().1.response, Response::Void);
@@ -90,10 +91,10 @@ fn a_write_that_computes_for_long_leaves_the_commit_lane_and_is_synced() {
     }
 }
 
-/// The story: on a server without logins all clients of an address are one user. Ten scans of one client
-/// made a large batch of another client wait until its time was over.
+/// Regression: on a server without authentication all clients of an address are one user. Ten scans
+/// of one client made a large batch of another client wait until its timeout.
 #[test]
-fn what_computes_for_long_waits_for_no_scan_of_its_user_and_for_no_memory_for_results() {
+fn a_moved_statement_waits_neither_for_scans_of_its_user_nor_for_result_memory() {
     let (fake, server) = server(ServeOptions {
         lane_result_bytes_max: 1 << 20,
         ..options()
@@ -119,7 +120,7 @@ fn what_computes_for_long_waits_for_no_scan_of_its_user_and_for_no_memory_for_re
 }
 
 #[test]
-fn a_result_for_which_there_is_no_memory_is_refused_and_leaves_the_memory_to_others() {
+fn a_result_without_memory_is_rejected_and_leaves_the_memory_to_others() {
     let (fake, server) = server(ServeOptions {
         lane_result_bytes_max: 2 << 20,
         ..options()
@@ -136,10 +137,10 @@ fn a_result_for_which_there_is_no_memory_is_refused_and_leaves_the_memory_to_oth
     assert!(matches!(answer.response, Response::SetKeyspace { .. }));
 }
 
-/// The story: scans that were in the idle class when other processes took the cores got nothing until
-/// their time-out, though later ones ran on the floor.
+/// Regression: scans that were in the idle class when other processes took the cores made no
+/// progress until their timeout, while later scans ran on the floor.
 #[test]
-fn a_scan_in_the_idle_class_comes_to_the_floor_once_that_is_in_use() {
+fn a_scan_in_the_idle_class_continues_on_the_floor_once_that_is_in_use() {
     let share = Arc::new(FloorShare::new());
     let (fake, server) = server(ServeOptions {
         idle_class: true,
@@ -154,7 +155,7 @@ fn a_scan_in_the_idle_class_comes_to_the_floor_once_that_is_in_use() {
     share.set(Some(1.0));
     let (_, answer) = client.receive();
     assert_eq!(answer.response, Response::Void);
-    // Its thread comes to the floor where the kernel lets it. Elsewhere it begins anew.
+    // The thread enters the floor if the kernel lets it, or else the scan begins anew.
     let is_raised = std::thread::spawn(|| {
         let nice = current_nice().max(FLOOR_NICE);
         lower_current_thread();
@@ -164,9 +165,9 @@ fn a_scan_in_the_idle_class_comes_to_the_floor_once_that_is_in_use() {
     assert_eq!(fake.executed.load(Ordering::SeqCst), executions);
 }
 
-/// The story: two statements that never end kept all scans of all users waiting.
+/// Regression: two statements that never ended kept all users' scans waiting.
 #[test]
-fn twenty_statements_of_two_users_that_never_end_leave_a_third_its_scans() {
+fn twenty_endless_statements_of_two_users_do_not_delay_scans_of_a_third() {
     let (_, server) = login::server(options());
     let mut root = Client::logged_in(&server, "root");
     prepare(&mut root);
@@ -175,7 +176,7 @@ fn twenty_statements_of_two_users_that_never_end_leave_a_third_its_scans() {
     for _ in 0..3 {
         assert!(matches!(root.run(scan), Response::Rows(_)));
     }
-    // The end of a connection cancels what runs for it: the same users can scan again.
+    // The end of a connection cancels its requests, so that the same users can scan again.
     drop(bad);
     for user in ["ada", "eve"] {
         let rows = Client::logged_in(&server, user).run(scan);

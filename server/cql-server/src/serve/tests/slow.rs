@@ -6,7 +6,7 @@ use crate::serve::{SlowRequest, SlowRequests};
 /// The reports of a server, in order.
 type Reports = Arc<Mutex<Vec<SlowRequest>>>;
 
-/// Returns options under which requests are reported that took `at_least`, and where.
+/// Returns options with which requests that took `at_least` are reported, and the list of reports.
 fn reporting(at_least: Duration) -> (ServeOptions, Reports) {
     let reports = Reports::default();
     let collected = reports.clone();
@@ -48,7 +48,7 @@ fn a_report_has_the_parts_of_the_time() {
         let executed = fake.executed.load(Ordering::SeqCst);
         executed == 2 && fake.syncs_begun.load(Ordering::SeqCst) == 1
     });
-    std::thread::sleep(HELD); // clock: the reports hold what passes here
+    std::thread::sleep(HELD); // clock: the reports contain this time
     fake.gate.open();
     fake.sync_gate.open();
     (0..3).for_each(|_| drop(client.receive()));

@@ -2,14 +2,14 @@
 
 use super::*;
 
-/// Returns the names of the stages, and how many requests each has.
+/// The names of the stages, with the number of requests in each.
 fn totals(server: &CqlServer) -> Option<[(&'static str, u64); 3]> {
     let stages = server.counters().stages()?;
     Some(stages.map(|(stage, counts)| (stage, counts.total())))
 }
 
 #[test]
-fn point_requests_count_in_every_stage_and_no_others_do() {
+fn only_point_requests_count_and_they_count_in_every_stage() {
     let (fake, server) = server(ServeOptions {
         stage_latencies: true,
         ..options()
@@ -27,7 +27,7 @@ fn point_requests_count_in_every_stage_and_no_others_do() {
         client.query(stream, "which");
         client.receive();
     }
-    // A response is counted as sent after the client may have received it.
+    // A response counts as sent only after the client may have received it.
     let expected = ["queued", "executed", "sent"].map(|stage| (stage, 3));
     wait::until("all responses to be counted", || {
         totals(&server) == Some(expected)

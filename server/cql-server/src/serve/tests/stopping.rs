@@ -11,7 +11,7 @@ fn synced() -> Fake {
 }
 
 #[test]
-fn a_scan_and_what_has_not_begun_are_refused_and_a_write_that_has_begun_gets_its_result() {
+fn a_stop_rejects_scans_and_waiting_requests_and_running_writes_get_their_results() {
     let (fake, server) = serving(
         synced(),
         ServeOptions {
@@ -41,7 +41,7 @@ fn a_scan_and_what_has_not_begun_are_refused_and_a_write_that_has_begun_gets_its
     refused.sort_unstable();
     assert_eq!(refused, [1, 3, 4, 5]);
     assert_eq!(stopping().kind.code(), 0x1001);
-    // Its connection goes on, but the thread of the scan is free.
+    // The connection goes on, but the thread of the scan is free.
     wait::until("the scan to end", || {
         fake.cancelled.load(Ordering::SeqCst) == 1
     });
@@ -54,7 +54,7 @@ fn a_scan_and_what_has_not_begun_are_refused_and_a_write_that_has_begun_gets_its
 }
 
 #[test]
-fn a_scan_that_waits_for_its_turn_is_refused() {
+fn a_stop_rejects_a_scan_that_waits_for_its_turn() {
     let (_, server) = server(ServeOptions {
         scans_max: 1,
         ..options()
@@ -73,13 +73,13 @@ fn a_scan_that_waits_for_its_turn_is_refused() {
 }
 
 #[test]
-fn results_that_a_client_does_not_read_are_cut_off() {
+fn a_stop_drops_results_that_a_client_does_not_read() {
     const BYTES: u64 = 64 << 20;
     let (fake, server) = server(options());
     fake.gate.open();
     let mut deaf = Client::new(&server);
     deaf.query(1, &format!("scan {BYTES}"));
-    // The result has begun, and is longer than what sockets hold.
+    // The client has got the begin of the result, which is longer than the sockets hold.
     wait::uninterrupted(|| deaf.stream.peek(&mut [0])).unwrap();
     assert!(!server.drain(Duration::from_millis(1)));
     match io::copy(&mut deaf.stream, &mut io::sink()) {
@@ -89,7 +89,7 @@ fn results_that_a_client_does_not_read_are_cut_off() {
 }
 
 #[test]
-fn a_write_that_does_not_end_in_time_gets_no_answer() {
+fn a_write_that_does_not_end_in_time_gets_no_response() {
     let (fake, server) = serving(synced(), options());
     let mut client = Client::new(&server);
     client.query(1, "put");

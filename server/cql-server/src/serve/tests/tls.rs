@@ -1,4 +1,4 @@
-//! Clients over TLS, and those that only begin to.
+//! Clients over TLS, complete handshakes and incomplete ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::serve::{Tls, TlsOptions};
 
-/// An authority, and what it signed, as files.
+/// An authority and the certificates that it signed, as files.
 pub(super) struct Authority {
     directory: TempDir,
     key: KeyPair,
@@ -78,7 +78,7 @@ impl Authority {
         roots
     }
 
-    /// A client that trusts the authority and shows the certificate of this name.
+    /// A client that trusts the authority, with the certificate of this name.
     pub(super) fn client(&self, shows: Option<&str>) -> ClientConfig {
         let builder = ClientConfig::builder().with_root_certificates(self.roots());
         match shows {
@@ -111,7 +111,7 @@ pub(super) fn encrypted(server: &CqlServer, config: ClientConfig) -> Client<Encr
     Client::over(connected(server, config)).started()
 }
 
-/// Why a client may not come.
+/// Returns the error with which a client is rejected.
 pub(super) fn refusal(server: &CqlServer, config: ClientConfig) -> String {
     let mut stream = connected(server, config);
     let told = stream
@@ -129,7 +129,7 @@ fn serving_with(tls: &Arc<Tls>) -> Served {
 }
 
 #[test]
-fn requests_and_large_answers_go_through_tls_of_both_versions() {
+fn requests_and_large_responses_pass_through_both_versions_of_tls() {
     let authority = Authority::new();
     let (fake, server) = server(ServeOptions {
         tls: Some(authority.tls()),
@@ -145,7 +145,7 @@ fn requests_and_large_answers_go_through_tls_of_both_versions() {
         client.query(1, "scan 3000000");
         let answer = client.receive();
         assert_eq!(answer.0, 1);
-        // Many requests in one go, as drivers send them.
+        // Many requests at once, as drivers send them.
         for stream in 0..200 {
             client.query(stream, "which");
         }
@@ -163,7 +163,7 @@ fn requests_and_large_answers_go_through_tls_of_both_versions() {
 }
 
 #[test]
-fn clients_without_the_certificate_that_is_wanted_may_not_come() {
+fn clients_without_the_required_certificate_are_rejected() {
     let authority = Authority::new();
     authority.sign("known");
     let stranger = Authority::new();
@@ -197,13 +197,13 @@ fn clients_without_the_certificate_that_is_wanted_may_not_come() {
 }
 
 #[test]
-fn new_files_are_for_new_connections_and_bad_ones_change_nothing() {
+fn new_files_apply_to_new_connections_and_bad_ones_change_nothing() {
     let (old, new) = (Authority::new(), Authority::new());
     let tls = old.tls();
     let server = serving_with(&tls);
     let mut early = encrypted(&server, old.client(None));
     assert!(!tls.reload_if_changed().unwrap());
-    // The key alone is not that of the certificate: told once.
+    // The key alone does not fit the certificate. That is reported once.
     fs::copy(new.path("server.key"), old.path("server.key")).unwrap();
     let error = tls.reload_if_changed().unwrap_err().to_string();
     assert!(
@@ -222,12 +222,12 @@ fn new_files_are_for_new_connections_and_bad_ones_change_nothing() {
     assert_eq!(early.receive().0, 1);
     fs::remove_file(old.path("server.pem")).unwrap();
     assert!(tls.reload_if_changed().is_err());
-    assert!(!tls.reload_if_changed().unwrap(), "told once");
+    assert!(!tls.reload_if_changed().unwrap(), "reported once");
     encrypted(&server, new.client(None));
 }
 
 #[test]
-fn the_first_certificate_of_the_chain_to_expire_counts_also_after_a_reload() {
+fn the_first_certificate_of_the_chain_to_expire_counts() {
     let authority = Authority::new();
     let write = |years: &[i32]| {
         let chain = years.iter().enumerate().map(|(at, &year)| {
@@ -254,7 +254,7 @@ fn the_first_certificate_of_the_chain_to_expire_counts_also_after_a_reload() {
 }
 
 #[test]
-fn new_authorities_are_for_the_clients_that_come_from_then_on() {
+fn new_authorities_apply_to_new_clients() {
     let (old, new) = (Authority::new(), Authority::new());
     old.sign("early");
     new.sign("late");
@@ -266,7 +266,7 @@ fn new_authorities_are_for_the_clients_that_come_from_then_on() {
     });
     let tls = Arc::new(tls.unwrap());
     let server = serving_with(&tls);
-    // Of the new authority; it trusts that of the server.
+    // A client of the new authority, which trusts the authority of the server.
     let late = || {
         let key = PrivateKeyDer::from_pem_file(new.path("late.key")).unwrap();
         ClientConfig::builder()
@@ -347,7 +347,7 @@ fn an_error_names_the_file_and_what_is_wrong() {
 }
 
 #[test]
-fn who_speaks_plainly_is_told_or_let_in() {
+fn a_plain_client_gets_an_error_or_is_accepted() {
     let authority = Authority::new();
     let server = serving_with(&authority.tls());
     let mut client = Client::raw(&server);
@@ -366,7 +366,7 @@ fn who_speaks_plainly_is_told_or_let_in() {
 }
 
 #[test]
-fn who_speaks_tls_to_a_plain_port_is_told_in_the_protocol_and_harms_nobody() {
+fn tls_on_a_plain_port_gets_a_protocol_error_and_disturbs_no_other() {
     let authority = Authority::new();
     let (_, server) = server(options());
     let mut client = Client::new(&server);
@@ -377,7 +377,7 @@ fn who_speaks_tls_to_a_plain_port_is_told_in_the_protocol_and_harms_nobody() {
 }
 
 /// Opens 64 connections, more than there are turns for handshakes, that send nothing, one byte,
-/// half of the client's hello, or all of it, and no more.
+/// half of the client's hello, or all of it, and then nothing more.
 fn half_handshakes(authority: &Authority, server: &CqlServer) -> Vec<Client> {
     let mut hello = Vec::new();
     let name = ServerName::try_from("localhost").unwrap();
@@ -395,14 +395,14 @@ fn half_handshakes(authority: &Authority, server: &CqlServer) -> Vec<Client> {
 }
 
 #[test]
-fn half_a_handshake_delays_no_other_client() {
+fn incomplete_handshakes_delay_no_other_client() {
     let authority = Authority::new();
     let (_, server) = server(ServeOptions {
         tls: Some(authority.tls()),
         ..options()
     });
     let half = half_handshakes(&authority, &server);
-    // Nonsense that looks like TLS ends at once.
+    // Nonsense that looks like TLS is rejected at once.
     let mut nonsense = Client::raw(&server);
     nonsense.stream.write_all(&[0x16; 4096]).unwrap();
     let mut client = encrypted(&server, authority.client(None));
@@ -413,7 +413,7 @@ fn half_a_handshake_delays_no_other_client() {
 }
 
 #[test]
-fn half_a_handshake_is_closed_after_the_time_to_start() {
+fn incomplete_handshakes_are_closed_after_the_startup_timeout() {
     let authority = Authority::new();
     let (_, server) = server(ServeOptions {
         tls: Some(authority.tls()),
@@ -424,7 +424,7 @@ fn half_a_handshake_is_closed_after_the_time_to_start() {
         Client::over(connected(&server, authority.client(None))).try_started()
     });
     for mut half in half_handshakes(&authority, &server) {
-        // Those that have sent a whole hello have an answer to it before.
+        // A connection that has sent a whole hello gets its response before it is closed.
         drop(half.stream.read_to_end(&mut Vec::new()));
     }
     client.query(2, "which");

@@ -1,4 +1,4 @@
-//! Requests that are too large: they are skipped and answered, and their connections go on.
+//! Too large requests: they are skipped and answered, and their connections go on.
 
 use std::iter::repeat_n;
 
@@ -16,7 +16,7 @@ fn limited() -> ServeOptions {
     }
 }
 
-/// Returns a QUERY with this text. A `Coding` with a compression compresses its body.
+/// Returns a QUERY with this text, whose body is compressed if `coding` has a compression.
 fn encoded(stream: i16, text: &str, coding: impl Into<Coding>) -> BytesMut {
     let mut frame = BytesMut::new();
     let parameters = parameters();
@@ -24,14 +24,14 @@ fn encoded(stream: i16, text: &str, coding: impl Into<Coding>) -> BytesMut {
     frame
 }
 
-/// Returns a text of two MiB that has three quarters of its length when it is compressed.
+/// Returns a text of two MiB that compresses to three quarters of its length.
 fn random_text(seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let letters = (0..3 << 19).map(|_| char::from(random.random_range(b'a'..=b'z')));
     letters.chain(repeat_n(' ', 1 << 19)).collect()
 }
 
-/// Checks that the next response is to `stream`, and refuses a body of `bytes`.
+/// Checks that the next response is to `stream`, and rejects a body of `bytes` bytes.
 #[track_caller]
 fn refused<T: Read + Write>(client: &mut Client<T>, stream: i16, bytes: usize) {
     let (answered, answer) = client.receive();
@@ -46,7 +46,7 @@ fn refused<T: Read + Write>(client: &mut Client<T>, stream: i16, bytes: usize) {
 }
 
 #[test]
-fn a_request_that_is_too_large_is_refused_and_those_around_it_are_served() {
+fn a_too_large_request_is_rejected_and_its_neighbours_are_served() {
     let (_, server) = server(limited());
     let long = format!("which {}", "x".repeat(2 << 20));
     let clients = [
@@ -95,7 +95,7 @@ fn a_compressed_body_may_be_too_large_before_and_after_decompression() {
 }
 
 #[test]
-fn a_request_that_is_too_large_passes_in_pieces() {
+fn a_too_large_request_may_arrive_in_pieces() {
     let (_, server) = server(limited());
     for compression in COMPRESSIONS {
         let mut client = Client::new5(&server, compression);
@@ -112,7 +112,7 @@ fn a_request_that_is_too_large_passes_in_pieces() {
 }
 
 #[test]
-fn who_stops_within_a_request_that_is_too_large_is_answered_and_cut_off() {
+fn a_client_that_stops_within_a_too_large_request_gets_an_error_and_is_disconnected() {
     let (_, server) = server(ServeOptions {
         request_timeout: Duration::from_millis(100),
         ..limited()
@@ -124,9 +124,10 @@ fn who_stops_within_a_request_that_is_too_large_is_answered_and_cut_off() {
     assert!(client.try_receive().is_none(), "the connection ends");
 }
 
-/// The server closed the connection with bytes unread, which resets it: the client lost the error.
+/// Regression: the server closed the connection with unread bytes, which resets it, so that the
+/// client lost the error.
 #[test]
-fn who_sends_more_than_can_be_skipped_reads_why_the_connection_ends() {
+fn a_client_that_sends_too_much_to_skip_can_read_the_error() {
     let (_, server) = server(limited());
     let mut client = Client::new(&server);
     let bytes = 300 << 20;
@@ -140,7 +141,7 @@ fn who_sends_more_than_can_be_skipped_reads_why_the_connection_ends() {
 }
 
 #[test]
-fn a_request_that_is_too_large_ends_a_connection_that_has_not_started() {
+fn a_too_large_request_before_startup_ends_the_connection() {
     let (_, server) = server(limited());
     let mut client = Client::raw(&server);
     let frame = encoded(1, &"x".repeat(2 << 20), Version::V4);

@@ -1,4 +1,4 @@
-//! Clients of version 5: behind STARTUP all is in segments.
+//! Clients of version 5: after STARTUP all frames are in segments.
 
 use super::*;
 use crate::serve::requests::LARGE_BYTES;
@@ -51,14 +51,14 @@ fn requests_and_responses_of_all_lengths_pass_in_segments() {
         assert_eq!(keyspace(client.receive().1), "app");
         client.query(3, "warn of this");
         assert_eq!(client.receive().1.warnings, ["of this"]);
-        // Longer than a segment, there and back.
+        // Requests and responses that are longer than a segment.
         let long = format!("which {}", "of these ".repeat(50_000));
         client.query(4, &long);
         assert_eq!(keyspace(client.receive().1), "app");
         client.query(5, "scan 500000");
         let (stream, answer) = client.receive();
         assert_eq!((stream, keyspace(answer).len()), (5, 60_000));
-        // Many at once.
+        // Many requests at once.
         (0..500).for_each(|stream| client.query(stream, "which"));
         for stream in 0..500 {
             assert_eq!(client.receive().0, stream);
@@ -66,16 +66,16 @@ fn requests_and_responses_of_all_lengths_pass_in_segments() {
     }
 }
 
-/// The story: a large request that came in segments was parsed on a thread that serves connections. Two
-/// such requests kept both threads from all other connections.
+/// Regression: a large request in segments was parsed on a thread that serves connections. Two such
+/// requests kept both threads from all other connections.
 #[test]
-fn large_texts_in_segments_are_parsed_beside_the_threads_that_serve_connections() {
+fn large_texts_in_segments_are_parsed_beside_the_serving_threads() {
     let (fake, server) = server(options());
     let (text, keyspace) = (&format!("hold {}", " ".repeat(LARGE_BYTES)), None);
     let large = Request::Prepare { text, keyspace };
     let (text, parameters) = ("which", parameters());
     let before = Request::Query { text, parameters };
-    // There are two such threads.
+    // There are two serving threads.
     let mut clients = COMPRESSIONS.map(|compression| {
         let mut client = Client::new5(&server, compression);
         let mut sealed = BytesMut::new();
@@ -85,11 +85,12 @@ fn large_texts_in_segments_are_parsed_beside_the_threads_that_serve_connections(
             Segments::new(compression).seal(&frame, &mut sealed);
         }
         client.stream.write_all(&sealed).unwrap();
-        // Compressed, both requests come in one read. The first response must not wait for the parser.
+        // Compressed, both requests arrive in one read. The first response must not wait for the
+        // parser.
         assert_eq!(client.receive().0, 1);
         client
     });
-    let held = || fake.held.load(Ordering::SeqCst);
+    let held = || fake.parsed_holds.load(Ordering::SeqCst);
     wait::until("a text to be parsed", || held() > 0);
     let mut small = Client::new(&server);
     small.query(2, "which");
@@ -117,7 +118,7 @@ fn a_request_has_a_keyspace_of_its_own() {
     assert_eq!(keyspace(client.receive().1), "other");
     client.query(3, "which");
     assert_eq!(keyspace(client.receive().1), "app");
-    // The id of a statement depends on the keyspace that it was prepared with.
+    // The id of a statement depends on the keyspace at PREPARE.
     let mut ids = Vec::new();
     for keyspace in [None, Some("app"), Some("other")] {
         let text = "which unqualified";
@@ -160,7 +161,7 @@ fn events_come_in_segments() {
 }
 
 #[test]
-fn a_broken_segment_is_answered_and_ends_the_connection() {
+fn a_broken_segment_gets_an_error_and_ends_the_connection() {
     let (_, server) = server(options());
     for at in [0, 3, 20] {
         let mut client = Client::new5(&server, Compression::None);
@@ -180,7 +181,7 @@ fn a_broken_segment_is_answered_and_ends_the_connection() {
 }
 
 #[test]
-fn what_startup_agreed_on_stays() {
+fn a_second_startup_changes_nothing() {
     let (_, server) = server(options());
     for compression in COMPRESSIONS {
         let mut client = Client::new5(&server, compression);
@@ -209,7 +210,7 @@ fn a_connection_keeps_its_version() {
     let error = client.error();
     assert!(error.message.contains("Got 5/v5"), "{error}");
     assert!(client.try_receive().is_none());
-    // Until STARTUP each frame may have its own.
+    // Until STARTUP each frame may have its own version.
     let mut client = Client::raw5(&server);
     let mut bytes = BytesMut::new();
     Request::Options.encode(&mut bytes, 1, Version::V4);

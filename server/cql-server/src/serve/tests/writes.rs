@@ -1,4 +1,4 @@
-//! Where writes run, and what a trace tells of it.
+//! The threads on which writes run, and the traces of requests.
 
 use super::*;
 use crate::serve::pace::STUCK;
@@ -11,14 +11,14 @@ fn synced() -> Fake {
 }
 
 #[test]
-fn writes_that_come_during_a_sync_share_the_next_one_and_hold_up_no_read() {
+fn writes_during_a_sync_share_the_next_one_and_delay_no_read() {
     let (fake, server) = serving(synced(), options());
     let mut clients: Vec<_> = (0..8).map(|_| Client::new(&server)).collect();
     for client in &mut clients {
         for stream in 0..20 {
             client.query(stream, "put");
         }
-        // Answered while all writes wait for the disk: reads are not behind them.
+        // The read is answered although all writes wait for the disk.
         client.query(100, "which");
         assert_eq!(client.receive().0, 100);
     }
@@ -35,7 +35,7 @@ fn writes_that_come_during_a_sync_share_the_next_one_and_hold_up_no_read() {
 }
 
 #[test]
-fn nobody_is_told_that_a_write_happened_whose_sync_failed() {
+fn a_write_whose_sync_failed_is_not_acknowledged() {
     let (fake, server) = serving(synced(), options());
     fake.sync_gate.open();
     fake.sync_fails.store(true, Ordering::SeqCst);
@@ -58,7 +58,7 @@ fn nobody_is_told_that_a_write_happened_whose_sync_failed() {
 }
 
 #[test]
-fn a_write_that_panics_in_the_commit_lane_harms_no_other() {
+fn a_panic_in_the_commit_lane_affects_no_other_write() {
     let (fake, server) = serving(synced(), options());
     fake.sync_gate.open();
     let mut client = Client::new(&server);
@@ -80,15 +80,15 @@ fn writes_that_stall_leave_a_thread_for_reads() {
     wait::until("the write to begin", || {
         fake.executed.load(Ordering::SeqCst) > 0
     });
-    // From then on writes do not run on the threads that serve connections.
-    std::thread::sleep(2 * STUCK); // clock: the server takes a write of this age for a slow one
+    // From now on writes do not run on the serving threads.
+    std::thread::sleep(2 * STUCK); // clock: a write of this age counts as slow
     let mut clients: Vec<_> = (0..10).map(|_| Client::new(&server)).collect();
     for client in &mut clients {
         client.query(1, "stall");
         client.query(2, "which");
     }
-    // The runtime may have put a connection onto the thread that waits: the other
-    // thread takes it over.
+    // The runtime may have put a connection onto the waiting thread. The other thread takes it
+    // over.
     for client in &mut clients {
         assert_eq!(client.receive().0, 2);
     }
@@ -100,7 +100,7 @@ fn writes_that_stall_leave_a_thread_for_reads() {
 }
 
 #[test]
-fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
+fn the_trace_of_a_request_has_its_id_and_its_steps() {
     let options = options();
     let activity = options.activity.clone();
     let (fake, server) = server(options);
@@ -117,14 +117,18 @@ fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
         Request::Query { text, parameters }.encode(&mut bytes, 5, Compression::None);
         bytes[1] |= ebb_cql::protocol::flag::TRACING;
         client.stream.write_all(&bytes).unwrap();
-        let id = client.receive().1.tracing_id.expect("it was asked for");
+        let id = client
+            .receive()
+            .1
+            .tracing_id
+            .expect("the request is traced");
         let mut traces = activity.traces().into_iter();
         let trace = traces.find(|trace| trace.id == id);
         let trace = trace.expect("kept before the response");
         assert!(trace.parameters.contains(&("query", text.to_owned())));
         assert_eq!(trace.client, client.stream.local_addr().unwrap());
-        let told = |event: &crate::activity::TraceEvent| event.activity.contains(steps);
-        assert!(trace.events.iter().any(told), "{trace:?}");
+        let has_steps = |event: &crate::activity::TraceEvent| event.activity.contains(steps);
+        assert!(trace.events.iter().any(has_steps), "{trace:?}");
     }
     client.query(6, "which");
     assert_eq!(client.receive().1.tracing_id, None);
@@ -134,7 +138,7 @@ fn a_traced_request_has_an_id_under_which_its_steps_are_kept() {
 }
 
 #[test]
-fn serial_reads_wait_for_the_sync_of_what_they_may_have_seen() {
+fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
     let (fake, server) = serving(synced(), options());
     let mut client = Client::new(&server);
     for (stream, text) in [(1, "which"), (2, "scan")] {
@@ -155,12 +159,13 @@ fn serial_reads_wait_for_the_sync_of_what_they_may_have_seen() {
     assert_eq!(fake.syncs.load(Ordering::SeqCst), 2);
 }
 
-/// After more writes than five groups take, the server refuses the rest, but no other requests, and
+/// After more writes than five groups hold, the server rejects the rest, but no other requests, and
 /// no write of a connection that is registered for events.
 #[test]
-fn writes_that_have_waited_for_several_groups_are_refused() {
+fn writes_that_have_waited_for_several_groups_are_rejected() {
     const CLIENTS: usize = 50;
-    /// Each client waits after a batch of writes, so that none is late before the server reads it.
+    /// Each client waits after a batch of writes, so that no write is late before the server reads
+    /// it.
     const BATCHES: i16 = 4;
     const BATCH: i16 = 32;
     const EACH: i16 = BATCHES * BATCH;
@@ -179,7 +184,7 @@ fn writes_that_have_waited_for_several_groups_are_refused() {
             for stream in batch * BATCH..(batch + 1) * BATCH {
                 client.query(stream, "put");
             }
-            // The server reads requests in order: once this one is answered, the writes wait.
+            // The server reads requests in order: once this one is answered, the writes are queued.
             client.query(EACH, "which");
             assert_eq!(client.receive().0, EACH);
         }
@@ -211,7 +216,7 @@ fn writes_that_have_waited_for_several_groups_are_refused() {
         }
     }
     assert_eq!(control.receive().1.response, Response::Void);
-    // The first group has at least one write, and the four behind it are full.
+    // The first group has at least one write, and the four after it are full.
     assert!((4 * 1024..=5 * 1024).contains(&done), "{done} done");
     assert_eq!(done + refused, (CLIENTS * EACH as usize) as u64);
     assert_eq!(server.counters().counts().requests_refused, refused);

@@ -1,4 +1,4 @@
-//! A condition with its values, and whether it holds of a row.
+//! Conditions with bound values, and their evaluation.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -14,16 +14,16 @@ use crate::error::{Result, invalid, of_row, of_type};
 use crate::interrupt;
 use crate::read::{contains, element};
 
-/// A value; none is null.
+/// A value; `None` is null.
 type Value<'v> = Option<Cow<'v, [u8]>>;
 
-/// What must hold of one column, the values known.
+/// A condition on one column, with evaluated terms.
 #[derive(Debug)]
 pub(in crate::write) struct BoundCondition<'v> {
     condition: &'v ColumnCondition,
     part: BoundPart<'v>,
     operator: Operator,
-    /// It holds where it does of one of them: several of IN, one otherwise.
+    /// The values to compare with: several for IN, otherwise one. One of them must fit.
     values: Vec<Value<'v>>,
 }
 
@@ -41,7 +41,7 @@ impl ColumnCondition {
             ConditionTest::Compare(operator, term) => {
                 let contains = matches!(operator, Operator::Contains | Operator::ContainsKey);
                 match term.evaluate(bound)? {
-                    // As in Cassandra, a collection of cells does not contain it.
+                    // As in Cassandra, no unfrozen collection contains an unset value.
                     Evaluated::Unset if contains && self.column.ty.is_multi_cell() => {
                         (*operator, Vec::new())
                     }
@@ -51,7 +51,7 @@ impl ColumnCondition {
             ConditionTest::In(terms) => {
                 let mut values = Vec::with_capacity(terms.len());
                 for term in terms {
-                    // Those that are not set are not there.
+                    // Unset values are left out of the list.
                     values.extend(term.evaluate(bound)?.unless_unset());
                 }
                 (Operator::Equal, values)
@@ -61,7 +61,7 @@ impl ColumnCondition {
                     return invalid("Invalid null list in IN condition");
                 };
                 let all = elements::elements(&list).map_err(of_type)?;
-                // A list with a null is not in its normal form.
+                // A list with a null has no normal form.
                 let one = |one: std::result::Result<Option<&[u8]>, _>| {
                     let Some(one) = one.map_err(of_type)? else {
                         return Ok(None);
@@ -100,10 +100,10 @@ impl ColumnCondition {
 }
 
 impl BoundCondition<'_> {
-    /// Whether it holds of a row; one that is not there has nothing but nulls.
+    /// Whether the condition holds for a row. A missing row has nulls only.
     ///
     /// # Errors
-    /// In Cassandra's words, for a null that is compared by order; where the row is damaged.
+    /// Cassandra's error for an order comparison with null, or the damage of the row.
     pub(in crate::write) fn holds(&self, row: &RowView<'_>) -> Result<bool> {
         let column = &self.condition.column;
         let live = row.column(column.id.0).map_err(of_row)?;
@@ -119,7 +119,7 @@ impl BoundCondition<'_> {
             }
         };
         let found = match (&self.part, &found) {
-            // A collection of cells is null where it is empty, and compares as an empty one.
+            // An empty unfrozen collection is stored as null, but compares as an empty collection.
             (BoundPart::Whole, None) if column.ty.is_collection() && column.ty.is_multi_cell() => {
                 const EMPTY: &[u8] = &[0; 4];
                 return self.any(|value| match value {
@@ -160,7 +160,7 @@ impl BoundCondition<'_> {
     }
 }
 
-/// A value that must be set.
+/// Returns a value, which must be set.
 fn set(evaluated: Evaluated<'_>) -> Result<Value<'_>> {
     match evaluated.unless_unset() {
         Some(value) => Ok(value),
@@ -189,7 +189,7 @@ fn null(operator: Operator, is_null: bool) -> Result<bool> {
     }
 }
 
-/// Whether what was found compares so with a value.
+/// Whether the found value compares with the other one as the operator requires.
 fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Result<bool> {
     let order = || {
         interrupt::charge_bytes(found.len().min(value.len()))?;

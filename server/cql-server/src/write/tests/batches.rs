@@ -64,7 +64,7 @@ fn statements_of_a_batch_have_one_timestamp() {
 }
 
 #[test]
-fn what_a_batch_appends_to_one_list_stays_in_its_order() {
+fn elements_that_a_batch_appends_to_a_list_stay_in_order() {
     let session = session(&TABLES);
     let appended = [
         "UPDATE t SET l = l + [1] WHERE k = 1",
@@ -77,7 +77,7 @@ fn what_a_batch_appends_to_one_list_stays_in_its_order() {
 }
 
 #[test]
-fn a_batch_over_partitions_has_a_size_that_warns_and_one_that_is_refused() {
+fn the_size_of_a_batch_over_partitions_causes_a_warning_or_an_error() {
     let session = session(&TABLES);
     let insert = |k: i32, bytes: usize| {
         let value = "00".repeat(bytes);
@@ -100,20 +100,20 @@ fn a_batch_over_partitions_has_a_size_that_warns_and_one_that_is_refused() {
     assert!(!session.show("u").iter().any(|row| row.starts_with("k 3")));
     let both = session.refusal(&format!("BEGIN UNLOGGED BATCH {large}; {two}; APPLY BATCH"));
     assert_eq!(both, "Batch too large");
-    // Several keys of one statement are several partitions too, in a batch only.
+    // Several keys of one statement are several partitions, too, but only in a batch.
     let two_keys = format!(
         "UPDATE u SET v = 0x{} WHERE k IN (3, 4) AND c = 1",
         "00".repeat(30_000)
     );
     assert!(session.batch(&[&two_keys]).is_err());
     assert!(session.write(&two_keys).is_empty());
-    // One partition has no limit, in whatever tables of a keyspace.
+    // A single partition has no limit, even across tables of a keyspace.
     let same = "INSERT INTO t (k, v) VALUES (3, 1)";
     assert!(session.batch(&[&large, same]).unwrap().is_empty());
 }
 
 #[test]
-fn what_a_batch_may_not_say_is_refused() {
+fn invalid_batches_are_rejected() {
     let session = session(&TABLES);
     for (text, message) in [
         (

@@ -15,7 +15,7 @@ fn is(session: &Session, column: &str) {
 }
 
 #[test]
-fn lists_grow_at_both_ends() {
+fn lists_are_appended_and_prepended() {
     let session = lists();
     session.write("UPDATE t SET l = [3, 4] WHERE k = 1");
     session.write("UPDATE t SET l = l + [5, 6] WHERE k = 1");
@@ -32,7 +32,7 @@ fn lists_grow_at_both_ends() {
 }
 
 #[test]
-fn each_change_of_a_list_sees_those_before_it() {
+fn each_change_of_a_list_sees_the_changes_before_it() {
     let session = lists();
     session.write("INSERT INTO t (k, l) VALUES (1, [1, 2, 3, 4])");
     session.write("DELETE l[2], l[2] FROM t WHERE k = 1");
@@ -45,7 +45,7 @@ fn each_change_of_a_list_sees_those_before_it() {
     is(&session, "l [5, 7]");
     let error = session.refusal("UPDATE t SET l = l - [5], l[1] = 4 WHERE k = 1");
     assert_eq!(error, "List index 1 out of bound, list has size 1");
-    // What is newer than the write stays, and is seen.
+    // Elements that are newer than the write stay, and are counted.
     session.write("UPDATE t USING TIMESTAMP 1 SET l = l - [5], l[1] = 4 WHERE k = 1");
     is(&session, "l [5, 7]");
 }
@@ -57,7 +57,7 @@ fn a_map_may_be_changed_as_a_whole_and_by_key_at_once() {
     is(&session, "m {4: 7}");
     session.write("UPDATE t SET m[5] = 9, m = m - {4} WHERE k = 1");
     is(&session, "m {5: 9}");
-    // Of one timestamp the deletion counts.
+    // Of equal timestamps the deletion wins.
     session.write("UPDATE t SET m = m - {5}, m[5] = 1, m[6] = 1 WHERE k = 1");
     is(&session, "m {6: 1}");
 }
@@ -102,13 +102,13 @@ fn a_list_is_changed_by_index_and_by_value() {
     }
     session.write("UPDATE t SET l[0] = null WHERE k = 1");
     assert_eq!(session.show("t"), ["k 1"]);
-    // Of a list that is not there nothing can be taken.
+    // Removing from a missing list changes nothing.
     session.write("UPDATE t SET l = l - [1] WHERE k = 2");
     assert_eq!(session.show("t"), ["k 1"]);
 }
 
 #[test]
-fn a_list_in_a_static_row_or_under_a_deletion_is_read_as_it_is_seen() {
+fn list_operations_read_static_lists_and_respect_range_deletions() {
     let session = session(&[
         "CREATE TABLE t (k int, c int, s list<int> STATIC, l list<int>, PRIMARY KEY (k, c))",
     ]);
@@ -125,7 +125,7 @@ fn a_list_in_a_static_row_or_under_a_deletion_is_read_as_it_is_seen() {
 }
 
 #[test]
-fn a_list_write_that_is_sent_again_adds_nothing() {
+fn a_repeated_list_write_adds_nothing() {
     let session = lists();
     session.write_at(10, "UPDATE t SET l = [2] WHERE k = 1");
     for _ in 0..2 {
@@ -133,15 +133,15 @@ fn a_list_write_that_is_sent_again_adds_nothing() {
         session.write_at(30, "UPDATE t SET l = [1, 1] + l WHERE k = 1");
     }
     is(&session, "l [1, 1, 2, 3, 3]");
-    // What has the same timestamp and other values is not lost.
+    // A write with the same timestamp and other values is not lost.
     session.write_at(20, "UPDATE t SET l = l + [4] WHERE k = 1");
     assert_eq!(session.show("t")[0].matches(", ").count(), 6);
 }
 
-/// The story: elements sorted by the timestamps at which they are written, and a statement
-/// that says a smaller one came before all others.
+/// Regression: elements were sorted by the timestamps of their writes, so that a statement with a
+/// smaller timestamp came before all others.
 #[test]
-fn new_elements_sort_by_when_they_came_whatever_timestamp_they_have() {
+fn new_elements_are_sorted_by_the_time_of_their_requests() {
     let session = lists();
     session.write("UPDATE t USING TIMESTAMP 500 SET l = l + [1, 2] WHERE k = 1");
     session.write("UPDATE t USING TIMESTAMP 100 SET l = l + [3] WHERE k = 1");
@@ -159,13 +159,13 @@ fn new_elements_sort_by_when_they_came_whatever_timestamp_they_have() {
                 UPDATE t SET l = l + [7] WHERE k = 1; APPLY BATCH";
     session.write(text);
     is(&session, "l [8, 9, 0, 1, 2, 3, 4, 5, 6, 7]");
-    // Their timestamps are what deletes them.
+    // Deletions do go by the timestamps.
     session.write("UPDATE t USING TIMESTAMP 801 SET l = [] WHERE k = 1");
     is(&session, "l [9, 4]");
 }
 
 #[test]
-fn a_list_is_as_its_requests_say_whatever_order_they_come_in() {
+fn a_list_does_not_depend_on_the_order_in_which_requests_arrive() {
     let (one, two) = (lists(), lists());
     let writes = [
         (10, "UPDATE t SET l = [1] WHERE k = 1"),
@@ -201,19 +201,19 @@ fn sets_and_maps_change_part_by_part() {
     is(&session, "s {'n'}");
     session.write("DELETE s FROM t WHERE k = 1");
     assert!(session.show("t").is_empty());
-    // A member that is added again after it went.
+    // A member can be added again after its deletion.
     session.write("UPDATE t SET s += {'n'} WHERE k = 1");
     is(&session, "s {'n'}");
 }
 
 #[test]
-fn setting_all_of_a_collection_keeps_what_is_newer() {
+fn replacing_a_collection_keeps_newer_elements() {
     let session = session(&["CREATE TABLE t (k int PRIMARY KEY, s set<int>)"]);
     session.write_at(30, "UPDATE t SET s = s + {3} WHERE k = 1");
     session.write_at(10, "UPDATE t SET s = s + {1} WHERE k = 1");
     session.write_at(20, "UPDATE t SET s = {2} WHERE k = 1");
     is(&session, "s {2, 3}");
-    // Two of one timestamp are joined: each deletes what is older than itself.
+    // Two replacements with equal timestamps are joined: each deletes only older elements.
     session.write_at(20, "UPDATE t SET s = {4} WHERE k = 1");
     is(&session, "s {2, 3, 4}");
     session.write_at(20, "DELETE s FROM t WHERE k = 1");
@@ -223,7 +223,7 @@ fn setting_all_of_a_collection_keeps_what_is_newer() {
 }
 
 #[test]
-fn an_element_lives_as_long_as_it_says() {
+fn an_element_lives_for_its_ttl() {
     let session = session(&["CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)"]);
     session.write("UPDATE t SET m = {1: 1} WHERE k = 1");
     session.write("UPDATE t USING TTL 5 SET m[2] = 2 WHERE k = 1");
@@ -233,7 +233,7 @@ fn an_element_lives_as_long_as_it_says() {
 }
 
 #[test]
-fn keys_that_are_equal_but_not_alike_are_one() {
+fn equal_keys_with_different_bytes_are_one_key() {
     let session = session(&["CREATE TABLE t (k int PRIMARY KEY, m map<decimal, int>)"]);
     session.write("UPDATE t SET m = {1.0: 1} WHERE k = 1");
     session.write("UPDATE t SET m[1.00] = 2 WHERE k = 1");

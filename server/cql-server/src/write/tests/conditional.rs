@@ -1,4 +1,4 @@
-//! IF: whether it is applied, and which rows say so, as Cassandra 4.1 answers.
+//! IF: whether it is applied, and the rows in the response, as in Cassandra 4.1.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ const STATICS: &str = "CREATE TABLE t (id int, k int, version int STATIC, v int,
                        PRIMARY KEY (id, k))";
 const PLAIN: &str = "CREATE TABLE t (k int PRIMARY KEY, v1 int, v2 text, v3 int)";
 
-/// Names of columns, and rows.
+/// The columns and rows of a response as text.
 #[track_caller]
 fn answer(server: &mut Server, text: &str) -> String {
     let page = server.page(text, &[], None, None);
@@ -22,12 +22,12 @@ fn answer(server: &mut Server, text: &str) -> String {
 #[track_caller]
 fn check(server: &mut Server, steps: &[(&str, &str)]) {
     for (text, expected) in steps {
-        match expected.is_empty() {
-            true => server.run(text),
-            false if text.starts_with("SELECT") => {
-                assert_eq!(server.rows(text), *expected, "{text}");
-            }
-            false => assert_eq!(answer(server, text), *expected, "{text}"),
+        if expected.is_empty() {
+            server.run(text);
+        } else if text.starts_with("SELECT") {
+            assert_eq!(server.rows(text), *expected, "{text}");
+        } else {
+            assert_eq!(answer(server, text), *expected, "{text}");
         }
     }
 }
@@ -58,7 +58,7 @@ fn a_row_is_inserted_once() {
             ("DELETE FROM t WHERE k = 1", ""),
             ("INSERT INTO t (k, v1) VALUES (1, 7) IF NOT EXISTS", YES),
             ("SELECT v1 FROM t WHERE k = 1", "7"),
-            // One without a marker is there, too, as long as a column has a value.
+            // A row without a marker exists, too, as long as a column has a value.
             ("UPDATE t SET v1 = 1 WHERE k = 3", ""),
             (
                 "INSERT INTO t (k) VALUES (3) IF NOT EXISTS",
@@ -71,7 +71,7 @@ fn a_row_is_inserted_once() {
 }
 
 #[test]
-fn updates_and_deletions_ask_for_columns() {
+fn updates_and_deletions_have_conditions_on_columns() {
     let mut server = Server::with(&[PLAIN]);
     check(
         &mut server,
@@ -84,7 +84,7 @@ fn updates_and_deletions_ask_for_columns() {
                 "UPDATE t SET v1 = 3 WHERE k = 1 IF v1 = 4",
                 "[applied] v1: false 2",
             ),
-            // All that is asked for comes, in the order of IF, each once.
+            // All columns with a condition are returned, in the order of IF, each once.
             (
                 "UPDATE t SET v1 = 3 WHERE k = 1 IF v2 = 'x' AND v1 > 1 AND v1 < 5",
                 "[applied] v2 v1: false a 2",
@@ -131,7 +131,7 @@ fn every_operator_compares_as_cassandra_does() {
         ("v1 IN (null)", false),
         ("v1 = null", false),
         ("v1 != null", true),
-        // Null is equal to null, unequal to all else, and has no order.
+        // Null equals null, differs from everything else, and has no order.
         ("v3 = null", true),
         ("v3 != null", false),
         ("v3 = 1", false),
@@ -198,7 +198,7 @@ fn static_columns_have_conditions_of_their_own() {
             ),
             ("DELETE version FROM t WHERE id = 0 IF version = 2", YES),
             ("SELECT * FROM t", "0 1 null 5 | 0 2 null 6"),
-            // A condition on a row, a change of the partition.
+            // A condition on a row, with a change of the partition.
             (
                 "UPDATE t SET version = 4 WHERE id = 0 AND k = 2 IF v = 5",
                 "[applied] v: false 6",
@@ -208,7 +208,7 @@ fn static_columns_have_conditions_of_their_own() {
                 YES,
             ),
             ("SELECT * FROM t", "0 1 4 5 | 0 2 4 6"),
-            // A partition without rows, and none at all.
+            // A partition without rows, and a missing partition.
             ("UPDATE t SET version = 1 WHERE id = 9 IF version = 3", NO),
             ("INSERT INTO t (id, version) VALUES (9, 2)", ""),
             (
@@ -221,7 +221,7 @@ fn static_columns_have_conditions_of_their_own() {
 }
 
 #[test]
-fn batches_ask_for_several_rows_of_a_partition() {
+fn batches_have_conditions_on_several_rows_of_a_partition() {
     let mut server = Server::with(&[STATICS]);
     check(
         &mut server,
@@ -260,7 +260,7 @@ fn batches_ask_for_several_rows_of_a_partition() {
                  UPDATE t SET v = 8 WHERE id = 1 AND k = 2 IF v = 2; APPLY BATCH",
                 "[applied] id k v: false 1 2 1",
             ),
-            // Whatever is beside it is all or nothing, ranges too.
+            // The other statements of the batch are all or nothing, range deletions included.
             (
                 "BEGIN BATCH DELETE FROM t WHERE id = 1 AND k > 2; \
                  UPDATE t SET v = 9 WHERE id = 1 AND k = 2 IF v = 1; APPLY BATCH",
@@ -276,7 +276,7 @@ fn batches_ask_for_several_rows_of_a_partition() {
 }
 
 #[test]
-fn batches_of_the_protocol_answer_the_same() {
+fn protocol_batches_have_the_same_response() {
     let mut server = Server::with(&[STATICS]);
     server.run("INSERT INTO t (id, k, v) VALUES (0, 1, 5)");
     let batch = |server: &Server, texts: &[&str]| {
@@ -305,8 +305,8 @@ fn batches_of_the_protocol_answer_the_same() {
 
 /// Clients write with wrong clocks, and in wrong units.
 #[test]
-fn what_is_applied_is_seen_whatever_timestamps_it_meets() {
-    // In an hour, in nanoseconds, and nearly as late as it gets.
+fn an_applied_write_is_visible_over_any_timestamps() {
+    // In an hour, in nanoseconds, and close to the greatest timestamp.
     let far_us = [
         1_700_003_600_000_000,
         1_700_000_000_000_000_000,
@@ -339,7 +339,7 @@ fn what_is_applied_is_seen_whatever_timestamps_it_meets() {
                 YES,
             ),
             (format!("SELECT v, version FROM t WHERE id = {id}"), "3 2"),
-            // Deleted by range and by partition, in the future too.
+            // Deleted by range and by partition, in the future, too.
             (
                 format!(
                     "DELETE FROM t USING TIMESTAMP {} WHERE id = {id} AND k >= 1",
@@ -383,7 +383,7 @@ fn what_is_applied_is_seen_whatever_timestamps_it_meets() {
 }
 
 #[test]
-fn the_timestamp_of_a_request_does_not_count() {
+fn the_timestamp_of_a_request_is_ignored() {
     let mut server = Server::with(&[PLAIN]);
     server.run("INSERT INTO t (k, v1) VALUES (1, 1)");
     let prepared = server
@@ -398,7 +398,7 @@ fn the_timestamp_of_a_request_does_not_count() {
 }
 
 #[test]
-fn what_expires_is_gone_for_if_too() {
+fn conditions_do_not_see_expired_rows() {
     let mut server = Server::with(&[PLAIN]);
     check(
         &mut server,
@@ -425,7 +425,7 @@ fn what_expires_is_gone_for_if_too() {
 }
 
 #[test]
-fn a_dropped_column_that_is_back_is_null_for_if() {
+fn a_column_that_was_dropped_and_added_again_is_null_in_conditions() {
     let mut server = Server::with(&[PLAIN]);
     server.run("INSERT INTO t (k, v1, v3) VALUES (1, 1, 1)");
     server.run("UPDATE t SET v3 = 3 WHERE k = 2");

@@ -1,4 +1,4 @@
-//! Conditions on collections and parts of them, values that are bound, and what is refused.
+//! Conditions on collections and parts of them, bound values, and errors.
 
 use ebb_model::types::elements;
 
@@ -18,7 +18,7 @@ fn server() -> Server {
     server
 }
 
-/// Whether a condition holds of the row at this clustering, which it does not change.
+/// Whether a condition holds for the row at this clustering, which stays unchanged.
 #[track_caller]
 fn holds(server: &mut Server, c: i32, condition: &str, values: &[Option<&[u8]>]) -> bool {
     let text = format!("UPDATE t SET v = 1 WHERE k = 1 AND c = {c} IF {condition}");
@@ -81,7 +81,7 @@ fn whole_collections_compare_element_by_element() {
             "{condition}"
         );
     }
-    // Of cells an empty collection is null, and less than all others.
+    // An empty unfrozen collection is null, and less than all others.
     for (condition, expected) in [
         ("l = null", true),
         ("l = []", true),
@@ -127,7 +127,7 @@ fn elements_and_fields_compare_by_themselves() {
             "{condition}"
         );
     }
-    // What was asked of a part shows the whole column, once.
+    // A condition on a part returns the whole column, once.
     let text = "UPDATE t SET v = 1 WHERE k = 1 AND c = 1 IF m['a'] = 2 AND m['b'] = 2";
     let page = server.page(text, &[], None, None).unwrap();
     assert_eq!(page.columns, ["[applied]", "m"]);
@@ -196,7 +196,7 @@ fn values_of_conditions_are_bound() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_in_cassandras_words() {
+fn invalid_conditions_get_cassandras_errors() {
     let mut server = server();
     server.run("CREATE TABLE o (k int PRIMARY KEY, v int)");
     server.run("CREATE TABLE n (k int PRIMARY KEY, c counter)");

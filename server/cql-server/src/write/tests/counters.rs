@@ -1,4 +1,4 @@
-//! Counters: what adds up, what is refused, and what a batch may do with them.
+//! Counters: increments, deletions, batches, and errors.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn counters_add_up_from_nothing() {
         "2 3 null 1 null"
     );
     assert_eq!(server.rows("SELECT sum(c) FROM t"), "5");
-    // As in Cassandra, what is too much begins at the other end.
+    // As in Cassandra, an overflow wraps around.
     server.run("UPDATE t SET d = d + 9223372036854775807 WHERE k = 3 AND r = 1");
     server.run("UPDATE t SET d = d + 1 WHERE k = 3 AND r = 1");
     assert_eq!(
@@ -43,7 +43,7 @@ fn counters_add_up_from_nothing() {
 }
 
 #[test]
-fn counters_go_and_begin_anew() {
+fn deleted_counters_start_at_zero() {
     let mut server = Server::with(&[T]);
     let add = "UPDATE t SET c = c + 1, d = d + 1, s = s + 1 WHERE k = 1 AND r = 1";
     server.run(add);
@@ -65,9 +65,9 @@ fn counters_go_and_begin_anew() {
     assert_eq!(server.rows("SELECT c, d, s FROM t"), "1 1 1");
 }
 
-/// Timestamps of one batch must not meet: of equal ones the greater value would win.
+/// The timestamps within a batch must differ: of equal ones the greater value would win.
 #[test]
-fn statements_of_a_batch_count_on_from_each_other_although_the_clock_stands() {
+fn increments_of_a_batch_add_up_although_the_clock_stands_still() {
     let mut server = Server::with(&[ONE, T]);
     server.run(
         "BEGIN COUNTER BATCH UPDATE o SET c = c + 5 WHERE k = 1; UPDATE o SET c = c - 2 WHERE k = 1; \
@@ -99,7 +99,7 @@ fn statements_of_a_batch_count_on_from_each_other_although_the_clock_stands() {
 }
 
 #[test]
-fn what_counters_cannot_do_is_refused_in_cassandras_words() {
+fn invalid_uses_of_counters_get_cassandras_errors() {
     let session = session(&[
         "CREATE TABLE n (k int PRIMARY KEY, c counter)",
         "CREATE TABLE v (k int PRIMARY KEY, v int)",

@@ -1,4 +1,4 @@
-//! Runs statements that write, and shows rows without the code that reads for clients.
+//! Executes writes, and shows rows without the code that reads for clients.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn warnings(written: Written) -> Vec<String> {
     }
 }
 
-/// A keyspace `app` in use, at second 1,700,000,000.
+/// A session with a keyspace `app` in use, at second 1,700,000,000.
 pub(super) fn session(tables: &[&str]) -> Session {
     let mut session = Session::new();
     session.run("CREATE KEYSPACE app WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
@@ -68,14 +68,14 @@ impl Session {
             .map(warnings)
     }
 
-    /// Writes at a timestamp of the server's, and answers the warnings.
+    /// Executes a write at a timestamp of the server, and returns its warnings.
     #[track_caller]
     pub(super) fn write(&self, text: &str) -> Vec<String> {
         let done = self.try_bound(text, &[], None);
         done.unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// Writes at the request's timestamp.
+    /// Executes a write at the request's timestamp.
     #[track_caller]
     pub(super) fn write_at(&self, timestamp_us: i64, text: &str) {
         let done = self.try_bound(text, &[], Some(timestamp_us));
@@ -88,7 +88,7 @@ impl Session {
         done.unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
-    /// Statements as one batch of the protocol.
+    /// Executes statements as one batch of the protocol.
     pub(super) fn batch(&self, texts: &[&str]) -> Result<Vec<String>> {
         let statements = texts.iter().map(|text| self.understand(text));
         let statements = statements.collect::<Result<Vec<_>>>()?;
@@ -103,7 +103,7 @@ impl Session {
         execute_batch(context, BatchKind::Logged, &statements, None).map(warnings)
     }
 
-    /// With what message a statement is refused. Nothing is written then.
+    /// Returns the error message of a statement, and checks that nothing was written.
     #[track_caller]
     pub(super) fn refusal(&self, text: &str) -> String {
         self.refusal_of(text, &[])
@@ -120,8 +120,8 @@ impl Session {
         }
     }
 
-    /// The rows of a table in the order of keys, static ones before those of their
-    /// partition; columns that are null are left out.
+    /// The rows of a table in the order of their keys, static columns before the rows of their
+    /// partition. Null columns are left out.
     pub(super) fn show(&self, table: &str) -> Vec<String> {
         let table = self.table(table).unwrap();
         let (schema, now_s) = (

@@ -8,14 +8,14 @@ const T: &str = "CREATE TABLE t (k int, c text, s int STATIC, v int, m map<int, 
                  PRIMARY KEY (k, c))";
 
 #[test]
-fn a_text_gives_every_column_its_value() {
+fn a_json_text_provides_the_values_of_all_columns() {
     let session = session(&[T]);
     session.write(
         r#"INSERT INTO t JSON '{"k": 1, "c": "a", "S": 3, "v": "4", "m": {"5": "x"}, "\"V\"": "0xff"}'"#,
     );
     let row = "k 1, c 'a', V 0xff, m {5: 'x'}, v 4";
     assert_eq!(session.show("t"), ["k 1, s 3", row]);
-    // What it does not name is null, or stays.
+    // Columns that are not in the text become null, or stay.
     session.write(r#"INSERT INTO t JSON '{"k": 1, "c": "a", "v": 5}' DEFAULT UNSET"#);
     assert_eq!(session.show("t"), ["k 1, s 3", &row.replace("v 4", "v 5")]);
     session.write(r#"INSERT INTO t JSON '{"k": 1, "c": "a", "v": null}' DEFAULT UNSET"#);
@@ -25,7 +25,7 @@ fn a_text_gives_every_column_its_value() {
 }
 
 #[test]
-fn a_text_can_be_bound_and_stand_in_a_batch() {
+fn a_json_text_can_be_bound_and_used_in_a_batch() {
     let session = session(&[T]);
     let text = Value::Bytes(br#"{"k": 2, "c": "", "v": 7}"#);
     let ttl = Value::Bytes(&[0, 0, 0, 9]);
@@ -43,7 +43,7 @@ fn a_text_can_be_bound_and_stand_in_a_batch() {
 }
 
 #[test]
-fn what_is_no_row_is_refused_in_cassandras_words() {
+fn invalid_rows_get_cassandras_errors() {
     let session = session(&[T]);
     for (text, message) in [
         ("null", "Got null for INSERT JSON values"),

@@ -1,9 +1,9 @@
-//! What is refused, in Cassandra's words.
+//! The errors of invalid writes, as in Cassandra.
 
 use super::harness::session;
 
 #[test]
-fn what_does_not_fit_the_table_is_refused_in_cassandras_words() {
+fn writes_that_do_not_fit_the_table_get_cassandras_errors() {
     let session = session(&[
         "CREATE TABLE t (k int, c int, d int, s int STATIC, v int, l list<int>, m map<int, int>, \
          f frozen<list<int>>, e set<int>, p tuple<int, int>, \

@@ -1,4 +1,4 @@
-//! Statements as text on a database in memory, and what is seen of its rows then.
+//! Statements as text on a database in memory, and the rows afterwards.
 
 mod batches;
 mod collections;

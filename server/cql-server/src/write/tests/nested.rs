@@ -1,4 +1,4 @@
-//! Collections in collections: what a client binds in any order is what the literal says.
+//! Collections within collections: a value that a client binds in any order equals the literal.
 
 use ebb_cql::protocol::Value;
 use ebb_model::types::CqlType;
@@ -18,8 +18,8 @@ const TYPES: [&str; 6] = [
     "set<frozen<tuple<frozen<thing>, int>>>",
 ];
 
-/// A value as CQL writes it and as a client sends it, in one and the same random order, with
-/// elements and keys that come twice.
+/// Draws a value, as a CQL literal and as bytes from a client, in the same random order and with
+/// repeated elements and keys.
 fn any_value(ty: &CqlType, rng: &mut ChaCha8Rng) -> (String, Vec<u8>) {
     let count = rng.random_range(1..4);
     match ty {
@@ -73,15 +73,15 @@ fn any_value(ty: &CqlType, rng: &mut ChaCha8Rng) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn what_is_bound_is_what_the_literal_says_at_every_depth() {
-    let test = "what_is_bound_is_what_the_literal_says_at_every_depth";
+fn bound_values_equal_literals_at_every_depth() {
+    let test = "bound_values_equal_literals_at_every_depth";
     for_seeds(test, 1, |seed| {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         TYPES.iter().for_each(|ty| check_type(ty, &mut rng));
     });
 }
 
-/// Writes random values of a type as literals and as bound values, and compares what they leave.
+/// Writes random values of a type as literals and as bound values, and compares the stored values.
 fn check_type(ty: &str, rng: &mut ChaCha8Rng) {
     let mut session = session(&[
         "CREATE TYPE thing (tags set<int>, more frozen<map<int, frozen<set<int>>>>)",

@@ -1,17 +1,17 @@
-//! Nulls and values that are not set, within the values that a client binds.
+//! Nulls and unset values within bound values.
 
 use ebb_cql::protocol::Value;
 
 use super::harness::session;
 use crate::executor::harness::Server;
 
-/// A collection of one element of a length, which is negative for a null.
+/// A collection of one element of length `len`, which is negative for a null.
 fn one(len: i32, rest: &[u8]) -> Vec<u8> {
     [&1_i32.to_be_bytes()[..], &len.to_be_bytes(), rest].concat()
 }
 
 #[test]
-fn a_null_within_a_bound_collection_is_refused() {
+fn a_null_within_a_bound_collection_is_rejected() {
     let session = session(&[
         "CREATE TABLE t (k int PRIMARY KEY, l list<int>, e set<int>, m map<int, int>, \
          f frozen<list<int>>, d frozen<set<int>>, p tuple<int, frozen<list<int>>>)",
@@ -45,7 +45,7 @@ fn a_null_within_a_bound_collection_is_refused() {
             session.refusal_of(insert, &[Value::Bytes(&null_value)]),
             REFUSED
         );
-        // In a list in a tuple; a null of the tuple itself is a value.
+        // A null in a list in a tuple. A null of the tuple itself is valid.
         let inner = one(len, &[]);
         let inner_len = i32::try_from(inner.len()).unwrap().to_be_bytes();
         let tuple = [&len.to_be_bytes()[..], &inner_len, &inner].concat();
@@ -57,9 +57,9 @@ fn a_null_within_a_bound_collection_is_refused() {
     assert_eq!(session.show("t"), ["k 1, p (null, null)"]);
 }
 
-/// In Cassandra a list behind IN may have nulls. Only the relation decides what they mean.
+/// In Cassandra the list of `IN ?` may contain nulls. Their meaning depends on the relation.
 #[test]
-fn a_null_within_the_list_behind_in_is_a_value_of_if_and_none_of_a_key() {
+fn a_null_in_the_list_of_in_is_valid_for_if_and_invalid_for_keys() {
     let mut server = Server::with(&[
         "CREATE TABLE t (k int, c int, v int, w int, PRIMARY KEY (k, c))",
         "INSERT INTO t (k, c, w) VALUES (1, 1, 1)",
@@ -90,7 +90,7 @@ fn a_null_within_the_list_behind_in_is_a_value_of_if_and_none_of_a_key() {
 }
 
 #[test]
-fn a_part_that_is_not_set_is_refused_in_cassandras_words() {
+fn unset_parts_get_cassandras_errors() {
     let session = session(&[
         "CREATE TYPE u (a int, b int)",
         "CREATE TABLE t (k int PRIMARY KEY, v int, p tuple<int, int>, f frozen<u>)",
@@ -114,7 +114,7 @@ fn a_part_that_is_not_set_is_refused_in_cassandras_words() {
 }
 
 #[test]
-fn conversions_that_fail_are_refused_in_cassandras_words() {
+fn failing_conversions_get_cassandras_errors() {
     let session = session(&[
         "CREATE TABLE t (k int PRIMARY KEY, v int, x text, b blob, d decimal, n varint, a inet, \
          w timestamp, y date, z time)",

@@ -1,4 +1,4 @@
-//! Rows: timestamps, deletions, time to live, nulls, static columns, keys.
+//! Rows: timestamps, deletions, TTLs, nulls, static columns, keys.
 
 use ebb_cql::protocol::Value;
 
@@ -7,14 +7,14 @@ use super::harness::session;
 const T: &str = "CREATE TABLE t (k int, c int, s text STATIC, v text, w int, PRIMARY KEY (k, c))";
 
 #[test]
-fn the_greatest_timestamp_wins_whenever_it_comes() {
+fn the_greatest_timestamp_wins_in_any_order() {
     let session = session(&[T]);
     session.write("INSERT INTO t (k, c, v) VALUES (1, 1, 'new') USING TIMESTAMP 20");
     session.write("INSERT INTO t (k, c, v, w) VALUES (1, 1, 'old', 7) USING TIMESTAMP 10");
     assert_eq!(session.show("t"), ["k 1, c 1, v 'new', w 7"]);
     session.write("DELETE FROM t USING TIMESTAMP 15 WHERE k = 1 AND c = 1");
     assert_eq!(session.show("t"), ["k 1, c 1, v 'new'"]);
-    // The request's timestamp is that of statements which say none.
+    // The timestamp of the request is for statements without their own.
     session.write_at(30, "UPDATE t SET w = 8 WHERE k = 1 AND c = 1");
     session.write_at(
         99,
@@ -62,7 +62,7 @@ fn ranges_and_partitions_are_deleted_up_to_a_timestamp() {
         "k 1, c 5, w 5",
     ];
     assert_eq!(session.show("t"), left);
-    // A late write below the deletion stays away, one above it comes.
+    // A late write below the deletion stays hidden, one above it is visible.
     session.write_at(19, "INSERT INTO t (k, c) VALUES (1, 2)");
     session.write_at(21, "INSERT INTO t (k, c) VALUES (1, 4)");
     assert_eq!(session.show("t").len(), 5);
@@ -76,7 +76,7 @@ fn ranges_and_partitions_are_deleted_up_to_a_timestamp() {
 }
 
 #[test]
-fn values_live_as_long_as_they_say() {
+fn values_live_for_their_ttl() {
     let session = session(&[
         T,
         "CREATE TABLE d (k int PRIMARY KEY, v text) WITH default_time_to_live = 100",
@@ -91,7 +91,7 @@ fn values_live_as_long_as_they_say() {
     assert_eq!(session.show("t"), ["k 1, c 1, v 'a', w 1"]);
     session.clock.advance_ms(1);
     assert_eq!(session.show("t"), ["k 1, c 1, w 1"]);
-    // No marker holds the row after its last value.
+    // Without a marker the row is gone with its last value.
     session.clock.advance_ms(10_000);
     assert!(session.show("t").is_empty());
     assert_eq!(session.show("d").len(), 3);
@@ -116,7 +116,7 @@ fn null_deletes_and_unset_leaves_alone() {
     session.clock.advance_ms(1_000_000_000);
     assert_eq!(session.show("t"), ["k 1, c 1, v 'b'"]);
     session.write("UPDATE t SET v = null WHERE k = 1 AND c = 1");
-    // INSERT's marker holds the row.
+    // The row exists because of INSERT's marker.
     assert_eq!(session.show("t"), ["k 1, c 1"]);
     let message = session.refusal_of(insert, &[one, Value::Null, one, one]);
     assert_eq!(message, "Invalid null value in condition for column c");
@@ -125,13 +125,13 @@ fn null_deletes_and_unset_leaves_alone() {
 }
 
 #[test]
-fn static_columns_are_the_partitions() {
+fn static_columns_belong_to_the_partition() {
     let session = session(&[T]);
     session.write("INSERT INTO t (k, s) VALUES (1, 'one')");
     session.write("INSERT INTO t (k, c, s, v) VALUES (1, 5, 'two', 'v')");
     assert_eq!(session.show("t"), ["k 1, s 'two'", "k 1, c 5, v 'v'"]);
     session.write("UPDATE t SET s = 'three' WHERE k = 1");
-    // One statement of a row may set both.
+    // A statement on a row may set both kinds of columns.
     session.write("UPDATE t SET s = 'four', v = 'u' WHERE k = 1 AND c = 5");
     assert_eq!(session.show("t"), ["k 1, s 'four'", "k 1, c 5, v 'u'"]);
     session.write("DELETE s FROM t WHERE k = 1");
@@ -166,14 +166,14 @@ fn in_writes_every_combination_once() {
     session.write("UPDATE p SET v = 1 WHERE a IN (1, 2) AND b = 7");
     session.write("DELETE FROM p WHERE a = 1 AND b IN (6, 7)");
     assert_eq!(session.show("p"), ["a 2, b 7, v 1"]);
-    // A list as one value.
+    // A list as one bound value.
     let list = [0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1];
     session.bind("DELETE FROM t WHERE k IN ?", &[Value::Bytes(&list)]);
     assert_eq!(session.show("t"), ["k 2, c 3, w 1"]);
 }
 
 #[test]
-fn slices_follow_values_whatever_the_order_of_keys() {
+fn slices_follow_values_in_any_clustering_order() {
     let session = session(&[
         "CREATE TABLE m (k int, a int, b int, PRIMARY KEY (k, a, b)) \
          WITH CLUSTERING ORDER BY (a DESC, b ASC)",
@@ -215,7 +215,7 @@ fn slices_follow_values_whatever_the_order_of_keys() {
 }
 
 #[test]
-fn keys_that_are_too_long_or_empty_are_refused_and_long_values_are_not() {
+fn too_long_or_empty_keys_are_rejected_and_long_values_are_not() {
     let session = session(&["CREATE TABLE b (k blob, c blob, v blob, PRIMARY KEY (k, c))"]);
     let insert = "INSERT INTO b (k, c, v) VALUES (?, ?, ?)";
     let (long, one) = (vec![7; 65_536], Value::Bytes(&[1]));
@@ -238,7 +238,7 @@ fn keys_that_are_too_long_or_empty_are_refused_and_long_values_are_not() {
 }
 
 #[test]
-fn a_clustering_stays_as_it_was_written_where_its_key_does_not_say() {
+fn a_clustering_keeps_the_bytes_that_its_key_does_not_determine() {
     let session = session(&["CREATE TABLE n (k int, d decimal, v int, PRIMARY KEY (k, d))"]);
     session.write("INSERT INTO n (k, d, v) VALUES (1, 1.00, 1)");
     assert_eq!(session.show("n"), ["k 1, d 1.00, v 1"]);
@@ -247,7 +247,7 @@ fn a_clustering_stays_as_it_was_written_where_its_key_does_not_say() {
 }
 
 #[test]
-fn rows_without_clustering_columns_go_and_come_back() {
+fn rows_without_clustering_columns_can_be_written_again_after_a_deletion() {
     let session = session(&["CREATE TABLE f (k int PRIMARY KEY, v int)"]);
     session.write("INSERT INTO f (k) VALUES (1)");
     assert_eq!(session.show("f"), ["k 1"]);
@@ -260,7 +260,7 @@ fn rows_without_clustering_columns_go_and_come_back() {
 }
 
 #[test]
-fn the_markers_of_the_partition_key_are_known_by_their_places() {
+fn the_places_of_partition_key_markers_are_found() {
     let session = session(&["CREATE TABLE p (a int, b int, v int, PRIMARY KEY ((a, b)))"]);
     let of = |text: &str| session.understand(text).unwrap().partition_key().to_vec();
     assert_eq!(of("INSERT INTO p (v, b, a) VALUES (?, ?, ?)"), [2, 1]);

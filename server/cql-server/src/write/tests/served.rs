@@ -1,4 +1,4 @@
-//! Writes through the executor, and what SELECT sees of them.
+//! Writes through the executor, and the results of SELECT.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::testing::never;
 const T: &str = "CREATE TABLE t (k int, c int, s int STATIC, v text, PRIMARY KEY (k, c))";
 
 #[test]
-fn what_is_written_is_selected() {
+fn select_returns_what_was_written() {
     let mut server = Server::with(&[T]);
     server.run("INSERT INTO t (k, c, s, v) VALUES (1, 1, 9, 'a') USING TTL 60");
     server.run("UPDATE ks.t SET v = 'b' WHERE k = 1 AND c = 2");
@@ -59,15 +59,15 @@ fn a_prepared_write_follows_its_table() {
     assert_eq!(error.message, "Undefined column name v in table ks.t");
 }
 
-/// A drop hides the values up to its timestamp, in the order of timestamps and not of statements.
+/// A drop hides the values up to its timestamp, by timestamps and not by the order of statements.
 #[test]
-fn a_dropped_column_that_is_back_has_only_values_newer_than_the_drop() {
+fn a_column_that_was_dropped_and_added_again_has_only_newer_values() {
     let mut server = Server::with(&[T]);
     server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'a') USING TIMESTAMP 10");
     server.run("INSERT INTO t (k, c, v) VALUES (1, 2, 'b') USING TIMESTAMP 11");
     server.run("UPDATE t USING TIMESTAMP 10 SET v = 'c' WHERE k = 1 AND c = 3");
     server.run("ALTER TABLE t DROP v USING TIMESTAMP 10");
-    // Without a marker, the third row is there only while a column of the table has a value.
+    // Without a marker, the third row exists only while a column of the table has a value.
     assert_eq!(server.rows("SELECT * FROM t"), "1 1 null | 1 2 null");
     server.run("ALTER TABLE t ADD v text");
     assert_eq!(server.rows("SELECT c, v FROM t"), "1 null | 2 b");
@@ -113,7 +113,7 @@ fn a_batch_of_prepared_statements_is_one_write() {
 }
 
 #[test]
-fn nobody_writes_to_the_system_or_to_a_snapshot() {
+fn writes_to_the_system_and_to_snapshots_are_rejected() {
     let mut server = Server::with(&[T]);
     server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'then')");
     server.run("CREATE SNAPSHOT s ON KEYSPACE ks");
@@ -134,9 +134,10 @@ fn nobody_writes_to_the_system_or_to_a_snapshot() {
     );
 }
 
-/// Rows of such keys once were acknowledged and not there: the store has no keys as long.
+/// Regression: rows with longer keys were acknowledged and lost, because the store has no keys of
+/// that length.
 #[test]
-fn the_longest_keys_are_there_and_longer_ones_are_refused() {
+fn the_longest_keys_are_stored_and_longer_ones_are_rejected() {
     let mut server =
         Server::with(&["CREATE TABLE l (k text, c text, d blob, PRIMARY KEY (k, c, d))"]);
     let long = "k".repeat(65_535);
@@ -165,9 +166,9 @@ fn the_longest_keys_are_there_and_longer_ones_are_refused() {
     );
 }
 
-/// Drivers may send a set in any order, and a set within a map, a list or a tuple too.
+/// Drivers may send a set in any order, even a set within a map, a list or a tuple.
 #[test]
-fn sets_within_what_is_bound_are_brought_into_order() {
+fn sets_within_bound_values_are_sorted() {
     let mut server = Server::with(&[
         "CREATE TABLE n (k frozen<map<frozen<set<int>>, int>> PRIMARY KEY, \
          l frozen<list<frozen<set<int>>>>, p tuple<int, frozen<set<int>>>)",

@@ -1,4 +1,4 @@
-//! Functions that give another value at each call: where a statement calls one, it uses one value.
+//! Volatile functions: each place of a statement with a call has a single value in an execution.
 
 use ebb_cql::protocol::QueryParameters;
 
@@ -17,8 +17,8 @@ fn answer(server: &mut Server, text: &str) -> String {
     format!("{}: {}", page.columns.join(" "), rows.join(" | "))
 }
 
-/// `INSERT ... (uuid(), 1) IF NOT EXISTS` was refused: "Batch with conditions cannot span multiple
-/// partitions". The key was generated anew at each use.
+/// Regression: `INSERT ... (uuid(), 1) IF NOT EXISTS` was rejected with "Batch with conditions
+/// cannot span multiple partitions", because each use of the key had a new value.
 #[test]
 fn a_key_of_a_conditional_write_may_be_a_new_uuid() {
     let mut server = Server::with(&[
@@ -115,7 +115,7 @@ fn each_row_and_each_execution_has_its_own_value() {
 }
 
 #[test]
-fn functions_of_new_uuids_and_times_stand_anywhere() {
+fn functions_of_new_uuids_and_times_are_permitted_anywhere() {
     let session = session(&[
         "CREATE TYPE place (id uuid, at timestamp)",
         "CREATE TABLE t (k uuid, c date, m map<uuid, int>, e set<timeuuid>, l list<uuid>, \
@@ -136,6 +136,6 @@ fn functions_of_new_uuids_and_times_stand_anywhere() {
         let done = session.try_bound(text, &[], None);
         assert!(done.is_ok(), "{text}: {done:?}");
     }
-    // One of the first statement, one of the second, two of the third.
+    // One row of the first statement, one of the second, two of the third.
     assert_eq!(session.show("t").len(), 4);
 }

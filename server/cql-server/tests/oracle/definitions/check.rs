@@ -1,5 +1,5 @@
-//! The checks of an opened database: every table takes a row and returns it, by its key and by its
-//! indexes; every snapshot is read; and the statements that DESCRIBE prints make the same schema.
+//! The checks of an opened database: every table takes a row and returns it by its key and by its
+//! indexes, every snapshot can be read, and the statements of DESCRIBE create the same schema.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::types::Type;
 
 type Result<T = (), E = String> = std::result::Result<T, E>;
 
-/// Looks at all tables, snapshots and definitions of a server that has the schema `model`.
+/// Checks all tables, snapshots and definitions of a server with the schema `model`.
 ///
 /// # Errors
-/// For the first of them that does not answer as it must.
+/// The first failure.
 pub fn all(machine: &mut dyn Machine, model: &Model, rng: &mut ChaCha8Rng) -> Result {
     until_indexes_are_built(machine)?;
     for table in model.tables() {
@@ -54,20 +54,20 @@ fn until_indexes_are_built(machine: &mut dyn Machine) -> Result {
     })
 }
 
-/// Writes a row by literals, and reads it by its key and with all others.
+/// Writes a row with literals, and reads it by its key and with all others.
 pub fn row(machine: &mut dyn Machine, model: &Model, name: &Name, rng: &mut ChaCha8Rng) -> Result {
     let Some(table) = model.table(name) else {
         return Err(format!("there is no table {name}"));
     };
     if table.is_counter && !table.has(Kind::Static) && !table.has(Kind::Regular) {
-        // All counters were dropped: no statement writes a row.
+        // All counters were dropped, so that no statement can write a row.
         return rows(machine, &format!("SELECT * FROM {name}")).map(drop);
     }
     let types = model.types(&name.keyspace);
     let values: BTreeMap<&String, String> = (table.columns.iter())
         .map(|(column, of)| (column, Literal::draw(&of.ty, types, rng).text))
         .collect();
-    // Counters are updated, and an UPDATE of static columns alone names a partition.
+    // Counters are written by UPDATE. An UPDATE of static columns alone names a partition.
     let is_static = table.is_counter && !table.has(Kind::Regular);
     let is_named = |column: &Column| match column.kind {
         Kind::Partition(_) => true,
@@ -117,7 +117,7 @@ pub fn row(machine: &mut dyn Machine, model: &Model, name: &Name, rng: &mut ChaC
     some_rows(machine, &format!("SELECT * FROM {name}")).map(drop)
 }
 
-/// Writes a row whose value of an indexed column is known, and reads it by the index.
+/// Writes a row with a known value of an indexed column, and reads it by the index.
 fn by_index(
     machine: &mut dyn Machine,
     model: &Model,
@@ -186,8 +186,8 @@ fn snapshots(machine: &mut dyn Machine, model: &Model) -> Result {
     Ok(())
 }
 
-/// Runs the statements that DESCRIBE prints in an empty database, and compares what
-/// `system_schema` has of both.
+/// Executes the statements of DESCRIBE in an empty database, and compares the `system_schema` of
+/// both databases.
 fn describe(machine: &mut dyn Machine, model: &Model) -> Result {
     let mut copy = Memory::new();
     for keyspace in model.keyspaces.keys() {
@@ -214,8 +214,8 @@ fn describe(machine: &mut dyn Machine, model: &Model) -> Result {
 }
 
 /// Returns the rows of a table of `system_schema` as far as DESCRIBE prints them: without
-/// snapshots and the ids and flags of tables. A table whose counters were all dropped has a flag,
-/// but CREATE TABLE cannot say so.
+/// snapshots, and without the ids and flags of tables. A table whose counters were all dropped has
+/// a flag that CREATE TABLE cannot set.
 fn comparable(machine: &mut dyn Machine, table: &str) -> Result<Vec<Row>> {
     let mut found = definitions(machine, table)?;
     found.retain(|row| !row["keyspace_name"].contains(&b'@'));
@@ -226,7 +226,7 @@ fn comparable(machine: &mut dyn Machine, table: &str) -> Result<Vec<Row>> {
     Ok(found)
 }
 
-/// Returns a row as messages show it: not all of its cells are text.
+/// Returns a row for messages, since not all cells are text.
 fn shown(row: &Row) -> String {
     let cells = row.iter().map(|(column, cell)| {
         let cell = cell.escape_ascii();

@@ -6,14 +6,14 @@ use rand_chacha::ChaCha8Rng;
 use super::names::quoted;
 use super::types::{Type, Types};
 
-/// A literal is made of about as many values. What is beyond is empty or null.
+/// The approximate number of values in a literal. Further ones are empty or null.
 const VALUES_MAX: usize = 40;
 
 /// A value that is not null.
 pub struct Literal {
     pub text: String,
-    /// The element of a list or set, or the key and the value of a map's entry. Collections have
-    /// one.
+    /// For a collection its only element: the element of a list or set, or the key and the value of
+    /// a map.
     pub parts: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Literal {
 struct Writer<'a> {
     types: &'a Types,
     rng: &'a mut ChaCha8Rng,
-    /// Values that the literal may still have.
+    /// The number of values that the literal may still have.
     left: usize,
 }
 
@@ -73,7 +73,7 @@ impl Writer<'_> {
             Type::User(name) => {
                 let types = self.types;
                 let fields = types.get(name).into_iter().flatten().enumerate();
-                // The first one always: `{}` is a collection.
+                // The first field is always written, since `{}` is a collection.
                 let fields = fields.filter_map(|(at, (field, ty))| {
                     let is_shown = at == 0 || self.left > 0;
                     is_shown.then(|| format!("{}: {}", quoted(field), self.value(ty)))
@@ -101,7 +101,7 @@ impl Writer<'_> {
             "duration" => format!("{}h", n + 1),
             "inet" => format!("'127.0.0.{n}'"),
             "time" => format!("'08:00:0{n}'"),
-            // Of version 1, as timeuuid needs.
+            // A uuid of version 1, as timeuuid requires.
             "timeuuid" | "uuid" => format!("50554d6e-29bb-11e5-b345-feff819cdc9{n}"),
             _ => n.to_string(),
         }

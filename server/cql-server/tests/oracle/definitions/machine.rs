@@ -1,5 +1,5 @@
-//! The servers of a run: one in this process, over a disk in memory that loses its power, and
-//! [one in a process of its own](super::process).
+//! The servers of a run: one in this process, over a disk in memory that loses its power, and [one
+//! in a process of its own](super::process).
 
 use ebb_cql::protocol::{ErrorResponse, QueryParameters, Response};
 use ebb_cql_server::call::Service as _;
@@ -17,27 +17,27 @@ pub trait Machine {
     /// Executes a statement.
     fn run(&mut self, text: &str) -> Result<Response, ErrorResponse>;
 
-    /// Ends the server, which has nothing under way, and starts another one. If `flushes`, it
-    /// writes its memtables to files before, and merges them.
+    /// Stops the server, which has no request in progress, and starts another one. If `flushes`,
+    /// the server first writes its memtables to files, and merges them.
     ///
     /// # Errors
-    /// When the database does not open.
+    /// If the database does not open.
     fn restart(&mut self, flushes: bool) -> Result<(), String>;
 
-    /// Ends the server at a moment, drawn from `draw`, of a statement's execution, and starts
-    /// another one.
+    /// Stops the server at a moment within a statement's execution, which `draw` determines, and
+    /// starts another one.
     ///
     /// # Errors
-    /// When the database does not open.
+    /// If the database does not open.
     fn cut(&mut self, text: &str, draw: u64) -> Result<Cut, String>;
 }
 
-/// The outcome of a statement that was cut, as far as a client learns it.
+/// The outcome of an interrupted statement, as its client sees it.
 #[derive(Debug)]
 pub enum Cut {
     Accepted,
     Refused(ErrorResponse),
-    /// It may have been executed or not.
+    /// There was no response. The statement may have been executed.
     Unanswered,
 }
 
@@ -48,12 +48,12 @@ pub struct Memory {
     executor: Option<Executor>,
 }
 
-/// The power is lost in one of the first calls of the disk, of as many as the longest statements
-/// make.
+/// The power is lost at one of the first calls of the disk, of as many (two to this power) as the
+/// longest statements make.
 const CALLS_BITS_MAX: u32 = 8;
 
 impl Memory {
-    /// Starts one with an empty database.
+    /// Starts a server with an empty database.
     pub fn new() -> Self {
         let mut memory = Self {
             disk: MemDisk::new(),
@@ -65,7 +65,7 @@ impl Memory {
     }
 
     fn open(&mut self) -> Result<(), String> {
-        // No thread syncs the log at times of its own, so that a seed repeats all calls of the disk.
+        // No thread syncs the log by itself, so that a seed repeats all calls of the disk.
         let opened = open(&self.disk, &self.clock, 0, Durability::Os);
         self.executor = Some(opened?);
         Ok(())
@@ -101,7 +101,7 @@ impl Machine for Memory {
         self.disk.crash_at(rng.random_range(1..=1 << bits));
         let done = self.run(text);
         let had_power = self.disk.has_power();
-        // Its threads end before the disk has power again.
+        // The server's threads end before the disk has power again.
         self.executor = None;
         self.disk.restart(rng.random());
         self.open()?;

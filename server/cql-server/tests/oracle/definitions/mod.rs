@@ -1,5 +1,5 @@
-//! Random statements that change the schema, each life of a server followed by another one over
-//! the same database.
+//! Random statements that change the schema, on a server that is stopped or killed and started
+//! again over the same database.
 //!
 //! ```text
 //!   generate ── a statement over the model ─┬─► machine   a server that is stopped, loses its
@@ -9,18 +9,18 @@
 //!                      └─► after each opening: observed is equal, and check
 //! ```
 //!
-//! Names are few, and some are odd: capitals, quotes, reserved words, the names of CQL's own types,
-//! lengths at the limit. Types nest in every way. About half of the statements are valid, and the
-//! server decides which: the model follows what it accepts. An error of the server (0x0000) is a
-//! flaw, whatever the statement.
+//! There are few names, some of them odd: with capitals or quotes, reserved words, the names of
+//! native types, lengths at the limit. Types nest in every way. About half of the statements are
+//! valid. The server decides which, and the model follows the accepted ones. An error of the server
+//! (0x0000) is always a flaw.
 //!
-//! After each opening `system_schema` must have what was accepted. Every table must take a row and
-//! return it, by its key and by each index, every snapshot must be read, and the statements that
-//! DESCRIBE prints must make the same schema in an empty database. The last statement of some lives is
-//! cut: by a loss of power of the disk in memory, or by SIGKILL of a server that is a process. Then
-//! it is there whole or not at all.
+//! After each opening `system_schema` must contain what was accepted. Every table must take a row
+//! and return it, by its key and by each index, every snapshot must be readable, and the statements
+//! of DESCRIBE must create the same schema in an empty database. The last statement of some lives
+//! is interrupted: by a loss of power of the disk in memory, or by SIGKILL of a server in a
+//! process. Such a statement must take effect whole or not at all.
 //!
-//! `EBB_LIVES` is the number of lives of each seed. See `ebb_test_support::seed` for how to choose
+//! `EBB_LIVES` is the number of lives for each seed. See `ebb_test_support::seed` for how to choose
 //! seeds.
 
 mod check;
@@ -53,28 +53,28 @@ use crate::shrink::shrink;
 /// The statements in each life of a server.
 const STATEMENTS: u64 = 50;
 
-/// The seeds and the lives of each seed, unless the environment has other numbers: 2,000 statements
-/// and 40 openings.
+/// The seeds, and the lives for each seed, unless the environment has other numbers: 2,000
+/// statements and 40 openings.
 const SEEDS: u64 = 2;
 const LIVES: u64 = 20;
 
 /// The lives of a server that is killed. Each waits for the disk at every change.
 const KILLED_LIVES: u64 = 2;
 
-/// The seeds within which the loss of every kind of statement must be noticed.
+/// The seeds within which the loss of every kind of statement must be detected.
 const LOSS_SEEDS: u64 = 20;
 
-/// The most runs that make a failing one shorter.
+/// The most runs for shortening a failing one.
 const TRIES_MAX: usize = 500;
 
-/// A run that failed.
+/// A failed run.
 struct Failure {
     how: String,
     steps: Vec<Step>,
     log: Vec<String>,
 }
 
-/// Carries out a step, and turns a panic into an error.
+/// Executes a step, and turns a panic into an error.
 fn take<M: Machine>(run: &mut Run<M>, step: &Step) -> Result<(), String> {
     let taken = catch_unwind(AssertUnwindSafe(|| run.step(step)));
     taken.unwrap_or_else(|panic| Err(format!("it panicked: {}", message(&*panic))))
@@ -86,7 +86,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.unwrap_or("without a message")
 }
 
-/// Draws the lives of a seed, each statement over the schema that the ones before it left.
+/// Runs the lives of a seed, drawing each statement over the schema after the earlier ones.
 fn explore<M: Machine>(mut run: Run<M>, seed: u64, lives: u64) -> Result<Run<M>, Failure> {
     let mut generator = Generator::new(seed);
     let mut steps = Vec::new();
@@ -111,7 +111,7 @@ fn explore<M: Machine>(mut run: Run<M>, seed: u64, lives: u64) -> Result<Run<M>,
     Ok(run)
 }
 
-/// Carries out steps over an empty database in memory.
+/// Executes steps over an empty database in memory.
 fn replay(steps: &[Step]) -> Result<(), Failure> {
     let mut run = Run::new(Memory::new(), Depth::Everything);
     for (at, step) in steps.iter().enumerate() {
@@ -123,8 +123,8 @@ fn replay(steps: &[Step]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Describes a failure with the fewest steps that lead to one. A failure of a process is made
-/// shorter if a disk in memory shows it too.
+/// Describes a failure, with the fewest steps that reproduce it. The steps of a process are
+/// shortened only if a server in memory fails, too.
 fn report(mut failure: Failure) -> String {
     let fails = |steps: &[Step]| replay(steps).is_err();
     if fails(&failure.steps) {
@@ -173,25 +173,25 @@ fn a_schema_is_whole_after_kills() {
     assert!(counts.openings > 0, "nothing was opened: {counts:?}");
 }
 
-/// Would it notice? A model without the accepted statements of one kind must differ from what some
-/// opening shows.
+/// Checks the test itself: a model without the accepted statements of one kind must differ from the
+/// schema after some opening.
 #[test]
-fn the_loss_of_any_kind_of_statement_is_noticed() {
-    let mut unnoticed = KINDS.to_vec();
+fn the_loss_of_any_kind_of_statement_is_detected() {
+    let mut undetected = KINDS.to_vec();
     for seed in 0..LOSS_SEEDS {
         let run = explore(Run::new(Memory::new(), Depth::Schema), seed, 4);
         let run = run.unwrap_or_else(|failure| panic!("with seed {seed}: {}", failure.how));
-        unnoticed.retain(|kind| !is_loss_noticed(&run.trace, kind));
-        if unnoticed.is_empty() {
+        undetected.retain(|kind| !is_loss_detected(&run.trace, kind));
+        if undetected.is_empty() {
             return;
         }
     }
-    panic!("the loss of these is not noticed: {unnoticed:?}");
+    panic!("the loss of these is not detected: {undetected:?}");
 }
 
-/// Whether a schema without the statements of a kind differs from what an opening showed, or
-/// cannot be.
-fn is_loss_noticed(trace: &[Event], kind: &str) -> bool {
+/// Whether a schema without the statements of a kind differs from the schema after an opening, or
+/// is impossible.
+fn is_loss_detected(trace: &[Event], kind: &str) -> bool {
     let mut model = Model::default();
     trace.iter().any(|event| match event {
         Event::Accepted(statement) if statement.kind() == kind => false,

@@ -1,15 +1,15 @@
 //! The schema after the statements that the server accepted.
 //!
-//! The model has no rules about which statements are valid: the server decides. It follows the
-//! effects of what was accepted, and refuses only effects that cannot be, such as a second table
-//! of a name, or a column of a type that is not there.
+//! The model has no rules about which statements are valid: the server decides. It applies the
+//! effects of accepted statements, and returns an error only for impossible ones, such as a second
+//! table with the same name, or a column of a missing type.
 
 use std::collections::BTreeMap;
 
 use super::statement::{Name, NewColumn, Options, Replication, Statement, Target};
 use super::types::{Type, Types};
 
-/// All keyspaces of users.
+/// The keyspaces of users.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Model {
     pub keyspaces: BTreeMap<String, Keyspace>,
@@ -27,9 +27,9 @@ pub struct Keyspace {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub columns: Columns,
-    /// Whether its values are counters, or were before all were dropped.
+    /// True if the values are, or were before all were dropped, counters.
     pub is_counter: bool,
-    /// The column of each index, and what of it.
+    /// The column and the target of each index.
     pub indexes: BTreeMap<String, (String, Target)>,
     pub comment: String,
     pub default_time_to_live: i32,
@@ -44,14 +44,14 @@ pub type Tables = BTreeMap<String, Columns>;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     pub kind: Kind,
-    /// In normal form.
+    /// The type in normal form.
     pub ty: Type,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Partition(usize),
-    /// The position, and whether it sorts descending.
+    /// The position, and true for descending order.
     Clustering(usize, bool),
     Static,
     Regular,
@@ -59,9 +59,9 @@ pub enum Kind {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Snapshot {
-    /// The table that it is of; `None` if it is of the keyspace.
+    /// The table in the snapshot's scope; `None` for the keyspace.
     pub table: Option<String>,
-    /// The tables with the columns that they have in it.
+    /// The tables with their columns at the snapshot's moment.
     pub tables: Tables,
 }
 
@@ -69,34 +69,30 @@ static NO_TYPES: Types = BTreeMap::new();
 
 type Result<T = (), E = String> = std::result::Result<T, E>;
 
-/// Refuses an effect, unless IF [NOT] EXISTS allows that there is none.
+/// Returns an error for an impossible effect, unless IF [NOT] EXISTS permits that there is none.
 fn unless(allowed: bool, why: String) -> Result {
     if allowed { Ok(()) } else { Err(why) }
 }
 
 impl Model {
-    /// Returns the user-defined types of a keyspace; none if there is no such keyspace.
+    /// The user-defined types of a keyspace; empty without such a keyspace.
     pub fn types(&self, keyspace: &str) -> &Types {
         let found = self.keyspaces.get(keyspace);
         found.map_or(&NO_TYPES, |keyspace| &keyspace.types)
     }
 
-    /// Returns the names of all tables.
     pub fn tables(&self) -> Vec<Name> {
         self.named(|keyspace| keyspace.tables.keys())
     }
 
-    /// Returns the names of all user-defined types.
     pub fn user_types(&self) -> Vec<Name> {
         self.named(|keyspace| keyspace.types.keys())
     }
 
-    /// Returns the names of all snapshots.
     pub fn snapshots(&self) -> Vec<Name> {
         self.named(|keyspace| keyspace.snapshots.keys())
     }
 
-    /// Returns the names of all indexes.
     pub fn indexes(&self) -> Vec<Name> {
         self.named(|keyspace| {
             let tables = keyspace.tables.values();
@@ -135,7 +131,7 @@ impl Model {
     /// Changes the schema as an accepted statement does.
     ///
     /// # Errors
-    /// If the effect cannot be, so that the statement must not have been accepted.
+    /// If the effect is impossible, so that the server should have rejected the statement.
     pub fn apply(&mut self, statement: &Statement) -> Result {
         match statement {
             Statement::CreateKeyspace {
@@ -358,7 +354,7 @@ impl Keyspace {
         }
     }
 
-    /// Whether a type has a user-defined type in it, in fields of others too.
+    /// Whether a type contains a user-defined type, also within the fields of others.
     fn mentions(&self, ty: &Type, name: &str) -> bool {
         let mut names = ty.user_types().into_iter();
         names.any(|one| {
@@ -404,7 +400,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Returns Cassandra's name for an index without one.
+    /// Returns Cassandra's default name of an index.
     fn default_index_name(&self, table: &str, column: &str) -> String {
         let base: String = format!("{table}_{column}_idx")
             .chars()
@@ -477,7 +473,6 @@ impl Table {
         Ok(table)
     }
 
-    /// Returns the columns of the primary key.
     pub fn key(&self) -> Columns {
         let is_key = |column: &Column| !matches!(column.kind, Kind::Static | Kind::Regular);
         let columns = self.columns.iter().filter(|(_, column)| is_key(column));
@@ -486,7 +481,6 @@ impl Table {
             .collect()
     }
 
-    /// Whether the table has a column of a kind.
     pub fn has(&self, kind: Kind) -> bool {
         self.columns.values().any(|column| column.kind == kind)
     }
@@ -542,7 +536,7 @@ impl Table {
 }
 
 impl NewColumn {
-    /// Returns the kind of a column that is of no key.
+    /// The kind of a column outside of the primary key.
     fn kind(&self) -> Kind {
         if self.is_static {
             Kind::Static
@@ -553,7 +547,7 @@ impl NewColumn {
 }
 
 impl Replication {
-    /// Returns the options as `system_schema` has them, the package of the class left out.
+    /// The options as in `system_schema`, without the package of the class.
     fn options(self) -> BTreeMap<String, String> {
         BTreeMap::from([
             ("class".to_owned(), self.class.to_owned()),

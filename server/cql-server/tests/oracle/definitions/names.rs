@@ -1,7 +1,7 @@
 //! Names of keyspaces, tables, types, columns and so on. There are few of each, so that statements
-//! meet.
+//! affect the same objects.
 
-/// As long as the name of a keyspace or a table may be: 48 characters.
+/// The longest name of a keyspace or table: 48 characters.
 const LONGEST: &str = "n12345678901234567890123456789012345678901234567";
 /// One character longer.
 const TOO_LONG: &str = "n123456789012345678901234567890123456789012345678";
@@ -9,7 +9,7 @@ const TOO_LONG: &str = "n123456789012345678901234567890123456789012345678";
 const LONG: &str = "a name of a type, a field or a column may be longer than the name of a table, \
                     and may have any characters in it";
 
-/// Usual names, and names that are refused or seldom used.
+/// Usual names, and odd ones, some of which are invalid.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
     pub usual: &'static [&'static str],
@@ -34,7 +34,7 @@ pub const TABLES: Names = Names {
     odd: &[TOO_LONG, "a b", "é"],
 };
 
-/// Some are the words of CQL's own types, which are names of types in quotes.
+/// Some are names of native types, which in quotes are names of user-defined types.
 pub const TYPES: Names = Names {
     usual: &["p", "q", "P", "int", "list", "frozen", "select"],
     odd: &[
@@ -58,8 +58,8 @@ pub const SNAPSHOTS: Names = Names {
     odd: &["s-1", "a b", "a@b"],
 };
 
-/// Returns a name as statements have it. All are quoted that could need it; the shortest are not,
-/// so that both forms are read.
+/// Returns a name for statements, in quotes if it may need them. The shortest names are never
+/// quoted, so that both forms are parsed.
 pub fn quoted(name: &str) -> String {
     if name.len() <= 2 && name.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return name.to_owned();
@@ -67,7 +67,7 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Returns the name that a text of `system_schema` has, in quotes or not.
+/// Returns the name in a text of `system_schema`, which may be quoted.
 pub fn unquoted(text: &str) -> String {
     let inner = text
         .strip_prefix('"')

@@ -1,4 +1,4 @@
-//! The schema as `system_schema` and `system_views.snapshots` have it.
+//! The schema as `system_schema` and `system_views.snapshots` return it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use super::names::unquoted;
 use super::statement::Target;
 use super::types::Type;
 
-/// A row, by the names of its columns. Nulls are left out.
+/// A row, by the names of its columns, without nulls.
 pub type Row = BTreeMap<String, Vec<u8>>;
 
-/// The sign between a keyspace and its snapshot, in the name under which clients see the snapshot
-/// as a keyspace.
+/// The separator of a keyspace and its snapshot in the name by which clients see the snapshot as a
+/// keyspace.
 const SNAPSHOT_SIGN: char = '@';
 
-/// Runs a statement that returns rows.
+/// Executes a statement that returns rows.
 pub fn rows(machine: &mut dyn Machine, text: &str) -> Result<Vec<Row>, String> {
     let rows = match machine.run(text) {
         Ok(Response::Rows(rows)) => rows,
@@ -35,7 +35,7 @@ pub fn rows(machine: &mut dyn Machine, text: &str) -> Result<Vec<Row>, String> {
     Ok(cells.chunks(names.len().max(1)).map(row).collect())
 }
 
-/// Returns the rows of a table of `system_schema` that are about keyspaces of users.
+/// Returns the rows of a table of `system_schema` for the keyspaces of users.
 pub fn definitions(machine: &mut dyn Machine, table: &str) -> Result<Vec<Row>, String> {
     let mut found = rows(machine, &format!("SELECT * FROM system_schema.{table}"))?;
     found.retain(|row| {
@@ -47,7 +47,7 @@ pub fn definitions(machine: &mut dyn Machine, table: &str) -> Result<Vec<Row>, S
     Ok(found)
 }
 
-/// Returns a cell with a text.
+/// Returns the text in a cell.
 pub fn text(row: &Row, column: &str) -> Result<String, String> {
     let cell = row.get(column).map(|cell| String::from_utf8(cell.clone()));
     match cell {
@@ -64,7 +64,7 @@ fn int(row: &Row, column: &str) -> Result<i32, String> {
     cell.ok_or_else(|| format!("{column} is no int in {row:?}"))
 }
 
-/// Returns the texts of a cell with a list, or those of a map: each key, then its value.
+/// Returns the texts in a cell with a list, or with a map: each key, then its value.
 fn texts(row: &Row, column: &str) -> Result<Vec<String>, String> {
     let read = |cell: &Vec<u8>| {
         let (_count, mut rest) = cell.split_first_chunk::<4>()?;
@@ -89,7 +89,7 @@ fn map(row: &Row, column: &str) -> Result<BTreeMap<String, String>, String> {
         .collect())
 }
 
-/// Reads a type in its normal form.
+/// Parses a type in its normal form.
 fn ty(text: &str) -> Result<Type, String> {
     let read = Type::read(text).map(|ty| ty.normal());
     read.ok_or_else(|| format!("the type {text} cannot be read"))
@@ -98,7 +98,7 @@ fn ty(text: &str) -> Result<Type, String> {
 /// Reads the schema of a server.
 ///
 /// # Errors
-/// When the server does not answer, or its tables contradict each other.
+/// If the server fails, or its tables contradict each other.
 pub fn observe(machine: &mut dyn Machine) -> Result<Model, String> {
     let mut observed = Observed::default();
     for row in definitions(machine, "keyspaces")? {
@@ -125,11 +125,11 @@ pub fn observe(machine: &mut dyn Machine) -> Result<Model, String> {
     }
 }
 
-/// The schema while its rows are read.
+/// The schema so far, while its rows are read.
 #[derive(Default)]
 struct Observed {
     model: Model,
-    /// Snapshots by their names as keyspaces, as far as they are read.
+    /// The snapshots so far, by their names as keyspaces.
     at_snapshots: BTreeMap<String, Tables>,
 }
 
@@ -142,7 +142,7 @@ impl Observed {
         Ok((found, table))
     }
 
-    /// Returns the tables of a row's keyspace if it is a snapshot, with the name of the row's
+    /// Returns the tables of a row's keyspace if that is a snapshot, with the name of the row's
     /// table.
     fn at_snapshot(&mut self, row: &Row) -> Result<Option<(&mut Tables, String)>, String> {
         let keyspace = text(row, "keyspace_name")?;
@@ -179,7 +179,7 @@ impl Observed {
     fn user_type(&mut self, row: &Row) -> Result<(), String> {
         let (keyspace, name) = (text(row, "keyspace_name")?, text(row, "type_name")?);
         if keyspace.contains(SNAPSHOT_SIGN) {
-            // It has the types of the keyspace as it is now.
+            // A snapshot has the current types of its keyspace.
             return Ok(());
         }
         let (names, types) = (texts(row, "field_names")?, texts(row, "field_types")?);
@@ -238,7 +238,7 @@ impl Observed {
 
     fn index(&mut self, row: &Row) -> Result<(), String> {
         if self.at_snapshot(row)?.is_some() {
-            // Those that were not built then are left out.
+            // Indexes that were unfinished at the snapshot are left out.
             return Ok(());
         }
         let (name, options) = (text(row, "index_name")?, map(row, "options")?);

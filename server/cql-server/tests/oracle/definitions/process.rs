@@ -1,8 +1,8 @@
-//! A server in a process of its own, over a folder, that is killed by SIGKILL.
+//! A server in a process of its own, over a folder, which is killed by SIGKILL.
 //!
-//! The process is this test's own program: it runs the one test that has called [`Process::start`],
-//! which serves ([`serve_if_child`]) instead of testing. The kernel keeps what a killed process has
-//! written, so that nothing that was acknowledged may be lost, synced or not.
+//! The process runs this test's own program, with only the test that has called [`Process::start`];
+//! that test serves ([`serve_if_child`]) instead of testing. The kernel keeps whatever a killed
+//! process has written, so that no acknowledged statement may be lost, synced or not.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -30,11 +30,11 @@ use super::machine::{Cut, Machine};
 /// The variable with the folder that a child serves.
 const FOLDER: &str = "EBB_ORACLE_FOLDER";
 
-/// Begins the line with which a child reports its address, or why it does not serve.
+/// The begin of the line in which a child reports its address or its error.
 const REPORT: &str = "schema oracle: ";
 
-/// A statement is killed after a number of turns of other threads, below two to this power: from
-/// before it is read until after it is done.
+/// A statement is killed after a number of thread yields, below two to this power: from before it
+/// is read until after it is done.
 const TURNS_BITS_MAX: u32 = 15;
 
 pub struct Process {
@@ -47,7 +47,7 @@ pub struct Process {
 struct Serving {
     child: Child,
     client: Client,
-    /// Held, so that the child can go on writing.
+    /// Kept open, so that the child can go on writing.
     _output: BufReader<ChildStdout>,
 }
 
@@ -56,7 +56,7 @@ impl Process {
     /// [`serve_if_child`].
     ///
     /// # Errors
-    /// When the process does not start, or the database does not open.
+    /// If the process does not start, or the database does not open.
     pub fn start(test: &'static str) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| format!("a folder: {error}"))?;
         let mut process = Self {
@@ -105,7 +105,7 @@ impl Process {
     }
 }
 
-/// Kills a process, if it still runs, and waits until it is gone.
+/// Kills a process, if it is still running, and waits for its end.
 fn end(child: &mut Child) {
     child.kill().expect("it is this process's child");
     child.wait().expect("it is this process's child");
@@ -114,7 +114,7 @@ fn end(child: &mut Child) {
 /// Reads the address that a child reports.
 ///
 /// # Errors
-/// If it reports an error instead, or ends.
+/// If the child reports an error instead, or ends.
 fn report(output: &mut BufReader<ChildStdout>) -> Result<SocketAddr, String> {
     let mut line = String::new();
     loop {
@@ -181,17 +181,17 @@ impl Drop for Process {
     }
 }
 
-/// Serves a folder until this process is killed, if it was started for that. It ends with its
-/// standard input too, which is the end of the process that started it. Returns whether it served.
+/// If this process was started for it, serves a folder until the process is killed or its standard
+/// input ends, which is the end of the parent. Returns whether it served.
 pub fn serve_if_child() -> bool {
     let Some(folder) = std::env::var_os(FOLDER) else {
         return false;
     };
     match serve(Path::new(&folder)) {
-        // On a line of its own: the harness has begun one.
+        // On a line of its own, since the test harness has begun one.
         Ok(server) => {
             println!("\n{REPORT}{}", server.address());
-            // Nothing is sent. An error is an end, too.
+            // Nothing is sent. An error is the end, too.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
         }
         Err(error) => println!("\n{REPORT}{error}"),
@@ -202,7 +202,7 @@ pub fn serve_if_child() -> bool {
 fn serve(folder: &Path) -> Result<CqlServer, String> {
     let grace_periods = GracePeriods::default();
     let options = Options {
-        // Small, so that memtables are flushed and merged beneath the statements.
+        // Small, so that memtables are flushed and merged during the statements.
         memtable_bytes: 16 << 10,
         file_bytes: 16 << 10,
         wal_segment_bytes: 64 << 10,

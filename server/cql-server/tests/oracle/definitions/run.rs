@@ -1,4 +1,4 @@
-//! Steps, carried out by a server and by the model.
+//! The execution of steps by a server and by the model.
 
 use std::collections::BTreeSet;
 
@@ -15,25 +15,25 @@ use super::step::Step;
 
 type Result<T = (), E = String> = std::result::Result<T, E>;
 
-/// How much is compared after each opening.
+/// The extent of the comparison after each opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// The tables of `system_schema` with the model.
+    /// Compares the tables of `system_schema` with the model.
     Schema,
-    /// All of [`check`] too.
+    /// Also runs all checks of [`check`].
     Everything,
 }
 
-/// The number of statements and of what was looked at.
+/// Counts of statements and of checks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     pub accepted: u64,
     pub refused: u64,
-    /// Statements that a cut left without an answer, and those of them that were executed.
+    /// Statements whose response was lost by an interruption, and those of them that were executed.
     pub unanswered: u64,
     pub executed: u64,
     pub openings: u64,
-    /// Tables and snapshots that were there after an opening.
+    /// Tables and snapshots that existed after an opening.
     pub tables: u64,
     pub snapshots: u64,
 }
@@ -50,7 +50,7 @@ impl Counts {
     }
 }
 
-/// A statement that took effect, or the schema that an opening showed.
+/// An accepted statement, or the schema after an opening.
 #[derive(Debug)]
 pub enum Event {
     Accepted(Statement),
@@ -80,12 +80,11 @@ impl<M: Machine> Run<M> {
         }
     }
 
-    /// Returns the schema after the steps so far.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Carries out a step.
+    /// Executes a step.
     ///
     /// # Errors
     /// If the server did anything wrong.
@@ -120,10 +119,11 @@ impl<M: Machine> Run<M> {
         Ok(())
     }
 
-    /// Notes a refusal, whose error must be about the statement and not about the server.
+    /// Counts a rejection, and checks that its error is about the statement and not a fault of the
+    /// server.
     fn refuse(&mut self, error: &ErrorResponse) -> Result {
         self.counts.refused += 1;
-        // The check behind all rules: one of them is missing.
+        // The last line of defence reported a statement that another check should have rejected.
         if error.message.contains("fault of ebb") {
             return Err(error.message.clone());
         }
@@ -171,14 +171,14 @@ impl<M: Machine> Run<M> {
         }
     }
 
-    /// Compares what an opening shows with the model.
+    /// Compares the schema after an opening with the model.
     fn opened_as_before(&mut self) -> Result {
         let allowed = [self.model.clone()];
         self.opened(&allowed, None)
     }
 
-    /// Compares the schema that an opening shows with those that it may show. The first is the one
-    /// without the statement that was not answered.
+    /// Compares the schema after an opening with the permitted ones. The first is the one without
+    /// the unanswered statement.
     fn opened(&mut self, allowed: &[Model], unanswered: Option<&Statement>) -> Result {
         let found = observe(&mut self.machine)?;
         if !allowed.contains(&found) {
@@ -204,7 +204,7 @@ impl<M: Machine> Run<M> {
     }
 }
 
-/// Describes the keyspaces in which a schema differs from those that are allowed.
+/// Describes the keyspaces in which a schema differs from the permitted ones.
 fn difference(allowed: &[Model], found: &Model) -> String {
     let mut text = "the schema after an opening is wrong".to_owned();
     for expected in allowed {

@@ -27,17 +27,17 @@ pub struct NewColumn {
     pub is_static: bool,
 }
 
-/// Options of a table. The model follows the first three.
+/// Options of a table. The first three are in the model.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub comment: Option<&'static str>,
     pub default_time_to_live: Option<i32>,
     pub gc_grace_seconds: Option<i32>,
-    /// Other ones, as text.
+    /// Another option, as text.
     pub other: Option<&'static str>,
 }
 
-/// The part of a column that an index is by.
+/// The indexed part of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Simple,
@@ -88,7 +88,7 @@ pub enum Statement {
         if_not_exists: bool,
         columns: Vec<NewColumn>,
         partition: Vec<String>,
-        /// Columns, and whether they sort descending.
+        /// Columns, with true for descending order.
         clustering: Vec<(String, bool)>,
         options: Options,
     },
@@ -141,11 +141,11 @@ pub enum Statement {
         snapshot: String,
         if_exists: bool,
     },
-    /// A text that changes no schema, whether the server refuses it or not.
+    /// A text that changes no schema, whether or not the server rejects it.
     WithoutEffect(String),
 }
 
-/// The kinds of statements whose effects `system_schema` shows.
+/// The kinds of statements whose effects are visible in `system_schema`.
 pub const KINDS: [&str; 17] = [
     "CREATE KEYSPACE",
     "ALTER KEYSPACE",
@@ -167,7 +167,7 @@ pub const KINDS: [&str; 17] = [
 ];
 
 impl Statement {
-    /// Returns one of [`KINDS`], or another text for statements without an effect that is shown.
+    /// Returns one of [`KINDS`], or another text for statements without a visible effect.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::CreateKeyspace { .. } => "CREATE KEYSPACE",
@@ -354,7 +354,7 @@ fn renames(pairs: &[(String, String)]) -> String {
     pairs.iter().map(pair).collect::<Vec<_>>().join(" AND ")
 }
 
-/// Returns what a snapshot is of, as statements have it.
+/// Returns the scope of a snapshot, as statements name it.
 fn scope(keyspace: &str, table: Option<&str>) -> String {
     let keyspace = quoted(keyspace);
     match table {
@@ -406,8 +406,8 @@ impl Options {
 }
 
 impl Target {
-    /// Returns the target as statements and `system_schema` have it, with the column as they have
-    /// that.
+    /// Returns the target as in statements and `system_schema`, which have the column in different
+    /// forms.
     pub fn of(self, column: &str) -> String {
         match self {
             Self::Simple => column.to_owned(),
@@ -418,7 +418,7 @@ impl Target {
         }
     }
 
-    /// Reads a target as `system_schema` has it: the column's text, and what of it.
+    /// Parses a target of `system_schema`: the text of the column, and the indexed part.
     pub fn read(text: &str) -> (Self, &str) {
         let functions = [
             ("values(", Self::Values),

@@ -1,11 +1,11 @@
-//! Types as statements spell them, and as `system_schema` does.
+//! Types as in statements and in `system_schema`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::names::{quoted, unquoted};
 
-/// A type with the words that were written, `frozen` among them.
+/// A type as written, including `frozen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
     Native(&'static str),
@@ -44,8 +44,8 @@ pub const NATIVE: [&str; 20] = [
 ];
 
 impl Type {
-    /// Returns the type with `frozen` wherever it holds, and nowhere twice: two types are the same
-    /// if their normal forms are equal.
+    /// Returns the normal form, with `frozen` wherever it applies but never twice. Two types are
+    /// the same if their normal forms are equal.
     pub fn normal(&self) -> Self {
         self.normal_within(false)
     }
@@ -71,7 +71,7 @@ impl Type {
         }
     }
 
-    /// Returns the type below all `frozen<...>` around it.
+    /// Returns the type inside all `frozen<...>` around it.
     pub fn thawed(&self) -> &Self {
         match self {
             Self::Frozen(ty) => ty.thawed(),
@@ -83,7 +83,7 @@ impl Type {
         matches!(self.thawed(), Self::List(_) | Self::Set(_) | Self::Map(..))
     }
 
-    /// Returns the names of the user-defined types that it has, those of their fields left out.
+    /// Returns the names of the user-defined types in this type, without those in their fields.
     pub fn user_types(&self) -> Vec<&str> {
         match self {
             Self::Native(_) => Vec::new(),
@@ -94,7 +94,7 @@ impl Type {
         }
     }
 
-    /// Returns the number of types that it is made of, fields of user-defined types too, or `max`
+    /// Returns the number of types in this type, including fields of user-defined types, or `max`
     /// if there are more.
     pub fn nodes(&self, types: &Types, max: usize) -> usize {
         let mut count = 0;
@@ -117,7 +117,7 @@ impl Type {
         count
     }
 
-    /// Reads a type as `system_schema` spells it; `None` if the text is no type.
+    /// Parses a type of `system_schema`; `None` if the text is no type.
     pub fn read(text: &str) -> Option<Self> {
         let mut rest = text;
         let ty = read(&mut rest)?;
@@ -125,7 +125,7 @@ impl Type {
     }
 }
 
-/// Takes a type off the front of a text.
+/// Parses a type at the start of a text, and removes it from the text.
 fn read(rest: &mut &str) -> Option<Type> {
     let text = *rest;
     if text.starts_with('"') {
@@ -164,7 +164,7 @@ fn read(rest: &mut &str) -> Option<Type> {
     parts.next().is_none().then_some(ty)
 }
 
-/// Returns the place behind the name in quotes with which a text begins.
+/// Returns the end of the quoted name at the start of a text.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let mut at = 1;
     loop {

@@ -10,8 +10,7 @@ use crate::value::Type;
 use crate::write::{What, Write};
 
 impl Generator {
-    /// A request of which at least one statement has a condition. The server gives its
-    /// timestamp.
+    /// Draws a request with at least one condition. The server assigns the timestamp.
     pub(super) fn conditional(&mut self) -> Request {
         let is_batch = self.rng.random_bool(0.3);
         let count = if is_batch {
@@ -26,16 +25,17 @@ impl Generator {
             let write = self.conditional_write(&key, is_bare);
             let contradicts = |other: &Write| match (&other.condition, &write.condition) {
                 (Some(If::Columns(_)), Some(If::Columns(_))) => false,
-                // Of one row only one kind of condition is allowed.
+                // On one row only one kind of condition is permitted.
                 (one, two) => one.is_some() && two.is_some(),
             };
             if !writes.iter().any(contradicts) {
                 writes.push(write);
             }
         }
-        let form = match is_batch {
-            true => self.pick(&[Form::Text, Form::Frame]),
-            false => Form::Single,
+        let form = if is_batch {
+            self.pick(&[Form::Text, Form::Frame])
+        } else {
+            Form::Single
         };
         Request {
             writes,
@@ -116,9 +116,10 @@ impl Generator {
                 Compare::InWithZero,
             ]);
             let value = generator.int();
-            let value = match compare.takes_null() {
-                true => generator.or_null(value),
-                false => Some(value),
+            let value = if compare.takes_null() {
+                generator.or_null(value)
+            } else {
+                Some(value)
             };
             (generator.pick(&asked), compare, value)
         };

@@ -15,15 +15,15 @@ use crate::step::{At, Form, Request, Scope, SnapshotId, Source, Step};
 use crate::value::Type;
 use crate::write::Write;
 
-/// Keys of partitions and rows are below this: few, so that writes meet.
+/// The bound of keys of partitions and rows, which is small, so that writes affect the same rows.
 const KEYS: i32 = 3;
 
 pub struct Generator {
     rng: ChaCha8Rng,
     schema: Schema,
     now_s: i64,
-    /// Timestamps are near the clock's, where the server's are; otherwise they are small
-    /// and the server gives none.
+    /// True if timestamps are near the clock, like those of the server. Otherwise they are small,
+    /// and the server assigns none.
     near_clock: bool,
     top_us: i64,
     next_column: ColumnId,
@@ -33,7 +33,7 @@ pub struct Generator {
     cursors: Vec<usize>,
 }
 
-/// Every key of a partition that there may be.
+/// Returns all possible partition keys.
 pub fn partition_keys(schema: &Schema) -> Vec<Vec<i32>> {
     match schema.partition {
         1 => (0..KEYS + 1).map(|k| vec![k]).collect(),
@@ -71,7 +71,7 @@ impl Generator {
             let column = generator.column();
             generator.schema.columns.push(column);
         }
-        // One that any table has.
+        // Every table has a regular int column.
         if !generator
             .schema
             .regular()
@@ -97,9 +97,10 @@ impl Generator {
         let id = self.next_column;
         self.next_column += 1;
         let is_static = !self.schema.clustering.is_empty() && self.rng.random_bool(0.3);
-        let ty = match self.rng.random_bool(0.3) {
-            true => Type::Int,
-            false => self.pick(&Type::ALL),
+        let ty = if self.rng.random_bool(0.3) {
+            Type::Int
+        } else {
+            self.pick(&Type::ALL)
         };
         Column {
             id,
@@ -113,7 +114,7 @@ impl Generator {
         all[self.rng.random_range(0..all.len())].clone()
     }
 
-    /// Some steps: at least `writes` that write.
+    /// Draws steps with `requests` requests.
     pub fn steps(&mut self, requests: usize) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..self.rng.random_range(0..3) {
@@ -123,7 +124,7 @@ impl Generator {
             self.event(&mut steps);
             match self.rng.random_range(0..10) {
                 0 => steps.push(Step::Count(Count::draw(&mut self.rng))),
-                // Otherwise all later timestamps would be too small to be seen.
+                // Otherwise all later timestamps would be too small to be visible.
                 1 | 2 if self.near_clock => {
                     self.now_s += 1;
                     let request = self.conditional();
@@ -168,14 +169,15 @@ impl Generator {
         steps
     }
 
-    /// What happens beside requests.
+    /// Draws an event between requests.
     fn event(&mut self, steps: &mut Vec<Step>) {
         match self.rng.random_range(0..120) {
             0..6 => {
                 let far = self.schema.gc_grace_s;
-                let seconds = match self.rng.random_bool(0.1) {
-                    true => self.rng.random_range(far..2 * far),
-                    false => self.rng.random_range(1..4),
+                let seconds = if self.rng.random_bool(0.1) {
+                    self.rng.random_range(far..2 * far)
+                } else {
+                    self.rng.random_range(1..4)
                 };
                 self.now_s += seconds;
                 self.top_us += seconds * 40 / far;
@@ -227,7 +229,7 @@ impl Generator {
     }
 
     fn alter(&mut self, steps: &mut Vec<Step>) {
-        // Cassandra refuses to drop a user-defined type that is not frozen.
+        // Cassandra rejects dropping an unfrozen user-defined type.
         let can_drop = |column: &&Column| !matches!(column.ty, Type::Int | Type::Udt);
         let all: Vec<Column> = self
             .schema
@@ -253,37 +255,36 @@ impl Generator {
     }
 
     fn timestamp(&mut self) -> i64 {
-        match self.near_clock {
-            true => {
-                let back_s = [0, 0, 0, 1, 2][self.rng.random_range(0..5)];
-                (self.now_s - back_s) * 1_000_000 + self.rng.random_range(-6..7)
+        if self.near_clock {
+            let back_s = [0, 0, 0, 1, 2][self.rng.random_range(0..5)];
+            (self.now_s - back_s) * 1_000_000 + self.rng.random_range(-6..7)
+        } else {
+            if self.rng.random_bool(0.3) {
+                self.top_us += 1;
             }
-            false => {
-                if self.rng.random_bool(0.3) {
-                    self.top_us += 1;
-                }
-                self.rng.random_range(self.top_us - 20..self.top_us + 3)
-            }
+            self.rng.random_range(self.top_us - 20..self.top_us + 3)
         }
     }
 
     fn request(&mut self) -> Request {
         let is_batch = self.rng.random_bool(0.15);
-        let count = match is_batch {
-            true => self.rng.random_range(0..5),
-            false => 1,
+        let count = if is_batch {
+            self.rng.random_range(0..5)
+        } else {
+            1
         };
         let mut writes: Vec<Write> = (0..count).map(|_| self.write()).collect();
-        let form = match is_batch {
-            true => self.pick(&[Form::Text, Form::Frame]),
-            false => Form::Single,
+        let form = if is_batch {
+            self.pick(&[Form::Text, Form::Frame])
+        } else {
+            Form::Single
         };
         let schema = self.schema.clone();
         let adds = writes.iter().any(|write| write.adds_to_lists(&schema));
         let at = match self.rng.random_range(0..10) {
             0..3 if self.near_clock => At::Server,
-            // New elements of lists sort by the timestamps of requests, which say when they
-            // came: not one that is drawn.
+            // New list elements are sorted by the timestamps of their requests, which stand for the
+            // times of arrival. So these requests have no random timestamp.
             3 | 4 if !adds => At::Request(self.timestamp()),
             _ if form == Form::Text && self.rng.random_bool(0.7) => At::Batch(self.timestamp()),
             _ => {

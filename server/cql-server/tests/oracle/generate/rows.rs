@@ -1,4 +1,4 @@
-//! Random partitions and rows that a statement names.
+//! Random partitions and rows in statements.
 
 use rand::RngExt as _;
 
@@ -6,7 +6,7 @@ use super::{Generator, KEYS};
 use crate::restriction::{Bound, Partitions, Restriction, Test, Where};
 
 impl Generator {
-    /// One partition, seldom several by IN.
+    /// Draws one partition, seldom several by IN.
     pub(super) fn partitions_named(&mut self) -> Where {
         let mut at = Where::partition(&self.key());
         if self.rng.random_bool(0.15)
@@ -31,7 +31,7 @@ impl Generator {
         (0..len).map(|_| self.row_key()).collect()
     }
 
-    /// Rows by all their clustering columns.
+    /// Draws rows by all their clustering columns.
     pub(super) fn named_rows(&mut self) -> Vec<Restriction> {
         let mut restrictions = Vec::new();
         let mut at = 0;
@@ -43,7 +43,8 @@ impl Generator {
         restrictions
     }
 
-    /// `=` or `IN` of the column at a place, or of it and some after it.
+    /// Draws `=` or `IN` on the column at a place, or on several columns from it on. Returns the
+    /// number of columns, too.
     pub(super) fn values_at(&mut self, at: usize) -> (Test, usize) {
         let count = if self.rng.random_bool(0.2) { 2 } else { 1 };
         if self.rng.random_bool(0.8) {
@@ -56,7 +57,7 @@ impl Generator {
         (Test::Tuples(tuples), len)
     }
 
-    /// The first clustering columns by value, then perhaps a slice of what follows.
+    /// Draws values for the first clustering columns, and maybe a slice of the next ones.
     pub(super) fn range_of_rows(&mut self) -> Vec<Restriction> {
         let columns = self.schema.clustering.len();
         let mut restrictions = Vec::new();
@@ -73,17 +74,14 @@ impl Generator {
         if at < columns && (at == 0 || self.rng.random_bool(0.7)) {
             let bounds = self.rng.random_range(1..4);
             let (has_lower, has_upper) = (bounds & 1 != 0, bounds & 2 != 0);
-            let test = match self.rng.random_bool(0.6) {
-                true => {
-                    let lower = has_lower.then(|| (self.row_key(), self.rng.random()));
-                    let upper = has_upper.then(|| (self.row_key(), self.rng.random()));
-                    Test::Slice(lower, upper)
-                }
-                false => {
-                    let lower = has_lower.then(|| self.tuple_bound(columns - at));
-                    let upper = has_upper.then(|| self.tuple_bound(columns - at));
-                    Test::TupleSlice(lower.flatten(), upper.flatten())
-                }
+            let test = if self.rng.random_bool(0.6) {
+                let lower = has_lower.then(|| (self.row_key(), self.rng.random()));
+                let upper = has_upper.then(|| (self.row_key(), self.rng.random()));
+                Test::Slice(lower, upper)
+            } else {
+                let lower = has_lower.then(|| self.tuple_bound(columns - at));
+                let upper = has_upper.then(|| self.tuple_bound(columns - at));
+                Test::TupleSlice(lower.flatten(), upper.flatten())
             };
             restrictions.push(Restriction { at, test });
         }
@@ -99,7 +97,7 @@ impl Generator {
         if self.rng.random_bool(0.6) {
             return Partitions::All;
         }
-        // Anything between all tokens there are.
+        // Bounds between any tokens.
         let mut bound = || Some((self.rng.random::<i64>(), self.rng.random::<bool>()));
         let (lower, upper) = (bound(), bound());
         match self.rng.random_range(0..3) {

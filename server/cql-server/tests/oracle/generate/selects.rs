@@ -6,12 +6,12 @@ use super::Generator;
 use crate::index::{IndexOn, What};
 use crate::restriction::{Partitions, Restriction, Test, Where};
 use crate::schema::ColumnId;
-use crate::select::{Ask, Filter, Item, Select, Sign};
+use crate::select::{Comparison, Filter, Item, Select, Sign};
 use crate::step::{Scope, Source};
 use crate::value::Type;
 
 impl Generator {
-    /// All of a table.
+    /// Draws a SELECT of the whole table.
     pub(super) fn all(&mut self) -> Select {
         let mut items: Vec<Item> = (0..self.schema.partition).map(Item::Partition).collect();
         items.extend((0..self.schema.clustering.len()).map(Item::Clustering));
@@ -56,12 +56,13 @@ impl Generator {
             select.items.remove(at);
         }
         let by_key = self.rng.random_bool(0.6);
-        select.at = match by_key {
-            true => self.partitions_named(),
-            false => Where {
+        select.at = if by_key {
+            self.partitions_named()
+        } else {
+            Where {
                 partitions: self.tokens(),
                 clustering: Vec::new(),
-            },
+            }
         };
         if self.rng.random_bool(0.1) {
             select.distinct = true;
@@ -74,7 +75,7 @@ impl Generator {
             match self.rng.random_range(0..6) {
                 0 | 1 => select.at.clustering = self.range_of_rows(),
                 2 => select.at.clustering = self.named_rows(),
-                // Not the first columns: each row is looked at.
+                // Not the first columns, so that each row has to be filtered.
                 3 if self.schema.clustering.len() > 1 => {
                     let at = self.rng.random_range(1..self.schema.clustering.len());
                     let test = Test::Values(self.tuple(1));
@@ -88,10 +89,10 @@ impl Generator {
                 let sign = self.pick(&[Sign::Equal, Sign::Greater, Sign::LessOrEqual]);
                 select.filter = Some(Filter {
                     column: self.pick(&ints),
-                    ask: Ask::Int(sign, self.int()),
+                    comparison: Comparison::Int(sign, self.int()),
                 });
             } else if self.rng.random_bool(0.5) {
-                self.ask_for_indexed(&mut select);
+                self.restrict_indexed_column(&mut select);
             }
             let by_key = matches!(select.at.partitions, Partitions::Keys(_));
             let may_order = by_key && !self.schema.clustering.is_empty();
@@ -112,17 +113,18 @@ impl Generator {
         select
     }
 
-    /// Asks what an index serves, or would serve: one that there is, mostly.
-    fn ask_for_indexed(&mut self, select: &mut Select) {
-        let all = match self.schema.indexes.is_empty() || self.rng.random_bool(0.2) {
-            true => IndexOn::all(&self.schema),
-            false => self.schema.indexes.clone(),
+    /// Restricts a column that an index serves or could serve, mostly an existing index.
+    fn restrict_indexed_column(&mut self, select: &mut Select) {
+        let all = if self.schema.indexes.is_empty() || self.rng.random_bool(0.2) {
+            IndexOn::all(&self.schema)
+        } else {
+            self.schema.indexes.clone()
         };
         if all.is_empty() {
             return;
         }
         let is_named = matches!(select.at.partitions, Partitions::Keys(_));
-        let (mut column, mut ask) = (None, None);
+        let (mut column, mut comparison) = (None, None);
         match self.pick(&all) {
             IndexOn::Partition(at) => {
                 let value = self.row_key();
@@ -141,19 +143,19 @@ impl Generator {
                     return;
                 };
                 column = Some(id);
-                ask = Some(match what {
-                    What::Whole if ty == Type::Int => Ask::Int(Sign::Equal, self.int()),
-                    What::Whole => Ask::Whole(self.value(ty)),
-                    // The members and keys that there are are few.
-                    What::Values if ty == Type::Set => Ask::Contains(self.row_key()),
-                    What::Values => Ask::Contains(self.int()),
-                    What::Keys => Ask::ContainsKey(self.row_key()),
-                    What::Entries => Ask::Entry(self.row_key(), self.int()),
+                comparison = Some(match what {
+                    What::Whole if ty == Type::Int => Comparison::Int(Sign::Equal, self.int()),
+                    What::Whole => Comparison::Whole(self.value(ty)),
+                    // There are few members and keys.
+                    What::Values if ty == Type::Set => Comparison::Contains(self.row_key()),
+                    What::Values => Comparison::Contains(self.int()),
+                    What::Keys => Comparison::ContainsKey(self.row_key()),
+                    What::Entries => Comparison::Entry(self.row_key(), self.int()),
                 });
             }
         }
-        if let (Some(column), Some(ask)) = (column, ask) {
-            select.filter = Some(Filter { column, ask });
+        if let (Some(column), Some(comparison)) = (column, comparison) {
+            select.filter = Some(Filter { column, comparison });
             select.is_plain = self.rng.random_bool(0.5);
             if select.is_plain || self.rng.random_bool(0.5) {
                 select.at.clustering.clear();

@@ -1,4 +1,4 @@
-//! Random statements that write.
+//! Random writes.
 
 use rand::RngExt as _;
 
@@ -43,7 +43,7 @@ impl Generator {
         }
     }
 
-    /// Some columns of one kind or of both.
+    /// Draws some columns of one kind or of both.
     pub(super) fn columns(&mut self, statics: bool, regular: bool) -> Vec<Column> {
         let is_asked = |column: &&Column| if column.is_static { statics } else { regular };
         let all: Vec<Column> = self

@@ -1,4 +1,4 @@
-//! SELECTs, read page by page.
+//! The page-wise execution of SELECTs.
 
 use super::answers::{rows, table};
 use super::{Open, Result, Run, inline};
@@ -11,15 +11,16 @@ use crate::text::Text;
 use crate::value::Value;
 
 impl Run {
-    /// A SELECT that begins; none where its table or snapshot is another by now.
+    /// Begins a SELECT; `None` if its table or snapshot no longer fits.
     pub(super) fn open(&self, select: &Select, source: Source, size: usize) -> Option<Open> {
         let (model, _) = self.view(source)?;
         if !select.fits(&model.schema) {
             return None;
         }
-        let size = match select.is_sorted_over_partitions() {
-            true => usize::MAX,
-            false => size,
+        let size = if select.is_sorted_over_partitions() {
+            usize::MAX
+        } else {
+            size
         };
         let mut text = Text::new(false);
         select.write(&model.schema, &source.name(), &mut text);
@@ -33,23 +34,25 @@ impl Run {
         })
     }
 
-    /// The table that is read, and the second by which it is judged.
+    /// The table that is read, and the second by which its expiry is decided.
     pub(super) fn view(&self, source: Source) -> Option<(&Model, i64)> {
         let Some(id) = source.snapshot() else {
             return Some((&self.model, self.now_s));
         };
-        let taken = self.snapshots.get(&id)?;
-        let now_s = match self.model.has(Flaw::SnapshotsJudgeNow) {
-            true => self.now_s,
-            false => taken.now_s,
+        let snapshot = self.snapshots.get(&id)?;
+        let now_s = if self.model.has(Flaw::SnapshotsJudgeNow) {
+            self.now_s
+        } else {
+            snapshot.now_s
         };
-        match self.model.has(Flaw::SnapshotsMove) {
-            true => Some((&self.model, now_s)),
-            false => Some((&taken.model, now_s)),
+        if self.model.has(Flaw::SnapshotsMove) {
+            Some((&self.model, now_s))
+        } else {
+            Some((&snapshot.model, now_s))
         }
     }
 
-    /// Reads a page, and keeps what has more.
+    /// Reads a page, and keeps the SELECT open if there are more.
     pub(super) fn advance(&mut self, id: CursorId, mut open: Open) -> Result<()> {
         let goes_on = self.next(&mut open)?;
         if goes_on && !open.cursor.is_ambiguous() {
@@ -58,7 +61,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads a page and compares it; whether there are more.
+    /// Reads a page and compares it with the model. Returns whether there are more.
     pub(super) fn next(&mut self, open: &mut Open) -> Result<bool> {
         let size = (open.size != usize::MAX).then_some(open.size);
         let counts = open.select.counts();
@@ -93,12 +96,13 @@ impl Run {
         let model = if moves { &self.model } else { model };
         let size = if counts { usize::MAX } else { open.size };
         let expected = (open.cursor).page(model, &open.select, &self.tokens, now_s, size);
-        let expected: Vec<Vec<Option<Value>>> = match counts {
-            true => vec![vec![Some(Value::Bigint(expected.len() as i64))]],
-            false => expected
+        let expected: Vec<Vec<Option<Value>>> = if counts {
+            vec![vec![Some(Value::Bigint(expected.len() as i64))]]
+        } else {
+            expected
                 .into_iter()
                 .map(|Found { shown, .. }| shown)
-                .collect(),
+                .collect()
         };
         let found = rows(&model.schema, &open.select, &page)?;
         if found != expected {
@@ -122,12 +126,13 @@ impl Run {
                 let rest = open
                     .cursor
                     .page(model, &open.select, &self.tokens, now_s, 1);
-                match rest.is_empty() || counts || open.select.is_sorted_over_partitions() {
-                    true => Ok(false),
-                    false => Err(format!(
+                if rest.is_empty() || counts || open.select.is_sorted_over_partitions() {
+                    Ok(false)
+                } else {
+                    Err(format!(
                         "{}: the last page is not the last",
                         inline(&open.text)
-                    )),
+                    ))
                 }
             }
         }

@@ -1,12 +1,13 @@
 //! A model of requests and the probe, which explores every order of their operations.
 //!
-//! The threads of the model execute the functions of [`Wakeup`]. An execution begins anew for each
-//! operation: the results of the operations before are replayed, and it unwinds at the next one.
+//! The threads of the model execute the functions of [`Wakeup`]. To find a thread's next operation,
+//! the model runs the thread from the start: it replays the results of the operations so far, and
+//! unwinds at the next operation.
 //!
-//! A store becomes visible to other threads some time after it was executed, so a later load may
-//! overtake it. A `SeqCst` load waits for the `SeqCst` stores of its thread, and a `SeqCst` swap for all
-//! of them. That is the reordering that matters to two threads of which each stores and then loads; loads
-//! that overtake loads are not in the model.
+//! A store becomes visible to other threads some time after its execution, so that a later load may
+//! overtake it. A `SeqCst` load waits for the `SeqCst` stores of its thread, and a `SeqCst` swap
+//! for all of its stores. This is the reordering that matters to two threads that each store and
+//! then load. Loads that overtake loads are not in the model.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -29,7 +30,7 @@ enum Operation {
     Store(Place, bool, Ordering),
     Swap(Place, bool, Ordering),
     Notify,
-    /// Waits for a notification. One that came before is kept, as `tokio::sync::Notify` does.
+    /// Waits for a notification. An earlier one is kept, as by `tokio::sync::Notify`.
     Wait,
 }
 
@@ -48,11 +49,11 @@ impl Flag for Place {
 }
 
 thread_local! {
-    /// The results of the operations that the current execution replays, the next one last.
+    /// The results of the operations to replay, the next one last.
     static REPLAY: RefCell<Vec<bool>> = RefCell::default();
 }
 
-/// Returns the result of an operation that is replayed; unwinds with one that is not.
+/// Returns the result of a replayed operation; unwinds at an operation without one.
 fn perform(operation: Operation) -> bool {
     let result = REPLAY.with_borrow_mut(Vec::pop);
     result.unwrap_or_else(|| resume_unwind(Box::new(operation)))
@@ -60,7 +61,7 @@ fn perform(operation: Operation) -> bool {
 
 type Thread = fn(&Wakeup<Place>);
 
-/// Returns the operation of a thread behind those with `results`; `None` at its end.
+/// Returns the operation of a thread after those with `results`; `None` at the thread's end.
 fn next_operation(thread: Thread, results: &[bool]) -> Option<Operation> {
     REPLAY.set(results.iter().rev().copied().collect());
     let wakeup = Wakeup {
@@ -74,7 +75,7 @@ fn next_operation(thread: Thread, results: &[bool]) -> Option<Operation> {
     }
 }
 
-/// A store that other threads do not see yet.
+/// A store that is not visible to other threads yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Hidden {
     place: Place,
@@ -86,13 +87,13 @@ struct Hidden {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Local {
     results: Vec<bool>,
-    /// In the order of their execution.
+    /// The stores in the order of their execution.
     hidden: Vec<Hidden>,
 }
 
 impl Local {
-    /// Returns whether a store may become visible. Stores to one place do so in order, and one that is
-    /// not `Relaxed` does so behind all before it.
+    /// Whether a store may become visible. Stores to one flag become visible in order. A store that
+    /// is not `Relaxed` becomes visible after all earlier ones.
     fn may_show(&self, at: usize) -> bool {
         let (before, store) = (&self.hidden[..at], &self.hidden[at]);
         let is_behind = |other: &Hidden| store.order != Relaxed || other.place == store.place;
@@ -128,7 +129,7 @@ impl State {
         followers
     }
 
-    /// Executes an operation, and returns its result; `None` if it has to wait.
+    /// Executes an operation, and returns its result; `None` if the operation has to wait.
     fn execute(&mut self, thread: usize, operation: Operation) -> Option<bool> {
         let hidden = &mut self.locals[thread].hidden;
         match operation {
@@ -159,7 +160,7 @@ impl State {
     }
 }
 
-/// Explores two requests beside a probe that sleeps. Returns a state in which nothing happens any more
+/// Explores two requests beside a sleeping probe. Returns a state in which nothing more happens
 /// although the probe has not looked since a request.
 fn lost_request(request: Thread, probe: Thread) -> Option<State> {
     let threads = [request, request, probe];
@@ -188,7 +189,7 @@ fn request(wakeup: &Wakeup<Place>) {
     }
 }
 
-/// A probe that falls asleep as soon as it has looked without finding a request.
+/// A probe that goes to sleep as soon as it finds no request.
 fn probe(wakeup: &Wakeup<Place>) {
     loop {
         perform(Operation::Wait);
@@ -215,7 +216,7 @@ fn weaker_request(wakeup: &Wakeup<Place>, store: Ordering, load: Ordering) {
     }
 }
 
-/// A probe that falls asleep by `park`, which returns whether requests came.
+/// A probe that goes to sleep by `park`, which returns whether requests arrived.
 fn other_probe(wakeup: &Wakeup<Place>, park: fn(&Wakeup<Place>) -> bool) {
     loop {
         perform(Operation::Wait);
@@ -228,7 +229,7 @@ fn other_probe(wakeup: &Wakeup<Place>, park: fn(&Wakeup<Place>) -> bool) {
 }
 
 #[test]
-fn the_model_finds_the_request_that_is_lost_if_a_load_comes_before_its_store() {
+fn the_model_finds_the_lost_request_if_a_load_overtakes_its_store() {
     let requests: [Thread; 3] = [
         |wakeup| weaker_request(wakeup, Relaxed, Relaxed),
         |wakeup| weaker_request(wakeup, Release, SeqCst),

@@ -1,11 +1,11 @@
-//! Nobody notices when merges purge what was deleted or has expired, and in the end all of
-//! it is gone.
+//! Purging by merges is invisible to readers, and purges all garbage in the end.
 //!
-//! The random statements of this folder, with timestamps that follow the clock: late by
-//! less than the table's grace. The model keeps all that was ever written, so it knows
-//! nothing of grace. Each reader is held against it: selects of rows, of partitions in both
-//! directions, of all of the table in small pages, and of snapshots. Any runs are flushed
-//! and merged in between. The same with an operator that makes one mistake must fail.
+//! The tests execute the random statements of this folder, with timestamps that lag behind the
+//! clock by less than the table's grace period. The model keeps everything that was ever written,
+//! so it is independent of grace periods. All kinds of reads are compared with it: selects of rows,
+//! of partitions in both directions, of the whole table in small pages, and of snapshots. Random
+//! runs are flushed and merged in between. With an operator that makes one mistake the same test
+//! must fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,33 +25,33 @@ use rand_chacha::ChaCha8Rng;
 
 use super::generate::{PARTITIONS, TABLE, statement};
 use super::model::Model;
-use super::{Taken, open};
+use super::{ExpectedSnapshot, open};
 use crate::executor::harness::Server;
 
-/// The least grace that the table has: late writes come sooner.
+/// The shortest grace period of the table. Late writes come sooner.
 const GRACE_S: i64 = 20;
-/// Timestamps are at most so far ahead of the clock.
+/// The most seconds by which timestamps are ahead of the clock.
 const SKEW_S: i64 = 2;
 
 const COLUMNS: &str = "k, c, d, s, v, w, m, e, writetime(v), ttl(v)";
-/// How many of them, the first, are the key.
+/// The number of key columns, which come first in `COLUMNS`.
 const KEY_COLUMNS: usize = 3;
 
-/// A mistake that an operator could make.
+/// A mistake of the merge operator.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// What the header deletes stays, and the header goes.
+    /// Purges the header but keeps the rows that it deletes.
     OverlooksHeads,
-    /// Deletions go although what they delete is elsewhere.
+    /// Purges deletions although older versions exist elsewhere.
     OverlooksOthers,
-    /// Deletions go at once, though older writes are yet to come, and what expired goes
-    /// though somebody still sees it.
+    /// Purges deletions at once, although older writes may still arrive, and expired values
+    /// although snapshots still see them.
     OverlooksGrace,
-    /// Says that values have no timestamps.
+    /// Reports that values have no timestamps.
     HasNoBounds,
-    /// Says that the greatest timestamp of a value is a little less.
+    /// Reports a slightly too small greatest timestamp.
     UnderstatesTimestamps,
-    /// Says that a header deletes nothing but itself.
+    /// Reports that a header belongs to no group of rows.
     HasNoGroups,
 }
 
@@ -106,7 +106,7 @@ impl MergeOperator for Faulty {
     }
 }
 
-/// Merges any neighbours, or all runs.
+/// A picker that merges any neighbours, or all runs.
 #[derive(Debug)]
 struct Picker {
     rng: Mutex<ChaCha8Rng>,
@@ -132,7 +132,7 @@ impl CompactionPicker for Picker {
     }
 }
 
-/// A server, what was said to it, and what its snapshots must show.
+/// A server, the statements that it has executed, and the expected contents of its snapshots.
 struct Trial {
     rng: ChaCha8Rng,
     disk: MemDisk,
@@ -142,7 +142,7 @@ struct Trial {
     server: Option<Server>,
     model: Model,
     now_s: i64,
-    taken: Vec<Taken>,
+    snapshots: Vec<ExpectedSnapshot>,
     history: Vec<String>,
 }
 
@@ -162,12 +162,12 @@ impl Trial {
             server: None,
             model: Model::default(),
             now_s: 1_000,
-            taken: Vec::new(),
+            snapshots: Vec::new(),
             history: Vec::new(),
         };
         trial.restart();
-        trial.say("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
-        trial.say(&format!("{TABLE} AND gc_grace_seconds = {GRACE_S}"));
+        trial.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        trial.run(&format!("{TABLE} AND gc_grace_seconds = {GRACE_S}"));
         trial
     }
 
@@ -196,7 +196,7 @@ impl Trial {
         self.history.push("-- restart".to_owned());
     }
 
-    fn say(&mut self, text: &str) {
+    fn run(&mut self, text: &str) {
         self.server().run(text);
         self.history.push(text.to_owned());
     }
@@ -230,28 +230,28 @@ impl Trial {
             3..7 => self.flush(),
             7..10 => self.compact(),
             10 if self.rng.random_bool(0.2) => self.restart(),
-            11 if self.taken.len() < 2 => {
+            11 if self.snapshots.len() < 2 => {
                 let name = format!("s{}", self.history.len());
-                self.say(&format!("CREATE SNAPSHOT {name} ON KEYSPACE ks"));
+                self.run(&format!("CREATE SNAPSHOT {name} ON KEYSPACE ks"));
                 let shown = self.shown();
-                self.taken.push(Taken { name, shown });
+                self.snapshots.push(ExpectedSnapshot { name, shown });
             }
-            12 if !self.taken.is_empty() => self.drop_snapshot(),
+            12 if !self.snapshots.is_empty() => self.drop_snapshot(),
             13 if self.rng.random_bool(0.3) => {
                 let grace_s = self.rng.random_range(GRACE_S..2 * GRACE_S);
-                self.say(&format!("ALTER TABLE t WITH gc_grace_seconds = {grace_s}"));
+                self.run(&format!("ALTER TABLE t WITH gc_grace_seconds = {grace_s}"));
             }
             _ => {}
         }
         let earliest = self.now_s - (GRACE_S - 2 * SKEW_S);
         let timestamps = earliest..self.now_s + SKEW_S + 1;
         let text = statement(&mut self.rng, self.now_s, timestamps, &mut self.model);
-        self.say(&text);
+        self.run(&text);
     }
 
     fn drop_snapshot(&mut self) {
-        let old = self.taken.remove(0);
-        self.say(&format!("DROP SNAPSHOT {} ON KEYSPACE ks", old.name));
+        let old = self.snapshots.remove(0);
+        self.run(&format!("DROP SNAPSHOT {} ON KEYSPACE ks", old.name));
     }
 
     #[track_caller]
@@ -271,7 +271,7 @@ impl Trial {
             let select = format!("SELECT {COLUMNS} FROM t WHERE k = {k}");
             let found = self.server().rows(&select);
             self.expect(&select, &found, expected);
-            // Static values without a row are in no row's place.
+            // A partition with static values alone has no rows.
             let has_rows = !expected.starts_with(&format!("{k} null null "));
             let rows = expected
                 .split(" | ")
@@ -292,8 +292,8 @@ impl Trial {
             self.check_columns("t", (k, c, d), row.copied());
         }
         self.check_pages(&shown);
-        for at in 0..self.taken.len() {
-            let Taken { name, shown } = &self.taken[at];
+        for at in 0..self.snapshots.len() {
+            let ExpectedSnapshot { name, shown } = &self.snapshots[at];
             let (name, shown) = (name.clone(), shown.clone());
             for (k, expected) in PARTITIONS.zip(&shown) {
                 let select = format!("SELECT {COLUMNS} FROM t USING SNAPSHOT {name} WHERE k = {k}");
@@ -307,7 +307,8 @@ impl Trial {
         }
     }
 
-    /// Who reads some columns of a row, given as it is shown, may need less of it.
+    /// Checks some columns of a row, whose expected text is `row`. Such a read may skip a part of
+    /// the row.
     fn check_columns(&mut self, from: &str, (k, c, d): (i32, i32, i32), row: Option<&str>) {
         let all: Vec<&str> = COLUMNS.split(", ").collect();
         let count = self.rng.random_range(1..3);
@@ -328,7 +329,7 @@ impl Trial {
         self.expect(&select, &found, &row.map_or(String::new(), values));
     }
 
-    /// All of the table, in pages that end within partitions.
+    /// Checks the whole table, in pages that end within partitions.
     fn check_pages(&mut self, shown: &[String]) {
         let select = format!("SELECT {COLUMNS} FROM t");
         let rows = self.rng.random_range(1..4);
@@ -346,7 +347,7 @@ impl Trial {
         }
         let all = shown.iter().filter(|rows| !rows.is_empty());
         let mut all: Vec<&str> = all.flat_map(|rows| rows.split(" | ")).collect();
-        // Partitions come by their tokens.
+        // Partitions come in the order of their tokens.
         let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
         let partition = |row: &&str| row.split(' ').next().map(str::to_owned);
         all.sort_by_key(partition);
@@ -354,10 +355,10 @@ impl Trial {
         self.expect(&select, &found.join(" | "), &all.join(" | "));
     }
 
-    /// Nobody reads any more and every grace is over: after a merge of all, nothing is left
-    /// that could go.
+    /// Drops all snapshots, and passes the grace period: then a merge of all runs leaves nothing
+    /// that could be purged. Returns the number of purged keys.
     fn check_end(&mut self) -> usize {
-        while !self.taken.is_empty() {
+        while !self.snapshots.is_empty() {
             self.drop_snapshot();
         }
         self.flush();
@@ -385,7 +386,7 @@ impl Trial {
         before - operands.len()
     }
 
-    /// What is stored of the table.
+    /// The stored keys and operands of the table.
     fn operands(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let state = self.server().executor.catalog().state();
         let rows = state.table("ks", "t").unwrap().rows().clone();
@@ -395,7 +396,7 @@ impl Trial {
     }
 }
 
-/// How many keys went in the end.
+/// Runs a trial, and returns the number of keys that were purged at its end.
 fn run(seed: u64, statements: usize, fault: Option<Fault>) -> usize {
     let mut trial = Trial::new(seed, fault);
     for at in 0..statements {
@@ -408,20 +409,20 @@ fn run(seed: u64, statements: usize, fault: Option<Fault>) -> usize {
 }
 
 #[test]
-fn no_reader_notices_what_merges_purge_and_all_garbage_goes() {
+fn purging_is_invisible_to_readers_and_purges_all_garbage() {
     let statements = number("EBB_STATEMENTS").map_or(250, |n| n as usize);
-    let (mut runs, mut gone) = (0, 0);
-    let test = "no_reader_notices_what_merges_purge_and_all_garbage_goes";
+    let (mut runs, mut purged) = (0, 0);
+    let test = "purging_is_invisible_to_readers_and_purges_all_garbage";
     for_seeds(test, 8, |seed| {
         runs += 1;
-        gone += run(seed, statements, None);
+        purged += run(seed, statements, None);
     });
-    assert!(gone > 0 || runs == 1, "no key went in any run");
+    assert!(purged > 0 || runs == 1, "no key went in any run");
 }
 
-/// The test above would notice each of these.
+/// Checks that the test above detects each of these mistakes.
 #[test]
-fn an_operator_that_makes_a_mistake_is_found_out() {
+fn mistakes_of_the_merge_operator_are_detected() {
     for fault in [
         Fault::OverlooksHeads,
         Fault::OverlooksOthers,
@@ -431,6 +432,6 @@ fn an_operator_that_makes_a_mistake_is_found_out() {
         Fault::HasNoGroups,
     ] {
         let fails = |seed| catch_unwind(AssertUnwindSafe(|| run(seed, 250, Some(fault)))).is_err();
-        assert!((0..40).any(fails), "nobody notices that it {fault:?}");
+        assert!((0..40).any(fails), "the test does not detect {fault:?}");
     }
 }

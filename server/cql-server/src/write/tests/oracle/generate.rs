@@ -1,4 +1,4 @@
-//! Random statements, and what they say to the model.
+//! Random statements, and their effects on the model.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +11,7 @@ pub(super) const TABLE: &str = "CREATE TABLE t (k int, c int, d int, s int STATI
 /// The keys of all partitions.
 pub(super) const PARTITIONS: std::ops::Range<i32> = 0..2;
 
-/// What a single statement has to know.
+/// The state for writing a single statement.
 struct Writer<'w> {
     rng: &'w mut ChaCha8Rng,
     model: &'w mut Model,
@@ -19,8 +19,8 @@ struct Writer<'w> {
     timestamp: i64,
 }
 
-/// A statement, or a batch of a few, with one of these timestamps. The model knows what
-/// it says.
+/// Draws a statement, or a batch of a few, with one of these timestamps, and adds its effects to
+/// the model.
 pub(super) fn statement(
     rng: &mut ChaCha8Rng,
     now_s: i64,
@@ -47,10 +47,11 @@ pub(super) fn statement(
 }
 
 impl Writer<'_> {
-    fn one(&mut self, says_timestamp: bool) -> String {
-        let at = match says_timestamp {
-            true => format!("TIMESTAMP {}", self.timestamp),
-            false => String::new(),
+    fn one(&mut self, has_timestamp: bool) -> String {
+        let at = if has_timestamp {
+            format!("TIMESTAMP {}", self.timestamp)
+        } else {
+            String::new()
         };
         let k = self.rng.random_range(PARTITIONS);
         match self.rng.random_range(0..10) {
@@ -70,11 +71,11 @@ impl Writer<'_> {
         self.rng.random_range(-3..4)
     }
 
-    fn tell(&mut self, k: i32, fact: Fact) {
+    fn add_fact(&mut self, k: i32, fact: Fact) {
         self.model.add(k, self.timestamp, fact);
     }
 
-    /// ` USING ...` with a time to live sometimes.
+    /// Draws ` USING ...`, sometimes with a TTL.
     fn using(&mut self, at: &str) -> (String, Life) {
         let ttl_s = self
             .rng
@@ -86,21 +87,22 @@ impl Writer<'_> {
             .flatten()
             .filter(|part| !part.is_empty())
             .collect();
-        let using = match parts.is_empty() {
-            true => String::new(),
-            false => format!(" USING {}", parts.join(" AND ")),
+        let using = if parts.is_empty() {
+            String::new()
+        } else {
+            format!(" USING {}", parts.join(" AND "))
         };
         (using, ttl_s.map(|ttl_s| (self.now_s + ttl_s, ttl_s)))
     }
 
-    /// `c = v` of a column of one value.
+    /// Draws the value of `c = v` for a column that is no collection.
     fn simple(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let value = self.rng.random_bool(0.8).then(|| self.value());
-        self.tell(k, Fact::Cell(row, (column, None), value, life));
+        self.add_fact(k, Fact::Cell(row, (column, None), value, life));
         value.map_or("null".to_owned(), |value| value.to_string())
     }
 
-    /// A literal of some elements, which are written.
+    /// Draws a literal of some elements, and adds them to the model.
     fn elements(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let mut keys: Vec<i32> = (0..3).filter(|_| self.rng.random_bool(0.5)).collect();
         if keys.is_empty() {
@@ -108,7 +110,7 @@ impl Writer<'_> {
         }
         let one = |key: i32| {
             let value = if column == "m" { self.value() } else { 0 };
-            self.tell(k, Fact::Cell(row, (column, Some(key)), Some(value), life));
+            self.add_fact(k, Fact::Cell(row, (column, Some(key)), Some(value), life));
             match column {
                 "m" => format!("{key}: {value}"),
                 _ => key.to_string(),
@@ -118,13 +120,14 @@ impl Writer<'_> {
         format!("{{{}}}", all.join(", "))
     }
 
-    /// All of a collection.
+    /// Draws the value of a whole collection.
     fn whole(&mut self, k: i32, row: Row, column: &'static str, life: Life) -> String {
         let older = Fact::Collection(row, column);
         self.model.add(k, self.timestamp - 1, older);
-        match self.rng.random_bool(0.15) {
-            true => "null".to_owned(),
-            false => self.elements(k, row, column, life),
+        if self.rng.random_bool(0.15) {
+            "null".to_owned()
+        } else {
+            self.elements(k, row, column, life)
         }
     }
 
@@ -141,7 +144,7 @@ impl Writer<'_> {
             let row = Some((c, d));
             names.extend(["c", "d"]);
             values.extend([c.to_string(), d.to_string()]);
-            self.tell(k, Fact::Marker((c, d), life));
+            self.add_fact(k, Fact::Marker((c, d), life));
             for column in ["v", "w"] {
                 if self.rng.random_bool(0.5) {
                     names.push(column);
@@ -181,13 +184,13 @@ impl Writer<'_> {
                 let key = self.rng.random_range(0..3);
                 let value = self.value();
                 let cell = Fact::Cell(row, ("m", Some(key)), Some(value), life);
-                self.tell(k, cell);
+                self.add_fact(k, cell);
                 format!("m[{key}] = {value}")
             }
             _ => {
                 let column = if self.rng.random_bool(0.5) { "m" } else { "e" };
                 let key = self.rng.random_range(0..3);
-                self.tell(k, Fact::Cell(row, (column, Some(key)), None, None));
+                self.add_fact(k, Fact::Cell(row, (column, Some(key)), None, None));
                 format!("{column} = {column} - {{{key}}}")
             }
         };
@@ -197,27 +200,27 @@ impl Writer<'_> {
     fn delete_columns(&mut self, k: i32, at: &str) -> String {
         let using = using_only(at);
         if self.rng.random_bool(0.2) {
-            self.tell(k, Fact::Cell(None, ("s", None), None, None));
+            self.add_fact(k, Fact::Cell(None, ("s", None), None, None));
             return format!("DELETE s FROM ks.t{using} WHERE k = {k}");
         }
         let (c, d) = self.row();
         let row = Some((c, d));
         let what = match self.rng.random_range(0..4) {
             0 => {
-                self.tell(k, Fact::Cell(row, ("v", None), None, None));
+                self.add_fact(k, Fact::Cell(row, ("v", None), None, None));
                 "v".to_owned()
             }
             1 => {
-                self.tell(k, Fact::Collection(row, "m"));
+                self.add_fact(k, Fact::Collection(row, "m"));
                 "m".to_owned()
             }
             2 => {
-                self.tell(k, Fact::Collection(row, "e"));
+                self.add_fact(k, Fact::Collection(row, "e"));
                 "e".to_owned()
             }
             _ => {
                 let key = self.rng.random_range(0..3);
-                self.tell(k, Fact::Cell(row, ("m", Some(key)), None, None));
+                self.add_fact(k, Fact::Cell(row, ("m", Some(key)), None, None));
                 format!("m[{key}]")
             }
         };
@@ -226,7 +229,7 @@ impl Writer<'_> {
 
     fn delete_row(&mut self, k: i32, at: &str) -> String {
         let (c, d) = self.row();
-        self.tell(k, Fact::Row((c, d)));
+        self.add_fact(k, Fact::Row((c, d)));
         let using = using_only(at);
         format!("DELETE FROM ks.t{using} WHERE k = {k} AND c = {c} AND d = {d}")
     }
@@ -236,15 +239,16 @@ impl Writer<'_> {
         let begin = format!("DELETE FROM ks.t{using} WHERE k = {k}");
         let (c, d) = self.row();
         let is_inclusive = self.rng.random_bool(0.5);
-        let (greater, less) = match is_inclusive {
-            true => (">=", "<="),
-            false => (">", "<"),
+        let (greater, less) = if is_inclusive {
+            (">=", "<=")
+        } else {
+            (">", "<")
         };
         let bound = |value: i32, second: Option<i32>| Some((value, second, is_inclusive));
         let equal = Some((c, None, true));
         let (lower, upper, end) = match self.rng.random_range(0..7) {
             0 => {
-                self.tell(k, Fact::Partition);
+                self.add_fact(k, Fact::Partition);
                 return begin;
             }
             1 => (equal, equal, format!("c = {c}")),
@@ -264,14 +268,15 @@ impl Writer<'_> {
                 (lower, upper, end)
             }
         };
-        self.tell(k, Fact::Range(Range { lower, upper }));
+        self.add_fact(k, Fact::Range(Range { lower, upper }));
         format!("{begin} AND {end}")
     }
 }
 
 fn using_only(at: &str) -> String {
-    match at.is_empty() {
-        true => String::new(),
-        false => format!(" USING {at}"),
+    if at.is_empty() {
+        String::new()
+    } else {
+        format!(" USING {at}")
     }
 }

@@ -1,6 +1,6 @@
-//! Random statements through the executor, held against a plain model of Cassandra's rules,
-//! with a merge operator of the test's choice: what merges may purge. What statements of
-//! every kind mean, `tests/oracle` looks at.
+//! Random statements through the executor, compared with a simple model of Cassandra's rules. The
+//! test provides the merge operator, to check what merges may purge. The meaning of all kinds of
+//! statements is checked in `tests/oracle`.
 
 mod garbage;
 mod generate;
@@ -13,7 +13,7 @@ use ebb_tables::GracePeriods;
 use crate::executor::harness::Server;
 use crate::testing;
 
-/// A server over what the disk has. `change` is told the options for CQL tables.
+/// A server over the contents of a disk. `change` gets the options for CQL tables.
 fn open(
     disk: &MemDisk,
     clock: &ManualClock,
@@ -23,8 +23,8 @@ fn open(
     Server::over(catalog, clock.clone(), Some("ks".to_owned()))
 }
 
-/// What a snapshot must show for ever.
-struct Taken {
+/// A snapshot, with the rows that it must return at any time.
+struct ExpectedSnapshot {
     name: String,
     shown: Vec<String>,
 }

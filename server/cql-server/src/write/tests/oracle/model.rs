@@ -1,26 +1,26 @@
-//! Cassandra's rules, plain and slow: all that was ever written is kept, and each question
-//! looks at all of it.
+//! Cassandra's rules, simple and slow: the model keeps everything that was ever written, and each
+//! question goes through all of it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A row's clustering; `None` is the static row.
+/// The clustering of a row; `None` is the static row.
 pub(super) type Row = Option<(i32, i32)>;
 
-/// A place for a value: a column, and which element of it.
+/// The place of a value: a column and, for a collection, the key of the element.
 pub(super) type Place = (&'static str, Option<i32>);
 
-/// Rows of a partition, by bounds of their clustering.
+/// The rows of a partition between bounds on their clustering.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
-    /// Up to two values, and whether they are part of it.
+    /// Up to two values, and whether the bound is inclusive.
     pub(super) lower: Option<(i32, Option<i32>, bool)>,
     pub(super) upper: Option<(i32, Option<i32>, bool)>,
 }
 
 impl Range {
     fn contains(&self, (c, d): (i32, i32)) -> bool {
-        // A bound of one value compares by that one alone.
+        // A bound of one value compares only the first column.
         let side = |(bound_c, bound_d, _): (i32, Option<i32>, bool)| match bound_d {
             Some(bound_d) => (c, d).cmp(&(bound_c, bound_d)),
             None => c.cmp(&bound_c),
@@ -31,37 +31,38 @@ impl Range {
     }
 }
 
-/// One thing that one write says.
+/// One effect of a write.
 #[derive(Debug, Clone)]
 pub(super) enum Fact {
     Partition,
     Range(Range),
     Row((i32, i32)),
-    /// Deletes what a collection had up to the timestamp.
+    /// Deletes the elements that a collection had up to the timestamp.
     Collection(Row, &'static str),
     Marker((i32, i32), Life),
-    /// `None` is a tombstone.
+    /// A value; `None` is a tombstone.
     Cell(Row, Place, Option<i32>, Life),
 }
 
-/// The end of a value and the seconds it was given; `None` for ever.
+/// The time at which a value expires, and its TTL in seconds; `None` for a value that does not
+/// expire.
 pub(super) type Life = Option<(i64, i64)>;
 
-/// All that was written, with its timestamps, by partition.
+/// Everything that was written, with its timestamps, by partition.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     facts: BTreeMap<i32, Vec<(i64, Fact)>>,
 }
 
-/// A value that is seen: itself, its timestamp, its seconds left.
-type Seen = (i32, i64, Option<i64>);
+/// A live value: the value, its timestamp, and its remaining seconds.
+type LiveValue = (i32, i64, Option<i64>);
 
 impl Model {
     pub(super) fn add(&mut self, k: i32, timestamp: i64, fact: Fact) {
         self.facts.entry(k).or_default().push((timestamp, fact));
     }
 
-    /// What a SELECT of all columns says of a partition.
+    /// The rows of a SELECT of all columns from a partition.
     pub(super) fn show(&self, k: i32, now_s: i64) -> String {
         let none = Vec::new();
         let facts = self.facts.get(&k).unwrap_or(&none);
@@ -100,7 +101,7 @@ impl Model {
     }
 }
 
-/// The greatest deletion above a row.
+/// The greatest timestamp of the deletions that cover a row.
 fn deleted(facts: &[(i64, Fact)], row: Row) -> Option<i64> {
     let deletions = facts.iter().filter(|(_, fact)| match (fact, row) {
         (Fact::Partition, _) => true,
@@ -116,15 +117,15 @@ fn has_marker(facts: &[(i64, Fact)], row: (i32, i32), now_s: i64) -> bool {
         Fact::Marker(of, life) if *of == row => Some((*timestamp, life.is_some(), *life)),
         _ => None,
     });
-    // Of equal timestamps the one that ends is the greater, and then the later end.
+    // Of equal timestamps an expiring marker wins, and of these the one that expires last.
     let Some((timestamp, _, life)) = markers.max() else {
         return false;
     };
     Some(timestamp) > deleted(facts, Some(row)) && life.is_none_or(|(end, _)| end > now_s)
 }
 
-/// The values of a row that are seen, by place.
-fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, Seen> {
+/// The live values of a row, by place.
+fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, LiveValue> {
     let above = deleted(facts, row);
     let mut places: BTreeMap<Place, Vec<(i64, Option<i32>, Life)>> = BTreeMap::new();
     for (timestamp, fact) in facts {
@@ -137,8 +138,9 @@ fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, Seen> {
     }
     let mut seen = BTreeMap::new();
     for (place, values) in places {
-        // The newest; then a tombstone, then what ends, the later the better, then what
-        // stays; then the greater value, as bytes; then the shorter time.
+        // The greatest timestamp wins; then a tombstone, then an expiring value, the later the
+        // better, then one that does not expire; then the greater value, as bytes; then the shorter
+        // TTL.
         let winner = values.iter().max_by_key(|(timestamp, value, life)| {
             let rank = match (value, life) {
                 (None, _) => 2,
@@ -167,24 +169,24 @@ fn cells(facts: &[(i64, Fact)], row: Row, now_s: i64) -> BTreeMap<Place, Seen> {
     seen
 }
 
-fn text(value: Option<&Seen>) -> String {
+fn text(value: Option<&LiveValue>) -> String {
     value.map_or("null".to_owned(), |(value, ..)| value.to_string())
 }
 
-/// The native bytes of `m` as hexadecimal digits, which is how the harness shows them.
-fn map(cells: &BTreeMap<Place, Seen>) -> String {
+/// `m` in hexadecimal digits of its native bytes, as the harness shows it.
+fn map(cells: &BTreeMap<Place, LiveValue>) -> String {
     hex(elements(cells, "m").map(|(key, value)| format!("00000004{key:08x}00000004{value:08x}")))
 }
 
-fn set(cells: &BTreeMap<Place, Seen>) -> String {
+fn set(cells: &BTreeMap<Place, LiveValue>) -> String {
     hex(elements(cells, "e").map(|(key, _)| format!("00000004{key:08x}")))
 }
 
 fn elements<'c>(
-    cells: &'c BTreeMap<Place, Seen>,
+    cells: &'c BTreeMap<Place, LiveValue>,
     of: &'static str,
 ) -> impl Iterator<Item = (i32, i32)> + 'c {
-    let of_column = move |((column, key), (value, ..)): (&Place, &Seen)| {
+    let of_column = move |((column, key), (value, ..)): (&Place, &LiveValue)| {
         (*column == of).then_some((key.unwrap_or_default(), *value))
     };
     cells.iter().filter_map(of_column)

@@ -1,5 +1,5 @@
-//! Random statements. About half are valid: they name what is there, and types where these may
-//! stand. The others name anything.
+//! Random statements. About half are valid: they name existing objects, and types where these are
+//! permitted. The others name anything.
 
 mod tables;
 mod types;
@@ -14,7 +14,7 @@ use super::names::{COLUMNS, INDEXES, KEYSPACES, Names, SNAPSHOTS, TABLES, TYPES,
 use super::statement::{Name, Replication, Statement};
 use super::step::Step;
 
-/// With more than these there are, they are dropped more often.
+/// Above these numbers, objects are dropped more often.
 const TABLES_MAX: usize = 7;
 const TYPES_MAX: usize = 10;
 const SNAPSHOTS_MAX: usize = 5;
@@ -30,12 +30,12 @@ impl Generator {
         }
     }
 
-    /// Draws a step that writes and reads a row, or none in nine of ten calls.
+    /// Draws a step that writes and reads a row. Returns `None` in nine of ten calls.
     pub fn row(&mut self) -> Option<Step> {
         self.chance(0.1).then(|| Step::Row(self.rng.random()))
     }
 
-    /// Draws an end of the server's life.
+    /// Draws the end of a server's life.
     pub fn ending(&mut self, model: &Model) -> Step {
         if self.chance(0.4) {
             return Step::Cut {
@@ -127,8 +127,8 @@ impl Generator {
     }
 
     fn drop_snapshot(&mut self, model: &Model) -> Statement {
-        let there = self.one_of(&model.snapshots());
-        let name = there.unwrap_or_else(|| self.new_name(model, SNAPSHOTS));
+        let existing = self.one_of(&model.snapshots());
+        let name = existing.unwrap_or_else(|| self.new_name(model, SNAPSHOTS));
         let found = model.keyspaces.get(&name.keyspace);
         let found = found.and_then(|keyspace| keyspace.snapshots.get(&name.name));
         let of_table = self.chance(0.5);
@@ -141,7 +141,7 @@ impl Generator {
         }
     }
 
-    /// Draws what ebb or CQL refuses.
+    /// Draws a statement that ebb or CQL rejects.
     fn without_effect(&mut self, model: &Model) -> String {
         let table = self.table(model);
         let ty = self.user_type(model);
@@ -191,7 +191,7 @@ impl Generator {
         all[self.rng.random_range(0..all.len())].clone()
     }
 
-    /// Draws one of these, if there are any, and seldom none of them.
+    /// Draws one of these, seldom `None`. Always `None` if existing are none.
     fn one_of<T: Clone>(&mut self, all: &[T]) -> Option<T> {
         let is_some = !all.is_empty() && self.chance(0.93);
         is_some.then(|| self.pick(all))
@@ -215,33 +215,33 @@ impl Generator {
         }
     }
 
-    /// Draws a keyspace, mostly one that is there. So do the next ones.
+    /// Draws a keyspace, mostly an existing one. The next functions do the same for other objects.
     fn keyspace(&mut self, model: &Model) -> String {
-        let there = self.key_of(&model.keyspaces);
-        there.unwrap_or_else(|| self.some_name(KEYSPACES))
+        let existing = self.key_of(&model.keyspaces);
+        existing.unwrap_or_else(|| self.some_name(KEYSPACES))
     }
 
     fn table(&mut self, model: &Model) -> Name {
-        let there = self.one_of(&model.tables());
-        there.unwrap_or_else(|| self.new_name(model, TABLES))
+        let existing = self.one_of(&model.tables());
+        existing.unwrap_or_else(|| self.new_name(model, TABLES))
     }
 
     fn user_type(&mut self, model: &Model) -> Name {
-        let there = self.one_of(&model.user_types());
-        there.unwrap_or_else(|| self.new_name(model, TYPES))
+        let existing = self.one_of(&model.user_types());
+        existing.unwrap_or_else(|| self.new_name(model, TYPES))
     }
 
     fn index(&mut self, model: &Model) -> Name {
-        let there = self.one_of(&model.indexes());
-        there.unwrap_or_else(|| self.new_name(model, INDEXES))
+        let existing = self.one_of(&model.indexes());
+        existing.unwrap_or_else(|| self.new_name(model, INDEXES))
     }
 
     fn column_of<T>(&mut self, columns: &BTreeMap<String, T>) -> String {
-        let there = self.key_of(columns);
-        there.unwrap_or_else(|| self.some_name(COLUMNS))
+        let existing = self.key_of(columns);
+        existing.unwrap_or_else(|| self.some_name(COLUMNS))
     }
 
-    /// Draws as many names as a statement that makes something needs, mostly different ones.
+    /// Draws the names for a statement that creates something, mostly different ones.
     fn different_names(&mut self, names: Names, count: usize) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         while all.len() < count {

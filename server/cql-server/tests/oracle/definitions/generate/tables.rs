@@ -8,11 +8,11 @@ use crate::definitions::names::{COLUMNS, INDEXES, TABLES};
 use crate::definitions::statement::{Name, NewColumn, Options, Statement, Target};
 use crate::definitions::types::{Type, Types};
 
-/// Timestamps that are long gone. With a later one, what is written afterwards would be hidden in
-/// a column that is added again.
+/// Timestamps in the distant past. A later one would hide values that are written afterwards, in a
+/// column that is added again.
 const TIMESTAMPS_US: std::ops::Range<i64> = 0..1000;
 
-/// Options that the model does not follow. In some the number has another spelling than in CQL.
+/// Options that are not in the model. In some of them the number has another spelling than in CQL.
 const OTHER_OPTIONS: [&str; 10] = [
     "compression = {'class': 'ZstdCompressor'}",
     "compression = {'enabled': 'false'}",
@@ -50,7 +50,7 @@ impl Generator {
             });
         }
         if self.chance(0.03) {
-            // A key of columns that are not there, or of none.
+            // A key of missing columns, or of none.
             names = self.different_names(COLUMNS, names.len());
         }
         let clustering = names[partition..partition + clustering].iter().cloned();
@@ -104,8 +104,8 @@ impl Generator {
         let values: Vec<String> = values.map(|(column, _)| column.clone()).collect();
         let count = if self.chance(0.2) { 2 } else { 1 };
         let columns = (0..count).map(|_| {
-            let there = self.one_of(&values);
-            there.unwrap_or_else(|| self.some_name(COLUMNS))
+            let existing = self.one_of(&values);
+            existing.unwrap_or_else(|| self.some_name(COLUMNS))
         });
         Statement::DropColumns {
             columns: columns.collect(),
@@ -137,12 +137,12 @@ impl Generator {
         }
     }
 
-    /// Draws options, each with a probability.
+    /// Draws options, each with this probability.
     fn options(&mut self, probability: f64) -> Options {
         let comments = ["", "it's a table", "\"\n;--"];
         Options {
             comment: self.chance(probability).then(|| self.pick(&comments)),
-            // Long enough for the slowest run.
+            // Longer than the slowest run.
             default_time_to_live: (self.chance(probability)).then(|| self.pick(&[0, 100_000])),
             gc_grace_seconds: (self.chance(probability)).then(|| self.rng.random_range(0..9999)),
             other: self.chance(probability).then(|| self.pick(&OTHER_OPTIONS)),

@@ -1,4 +1,4 @@
-//! Random types, and statements about user-defined ones.
+//! Random types, and statements about user-defined types.
 
 use rand::RngExt as _;
 
@@ -8,11 +8,11 @@ use crate::definitions::names::{COLUMNS, TYPES};
 use crate::definitions::statement::Statement;
 use crate::definitions::types::{NATIVE, Type, Types};
 
-/// The most types that one is made of, those in fields counted, as a rule.
+/// The most parts of a type, including those in fields, as a rule.
 const NODES_MAX: usize = 60;
-/// The same for the few that may have any size. The server has a limit below this.
+/// The most parts of the few types of any size. The server's limit is below.
 const NODES_ANY_MAX: usize = 6000;
-/// The depth of most types, and of those that are near the server's limit: 49 frozen lists.
+/// The depth of most types, and the depths of those near the server's limit: 49 frozen lists.
 const DEPTH_MAX: usize = 3;
 const DEPTHS_DEEP: std::ops::Range<usize> = 45..54;
 
@@ -63,13 +63,13 @@ impl Generator {
     fn field_type(&mut self, types: &Types) -> Type {
         let ty = self.column_type(types);
         match ty {
-            // A user-defined type in another one is frozen.
+            // A user-defined type within another one has to be frozen.
             Type::User(_) if self.chance(0.95) => Type::Frozen(Box::new(ty)),
             ty => ty,
         }
     }
 
-    /// Draws the type of a column that is of no key.
+    /// Draws the type of a column outside of the primary key.
     pub(super) fn column_type(&mut self, types: &Types) -> Type {
         if self.chance(0.08) {
             return self.any_type(DEPTH_MAX);
@@ -91,7 +91,7 @@ impl Generator {
         self.of_fair_size(ty, types)
     }
 
-    /// Draws the type of a column of the key.
+    /// Draws the type of a column of the primary key.
     pub(super) fn key_type(&mut self, types: &Types) -> Type {
         if self.chance(0.05) {
             return self.column_type(types);
@@ -101,7 +101,7 @@ impl Generator {
         self.of_fair_size(ty, types)
     }
 
-    /// Draws a type that may stand within others.
+    /// Draws a type that may be used within others.
     fn frozen_type(&mut self, types: &Types, depth: usize) -> Type {
         if depth == 0 || self.chance(0.35) {
             return self.native();
@@ -128,7 +128,7 @@ impl Generator {
         Type::Frozen(Box::new(ty))
     }
 
-    /// Draws a type without rules.
+    /// Draws any type, valid or not.
     fn any_type(&mut self, depth: usize) -> Type {
         let below = depth.saturating_sub(1);
         match self.rng.random_range(0..12) {
@@ -159,7 +159,7 @@ impl Generator {
         }
     }
 
-    /// Draws one of CQL's own types, counters left out and durations seldom.
+    /// Draws a native type, never a counter and seldom a duration.
     fn native(&mut self) -> Type {
         Type::Native(match self.pick(&NATIVE) {
             "counter" => "int",
