@@ -1,5 +1,5 @@
-# Shared by tests/publish/run and tests/publish/spark_jobs: the engines from PyPI, and a server over a new
-# folder. To be sourced in the root of the repository, after tests/left_out.sh.
+# Shared by tests/publish/run, spark_jobs and catalog, which source it in the root of the repository after
+# tests/left_out.sh: the engines from PyPI, and a server over a new folder.
 
 engines=$PWD/target/publish/venv
 work=

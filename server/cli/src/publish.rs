@@ -30,6 +30,7 @@ Examples:
   ebb publish app@tuesday ./lake --pin-max 20%
   ebb publish app@tuesday ./lake --full
   ebb publish app@monday s3://lake/ebb
+  ebb publish app@monday s3://lake/ebb --catalog 'https://catalog.example.org/api?warehouse=lake'
   duckdb -c \"SELECT count(*) FROM iceberg_scan('./lake/app/users')\"
 
 Each table becomes ./lake/app/TABLE, with a tag of the snapshot's name. Static columns are a table
@@ -45,7 +46,10 @@ directory of --data it runs there. Tasks that are done are kept in the folder: t
 continues where a cancelled or killed one stopped.
 
 Buckets of S3 need a build with the feature s3. The process that runs the job reads AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.";
+AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.
+
+Catalogs need the same build. The process that runs the job reads the bearer token from EBB_CATALOG_TOKEN or
+ICEBERG_TOKEN. EBB_CATALOG_ALLOW_HTTP=true allows a catalog without TLS.";
 
 /// The file in the records of a publication that names the row for which it failed.
 const REFUSED: &str = "refused.txt";

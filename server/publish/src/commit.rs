@@ -14,6 +14,9 @@
 //! be committed any more. What to do is decided by [`Publication::decide`], which looks at no clock and
 //! no target.
 //!
+//! If the target has a [catalog](crate::catalog), the last two objects are not there: the catalog takes the
+//! change of the metadata, and writes it. Then N is the sequence number of the snapshot.
+//!
 //! A publication replaces the files of the one before it, or it keeps them ([`Base`]). Then the list of
 //! its snapshot has the earlier manifests, too, and rows that changed are named in files of deletes and
 //! written in new data files. Iceberg applies deletes to files of the same or an earlier publication;
@@ -29,16 +32,20 @@
 //! | `live` | the files of the newest publication |
 //! | `rewrites` | which of these files are written anew, as a decision |
 //! | `manifests` | manifests in a target |
-//! | `names`, `hint` | names of objects; the newest version |
+//! | `names` | names of objects |
+//! | `metadata_store` | the place of the newest metadata, and the step that replaces it |
+//! | `versions`, `catalog_tables` | metadata in the target itself, and in a catalog |
 //! | `sweep` | the removal of what publishers left |
 
 mod carried;
+#[cfg(feature = "s3")]
+mod catalog_tables;
 mod error;
-mod hint;
 #[cfg(test)]
 mod kills;
 mod live;
 mod manifests;
+mod metadata_store;
 mod names;
 mod origin;
 mod publication;
@@ -48,13 +55,14 @@ mod sweep;
 mod table;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use self::error::{CommitError, DecisionError};
 pub use self::live::{DeleteFile, LiveFile};
 pub use self::manifests::ReadManifest;
 pub use self::names::{data_file_name, delete_file_name};
 pub use self::origin::Origin;
-pub use self::publication::{Base, Decision, Object, Publication, Stamp};
+pub use self::publication::{Base, Change, Decision, Object, Publication, Stamp};
 pub use self::rewrites::{PUBLICATIONS_MAX, Rewrites, plan_rewrites, publications};
 pub use self::sweep::sweep;
 pub use self::table::PublishedTable;

@@ -4,6 +4,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`target`] | the folder or the bucket of a publication |
+//! | [`catalog`] | REST catalogs, by which publications may be committed |
 //! | [`commit`] | what a publication adds to a table, and the step that makes it visible |
 //! | [`data_file`] | rows as Parquet files |
 //! | [`row_index`] | the keys of some rows of a data file, kept beside the table |
@@ -22,8 +23,11 @@
 )]
 
 mod bounds;
+pub mod catalog;
 pub mod commit;
 pub mod data_file;
+#[cfg(all(test, feature = "s3"))]
+mod http_testing;
 pub mod iceberg;
 pub mod row_index;
 pub mod rows;

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use axum::http::StatusCode;
 use ebb_jobs::Failure;
-use ebb_jobs::request::{JobRequest, OutputPlace, PublishTarget};
+use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PublishTarget};
 
 use super::problem::{Problem, broken};
 use super::wire::BackupPlace;
@@ -21,8 +21,8 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// Checks that a job's output is a table, or lies below the root for outputs. [`check_bucket`] is
-    /// about buckets.
+    /// Checks that a job's output is a table, or lies below the root for outputs. [`check_no_credentials`] is
+    /// about buckets and catalogs.
     ///
     /// # Errors
     /// When the output is a file or folder elsewhere.
@@ -88,19 +88,27 @@ impl Roots {
     }
 }
 
-/// Checks that a job that came over the network has no bucket as its target. A bucket is read and written
-/// with the credentials of the server, and these are for its own user alone.
+/// Checks that a job that came over the network needs no credentials of the server. A bucket and a catalog are
+/// read and changed with these, and they are for the server's own user alone.
 ///
 /// # Errors
-/// When it has one.
-pub(super) fn check_bucket(request: &JobRequest) -> Result<(), Problem> {
-    match &request.output.to {
-        OutputPlace::Iceberg(PublishTarget::Bucket { .. }) => Err(Problem::forbidden(
-            "jobs that come over the network do not publish into buckets, because that takes the \
-             credentials of the server: use `ebb publish` on its machine",
-        )),
-        _ => Ok(()),
+/// When the job has a bucket as its target, or a catalog.
+pub(super) fn check_no_credentials(request: &JobRequest) -> Result<(), Problem> {
+    let has_bucket = matches!(
+        request.output.to,
+        OutputPlace::Iceberg(PublishTarget::Bucket { .. })
+    );
+    let has_catalog = matches!(
+        &request.application,
+        ApplicationRequest::Publish(options) if options.catalog.is_some()
+    );
+    if !has_bucket && !has_catalog {
+        return Ok(());
     }
+    Err(Problem::forbidden(
+        "jobs that come over the network do not publish into buckets or by catalogs, because that takes \
+         the credentials of the server: use `ebb publish` on its machine",
+    ))
 }
 
 /// Checks that a path lies below `root`, which is `what`.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use ebb_jobs::Failure;
 use ebb_jobs::history::RecordState;
 use ebb_jobs::pi::Variant;
-use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
+use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest, PublishRequest};
 use ebb_scheduler::runtime::Outcome;
 use ebb_storage::Options;
 use ebb_test_support::wait::{HANG, until_some};
@@ -426,17 +426,24 @@ fn files_of_the_machine_take_a_token_for_admin() {
 }
 
 #[test]
-fn only_the_servers_own_user_publishes_into_a_bucket() {
+fn only_the_servers_own_user_publishes_into_a_bucket_or_by_a_catalog() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, server) = serve(dir.path());
     let request = pi(1, OutputPlace::Iceberg("s3://lake/ebb".parse().unwrap()));
-    let body = serde_json::to_string(&request).unwrap();
+    let mut by_catalog = pi(1, OutputPlace::Iceberg("lake".parse().unwrap()));
+    by_catalog.application = ApplicationRequest::Publish(PublishRequest {
+        catalog: Some("https://catalog.example.org".parse().unwrap()),
+        ..PublishRequest::default()
+    });
     let admin = token(dir.path(), Scope::Admin);
-    for path in ["/v1/jobs", "/v1/jobs/estimate", "/v1/what-if"] {
-        let path = format!("POST {path}");
-        let (status, answer) = ask(&server, &path, "localhost", Some(&admin), &body);
-        assert_eq!(status, 403, "{answer}");
-        assert!(answer.contains("ebb publish"), "{answer}");
+    for request in [&request, &by_catalog] {
+        let body = serde_json::to_string(request).unwrap();
+        for path in ["/v1/jobs", "/v1/jobs/estimate", "/v1/what-if"] {
+            let path = format!("POST {path}");
+            let (status, answer) = ask(&server, &path, "localhost", Some(&admin), &body);
+            assert_eq!(status, 403, "{answer}");
+            assert!(answer.contains("ebb publish"), "{answer}");
+        }
     }
     // Over the socket the bucket is no reason to refuse the request, but its application is.
     let problem = refused(client(dir.path()).submit(&request));

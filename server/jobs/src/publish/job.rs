@@ -25,7 +25,7 @@ use super::plan::{COLUMNS_PROPERTY, OPTIONS_PROPERTY, StoredColumns, TablePlan, 
 use super::planner::{Planner, agree, read_time_s};
 use super::previous::Previous;
 use super::records::{Records, RowCounts, StoredPlan, TaskRecord, data_files};
-use super::{PinMax, PublishRequest};
+use super::{CatalogUrl, PinMax, PublishRequest};
 use crate::application::PublicationSite;
 use crate::error::JobError;
 use crate::history::{CommitRecord, now_unix_ms};
@@ -106,7 +106,7 @@ impl PublicationJob {
         site: &PublicationSite<'_>,
         splits: usize,
     ) -> Result<(Self, CellsInput), JobError> {
-        let target = open_target(&site.target)?;
+        let target = open_target(&site.target, options.catalog.as_ref())?;
         let pins = TargetPins {
             db: site.db.clone(),
             location: target.url("").trim_end_matches('/').to_owned(),
@@ -349,7 +349,7 @@ impl PublicationJob {
             found.mend_hint().map_err(CommitError::from)?;
             return Ok(());
         }
-        found.check_version(table.version)?;
+        found.check_is_at(table.version, table.parent)?;
         let (mut files, mut deletes) = (Vec::new(), Vec::new());
         for task in lock(&self.done).values() {
             files.extend(of_table(&task.files, number));
@@ -429,8 +429,7 @@ impl PublicationJob {
         let (mut tables, mut newest) = (Vec::new(), Vec::new());
         for (number, table) in (0..).zip(&self.tables) {
             let found = PublishedTable::open(&self.target, &table.name)?;
-            let metadata = format!("{}/metadata/v{}.metadata.json", table.name, found.version());
-            let mut entry = json!({"table": table.name, "metadata": metadata});
+            let mut entry = json!({"table": table.name, "metadata": found.metadata_place()});
             if !table.is_published {
                 let counts = self.counts(number);
                 entry["is_whole"] = json!(!table.is_of_changes());
@@ -543,11 +542,15 @@ impl PublicationJob {
     }
 }
 
-/// Opens the target. Nothing is written or sent.
-fn open_target(target: &PublishTarget) -> Result<Target, JobError> {
+/// Opens the target, with its catalog if it has one. Nothing is written or sent.
+fn open_target(target: &PublishTarget, catalog: Option<&CatalogUrl>) -> Result<Target, JobError> {
     let opened = match target {
         PublishTarget::Folder(path) => Target::folder(path),
         PublishTarget::Bucket { name, prefix } => Target::bucket(name, prefix),
+    };
+    let opened = match catalog {
+        None => opened,
+        Some(catalog) => opened.and_then(|target| target.with_catalog(&catalog.to_string())),
     };
     opened.map_err(JobError::senseless)
 }

@@ -29,9 +29,11 @@
 //! | `previous` | where the newest publication has a row, and the rows of its files that go |
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
 //! | `output` | data files and files of deletes |
+//! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
 //! The options and the list of pins are part of every build. The job needs the feature `publish`.
 
+mod catalog_url;
 #[cfg(feature = "publish")]
 mod extent;
 #[cfg(feature = "publish")]
@@ -60,6 +62,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::catalog_url::CatalogUrl;
 pub use self::pin_max::PinMax;
 use super::application::{Application, Materials};
 use super::chain::Work;
@@ -104,6 +107,12 @@ pub struct PublishRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "TIME|PERCENT"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub pin_max: Option<PinMax>,
+    /// Commit by the Iceberg REST catalog at this URL, which may end with ?warehouse=NAME. The token comes
+    /// from EBB_CATALOG_TOKEN [default: commit by metadata files in the target].
+    #[serde(default)]
+    #[cfg_attr(feature = "args", arg(long, value_name = "URL"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub catalog: Option<CatalogUrl>,
 }
 
 /// Precision and scale of a decimal, as in `18,2`.

@@ -59,6 +59,8 @@ pub(super) struct TablePlan {
     pub(super) rewrites: Rewrites,
     /// The version of the metadata that the publication continues; 0 if there is none.
     pub(super) version: u64,
+    /// The Iceberg snapshot that the publication continues, if there is one.
+    pub(super) parent: Option<i64>,
     /// True if the tag names the snapshot already, so that nothing is to be done.
     pub(super) is_published: bool,
 }
@@ -228,6 +230,7 @@ impl TablePlan {
             live: Vec::new(),
             rewrites: Rewrites::default(),
             version: 0,
+            parent: None,
             is_published: false,
         })
     }

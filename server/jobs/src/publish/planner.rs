@@ -38,6 +38,7 @@ impl Planner<'_> {
         let previous = PreviousColumns::of(&found);
         let mut plan = TablePlan::new(name, origin, stored, &previous, self.options)?;
         plan.version = found.version();
+        plan.parent = found.snapshot_id();
         plan.is_published = is_published;
         let newest = found.origin();
         let facts = Facts {

@@ -242,6 +242,7 @@ mod tests {
             live: Vec::new(),
             rewrites: Rewrites::default(),
             version: u64::from(is_published),
+            parent: None,
             is_published,
         };
         let plan = StoredPlan {

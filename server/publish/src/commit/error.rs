@@ -1,5 +1,6 @@
 //! Errors of a commit, and the reasons for which there is nothing to commit.
 
+use crate::catalog::CatalogError;
 use crate::iceberg::AvroError;
 use crate::target::TargetError;
 
@@ -9,6 +10,9 @@ pub enum CommitError {
     /// The target cannot be read or written.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// The catalog cannot be read or changed.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
     /// The metadata of the table cannot be read or encoded.
     #[error("{table}: {error}")]
     Metadata {
@@ -45,24 +49,17 @@ impl CommitError {
     }
 }
 
-/// The reason for which there is nothing to write.
+/// The reason for which a table must not be continued, and what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum DecisionError {
-    /// The table must not be continued.
-    #[error("{0}")]
-    Refused(String),
-    /// The metadata cannot be encoded.
-    #[error(transparent)]
-    Metadata(#[from] serde_json::Error),
-}
+#[error("{0}")]
+pub struct DecisionError(pub(super) String);
 
 impl DecisionError {
     /// Returns the error of a commit of `table`.
     pub(super) fn of(self, table: &str) -> CommitError {
-        let table = table.to_owned();
-        match self {
-            Self::Refused(reason) => CommitError::Refused { table, reason },
-            Self::Metadata(error) => CommitError::Metadata { table, error },
+        CommitError::Refused {
+            table: table.to_owned(),
+            reason: self.0,
         }
     }
 }

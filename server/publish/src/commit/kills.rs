@@ -1,19 +1,83 @@
 //! Publishers that are killed, that lose an answer, and that meet another one, at every call of a
-//! target.
+//! target and of its catalog.
 
 use std::error::Error;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use object_store::memory::InMemory;
 
 use super::manifests::is_live;
+use super::table::PublishedTable;
 use super::tests::{commit, data_file, delete_file, keeping, manifests, newest, publication};
+#[cfg(feature = "s3")]
+use crate::catalog::testing::TestCatalog;
 use crate::iceberg::manifest::{self, POSITIONAL_DELETES};
 use crate::iceberg::metadata::{MAIN, TableMetadata};
 use crate::target::Target;
-use crate::target::faulty::{Event, faulty_target, target};
+use crate::target::faulty::{Calls, Event, faulty_target, target};
+
+/// A store in memory, and a catalog if its tables are committed by one.
+#[derive(Clone, Default)]
+struct Place {
+    store: InMemory,
+    #[cfg(feature = "s3")]
+    catalog: Option<TestCatalog>,
+}
+
+/// Makes an empty place, for each way to commit.
+const PLACES: &[fn() -> Place] = &[
+    Place::default,
+    #[cfg(feature = "s3")]
+    Place::with_a_catalog,
+];
+
+impl Place {
+    #[cfg(feature = "s3")]
+    fn with_a_catalog() -> Self {
+        Self {
+            catalog: Some(TestCatalog::start()),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the target of a publisher that nothing happens to.
+    fn target(&self) -> Target {
+        self.with_catalog(target(&self.store), None)
+    }
+
+    /// Returns the target of a publisher whose call number `at` meets an event.
+    fn faulty(&self, at: usize, event: Event) -> (Target, Arc<Calls>) {
+        let (target, calls) = faulty_target(&self.store, at, event);
+        let target = self.with_catalog(target, Some(Arc::clone(&calls)));
+        (target, calls)
+    }
+
+    #[cfg(feature = "s3")]
+    fn with_catalog(&self, target: Target, calls: Option<Arc<Calls>>) -> Target {
+        match &self.catalog {
+            None => target,
+            Some(catalog) => catalog.commits(target, calls),
+        }
+    }
+
+    #[cfg(not(feature = "s3"))]
+    fn with_catalog(&self, target: Target, _calls: Option<Arc<Calls>>) -> Target {
+        target
+    }
+
+    /// Checks that readers that cannot list find the newest of `commits` commits.
+    fn check_hint(&self, commits: usize) {
+        let hint = target(&self.store).read("ks/t/metadata/version-hint.text");
+        #[cfg(feature = "s3")]
+        if let Some(catalog) = &self.catalog {
+            assert_eq!(hint.unwrap(), None);
+            assert_eq!(catalog.commit_count(), commits);
+            return;
+        }
+        assert_eq!(hint.unwrap().unwrap(), commits.to_string());
+    }
+}
 
 /// The name of the data file of the publication `id`.
 fn data_name(id: i64) -> String {
@@ -90,36 +154,63 @@ fn read(target: &Target) -> TableMetadata {
     metadata
 }
 
-fn hint(target: &Target) -> Bytes {
-    let hint = target.read("ks/t/metadata/version-hint.text");
-    hint.unwrap().unwrap()
-}
+const KILLS: [Event; 3] = [Event::Kill, Event::KillAfter, Event::LoseAnswer];
 
 #[test]
 fn a_killed_publisher_leaves_the_old_or_the_new_publication_and_the_next_run_finishes() {
-    for (publish_next, event) in WAYS.into_iter().flat_map(|way| {
-        let events = [Event::Kill, Event::KillAfter, Event::LoseAnswer];
-        events.map(|event| (way, event))
-    }) {
+    for (way, event) in WAYS.iter().flat_map(|way| KILLS.map(|event| (way, event))) {
+        for new_place in PLACES {
+            killed_at_each_call(new_place, *way, &event);
+        }
+    }
+}
+
+/// Publishes at a new place again and again, with the event at each of the calls.
+fn killed_at_each_call(new_place: &fn() -> Place, publish_next: Publish, event: &Event) {
+    for at in 0.. {
+        let place = new_place();
+        let healthy = place.target();
+        publish(&healthy, "monday", 10, 1).unwrap();
+
+        let (faulty, calls) = place.faulty(at, event.clone());
+        let published = publish_next(&faulty, "tuesday", 20, 2);
+        let left = read(&healthy);
+        let is_new = left.refs.contains_key("tuesday");
+        assert_eq!(left.refs[MAIN].snapshot_id, if is_new { 2 } else { 1 });
+        assert!(is_new || published.is_err());
+
+        let is_first = publish_next(&healthy, "tuesday", 20, 3).unwrap();
+        assert_eq!(is_first, !is_new);
+        let whole = read(&healthy);
+        assert_eq!(whole.snapshots.len(), 2);
+        let named = |name: &str| whole.refs[name].snapshot_id;
+        assert_eq!(named(MAIN), named("tuesday"));
+        place.check_hint(2);
+        if !calls.met_event() {
+            assert!(published.unwrap());
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_killed_first_publisher_leaves_a_whole_table_or_none() {
+    for (new_place, event) in PLACES
+        .iter()
+        .flat_map(|new_place| KILLS.map(|event| (new_place, event)))
+    {
         for at in 0.. {
-            let store = InMemory::new();
-            let healthy = target(&store);
-            publish(&healthy, "monday", 10, 1).unwrap();
+            let place = new_place();
+            let healthy = place.target();
+            let (faulty, calls) = place.faulty(at, event.clone());
+            let published = publish(&faulty, "monday", 10, 1);
+            let is_there = PublishedTable::open(&healthy, "ks/t").unwrap().version() > 0;
+            assert!(is_there || published.is_err());
 
-            let (faulty, calls) = faulty_target(&store, at, event.clone());
-            let published = publish_next(&faulty, "tuesday", 20, 2);
-            let left = read(&healthy);
-            let is_new = left.refs.contains_key("tuesday");
-            assert_eq!(left.refs[MAIN].snapshot_id, if is_new { 2 } else { 1 });
-            assert!(is_new || published.is_err());
-
-            let is_first = publish_next(&healthy, "tuesday", 20, 3).unwrap();
-            assert_eq!(is_first, !is_new);
-            let whole = read(&healthy);
-            assert_eq!(whole.snapshots.len(), 2);
-            let named = |name: &str| whole.refs[name].snapshot_id;
-            assert_eq!(named(MAIN), named("tuesday"));
-            assert_eq!(hint(&healthy), "2");
+            let is_first = publish(&healthy, "monday", 10, 2).unwrap();
+            assert_eq!(is_first, !is_there);
+            assert_eq!(read(&healthy).snapshots.len(), 1);
+            place.check_hint(1);
             if !calls.met_event() {
                 assert!(published.unwrap());
                 break;
@@ -131,33 +222,39 @@ fn a_killed_publisher_leaves_the_old_or_the_new_publication_and_the_next_run_fin
 #[test]
 fn two_publishers_leave_whole_publications_wherever_they_meet() {
     for publish_next in WAYS {
-        for at in 0.. {
-            let store = InMemory::new();
-            publish(&target(&store), "monday", 10, 1).unwrap();
+        for new_place in PLACES {
+            meeting_at_each_call(new_place, publish_next);
+        }
+    }
+}
 
-            let shared = store.clone();
-            let rival =
-                move || assert!(publish_next(&target(&shared), "wednesday", 30, 3).unwrap());
-            let (first, calls) = faulty_target(&store, at, Event::Meanwhile(Arc::new(rival)));
-            let published = publish_next(&first, "tuesday", 20, 2);
-            let met = calls.met_event();
-            let healthy = target(&store);
-            let left = read(&healthy);
-            assert_eq!(left.refs.contains_key("wednesday"), met);
-            assert_eq!(left.refs.contains_key("tuesday"), published.is_ok());
-            assert_eq!(hint(&healthy), left.snapshots.len().to_string());
-            if let Err(error) = published {
-                let error = error.to_string();
-                assert!(error.contains("another publisher"), "{error}");
-            }
+/// Publishes at a new place again and again, and another publisher commits before each of the calls.
+fn meeting_at_each_call(new_place: &fn() -> Place, publish_next: Publish) {
+    for at in 0.. {
+        let place = new_place();
+        let healthy = place.target();
+        publish(&healthy, "monday", 10, 1).unwrap();
 
-            publish_next(&healthy, "tuesday", 20, 4).unwrap();
-            let whole = read(&healthy);
-            assert_eq!(whole.snapshots.len(), if met { 3 } else { 2 });
-            assert_eq!(hint(&healthy), whole.snapshots.len().to_string());
-            if !met {
-                break;
-            }
+        let shared = place.clone();
+        let rival = move || assert!(publish_next(&shared.target(), "wednesday", 30, 3).unwrap());
+        let (first, calls) = place.faulty(at, Event::Meanwhile(Arc::new(rival)));
+        let published = publish_next(&first, "tuesday", 20, 2);
+        let met = calls.met_event();
+        let left = read(&healthy);
+        assert_eq!(left.refs.contains_key("wednesday"), met);
+        assert_eq!(left.refs.contains_key("tuesday"), published.is_ok());
+        place.check_hint(left.snapshots.len());
+        if let Err(error) = published {
+            let error = error.to_string();
+            assert!(error.contains("another publisher"), "{error}");
+        }
+
+        publish_next(&healthy, "tuesday", 20, 4).unwrap();
+        let whole = read(&healthy);
+        assert_eq!(whole.snapshots.len(), if met { 3 } else { 2 });
+        place.check_hint(whole.snapshots.len());
+        if !met {
+            break;
         }
     }
 }

@@ -1,5 +1,8 @@
-//! Names of objects that a publisher writes. Each holds the version of the metadata that its publisher
-//! is about to create.
+//! Names of objects that a publisher writes. Those of a publication hold the version of the metadata that
+//! its publisher is about to create.
+
+/// The object that names the catalog by which a table is committed.
+const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 
 /// Returns the name of a new data file of the table `table`, for a commit that creates `version`.
 /// `unique` is of this file alone.
@@ -21,6 +24,22 @@ pub(super) fn own_name(version: u64, unique: &str) -> String {
 pub(super) fn made_for(name: &str) -> Option<u64> {
     let own = name.rsplit('/').next()?.strip_prefix("ebb-")?;
     own.split('-').next()?.parse().ok()
+}
+
+/// Returns the name of the metadata of a version, in a target without a catalog.
+pub(super) fn metadata_name(table: &str, version: u64) -> String {
+    format!("{table}/metadata/v{version}.metadata.json")
+}
+
+/// Returns the name of the object that names the catalog of a table.
+#[cfg(feature = "s3")]
+pub(super) fn catalog_mark(table: &str) -> String {
+    format!("{table}{CATALOG_MARK}")
+}
+
+/// Returns whether an object names the catalog of a table.
+pub(super) fn is_catalog_mark(name: &str) -> bool {
+    name.ends_with(CATALOG_MARK)
 }
 
 /// Returns N of `.../vN.metadata.json`.

@@ -72,7 +72,7 @@ impl Origin {
         metadata: Option<&TableMetadata>,
         replaces_tag: bool,
     ) -> Result<bool, DecisionError> {
-        let refuse = |reason: String| Err(DecisionError::Refused(reason));
+        let refuse = |reason: String| Err(DecisionError(reason));
         if self.snapshot == MAIN {
             return refuse("a snapshot called main cannot be published, because main is Iceberg's branch; create one with another name".to_owned());
         }

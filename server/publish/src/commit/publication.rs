@@ -65,8 +65,17 @@ pub struct Stamp {
 pub enum Decision {
     /// The tag names this snapshot of this table already.
     IsPublished,
-    /// The objects to write, in their order. The creation of the last one commits.
-    Write(Vec<Object>),
+    /// A change of the table.
+    Write(Box<Change>),
+}
+
+/// The next state of a table.
+#[derive(Debug)]
+pub struct Change {
+    /// The objects to write, which nothing names yet.
+    pub objects: Vec<Object>,
+    /// The metadata that names them. The commit makes it the newest of the table.
+    pub metadata: TableMetadata,
 }
 
 /// An object to write. Its name is relative to the folder of the table.
@@ -79,31 +88,29 @@ pub struct Object {
 }
 
 impl Publication {
-    /// Decides which objects to write, after the metadata `previous` of version `version`, if there
+    /// Decides about the next state of a table, after the metadata `previous` of version `version`, if there
     /// is one. `location` is the folder of the table. `base` are the manifests of the newest publication;
     /// they are not needed if their files are replaced.
     ///
     /// # Errors
-    /// A reason for which the table must not be continued, or an error of the encoding.
+    /// A reason for which the table must not be continued.
     pub fn decide(
         &self,
         location: &str,
         version: u64,
-        previous: Option<TableMetadata>,
+        previous: Option<&TableMetadata>,
         base: &[ReadManifest],
         stamp: &Stamp,
     ) -> Result<Decision, DecisionError> {
-        let is_published = self
-            .origin
-            .is_published(previous.as_ref(), self.replaces_tag);
-        if is_published? {
+        if self.origin.is_published(previous, self.replaces_tag)? {
             return Ok(Decision::IsPublished);
         }
-        let next = self.manifests(previous.as_ref(), base, stamp.snapshot_id);
-        let (changes, manifests) = next.map_err(DecisionError::Refused)?;
+        let next = self.manifests(previous, base, stamp.snapshot_id);
+        let (changes, manifests) = next.map_err(DecisionError)?;
         let is_replaced = previous.is_some() && self.base == Base::Replaced;
         let version = version + 1;
         let mut metadata = previous
+            .cloned()
             .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
         let parent_snapshot_id = metadata.current_snapshot_id;
         let sequence_number = metadata.last_sequence_number + 1;
@@ -147,9 +154,8 @@ impl Publication {
             schema_id: metadata.current_schema_id,
         };
         metadata.add_snapshot(snapshot, &self.origin.snapshot);
-        let root = Object::metadata(format!("v{version}.metadata.json"), metadata.encode()?);
-        objects.extend([list, root]);
-        Ok(Decision::Write(objects))
+        objects.push(list);
+        Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
     /// Returns the manifests of the snapshot `snapshot_id`, and what they change.

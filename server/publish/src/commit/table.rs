@@ -1,60 +1,69 @@
 //! A table in a target, and the commit of a publication of it.
 
+use std::fmt;
+
 use super::error::CommitError;
-use super::hint::{newest_version, write_hint};
 use super::live::{LiveFile, live_files};
 use super::manifests::{MetadataReader, ReadManifest};
+use super::metadata_store::{MetadataStore, Newest};
 use super::origin::Origin;
-use super::publication::{Base, Decision, Publication, Stamp};
+use super::publication::{Base, Change, Decision, Publication, Stamp};
+use super::versions::Versions;
 use crate::iceberg::metadata::TableMetadata;
 use crate::target::{Target, TargetError};
 use crate::types::NestedField;
 
 /// A table in a target, with its newest metadata.
-#[derive(Debug)]
 pub struct PublishedTable<'t> {
     target: &'t Target,
+    store: Box<dyn MetadataStore + 't>,
     /// The folder in the target.
     name: String,
-    version: u64,
-    metadata: Option<TableMetadata>,
+    newest: Option<Newest>,
+}
+
+impl fmt::Debug for PublishedTable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublishedTable")
+            .field("target", self.target)
+            .field("name", &self.name)
+            .field("newest", &self.newest)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'t> PublishedTable<'t> {
     /// Reads the newest metadata of the table `name`, which may not be there yet.
     ///
     /// # Errors
-    /// If the target refuses, or if the metadata is damaged.
+    /// If the target or its catalog refuses, if the metadata is damaged, or if the table is committed in
+    /// another place.
     pub fn open(target: &'t Target, name: &str) -> Result<Self, CommitError> {
-        let version = newest_version(target, name)?;
-        let metadata = match version {
-            None => None,
-            Some(version) => {
-                let root = format!("{name}/metadata/v{version}.metadata.json");
-                let bytes = target.read(&root)?.unwrap_or_default();
-                let metadata = TableMetadata::decode(&bytes);
-                Some(metadata.map_err(|error| CommitError::Metadata {
-                    table: name.to_owned(),
-                    error,
-                })?)
-            }
-        };
+        let store = store_of(target);
+        let newest = store.newest(name)?;
         Ok(Self {
             target,
+            store,
             name: name.to_owned(),
-            version: version.unwrap_or(0),
-            metadata,
+            newest,
         })
     }
 
     /// Returns the newest metadata, if there is any.
     pub(super) fn metadata(&self) -> Option<&TableMetadata> {
-        self.metadata.as_ref()
+        self.newest.as_ref().map(|newest| &newest.metadata)
+    }
+
+    /// Returns the place of the newest metadata: its name in the target, or its location if a catalog has put
+    /// it elsewhere. `None` if there is none.
+    pub fn metadata_place(&self) -> Option<&str> {
+        let location = &self.newest.as_ref()?.location[..];
+        Some(self.target.name(location).unwrap_or(location))
     }
 
     /// Returns the columns of the newest publication, and the greatest field id that was given out.
     pub fn columns(&self) -> (Vec<NestedField>, i32) {
-        let metadata = self.metadata.as_ref();
+        let metadata = self.metadata();
         let columns = metadata.and_then(TableMetadata::columns);
         (
             columns.unwrap_or_default(),
@@ -64,18 +73,23 @@ impl<'t> PublishedTable<'t> {
 
     /// Returns the version of the newest metadata; 0 if there is none.
     pub fn version(&self) -> u64 {
-        self.version
+        self.newest.as_ref().map_or(0, |newest| newest.version)
+    }
+
+    /// Returns the id of the newest snapshot, which the next publication continues.
+    pub fn snapshot_id(&self) -> Option<i64> {
+        self.metadata()?.current_snapshot_id
     }
 
     /// Returns a property of the table.
     pub fn property(&self, name: &str) -> Option<&str> {
-        let properties = &self.metadata.as_ref()?.properties;
+        let properties = &self.metadata()?.properties;
         properties.get(name).map(String::as_str)
     }
 
     /// Returns what the newest publication was made from; `None` if there is none, or if ebb did not make it.
     pub fn origin(&self) -> Option<Origin> {
-        Origin::newest(self.metadata.as_ref()?)
+        Origin::newest(self.metadata()?)
     }
 
     /// Reads which data files the newest publication has, and which files of deletes.
@@ -92,7 +106,7 @@ impl<'t> PublishedTable<'t> {
 
     /// Reads the manifests of the newest publication.
     pub(super) fn manifests(&self) -> Result<Vec<ReadManifest>, CommitError> {
-        let newest = self.metadata.as_ref().and_then(TableMetadata::newest);
+        let newest = self.metadata().and_then(TableMetadata::newest);
         let reader = MetadataReader {
             target: self.target,
             table: &self.name,
@@ -106,16 +120,17 @@ impl<'t> PublishedTable<'t> {
     /// # Errors
     /// If the table must not be continued.
     pub fn is_published(&self, origin: &Origin, replaces_tag: bool) -> Result<bool, CommitError> {
-        let is_published = origin.is_published(self.metadata.as_ref(), replaces_tag);
+        let is_published = origin.is_published(self.metadata(), replaces_tag);
         is_published.map_err(|error| error.of(&self.name))
     }
 
-    /// Checks that `version` is still the version of the newest metadata.
+    /// Checks that `version` is still the version of the newest metadata, and `snapshot_id` that of the newest
+    /// snapshot. In a catalog, another engine may set `main` back to an earlier snapshot, and the version stays.
     ///
     /// # Errors
-    /// If another publisher committed meanwhile.
-    pub fn check_version(&self, version: u64) -> Result<(), CommitError> {
-        if self.version == version {
+    /// If another publisher committed meanwhile, or if `main` was set back.
+    pub fn check_is_at(&self, version: u64, snapshot_id: Option<i64>) -> Result<(), CommitError> {
+        if self.version() == version && self.snapshot_id() == snapshot_id {
             Ok(())
         } else {
             Err(CommitError::overtaken(&self.name))
@@ -123,40 +138,52 @@ impl<'t> PublishedTable<'t> {
     }
 
     /// Makes the hint name the newest version: the publisher that committed it may have ended before it
-    /// wrote the hint.
+    /// wrote the hint. A catalog has no hint.
     ///
     /// # Errors
     /// If the target refuses.
     pub fn mend_hint(&self) -> Result<(), TargetError> {
-        write_hint(self.target, &self.name, self.version)
+        let newest = self.newest.as_ref();
+        newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
     /// Commits. Returns false if the tag named this snapshot already, and then mends the hint.
     ///
     /// # Errors
-    /// If the table must not be continued, if another publisher committed meanwhile, or if the target
-    /// refuses. Whether the publication is there is unknown if only the last call failed.
+    /// If the table must not be continued, if another publisher committed meanwhile, or if the target or its
+    /// catalog refuses. Whether the publication is there is unknown if only the last call failed.
     pub fn commit(self, publication: &Publication, stamp: &Stamp) -> Result<bool, CommitError> {
         let location = self.target.url(&self.name);
         let base = match publication.base {
             Base::Replaced => Vec::new(),
             Base::Kept { .. } => self.manifests()?,
         };
-        let decided = publication.decide(&location, self.version, self.metadata, &base, stamp);
-        let objects = match decided.map_err(|error| error.of(&self.name))? {
+        let decided = publication.decide(&location, self.version(), self.metadata(), &base, stamp);
+        let change = match decided.map_err(|error| error.of(&self.name))? {
             Decision::IsPublished => {
-                write_hint(self.target, &self.name, self.version)?;
+                self.mend_hint()?;
                 return Ok(false);
             }
-            Decision::Write(objects) => objects,
+            Decision::Write(change) => change,
         };
+        let Change { objects, metadata } = *change;
         for object in objects {
             let name = format!("{}/{}", self.name, object.name);
             if !self.target.create(&name, object.bytes)? {
                 return Err(CommitError::overtaken(&self.name));
             }
         }
-        write_hint(self.target, &self.name, self.version + 1)?;
+        self.store
+            .replace(&self.name, self.newest.as_ref(), metadata)?;
         Ok(true)
     }
+}
+
+/// Returns the place of the metadata of a target's tables: its catalog, if it has one, or the target itself.
+fn store_of(target: &Target) -> Box<dyn MetadataStore + '_> {
+    #[cfg(feature = "s3")]
+    if let Some(catalog) = target.catalog() {
+        return Box::new(super::catalog_tables::CatalogTables { target, catalog });
+    }
+    Box::new(Versions { target })
 }

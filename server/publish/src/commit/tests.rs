@@ -74,7 +74,7 @@ pub(super) fn delete_file(url: &str, of: &str, rows: i64) -> DataFile {
     }
 }
 
-fn stamp(snapshot_id: i64) -> Stamp {
+pub(super) fn stamp(snapshot_id: i64) -> Stamp {
     Stamp {
         now_ms: 1_000 * snapshot_id,
         snapshot_id,

@@ -44,15 +44,19 @@ pub struct TableMetadata {
     /// One without fields.
     pub sort_orders: Vec<Value>,
     /// Settings of the table, and what ebb remembers with it.
+    #[serde(default)]
     pub properties: BTreeMap<String, String>,
     /// The snapshot of the branch `main`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_snapshot_id: Option<i64>,
     /// All snapshots that the table still has.
+    #[serde(default)]
     pub snapshots: Vec<Snapshot>,
     /// The snapshots that `main` has named, and since when.
+    #[serde(default)]
     pub snapshot_log: Vec<SnapshotLogEntry>,
     /// Branches and tags.
+    #[serde(default)]
     pub refs: BTreeMap<String, Reference>,
     /// Members that other engines added.
     #[serde(flatten)]
@@ -147,17 +151,16 @@ impl TableMetadata {
     /// was given out. A schema with the same columns is taken again.
     pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
         self.last_column_id = last_column_id.max(self.last_column_id);
-        let fields: Vec<Value> = fields.iter().map(NestedField::to_json).collect();
-        let known = self
-            .schemas
-            .iter()
-            .find(|schema| schema["fields"] == json!(fields));
+        // Catalogs may write the same schema with other members.
+        let mut schemas = self.schemas.iter();
+        let known = schemas.find(|schema| columns_of(schema).is_some_and(|of| of == fields));
         if let Some(id) = known.and_then(schema_id) {
             self.current_schema_id = id;
             return;
         }
         let last = self.schemas.iter().filter_map(schema_id).max();
         let id = last.map_or(0, |last| last + 1);
+        let fields: Vec<Value> = fields.iter().map(NestedField::to_json).collect();
         self.schemas
             .push(json!({"type": "struct", "schema-id": id, "fields": fields}));
         self.current_schema_id = id;
@@ -172,8 +175,13 @@ impl TableMetadata {
     /// Returns the columns of the current schema; `None` if another engine changed it to something
     /// that ebb does not publish.
     pub fn columns(&self) -> Option<Vec<NestedField>> {
-        let fields = self.schema()?.get("fields")?.as_array()?.iter();
-        fields.map(NestedField::from_json).collect()
+        columns_of(self.schema()?)
+    }
+
+    /// Returns whether the table has a snapshot.
+    pub fn has_snapshot(&self, id: i64) -> bool {
+        let mut snapshots = self.snapshots.iter();
+        snapshots.any(|snapshot| snapshot.snapshot_id == id)
     }
 
     /// Returns the snapshot of `main`.
@@ -202,6 +210,11 @@ impl TableMetadata {
             self.refs.insert(name.to_owned(), reference);
         }
     }
+}
+
+fn columns_of(schema: &Value) -> Option<Vec<NestedField>> {
+    let fields = schema.get("fields")?.as_array()?.iter();
+    fields.map(NestedField::from_json).collect()
 }
 
 fn schema_id(schema: &Value) -> Option<i32> {

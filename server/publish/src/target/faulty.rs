@@ -33,7 +33,7 @@ pub(crate) enum Event {
 }
 
 /// The outcome of a call.
-enum Fate {
+pub(crate) enum Fate {
     Answered,
     AnswerLost,
     Refused,
@@ -46,7 +46,7 @@ pub(crate) struct FaultyStore {
     calls: Arc<Calls>,
 }
 
-/// The calls of a store and of its uploads.
+/// The calls of a store and of its uploads, and those of a catalog that a test counts with them.
 pub(crate) struct Calls {
     made: AtomicUsize,
     at: usize,
@@ -80,7 +80,8 @@ impl Calls {
         self.made.load(Ordering::Relaxed) > self.at
     }
 
-    fn next(&self) -> Fate {
+    /// Counts a call, and returns its outcome.
+    pub(crate) fn next(&self) -> Fate {
         let call = self.made.fetch_add(1, Ordering::Relaxed);
         match &self.event {
             Event::Kill if call >= self.at => Fate::Refused,

@@ -1,8 +1,8 @@
-//! The place of a publication: a folder, or a bucket of S3.
+//! The place of a publication: a folder, or a bucket of S3, and the catalog of its tables if they have one.
 //!
 //! Every object is written whole and then never changed, except the version hint. A name is created
-//! at most once, however many publishers are at work: that is how a publication is committed. What a
-//! call has written is durable when the call returns.
+//! at most once, however many publishers are at work: that is how a publication is committed without a
+//! catalog. What a call has written is durable when the call returns.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -17,6 +17,8 @@ pub(crate) mod faulty;
 mod s3;
 mod upload;
 
+#[cfg(feature = "s3")]
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -36,6 +38,8 @@ use tokio::runtime::{Builder, Runtime};
 
 pub use self::error::TargetError;
 pub use self::upload::Upload;
+#[cfg(feature = "s3")]
+use crate::catalog::RestCatalog;
 
 /// The attempts to create an object that, by the answers, neither exists nor can be created. S3 answers
 /// so (409) while another request for the same name is under way.
@@ -43,7 +47,7 @@ const CREATE_ATTEMPTS: usize = 10;
 
 type Result<T> = std::result::Result<T, TargetError>;
 
-/// A folder or a bucket in which publications lie.
+/// A folder or a bucket in which publications lie, with their catalog if they have one.
 #[derive(Clone)]
 pub struct Target {
     store: Arc<dyn ObjectStore>,
@@ -51,6 +55,9 @@ pub struct Target {
     url: String,
     /// The root, if it is a folder.
     folder: Option<PathBuf>,
+    /// The catalog by which tables are committed.
+    #[cfg(feature = "s3")]
+    catalog: Option<Arc<RestCatalog>>,
     runtime: Arc<Runtime>,
 }
 
@@ -137,8 +144,54 @@ impl Target {
             store,
             url,
             folder: None,
+            #[cfg(feature = "s3")]
+            catalog: None,
             runtime: Arc::new(runtime),
         })
+    }
+
+    /// Commits tables by the Iceberg REST catalog at `url` instead of objects of the target. The token comes
+    /// from the environment, and nothing is sent yet.
+    ///
+    /// # Errors
+    /// If the URL or a setting of the environment is invalid, or if this build has no HTTP.
+    #[cfg(feature = "s3")]
+    pub fn with_catalog(self, url: &str) -> Result<Self> {
+        self.with_catalog_of(url, std::env::vars_os())
+    }
+
+    /// Refuses a catalog: this build has no HTTP.
+    ///
+    /// # Errors
+    /// Always. The error names the feature that ebb has to be built with.
+    #[cfg(not(feature = "s3"))]
+    pub fn with_catalog(self, _url: &str) -> Result<Self> {
+        Err(TargetError::Refused(
+            "this build of ebb does not commit to catalogs: build it with \
+             `cargo build --release --features s3`"
+                .to_owned(),
+        ))
+    }
+
+    /// The same with variables in the place of those of the environment.
+    #[cfg(feature = "s3")]
+    pub(crate) fn with_catalog_of(
+        self,
+        url: &str,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self> {
+        let catalog = RestCatalog::open(url, variables, Arc::clone(&self.runtime));
+        let catalog = catalog.map_err(|error| TargetError::Refused(error.to_string()))?;
+        Ok(Self {
+            catalog: Some(Arc::new(catalog)),
+            ..self
+        })
+    }
+
+    /// Returns the catalog by which tables are committed.
+    #[cfg(feature = "s3")]
+    pub(crate) fn catalog(&self) -> Option<&RestCatalog> {
+        self.catalog.as_deref()
     }
 
     /// Returns the location of an object, as metadata names it.

@@ -23,7 +23,7 @@ use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
 use crate::http::permits::{check_admin, check_job};
 use crate::http::problem::Problem;
-use crate::http::roots::{Roots, check_bucket};
+use crate::http::roots::{Roots, check_no_credentials};
 use crate::http::wire::{AttemptList, Cancelled, JobList};
 use crate::jobs::{Estimate, JobView, Jobs, RestartView};
 use crate::node::Node;
@@ -92,7 +92,7 @@ pub(super) fn requested(
 /// Checks that the principal may have a job planned, which reads the target of a publication.
 fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Result<(), Problem> {
     if peer.address.is_some() {
-        check_bucket(request)?;
+        check_no_credentials(request)?;
     }
     if principal.scope < Scope::Admin && request.names_files() {
         let text = "it reads or writes files of the server's machine, which takes a token for \

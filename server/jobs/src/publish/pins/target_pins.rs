@@ -12,7 +12,8 @@ use super::Note;
 #[derive(Debug, Clone)]
 pub(in crate::publish) struct TargetPins {
     pub(in crate::publish) db: Db,
-    /// The location of the target.
+    /// The location of the target. A catalog makes no difference: a table there is committed in one place only,
+    /// and the origin of its newest publication shows whether the pin fits.
     pub(in crate::publish) location: String,
     pub(in crate::publish) max: PinMax,
 }

@@ -1,58 +1,11 @@
 //! Against a server in this process, with answers that a test chooses.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
-
 use bytes::Bytes;
 
 use super::*;
+use crate::http_testing::serve;
 
 const SECRETS: [&str; 3] = ["AKIDEXAMPLE", "SECRETKEY", "SESSIONTOKEN"];
-
-/// Starts a server, and returns its URL. `answer` takes the method of a request. It returns the status
-/// and headers of the answer, and its body; if it returns none, the connection ends without an answer.
-fn serve(
-    mut answer: impl FnMut(&str) -> Option<(&'static str, Vec<u8>)> + Send + 'static,
-) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let Some((head, body)) = answer(&read_request(&stream)) else {
-                continue;
-            };
-            let length = body.len();
-            let head =
-                format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-            stream.write_all(head.as_bytes()).unwrap();
-            stream.write_all(&body).unwrap();
-        }
-    });
-    url
-}
-
-/// Reads a whole request, and returns its method.
-fn read_request(stream: &TcpStream) -> String {
-    let mut reader = BufReader::new(stream);
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        if line.trim_end().is_empty() {
-            break;
-        }
-        lines.push(line.to_ascii_lowercase());
-    }
-    let length = lines.iter().find_map(|line| {
-        let length = line.strip_prefix("content-length:")?;
-        length.trim().parse().ok()
-    });
-    let mut body = vec![0; length.unwrap_or(0)];
-    reader.read_exact(&mut body).unwrap();
-    lines[0].split(' ').next().unwrap().to_uppercase()
-}
 
 fn with(variables: &[(&str, &str)]) -> Result<Target> {
     let variables = variables.iter();
@@ -77,7 +30,7 @@ fn target(endpoint: &str) -> Target {
 fn a_create_whose_answer_was_lost_is_distinguished_from_a_rivals() {
     for (found, is_ours) in [("ours", true), ("theirs", false)] {
         let mut is_there = false;
-        let endpoint = serve(move |method| match method {
+        let endpoint = serve(move |request| match &request.method[..] {
             // The first request takes effect without an answer, and the client repeats it.
             "PUT" if !is_there => {
                 is_there = true;
@@ -94,7 +47,7 @@ fn a_create_whose_answer_was_lost_is_distinguished_from_a_rivals() {
 #[test]
 fn a_conflict_with_a_request_under_way_is_tried_again() {
     let mut puts = 0;
-    let endpoint = serve(move |method| match method {
+    let endpoint = serve(move |request| match &request.method[..] {
         "PUT" if puts == 0 => {
             puts += 1;
             Some(("409 Conflict", Vec::new()))

@@ -1,0 +1,162 @@
+//! Metadata in a REST catalog, which writes it.
+//!
+//! The number of a commit is the sequence number of its snapshot, so it grows with each snapshot of
+//! any engine. A catalog refuses a snapshot whose number is not above those before it: objects that were made for a
+//! number that the table has can no longer be committed.
+//!
+//! The objects of a table may be committed in one place only: a publisher that did not see the snapshots of another
+//! place would sweep their files. So the first commit leaves a mark beside the metadata, with the URL of the
+//! catalog. Publishers without a catalog refuse a table with a mark, and those with another catalog, too.
+
+use super::error::CommitError;
+use super::metadata_store::{MetadataStore, Newest};
+use super::names::{catalog_mark, is_catalog_mark};
+use crate::catalog::RestCatalog;
+use crate::iceberg::commit_request::CommitRequest;
+use crate::iceberg::metadata::TableMetadata;
+use crate::target::{Target, TargetError};
+
+#[cfg(test)]
+mod tests;
+
+/// The tables of a target that a catalog has.
+pub(super) struct CatalogTables<'t> {
+    pub(super) target: &'t Target,
+    pub(super) catalog: &'t RestCatalog,
+}
+
+impl MetadataStore for CatalogTables<'_> {
+    fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError> {
+        let Some(found) = self.catalog.load(table)? else {
+            self.check_is_free(table)?;
+            return Ok(None);
+        };
+        let version = found.metadata.format_version;
+        if version != 2 {
+            return refuse(
+                table,
+                format!(
+                    "the catalog has it in Iceberg's format {version}, and ebb writes format 2; choose another \
+                     target"
+                ),
+            );
+        }
+        self.check_location(table, &found.metadata.location)?;
+        Ok(Some(Newest {
+            version: u64::try_from(found.metadata.last_sequence_number).unwrap_or(0),
+            location: found.metadata_location.unwrap_or_default(),
+            metadata: found.metadata,
+        }))
+    }
+
+    fn replace(
+        &self,
+        table: &str,
+        before: Option<&Newest>,
+        mut next: TableMetadata,
+    ) -> Result<(), CommitError> {
+        let change = match before {
+            Some(before) => CommitRequest::update(&before.metadata, &next),
+            None => {
+                let staged = self.catalog.stage(table, &next)?;
+                let staged = staged.ok_or_else(|| CommitError::overtaken(table))?;
+                self.check_location(table, &staged.location)?;
+                // A table that the catalog does not take stays free for other places.
+                self.mark(table)?;
+                next.table_uuid = staged.table_uuid;
+                for (name, value) in staged.properties {
+                    next.properties.entry(name).or_insert(value);
+                }
+                CommitRequest::create(&next)
+            }
+        };
+        // Its id shows whose commit has taken effect.
+        let snapshot_id = next.current_snapshot_id.unwrap_or_default();
+        if self.catalog.commit(table, &change, snapshot_id)? {
+            Ok(())
+        } else {
+            Err(CommitError::overtaken(table))
+        }
+    }
+
+    fn mend_hint(&self, _table: &str, _newest: &Newest) -> Result<(), TargetError> {
+        Ok(())
+    }
+}
+
+impl CatalogTables<'_> {
+    /// Checks that a table that the catalog does not have is not committed in another place.
+    fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
+        let objects = self.target.list(&format!("{table}/metadata"))?;
+        if objects.iter().any(|object| is_catalog_mark(object)) {
+            let mark = self.target.read(&catalog_mark(table))?.unwrap_or_default();
+            return self.check_mark(table, &mark);
+        }
+        if objects
+            .iter()
+            .any(|object| object.ends_with(".metadata.json"))
+        {
+            return refuse(
+                table,
+                "the target has metadata of the table that the catalog does not know; choose another target"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Marks the table as one that this catalog commits.
+    fn mark(&self, table: &str) -> Result<(), CommitError> {
+        let (name, mark) = (catalog_mark(table), self.catalog.url().to_owned());
+        if self.target.create(&name, mark.into())? {
+            return Ok(());
+        }
+        let mark = self.target.read(&name)?.unwrap_or_default();
+        self.check_mark(table, &mark)
+    }
+
+    fn check_mark(&self, table: &str, mark: &[u8]) -> Result<(), CommitError> {
+        let own = self.catalog.url();
+        if mark == own.as_bytes() {
+            return Ok(());
+        }
+        let mark = String::from_utf8_lossy(mark);
+        refuse(
+            table,
+            format!(
+                "the catalog {own} does not have the table, and the target names {mark} as its catalog; \
+                 publish with that one, or choose another target"
+            ),
+        )
+    }
+
+    /// Checks that the catalog has a table where the target has it.
+    fn check_location(&self, table: &str, location: &str) -> Result<(), CommitError> {
+        let own = self.target.url(table);
+        // Some catalogs write the locations of files with one slash.
+        let place = |url: &str| {
+            let url = url.trim_end_matches('/');
+            url.strip_prefix("file:").map_or_else(
+                || url.to_owned(),
+                |path| format!("file:/{}", path.trim_start_matches('/')),
+            )
+        };
+        if place(location) == place(&own) {
+            return Ok(());
+        }
+        refuse(
+            table,
+            format!(
+                "the catalog has the table at {location}, and the target has it at {own}; choose the target \
+                 or the catalog that fits"
+            ),
+        )
+    }
+}
+
+fn refuse<T>(table: &str, reason: String) -> Result<T, CommitError> {
+    Err(CommitError::Refused {
+        table: table.to_owned(),
+        reason,
+    })
+}

@@ -1,0 +1,161 @@
+//! Publications that a catalog commits, in a folder.
+
+use bytes::Bytes;
+
+use super::super::tests::{commit, data_file, newest, publication, stamp};
+use super::super::{PublishedTable, data_file_name, sweep};
+use crate::catalog::testing::TestCatalog;
+use crate::iceberg::metadata::{MAIN, TableMetadata};
+use crate::target::Target;
+
+/// A folder, and a catalog that commits its tables.
+fn place() -> (tempfile::TempDir, TestCatalog, Target) {
+    let dir = tempfile::tempdir().unwrap();
+    let catalog = TestCatalog::start();
+    let target = catalog.commits(Target::folder(dir.path()).unwrap(), None);
+    (dir, catalog, target)
+}
+
+/// Makes `main` the first snapshot again, as another engine may.
+fn set_back(metadata: &mut TableMetadata) {
+    metadata.current_snapshot_id = Some(1);
+    metadata.refs.get_mut(MAIN).unwrap().snapshot_id = 1;
+}
+
+#[test]
+fn a_catalog_has_the_table_with_its_tags_and_writes_the_metadata() {
+    let (_dir, _catalog, target) = place();
+    assert!(commit(&target, &publication("monday", 10), 1).unwrap());
+    assert!(commit(&target, &publication("tuesday", 20), 2).unwrap());
+    assert!(!commit(&target, &publication("tuesday", 20), 3).unwrap());
+    let metadata = newest(&target);
+    let named = |name: &str| metadata.refs[name].snapshot_id;
+    assert_eq!([named("monday"), named("tuesday"), named(MAIN)], [1, 2, 2]);
+    assert_eq!(metadata.table_uuid, "uuid-of-ks/t");
+    assert_eq!(metadata.location, target.url("ks/t"));
+    // The one of the catalog, and one of ebb's own.
+    assert_eq!(metadata.properties["of.catalog"], "1");
+    assert_eq!(metadata.properties["gc.enabled"], "false");
+    let objects = target.list("ks/t/metadata").unwrap();
+    assert!(
+        !objects
+            .iter()
+            .any(|object| object.ends_with("json") || object.ends_with("hint.text"))
+    );
+    let table = PublishedTable::open(&target, "ks/t").unwrap();
+    assert_eq!(table.version(), 2);
+    assert_eq!(
+        table.metadata_place(),
+        Some("ks/t/metadata/00001-a.metadata.json")
+    );
+}
+
+#[test]
+fn of_two_first_publishers_one_commits() {
+    let (_dir, catalog, target) = place();
+    let first = PublishedTable::open(&target, "ks/t").unwrap();
+    let second = PublishedTable::open(&target, "ks/t").unwrap();
+    assert!(first.commit(&publication("monday", 10), &stamp(1)).unwrap());
+    let error = second.commit(&publication("tuesday", 20), &stamp(2));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("another publisher"), "{error}");
+    assert_eq!(catalog.commit_count(), 1);
+}
+
+#[test]
+fn a_table_is_committed_in_one_place_only() {
+    let (dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let bare = Target::folder(dir.path()).unwrap();
+    let error = commit(&bare, &publication("tuesday", 20), 2);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("--catalog"), "{error}");
+
+    let other = TestCatalog::start();
+    let of_other = other.commits(bare.clone(), None);
+    let error = commit(&of_other, &publication("tuesday", 20), 2);
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains(catalog.url()) && error.contains(other.url()),
+        "{error}"
+    );
+
+    let without = tempfile::tempdir().unwrap();
+    let bare = Target::folder(without.path()).unwrap();
+    commit(&bare, &publication("monday", 10), 1).unwrap();
+    let error = commit(
+        &other.commits(bare.clone(), None),
+        &publication("tuesday", 20),
+        2,
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("metadata of the table"), "{error}");
+    assert_eq!(newest(&bare).snapshots.len(), 1);
+
+    // The catalog has a table of this name in the first folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = catalog.commits(Target::folder(elsewhere.path()).unwrap(), None);
+    let error = commit(&elsewhere, &publication("tuesday", 20), 2);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains(&target.url("ks/t")), "{error}");
+    assert_eq!((catalog.commit_count(), other.commit_count()), (1, 0));
+}
+
+#[test]
+fn a_main_that_was_set_back_meanwhile_does_not_let_a_late_publisher_commit() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let late = PublishedTable::open(&target, "ks/t").unwrap();
+    commit(&target, &publication("tuesday", 20), 2).unwrap();
+    // What the late publisher has written may be swept now.
+    catalog.change("ks/t", set_back);
+    let error = late.commit(&publication("wednesday", 30), &stamp(3));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("400"), "{error}");
+    assert_eq!(newest(&target).snapshots.len(), 2);
+}
+
+#[test]
+fn a_main_that_was_set_back_is_no_base_of_what_was_compared_with_the_snapshot_before() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    commit(&target, &publication("tuesday", 20), 2).unwrap();
+    let at = || PublishedTable::open(&target, "ks/t").unwrap();
+    let (version, snapshot_id) = (at().version(), at().snapshot_id());
+    at().check_is_at(version, snapshot_id).unwrap();
+    catalog.change("ks/t", set_back);
+    assert_eq!((at().version(), at().snapshot_id()), (version, Some(1)));
+    let error = at().check_is_at(version, snapshot_id).unwrap_err();
+    assert!(error.to_string().contains("publish again"), "{error}");
+}
+
+#[test]
+fn a_table_of_another_format_is_not_continued() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    catalog.change("ks/t", |metadata| metadata.format_version = 3);
+    let error = commit(&target, &publication("tuesday", 20), 2).unwrap_err();
+    assert!(error.to_string().contains("format 3"), "{error}");
+}
+
+#[test]
+fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
+    let (_dir, _catalog, target) = place();
+    let file = |version, unique: &str| {
+        let name = data_file_name("ks/t", version, unique);
+        target.create(&name, Bytes::from_static(b"rows")).unwrap();
+        data_file(&target.url(&name), 1)
+    };
+    let mut first = publication("monday", 10);
+    first.files = vec![file(1, "a")];
+    file(1, "left");
+    // Its publisher is still at work.
+    file(2, "next");
+    commit(&target, &first, 1).unwrap();
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 1);
+    let mut left = target.list("ks/t/data").unwrap();
+    left.sort();
+    let own = |version, unique| data_file_name("ks/t", version, unique);
+    assert_eq!(left, [own(1, "a"), own(2, "next")]);
+    assert!(commit(&target, &publication("tuesday", 20), 2).unwrap());
+}

@@ -1,0 +1,46 @@
+//! The place of the newest metadata of tables, and the step that replaces it.
+
+use super::error::CommitError;
+use crate::iceberg::metadata::TableMetadata;
+use crate::target::TargetError;
+
+/// The newest metadata of a table.
+#[derive(Debug)]
+pub(super) struct Newest {
+    /// The number of commits so far, as the store counts them: objects for the next commit are named by the next
+    /// number. Once the table has that number, they can no longer be committed.
+    pub(super) version: u64,
+    /// The location.
+    pub(super) location: String,
+    /// The metadata.
+    pub(super) metadata: TableMetadata,
+}
+
+/// A place of metadata. If two publishers commit at once, it lets one of them.
+pub(super) trait MetadataStore {
+    /// Reads the newest metadata of the table `table`; `None` if it is not there yet.
+    ///
+    /// # Errors
+    /// If the store refuses, if metadata is damaged, or if the table is committed in another place.
+    fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError>;
+
+    /// Makes `next`, which adds the snapshot of `main`, the newest metadata of the table `table` in the place
+    /// of `before`. All objects that `next` names are there.
+    ///
+    /// # Errors
+    /// If another publisher committed meanwhile, or if the store refuses. In the second case the commit may
+    /// have taken effect.
+    fn replace(
+        &self,
+        table: &str,
+        before: Option<&Newest>,
+        next: TableMetadata,
+    ) -> Result<(), CommitError>;
+
+    /// Makes the hint name `newest`, if the store has a hint: the publisher that committed it may have ended
+    /// before it wrote the hint.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    fn mend_hint(&self, table: &str, newest: &Newest) -> Result<(), TargetError>;
+}

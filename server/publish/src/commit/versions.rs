@@ -1,0 +1,81 @@
+//! Metadata in the target itself: the newest of the objects `vN.metadata.json` of a table, and the object
+//! that names it for readers that cannot list.
+
+use super::error::CommitError;
+use super::metadata_store::{MetadataStore, Newest};
+use super::names::{is_catalog_mark, metadata_name, version_of};
+use crate::iceberg::metadata::TableMetadata;
+use crate::target::{Target, TargetError};
+
+/// The versions of metadata in a target.
+#[derive(Debug)]
+pub(super) struct Versions<'t> {
+    pub(super) target: &'t Target,
+}
+
+impl MetadataStore for Versions<'_> {
+    fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError> {
+        let objects = self.target.list(&format!("{table}/metadata"))?;
+        if objects.iter().any(|object| is_catalog_mark(object)) {
+            return Err(CommitError::Refused {
+                table: table.to_owned(),
+                reason: "the table is committed by a catalog; publish with --catalog, or choose another target"
+                    .to_owned(),
+            });
+        }
+        let Some(version) = newest_of(&objects) else {
+            return Ok(None);
+        };
+        let name = metadata_name(table, version);
+        let bytes = self.target.read(&name)?.unwrap_or_default();
+        let metadata = TableMetadata::decode(&bytes).map_err(|error| CommitError::Metadata {
+            table: table.to_owned(),
+            error,
+        })?;
+        Ok(Some(Newest {
+            version,
+            location: self.target.url(&name),
+            metadata,
+        }))
+    }
+
+    fn replace(
+        &self,
+        table: &str,
+        before: Option<&Newest>,
+        next: TableMetadata,
+    ) -> Result<(), CommitError> {
+        let version = before.map_or(0, |before| before.version) + 1;
+        let bytes = next.encode().map_err(|error| CommitError::Metadata {
+            table: table.to_owned(),
+            error,
+        })?;
+        let name = metadata_name(table, version);
+        if !self.target.create(&name, bytes.into())? {
+            return Err(CommitError::overtaken(table));
+        }
+        Ok(write_hint(self.target, table, version)?)
+    }
+
+    fn mend_hint(&self, table: &str, newest: &Newest) -> Result<(), TargetError> {
+        write_hint(self.target, table, newest.version)
+    }
+}
+
+/// Returns the greatest version among objects.
+fn newest_of(objects: &[String]) -> Option<u64> {
+    objects.iter().filter_map(|object| version_of(object)).max()
+}
+
+/// Writes the version of the newest metadata into the hint. Publishers write it in any order, so each
+/// looks afterwards whether a newer version came meanwhile: the last one to write leaves the newest.
+fn write_hint(target: &Target, table: &str, mut version: u64) -> Result<(), TargetError> {
+    let hint = format!("{table}/metadata/version-hint.text");
+    loop {
+        target.replace(&hint, version.to_string().into())?;
+        match newest_of(&target.list(&format!("{table}/metadata"))?) {
+            Some(newer) if newer > version => version = newer,
+            _ => return Ok(()),
+        }
+    }
+}

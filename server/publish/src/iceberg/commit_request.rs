@@ -1,0 +1,307 @@
+//! The request by which a REST catalog replaces the metadata of a table (Iceberg's REST catalog protocol,
+//! `updateTable`): requirements that the table must still meet, and updates. The catalog writes the metadata.
+//!
+//! A commit requires that `main` and the tag still name the snapshots that the publisher has read. A `main` that
+//! was set back to that snapshot meanwhile does no harm: the catalog refuses a snapshot whose sequence number
+//! is not above all those before it.
+
+use serde_json::{Value, json};
+
+use super::metadata::{MAIN, TableMetadata};
+
+/// The id by which an update names what the update before it has added.
+const LAST_ADDED: i64 = -1;
+
+/// A change of a table, as a REST catalog takes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommitRequest {
+    /// The conditions under which the updates apply, all of them or none.
+    pub requirements: Vec<Value>,
+    /// The changes, in their order.
+    pub updates: Vec<Value>,
+}
+
+impl CommitRequest {
+    /// Returns the request that creates a table with the metadata `next`, if the catalog does not have it.
+    pub fn create(next: &TableMetadata) -> Self {
+        let mut updates = vec![
+            json!({"action": "assign-uuid", "uuid": next.table_uuid}),
+            json!({"action": "upgrade-format-version", "format-version": next.format_version}),
+        ];
+        updates.extend(new_schema(next));
+        for spec in &next.partition_specs {
+            updates.push(json!({"action": "add-spec", "spec": spec}));
+        }
+        updates.push(json!({"action": "set-default-spec", "spec-id": LAST_ADDED}));
+        for order in &next.sort_orders {
+            updates.push(json!({"action": "add-sort-order", "sort-order": order}));
+        }
+        updates.extend([
+            json!({"action": "set-default-sort-order", "sort-order-id": LAST_ADDED}),
+            json!({"action": "set-location", "location": next.location}),
+            json!({"action": "set-properties", "updates": next.properties}),
+        ]);
+        for snapshot in &next.snapshots {
+            updates.push(json!({"action": "add-snapshot", "snapshot": snapshot}));
+        }
+        for (name, reference) in &next.refs {
+            updates.push(set_reference(name, &reference.kind, reference.snapshot_id));
+        }
+        Self {
+            requirements: vec![json!({"type": "assert-create"})],
+            updates,
+        }
+    }
+
+    /// Returns the request that puts the metadata `next` in the place of `previous`.
+    pub fn update(previous: &TableMetadata, next: &TableMetadata) -> Self {
+        let mut requirements =
+            vec![json!({"type": "assert-table-uuid", "uuid": previous.table_uuid})];
+        let mut updates = Vec::new();
+        if next.current_schema_id != previous.current_schema_id {
+            requirements.extend([
+                json!({
+                    "type": "assert-current-schema-id",
+                    "current-schema-id": previous.current_schema_id,
+                }),
+                json!({
+                    "type": "assert-last-assigned-field-id",
+                    "last-assigned-field-id": previous.last_column_id,
+                }),
+            ]);
+            let is_known = next.schema().is_some_and(|s| previous.schemas.contains(s));
+            if is_known {
+                let id = next.current_schema_id;
+                updates.push(json!({"action": "set-current-schema", "schema-id": id}));
+            } else {
+                updates.extend(new_schema(next));
+            }
+        }
+        let changed = next.properties.iter();
+        let changed = changed.filter(|&(name, value)| previous.properties.get(name) != Some(value));
+        let changed: serde_json::Map<String, Value> = changed
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect();
+        if !changed.is_empty() {
+            updates.push(json!({"action": "set-properties", "updates": changed}));
+        }
+        for snapshot in &next.snapshots {
+            if !previous.has_snapshot(snapshot.snapshot_id) {
+                updates.push(json!({"action": "add-snapshot", "snapshot": snapshot}));
+            }
+        }
+        for (name, reference) in &next.refs {
+            let before = named_snapshot(previous, name);
+            if before != Some(reference.snapshot_id) {
+                // Without a snapshot, the catalog must not have the reference.
+                requirements.push(
+                    json!({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": before}),
+                );
+                updates.push(set_reference(name, &reference.kind, reference.snapshot_id));
+            }
+        }
+        Self {
+            requirements,
+            updates,
+        }
+    }
+
+    /// Returns the body of the request for the table `name` of `namespace`.
+    pub fn body(&self, namespace: &str, name: &str) -> Value {
+        json!({
+            "identifier": {"namespace": [namespace], "name": name},
+            "requirements": self.requirements,
+            "updates": self.updates,
+        })
+    }
+}
+
+/// Returns the body of a request that prepares the creation of the table `name` with the metadata `next`. No
+/// reader sees the table before the commit. The catalog chooses the identity of the table, and may give
+/// new ids to the fields of this schema, but not to those of the schema in the commit.
+pub fn stage_create(name: &str, next: &TableMetadata) -> Value {
+    let mut properties = next.properties.clone();
+    properties.insert("format-version".to_owned(), next.format_version.to_string());
+    json!({
+        "name": name,
+        "location": next.location,
+        "schema": next.schema(),
+        "partition-spec": next.partition_specs.first(),
+        "write-order": next.sort_orders.first(),
+        "stage-create": true,
+        "properties": properties,
+    })
+}
+
+/// Returns the updates that add the current schema of `next`.
+fn new_schema(next: &TableMetadata) -> [Value; 2] {
+    [
+        json!({
+            "action": "add-schema",
+            "schema": next.schema(),
+            "last-column-id": next.last_column_id,
+        }),
+        json!({"action": "set-current-schema", "schema-id": LAST_ADDED}),
+    ]
+}
+
+fn set_reference(name: &str, kind: &str, snapshot_id: i64) -> Value {
+    json!({
+        "action": "set-snapshot-ref",
+        "ref-name": name,
+        "type": kind,
+        "snapshot-id": snapshot_id,
+    })
+}
+
+/// Returns the snapshot of a branch or a tag. Some engines leave `main` out of the references.
+fn named_snapshot(metadata: &TableMetadata, name: &str) -> Option<i64> {
+    let named = metadata.refs.get(name).map(|named| named.snapshot_id);
+    let current = metadata.current_snapshot_id;
+    named.or_else(|| current.filter(|_| name == MAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_model::types::CqlType;
+
+    use super::*;
+    use crate::iceberg::metadata::Snapshot;
+    use crate::types::{FieldIds, NestedField, TypeOptions, field};
+
+    fn columns(names: &[&str]) -> Vec<NestedField> {
+        let (options, mut ids) = (TypeOptions::default(), FieldIds::default());
+        let column = |name: &&str| field(name, &CqlType::Int, false, &options, None, &mut ids);
+        names.iter().map(column).collect()
+    }
+
+    fn snapshot(id: i64, parent: Option<i64>) -> Snapshot {
+        Snapshot {
+            snapshot_id: id,
+            parent_snapshot_id: parent,
+            sequence_number: id,
+            timestamp_ms: id,
+            manifest_list: format!("s3://lake/ks/t/metadata/{id}.avro"),
+            summary: [("operation".to_owned(), "append".to_owned())].into(),
+            schema_id: 0,
+        }
+    }
+
+    /// A table with one snapshot, its tag, and one column.
+    fn first() -> TableMetadata {
+        let mut metadata = TableMetadata::new("u-1".to_owned(), "s3://lake/ks/t".to_owned());
+        metadata.set_schema(&columns(&["id"]), 1);
+        metadata.properties.insert("a".to_owned(), "1".to_owned());
+        metadata.add_snapshot(snapshot(1, None), "monday");
+        metadata
+    }
+
+    fn actions(request: &CommitRequest) -> Vec<&str> {
+        let updates = request.updates.iter();
+        updates.map(|u| u["action"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_new_table_is_described_whole_and_must_not_be_there() {
+        let request = CommitRequest::create(&first());
+        assert_eq!(request.requirements, [json!({"type": "assert-create"})]);
+        let expected = [
+            "assign-uuid",
+            "upgrade-format-version",
+            "add-schema",
+            "set-current-schema",
+            "add-spec",
+            "set-default-spec",
+            "add-sort-order",
+            "set-default-sort-order",
+            "set-location",
+            "set-properties",
+            "add-snapshot",
+            "set-snapshot-ref",
+            "set-snapshot-ref",
+        ];
+        assert_eq!(actions(&request), expected);
+        let schema = &request.updates[2];
+        assert_eq!(
+            (&schema["last-column-id"], &schema["schema"]["schema-id"]),
+            (&json!(1), &json!(0))
+        );
+        assert_eq!(request.updates[10]["snapshot"]["snapshot-id"], 1);
+        assert_eq!(request.updates[11]["ref-name"], "main");
+        assert_eq!(request.updates[12]["type"], "tag");
+        let body = request.body("ks", "t");
+        assert_eq!(
+            body["identifier"],
+            json!({"namespace": ["ks"], "name": "t"})
+        );
+        let staged = stage_create("t", &first());
+        assert_eq!(staged["stage-create"], true);
+        assert_eq!(staged["properties"]["format-version"], "2");
+    }
+
+    #[test]
+    fn an_update_has_what_changed_and_requires_what_was_read() {
+        let previous = first();
+        let mut next = previous.clone();
+        next.properties.insert("b".to_owned(), "2".to_owned());
+        next.add_snapshot(snapshot(2, Some(1)), "tuesday");
+        let request = CommitRequest::update(&previous, &next);
+        let named = |name: &str, id: Option<i64>| json!({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": id});
+        assert_eq!(
+            request.requirements,
+            [
+                json!({"type": "assert-table-uuid", "uuid": "u-1"}),
+                named("main", Some(1)),
+                named("tuesday", None),
+            ]
+        );
+        assert_eq!(
+            actions(&request),
+            [
+                "set-properties",
+                "add-snapshot",
+                "set-snapshot-ref",
+                "set-snapshot-ref"
+            ]
+        );
+        assert_eq!(request.updates[0]["updates"], json!({"b": "2"}));
+
+        // The catalog leaves out the reference `main`, and the tag of before moves.
+        let mut bare = previous.clone();
+        bare.refs.remove(MAIN);
+        let mut next = bare.clone();
+        next.add_snapshot(snapshot(2, Some(1)), "monday");
+        let request = CommitRequest::update(&bare, &next);
+        assert_eq!(
+            request.requirements[1..],
+            [named("main", Some(1)), named("monday", Some(1))]
+        );
+    }
+
+    #[test]
+    fn a_new_schema_is_added_and_one_of_before_is_chosen_by_its_id() {
+        let previous = first();
+        let mut wider = previous.clone();
+        wider.set_schema(&columns(&["id", "name"]), 2);
+        let request = CommitRequest::update(&previous, &wider);
+        assert_eq!(actions(&request), ["add-schema", "set-current-schema"]);
+        assert_eq!(request.updates[1]["schema-id"], -1);
+        let required = [
+            ("assert-current-schema-id", "current-schema-id", 0),
+            ("assert-last-assigned-field-id", "last-assigned-field-id", 1),
+        ];
+        for (found, (kind, member, value)) in request.requirements[1..].iter().zip(required) {
+            assert_eq!(
+                (&found["type"], &found[member]),
+                (&json!(kind), &json!(value))
+            );
+        }
+        let mut back = wider.clone();
+        back.set_schema(&columns(&["id"]), 2);
+        let request = CommitRequest::update(&wider, &back);
+        assert_eq!(
+            request.updates,
+            [json!({"action": "set-current-schema", "schema-id": 0})]
+        );
+    }
+}
