@@ -5,9 +5,7 @@
 
 import datetime
 import decimal
-import ipaddress
 import json
-import os
 import subprocess
 import sys
 import uuid
@@ -16,6 +14,7 @@ from cassandra.util import Date, Duration, Time
 
 import readers
 from patient import patient_cluster
+from values import plain
 
 ROWS = 2000
 # Every type but counter, with a value; decimals are published as decimal(18, 4).
@@ -51,44 +50,8 @@ SCALARS = [f"c_{name}" for name in TYPES if name != "duration"]
 ALL = [f"c_{name}" for name in TYPES] + [f"n_{at}" for at in range(len(NESTED))]
 KEYS = ["k", "c"]
 
-decimal.getcontext().prec = 60
 ebb, data, lake, address, *engines = sys.argv[1:]
 table = f"{lake}/lake/typed"
-
-
-def plain(value):
-    """Returns a value in the form in which values of all engines are compared."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, (int, decimal.Decimal)):
-        return str(decimal.Decimal(value).normalize())
-    if isinstance(value, float):
-        return repr(value)
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value).hex()
-    if isinstance(value, datetime.datetime):
-        utc = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
-        return round(utc.timestamp() * 1000)
-    if isinstance(value, Date):
-        return value.date().isoformat()
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, Time):
-        return plain(value.nanosecond_time)
-    if isinstance(value, Duration):
-        parts = {"months": value.months, "days": value.days, "nanoseconds": value.nanoseconds}
-        return plain(parts)
-    if isinstance(value, (uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address)):
-        return str(value)
-    if hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if hasattr(value, "items"):
-        return sorted([plain(key), plain(of)] for key, of in value.items())
-    values = list(value)
-    # A map in Arrow.
-    if values and all(isinstance(pair, tuple) and len(pair) == 2 for pair in values):
-        return plain(dict(values))
-    return [plain(one) for one in values]
 
 
 def rows_of(rows, columns):
@@ -219,7 +182,7 @@ def chdb():
 
 
 def spark():
-    engine = readers.spark_session(lake, "local[2]")
+    engine = readers.spark_session(f"file://{lake}", "local[2]")
     for snapshot in expected:
         found = engine.sql(f"SELECT * FROM ebb.lake.typed VERSION AS OF '{snapshot}'").collect()
         check("Spark", [row.asDict(recursive=True) for row in found], snapshot)

@@ -1,4 +1,4 @@
-# Shared by tests/publish/run, spark_jobs and catalog, which source it in the root of the repository after
+# Shared by tests/publish/run, rounds, spark_jobs and catalog, which source it in the root of the repository after
 # tests/left_out.sh: the engines from PyPI, and a server over a new folder.
 
 engines=$PWD/target/publish/venv
@@ -28,14 +28,19 @@ stop_server() {
     [ -z "$work" ] || rm -rf "$work"
 }
 
-# start_server: builds ebb into the new folder $work and starts a server over $work/data. Sets server to its
-# process id, and address to its address for CQL.
-start_server() {
-    cargo build --release --locked --bin ebb --features publish
+# build_ebb FEATURE: builds ebb with a feature into the new folder $work.
+build_ebb() {
+    cargo build --release --locked --bin ebb --features "$1"
     work=$(mktemp -d)
-    trap stop_server EXIT
     # A copy, because other checks build the program without the feature at the same path.
     cp target/release/ebb "$work/ebb"
+}
+
+# start_server: builds ebb and starts a server over $work/data. Sets server to its process id, and address to
+# its address for CQL.
+start_server() {
+    build_ebb publish
+    trap stop_server EXIT
     "$work/ebb" serve --data "$work/data" --cql 127.0.0.1:0 --overload-wait 0s \
         >"$work/out" 2>"$work/err" &
     server=$!

@@ -20,13 +20,13 @@ def versions():
     return {name: importlib.metadata.version(name) for name in names}
 
 
-def duckdb_connection():
-    """Returns a connection to DuckDB with the extensions for Iceberg."""
+def duckdb_connection(extensions=("avro", "iceberg")):
+    """Returns a connection to DuckDB with extensions, by default those for Iceberg in a folder."""
     import duckdb
 
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for name in ("avro", "iceberg"):
+    for name in extensions:
         extension = packaged(f"duckdb_extension_{name}/**/*.duckdb_extension")
         connection.execute(f"INSTALL '{extension}'")
         connection.execute(f"LOAD {name}")
@@ -40,8 +40,9 @@ def spark_home():
     return os.path.dirname(pyspark.__file__)
 
 
-def spark_session(lake, master, settings=()):
-    """Returns a session of Spark with the catalog `ebb` over the folder `lake`, and with more settings."""
+def spark_session(warehouse, master, settings=()):
+    """Returns a session of Spark with the catalog `ebb` over the folder at the URL `warehouse`, and with more
+    settings."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master)
@@ -53,7 +54,7 @@ def spark_session(lake, master, settings=()):
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.ebb": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.ebb.type": "hadoop",
-        "spark.sql.catalog.ebb.warehouse": f"file://{lake}",
+        "spark.sql.catalog.ebb.warehouse": warehouse,
         **dict(settings),
     }
     for name, value in all_settings.items():

@@ -135,7 +135,7 @@ class Spark:
         }
         self.folder = Path(folder)
         with Usage(os.getpid()) as usage:
-            self.session = readers.spark_session(lake, f"local-cluster[{EXECUTORS},1,1024]", settings)
+            self.session = readers.spark_session(f"file://{lake}", f"local-cluster[{EXECUTORS},1,1024]", settings)
             self.await_executors()
         self.started = usage.as_json()
 

@@ -42,7 +42,19 @@ pub(super) fn spec(
     site: &PublicationSite<'_>,
     splits: u32,
 ) -> Result<JobSpec, JobError> {
-    let (job, cells) = PublicationJob::open(options, site, splits as usize)?;
+    let target = open_target(&site.target, options.catalog.as_ref())?;
+    spec_in(target, name, options, site, splits)
+}
+
+/// Returns the job of [`spec`] for a target that is open, with its catalog if it has one.
+pub(super) fn spec_in(
+    target: Target,
+    name: &str,
+    options: &PublishRequest,
+    site: &PublicationSite<'_>,
+    splits: u32,
+) -> Result<JobSpec, JobError> {
+    let (job, cells) = PublicationJob::open(target, options, site, splits as usize)?;
     let job = Arc::new(job);
     let input = PendingInput {
         cells,
@@ -102,11 +114,11 @@ fn unique_id() -> String {
 impl PublicationJob {
     /// Plans the publication. Writes nothing.
     fn open(
+        target: Target,
         options: &PublishRequest,
         site: &PublicationSite<'_>,
         splits: usize,
     ) -> Result<(Self, CellsInput), JobError> {
-        let target = open_target(&site.target, options.catalog.as_ref())?;
         let pins = TargetPins {
             db: site.db.clone(),
             location: target.url("").trim_end_matches('/').to_owned(),

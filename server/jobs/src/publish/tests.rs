@@ -1,6 +1,7 @@
 //! Publications of databases in memory, read back as other engines read them.
 
 mod changes;
+mod kills;
 
 use std::sync::Arc;
 

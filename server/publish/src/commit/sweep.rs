@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::error::CommitError;
 use super::manifests::{MetadataReader, ReadManifest, is_live};
-use super::names::made_for;
+use super::names::{made_for, version_of};
 use super::table::PublishedTable;
 use crate::iceberg::metadata::TableMetadata;
 use crate::row_index;
@@ -14,7 +14,14 @@ use crate::target::Target;
 /// of the metadata that is there, and that no snapshot names. A publisher commits objects for version N
 /// only by creating version N, which fails once it is there. Those for a later version are left alone,
 /// because their publishers may be at work. Of the indexes of rows, only those of the newest publication
-/// are needed. Returns the number of the removed objects.
+/// are needed.
+///
+/// In a folder, an object is collected in a file beside it, which a killed publisher leaves. Such files are
+/// removed by the same rule. It covers those of the metadata `vN` itself, too: a publisher that is about to
+/// create a version that is there is refused, with its file or without it. The files of a hint and
+/// of the mark of a catalog are of no version, so they stay.
+///
+/// Returns the number of the removed objects and files.
 ///
 /// # Errors
 /// If the target refuses, or if metadata is damaged.
@@ -34,17 +41,27 @@ pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
     let version = table.version();
     let is_past = |object: &str| made_for(object).is_some_and(|made_for| made_for <= version);
     let data = format!("{name}/data");
+    let metadata_folder = format!("{name}/metadata");
+    let index = row_index::folder(name);
     let mut objects = target.list(&data)?;
-    objects.extend(target.list(&format!("{name}/metadata"))?);
+    objects.extend(target.list(&metadata_folder)?);
     objects.retain(|object| !named.contains(&target.url(object)));
-    let mut left = target.list(&row_index::folder(name))?;
+    let mut left = target.list(&index)?;
     left.retain(|index| !indexes.contains(index));
     objects.append(&mut left);
     objects.retain(|object| is_past(object));
     objects
         .iter()
         .try_for_each(|object| target.remove(object))?;
-    Ok(objects.len() + target.remove_unfinished(&data, is_past)?)
+    let is_taken = |object: &str| {
+        let own = version_of(object);
+        is_past(object) || own.is_some_and(|own| own <= version)
+    };
+    let mut removed = objects.len();
+    for folder in [data, metadata_folder, index] {
+        removed += target.remove_unfinished(&folder, is_taken)?;
+    }
+    Ok(removed)
 }
 
 /// Returns the locations of all objects that the snapshots of a table name.

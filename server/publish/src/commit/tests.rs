@@ -191,15 +191,31 @@ fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
     target.create(foreign, Bytes::new()).unwrap();
     let manifest = "ks/t/metadata/ebb-2-77-m0.avro";
     target.create(manifest, Bytes::new()).unwrap();
-    // An upload whose process was killed, and one of another publisher that is at work.
-    let [killed, other] = ["ebb-2-killed", "ebb-3-other"]
-        .map(|name| dir.path().join(format!("ks/t/data/{name}.parquet#1")));
-    std::fs::write(&killed, "rows").unwrap();
-    std::fs::write(&other, "rows").unwrap();
+    // Objects that killed processes did not complete, and such of another publisher that is at work.
+    let killed = [
+        "ks/t/data/ebb-2-killed.parquet#1",
+        "ks/t/metadata/ebb-2-78-m0.avro#1",
+        "ks/t/metadata/v1.metadata.json#1",
+        "ks/t/metadata/v2.metadata.json#12",
+        "_ebb/.index/ks/t/ebb-1-killed.idx#1",
+    ];
+    let at_work = [
+        "ks/t/data/ebb-3-other.parquet#1",
+        "ks/t/metadata/ebb-3-78-list.avro#1",
+        "ks/t/metadata/v3.metadata.json#1",
+        "ks/t/metadata/version-hint.text#1",
+    ];
+    std::fs::create_dir_all(dir.path().join("_ebb/.index/ks/t")).unwrap();
+    for name in killed.iter().chain(&at_work) {
+        std::fs::write(dir.path().join(name), "rows").unwrap();
+    }
 
-    assert_eq!(sweep(&target, "ks/t").unwrap(), 3);
+    assert_eq!(sweep(&target, "ks/t").unwrap(), 2 + killed.len());
     assert_eq!(sweep(&target, "ks/t").unwrap(), 0);
-    assert!(!killed.exists() && other.exists());
+    let is_there = |name: &str| dir.path().join(name).exists();
+    assert!(!killed.iter().any(|name| is_there(name)));
+    assert!(at_work.iter().all(|name| is_there(name)));
+    assert_eq!(newest(&target).snapshots.len(), 2);
     assert_eq!(target.read(manifest).unwrap(), None);
     let mut left = target.list("ks/t/data").unwrap();
     left.sort();

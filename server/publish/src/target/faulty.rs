@@ -1,4 +1,4 @@
-//! A store in memory for tests. One of its calls fails, or is interrupted.
+//! Targets for tests, over a store one of whose calls fails or is interrupted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 
-use super::Target;
+use super::{Target, TargetError};
 
 /// The event at one call of a store.
 #[derive(Clone)]
-pub(crate) enum Event {
+pub enum Event {
     /// The publisher is killed: this call and all later ones fail, without an effect.
     Kill,
     /// The publisher is killed after the call: it takes effect, and all later ones do not.
@@ -32,6 +32,19 @@ pub(crate) enum Event {
     Meanwhile(Arc<dyn Fn() + Send + Sync>),
 }
 
+/// Without the function of [`Event::Meanwhile`].
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kill => "Kill",
+            Self::KillAfter => "KillAfter",
+            Self::LoseAnswer => "LoseAnswer",
+            Self::Stall => "Stall",
+            Self::Meanwhile(_) => "Meanwhile",
+        })
+    }
+}
+
 /// The outcome of a call.
 pub(crate) enum Fate {
     Answered,
@@ -41,42 +54,71 @@ pub(crate) enum Fate {
 }
 
 /// A store that meets an event at one of its calls.
-pub(crate) struct FaultyStore {
-    inner: InMemory,
+struct FaultyStore {
+    inner: Arc<dyn ObjectStore>,
     calls: Arc<Calls>,
 }
 
 /// The calls of a store and of its uploads, and those of a catalog that a test counts with them.
-pub(crate) struct Calls {
+#[derive(Debug)]
+pub struct Calls {
     made: AtomicUsize,
     at: usize,
     event: Event,
 }
 
-/// Returns a target in the store `inner`.
-pub(crate) fn target(inner: &InMemory) -> Target {
-    Target::over(Arc::new(inner.clone()), "memory://store".to_owned()).unwrap()
+/// Returns a target in memory whose root has the location `url`. Its clones share their objects.
+///
+/// # Errors
+/// If the thread of the target cannot be started.
+pub fn in_memory(url: &str) -> Result<Target, TargetError> {
+    Target::over(Arc::new(InMemory::new()), url.to_owned())
 }
 
-/// Returns a target in the store `inner`, whose call number `at` meets an event. Calls are counted
-/// from 0.
-pub(crate) fn faulty_target(inner: &InMemory, at: usize, event: Event) -> (Target, Arc<Calls>) {
+/// Returns a target over the store of `target`, and with its catalog, whose call number `at` meets an event.
+/// Calls are counted from 0; requests to that catalog are not among them.
+///
+/// # Errors
+/// If the thread of the target cannot be started. It has one of its own, because a call that waits for
+/// other calls of `target` must not hold up the thread that makes them.
+pub fn with_event(
+    target: &Target,
+    at: usize,
+    event: Event,
+) -> Result<(Target, Arc<Calls>), TargetError> {
     let calls = Arc::new(Calls {
         made: AtomicUsize::new(0),
         at,
         event,
     });
     let store = FaultyStore {
-        inner: inner.clone(),
-        calls: calls.clone(),
+        inner: Arc::clone(&target.store),
+        calls: Arc::clone(&calls),
     };
-    let target = Target::over(Arc::new(store), "memory://store".to_owned()).unwrap();
-    (target, calls)
+    let faulty = Target::over(Arc::new(store), target.url.clone())?;
+    let faulty = Target {
+        store: faulty.store,
+        runtime: faulty.runtime,
+        ..target.clone()
+    };
+    Ok((faulty, calls))
+}
+
+/// Returns a target in the store `inner`.
+#[cfg(test)]
+pub(crate) fn target(inner: &InMemory) -> Target {
+    Target::over(Arc::new(inner.clone()), "memory://store".to_owned()).unwrap()
+}
+
+/// Returns a target in the store `inner`, whose call number `at` meets an event, as [`with_event`] does.
+#[cfg(test)]
+pub(crate) fn faulty_target(inner: &InMemory, at: usize, event: Event) -> (Target, Arc<Calls>) {
+    with_event(&target(inner), at, event).unwrap()
 }
 
 impl Calls {
     /// Returns whether the event has happened.
-    pub(crate) fn met_event(&self) -> bool {
+    pub fn met_event(&self) -> bool {
         self.made.load(Ordering::Relaxed) > self.at
     }
 

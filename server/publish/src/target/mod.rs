@@ -9,10 +9,11 @@
 //! | `s3` | buckets, their settings and credentials |
 //! | `upload` | an object that is written in parts |
 //! | `error` | errors, without the credentials that answers of servers contain |
+//! | `faulty` | targets for tests, one of whose calls fails |
 
 mod error;
-#[cfg(test)]
-pub(crate) mod faulty;
+#[cfg(any(test, feature = "faults"))]
+pub mod faulty;
 #[cfg(feature = "s3")]
 mod s3;
 mod upload;
@@ -44,6 +45,16 @@ use crate::catalog::RestCatalog;
 /// The attempts to create an object that, by the answers, neither exists nor can be created. S3 answers
 /// so (409) while another request for the same name is under way.
 const CREATE_ATTEMPTS: usize = 10;
+
+/// The attempts to prove that a target refuses to create a name twice. Each publisher that begins meanwhile
+/// may cost one.
+const PROOF_ATTEMPTS: usize = 10;
+
+/// The folder of objects that are ebb's own and of no table.
+const OWN: &str = "_ebb";
+
+/// The beginning of the names, in that folder, of objects that prove that names are created once.
+const PROBE: &str = "probe-";
 
 type Result<T> = std::result::Result<T, TargetError>;
 
@@ -204,19 +215,54 @@ impl Target {
         url.strip_prefix(&self.url)?.strip_prefix('/')
     }
 
-    /// Proves that the target refuses to create a name twice. `unique` is a unique name.
+    /// Proves that the target refuses to create a name twice, and removes the probes that killed publishers
+    /// have left. `unique` is a unique name.
+    ///
+    /// A probe is made for no version of a table, so nothing shows whether its publisher is still at work,
+    /// and clocks of servers and of this machine may differ too much to compare ages. A publisher may
+    /// therefore lose its probe to another one. Then its second creation succeeds, as on a target that never
+    /// refuses, and it begins anew.
     ///
     /// # Errors
-    /// If it does not, or if it cannot be written.
+    /// If the target does not refuse, or if it cannot be written.
     pub fn check_creates_once(&self, unique: &str) -> Result<()> {
-        let name = format!("_ebb/probe-{unique}");
-        let first = self.create(&name, Bytes::from_static(b"a"))?;
-        let second = self.create(&name, Bytes::from_static(b"b"));
-        self.remove(&name)?;
-        match (first, second?) {
-            (true, false) => Ok(()),
-            _ => Err(TargetError::CreatesTwice(self.url.clone())),
+        let name = format!("{OWN}/{PROBE}{unique}");
+        let mut attempt = 1;
+        loop {
+            let is_last = attempt == PROOF_ATTEMPTS;
+            match self.refuses_second(&name) {
+                Ok(true) => return self.remove_probes(),
+                Ok(false) if is_last => return Err(TargetError::CreatesTwice(self.url.clone())),
+                // In a folder, another publisher may also remove the file in which the store collects the
+                // probe: the creation fails.
+                Err(error) if is_last || self.folder.is_none() => return Err(error),
+                _ => attempt += 1,
+            }
         }
+    }
+
+    /// Creates an object twice, with different bytes, and removes it. Returns whether the second creation
+    /// was refused.
+    fn refuses_second(&self, name: &str) -> Result<bool> {
+        let first = self.create(name, Bytes::from_static(b"a"))?;
+        let second = self.create(name, Bytes::from_static(b"b"));
+        self.remove(name)?;
+        Ok(first && !second?)
+    }
+
+    /// Removes all probes, and what was written of such that are not complete.
+    fn remove_probes(&self) -> Result<()> {
+        let path = Path::from(OWN);
+        let listed = self.store.list_with_delimiter(Some(&path));
+        let listed = self.runtime.block_on(listed);
+        let listed = listed.map_err(|error| self.failed("listing", OWN, &error))?;
+        let is_probe = |name: &str| name.starts_with(PROBE);
+        for object in listed.objects {
+            if object.location.filename().is_some_and(is_probe) {
+                self.remove(object.location.as_ref())?;
+            }
+        }
+        self.remove_unfinished(OWN, is_probe).map(drop)
     }
 
     /// Creates an object. Returns false, and changes nothing, if the name has other bytes already.
@@ -435,6 +481,37 @@ mod tests {
         assert_eq!(target.read("a/v1").unwrap().unwrap(), "three");
         target.remove("a/v1").unwrap();
         target.remove("a/v1").unwrap();
+    }
+
+    #[test]
+    fn probes_of_killed_publishers_are_removed_and_nothing_else() {
+        let (dir, target) = target();
+        let own = dir.path().join("new/folder/_ebb");
+        fs::create_dir_all(own.join("app")).unwrap();
+        let probes = ["probe-1", "probe-2#1"];
+        let others = ["monday.json", "monday.json#1", "app/probe-3"];
+        for name in probes.iter().chain(&others) {
+            fs::write(own.join(name), "a").unwrap();
+        }
+        target.check_creates_once("4").unwrap();
+        let is_there = |name: &str| own.join(name).exists();
+        assert!(!probes.iter().any(|name| is_there(name)));
+        assert!(others.iter().all(|name| is_there(name)));
+    }
+
+    #[test]
+    fn publishers_prove_that_names_are_created_once_wherever_another_one_removes_their_probes() {
+        for at in 0.. {
+            let store = InMemory::new();
+            let rival = faulty::target(&store);
+            let prove = move || rival.check_creates_once("rival").unwrap();
+            let (target, calls) = faulty_target(&store, at, Event::Meanwhile(Arc::new(prove)));
+            target.check_creates_once("1").unwrap();
+            assert!(faulty::target(&store).list("").unwrap().is_empty());
+            if !calls.met_event() {
+                break;
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,406 @@
+//! Publications of several tables whose publisher is killed, loses an answer, or meets another one, at
+//! calls of its target.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use ebb_publish::commit::sweep;
+use ebb_publish::target::faulty::{self, Event};
+use ebb_scheduler::runtime::{Emit, OutputWriter, TaskError};
+use ebb_tables::names::TableName;
+use ebb_test_support::seed::explores;
+
+use super::*;
+use crate::application::PublicationSite;
+use crate::publish::job;
+
+/// The Iceberg tables of the publications.
+const TABLES: [&str; 3] = ["t", "t_static", "u"];
+
+/// The days of a shop. Each overwrites, inserts and deletes rows of both tables.
+const DAYS: [&str; 3] = ["monday", "tuesday", "wednesday"];
+
+/// By its tag, the sequence number of the snapshot that a table shows.
+type Tags = BTreeMap<String, u64>;
+
+/// Two tables, the first with static columns, and a target in memory.
+struct Shop {
+    store: Store,
+    t: Written,
+    u: Written,
+    publisher: Publisher,
+    lake: Target,
+    /// The days on which snapshots were created, by the sequence numbers of these.
+    days: BTreeMap<u64, usize>,
+}
+
+/// A publisher of the tables of a shop.
+#[derive(Clone)]
+struct Publisher {
+    db: Db,
+    keyspace: Keyspace,
+}
+
+/// Writes what a mapper emits.
+struct ToWriter<'w>(&'w mut dyn OutputWriter);
+
+impl Emit for ToWriter<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.0.write(key, value)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// Runs a job up to its first error, one task after the other, so that the calls of its target have an
+/// order.
+fn run(spec: &JobSpec) -> Result<(), TaskError> {
+    for split in spec.input.splits()? {
+        let mut writer = spec.output.open(split.index, 1)?;
+        let read = spec.input.read(&split, &mut |key, value| {
+            spec.mapper.map(key, value, &mut ToWriter(&mut *writer))
+        });
+        read?;
+        writer.finish()?;
+    }
+    spec.output.commit()
+}
+
+impl Publisher {
+    fn publish(
+        &self,
+        target: &Target,
+        snapshot: &str,
+        options: &PublishRequest,
+    ) -> Result<(), String> {
+        let opened = self.keyspace.snapshot(snapshot).unwrap();
+        let table = |name: &str| {
+            let full: TableName = format!("app.{name}").parse().unwrap();
+            (full, opened.table(name).unwrap())
+        };
+        let tables = ["t", "u"].map(table);
+        let site = PublicationSite {
+            db: self.db.clone(),
+            tables: tables.iter().map(|table| (&table.0, &table.1)).collect(),
+            snapshot,
+            target: PublishTarget::Folder(PathBuf::new()),
+            task_memory_bytes: 1 << 20,
+            commits: CommitRecord::default(),
+        };
+        let spec = job::spec_in(target.clone(), "publish", options, &site, 2);
+        let spec = spec.map_err(|error| error.to_string())?;
+        run(&spec).map_err(|error| error.to_string())
+    }
+}
+
+impl Shop {
+    fn new() -> Self {
+        let store = Store::new();
+        let t = store.create(
+            "t",
+            &[
+                ("k", "int", false),
+                ("c", "int", false),
+                ("s", "text", true),
+                ("b", "text", false),
+            ],
+        );
+        let u = store.create("u", &[("k", "int", false), ("n", "int", false)]);
+        // The location of the folder to which the objects are copied for readers.
+        let lake = faulty::in_memory(store.target().url("").trim_end_matches('/'));
+        Self {
+            publisher: Publisher {
+                db: store.db.clone(),
+                keyspace: store.keyspace.clone(),
+            },
+            store,
+            t,
+            u,
+            lake: lake.unwrap(),
+            days: BTreeMap::new(),
+        }
+    }
+
+    /// Writes what happens on a day, and creates a snapshot.
+    fn end_day(&mut self, day: usize, snapshot: &str) {
+        let times = || at(day as i64 + 1);
+        let number = day as i32;
+        let row = |k, c, b: &str| [("k", int(k)), ("c", int(c)), ("b", b.as_bytes().to_vec())];
+        if day == 0 {
+            for c in 0..3 {
+                self.t.insert(&row(7, c, "old"), times());
+            }
+        } else {
+            let mut operand = Vec::new();
+            delete_row(&times(), &mut operand).unwrap();
+            let key = self.t.row_key(&row(7, number, ""));
+            self.t.merge(&key, &operand);
+        }
+        self.t.insert(&row(number, 1, "new"), times());
+        self.t.insert(&row(9, 9, DAYS[day]), times());
+        let statics = [("k", int(9)), ("s", DAYS[day].as_bytes().to_vec())];
+        self.t.insert(&statics, times());
+        for (k, n) in [(1, number), (10 + number, number)] {
+            self.u.insert(&[("k", int(k)), ("n", int(n))], times());
+        }
+        self.store.keyspace.create_snapshot(snapshot).unwrap();
+        let sequence_number = self.sequence_number(snapshot);
+        self.days.insert(sequence_number, day);
+    }
+
+    /// Returns the rows of a table at the end of a day.
+    fn rows_of(&self, table: &str, day: usize) -> Vec<String> {
+        let mut rows: Vec<String> = match table {
+            "t" => {
+                let kept = (0..3).filter(|&c| c == 0 || c > day);
+                let kept = kept.map(|c| format!("7, {c}, 'old'"));
+                let new = (0..=day).map(|k| format!("{k}, 1, 'new'"));
+                let own = format!("9, 9, '{}'", DAYS[day]);
+                kept.chain(new).chain([own]).collect()
+            }
+            "t_static" => vec![format!("9, '{}'", DAYS[day])],
+            _ => {
+                let new = (0..=day).map(|n| format!("{}, {n}", 10 + n));
+                new.chain([format!("1, {day}")]).collect()
+            }
+        };
+        rows.sort();
+        rows
+    }
+
+    fn sequence_number(&self, snapshot: &str) -> u64 {
+        self.store.keyspace.snapshot_seq(snapshot).unwrap().0
+    }
+
+    /// Publishes without a fault.
+    fn publish(&self, snapshot: &str, options: &PublishRequest) {
+        let published = self.publisher.publish(&self.lake, snapshot, options);
+        published.unwrap();
+    }
+
+    /// Returns the snapshots that each table shows.
+    fn tags(&self) -> [Tags; 3] {
+        TABLES.map(|table| {
+            let name = format!("app/{table}");
+            let version = PublishedTable::open(&self.lake, &name).unwrap().version();
+            if version == 0 {
+                return Tags::new();
+            }
+            let root = self.read(&format!("{name}/metadata/v{version}.metadata.json"));
+            let metadata = TableMetadata::decode(&root).unwrap();
+            let shown = metadata.refs.iter().map(|(tag, reference)| {
+                let mut snapshots = metadata.snapshots.iter();
+                let named = snapshots.find(|s| s.snapshot_id == reference.snapshot_id);
+                let sequence_number = &named.unwrap().summary["ebb.sequence-number"];
+                (tag.clone(), sequence_number.parse().unwrap())
+            });
+            shown.collect()
+        })
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        self.lake.read(name).unwrap().unwrap().to_vec()
+    }
+
+    /// Checks that each tag, and main, has exactly the rows of the snapshot that it names, and that a
+    /// record of a set is there only if all tables show the set. Returns what the tables show.
+    fn check(&self) -> [Tags; 3] {
+        self.copy_to_folder();
+        let shown = self.tags();
+        for (table, tags) in TABLES.iter().zip(&shown) {
+            let written = if *table == "u" { &self.u } else { &self.t };
+            for (tag, sequence_number) in tags {
+                let expected = self.rows_of(table, self.days[sequence_number]);
+                let found = self.store.rows(table, tag, written);
+                assert_eq!(found, expected, "{table} at {tag}");
+            }
+        }
+        for snapshot in DAYS {
+            if let Some(recorded) = self.recorded(snapshot) {
+                for tags in &shown {
+                    assert_eq!(tags.get(snapshot), Some(&recorded), "{snapshot}");
+                }
+            }
+        }
+        shown
+    }
+
+    /// Copies the objects to the folder that has their location, because readers open files.
+    fn copy_to_folder(&self) {
+        let folder = self.store.dir.path().join("lake");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        for name in self.lake.list("").unwrap() {
+            let path = folder.join(&name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, self.read(&name)).unwrap();
+        }
+    }
+
+    /// Returns the sequence number in the record that the publication of a snapshot is whole.
+    fn recorded(&self, snapshot: &str) -> Option<u64> {
+        let record = self.lake.read(&format!("_ebb/app/{snapshot}.json"));
+        let record: serde_json::Value = serde_json::from_slice(&record.unwrap()?).unwrap();
+        Some(record["sequence_number"].as_u64().unwrap())
+    }
+
+    /// Checks that `published` are whole, and that nothing is left of publishers that did not end: what a
+    /// sweep removes is no part of any publication.
+    fn check_whole(&self, published: &[&str]) {
+        for table in TABLES {
+            sweep(&self.lake, &format!("app/{table}")).unwrap();
+        }
+        let shown = self.check();
+        for snapshot in published {
+            assert_eq!(
+                self.recorded(snapshot),
+                Some(self.sequence_number(snapshot))
+            );
+        }
+        assert!(shown.iter().all(|tags| tags.len() == published.len() + 1));
+        let mut records = self.lake.list("_ebb").unwrap();
+        // Indexes are of data files.
+        records.retain(|name| !name.starts_with("_ebb/.index/"));
+        records.sort();
+        let mut expected: Vec<String> = published
+            .iter()
+            .map(|snapshot| format!("_ebb/app/{snapshot}.json"))
+            .collect();
+        expected.sort();
+        assert_eq!(records, expected);
+    }
+}
+
+/// Returns the numbers of the calls at which publications meet an event: in the nightly run all of them, and
+/// in the gate every fifth, because all take half a minute. The gate has every call of the commit of one
+/// table in the tests of `ebb-publish`.
+fn places() -> impl Iterator<Item = usize> {
+    (0..).step_by(if explores() { 1 } else { 5 })
+}
+
+/// Stops a publication at calls of its target. `prepare` publishes what comes before it, and returns
+/// its options; `snapshots` are those that are published in the end, its own last.
+fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
+    let snapshot = *snapshots.last().unwrap();
+    for call in places() {
+        let mut shop = Shop::new();
+        let options = prepare(&mut shop);
+        let before = shop.tags();
+        let (target, calls) = faulty::with_event(&shop.lake, call, event.clone()).unwrap();
+        let published = shop.publisher.publish(&target, snapshot, &options);
+
+        let new = shop.sequence_number(snapshot);
+        let left = shop.check();
+        let is_new = |tags: &Tags| tags.get(snapshot) == Some(&new);
+        for (old, left) in before.iter().zip(&left) {
+            let mut expected = old.clone();
+            if is_new(left) {
+                expected.insert(snapshot.to_owned(), new);
+                expected.insert("main".to_owned(), new);
+            }
+            assert_eq!(*left, expected, "{event:?} at call {call}");
+        }
+        if published.is_ok() {
+            assert_eq!(shop.recorded(snapshot), Some(new));
+        }
+
+        shop.publish(snapshot, &options);
+        assert!(shop.tags().iter().all(is_new));
+        shop.check_whole(snapshots);
+        if !calls.met_event() {
+            published.unwrap();
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_first_publication_that_is_killed_is_finished_by_the_next_run() {
+    stop_at_calls(&Event::Kill, &["monday"], |shop| {
+        shop.end_day(0, "monday");
+        PublishRequest::default()
+    });
+}
+
+#[test]
+fn a_second_publication_that_is_killed_or_loses_an_answer_is_finished_by_the_next_run() {
+    for event in [Event::Kill, Event::LoseAnswer] {
+        stop_at_calls(&event, &["monday", "tuesday"], |shop| {
+            shop.end_day(0, "monday");
+            shop.publish("monday", &PublishRequest::default());
+            shop.end_day(1, "tuesday");
+            PublishRequest::default()
+        });
+    }
+}
+
+/// The record of the set is of the snapshot that the tag named before, until it is removed.
+#[test]
+fn no_record_is_there_while_some_tables_have_a_tag_that_moves() {
+    stop_at_calls(&Event::Kill, &["monday"], |shop| {
+        shop.end_day(0, "monday");
+        shop.publish("monday", &PublishRequest::default());
+        shop.store.keyspace.delete_snapshot("monday").unwrap();
+        shop.end_day(1, "monday");
+        PublishRequest {
+            replace: true,
+            ..PublishRequest::default()
+        }
+    });
+}
+
+/// Lets another publisher publish `rival` wholly before calls of a publication of tuesday.
+fn meet_at_calls(rival: &'static str) {
+    let options = PublishRequest::default();
+    for call in places() {
+        let mut shop = Shop::new();
+        shop.end_day(0, "monday");
+        shop.publish("monday", &options);
+        shop.end_day(1, "tuesday");
+        shop.end_day(2, "wednesday");
+
+        let (publisher, lake) = (shop.publisher.clone(), shop.lake.clone());
+        let meanwhile = move || {
+            let published = publisher.publish(&lake, rival, &PublishRequest::default());
+            published.unwrap();
+        };
+        let event = Event::Meanwhile(Arc::new(meanwhile));
+        let (target, calls) = faulty::with_event(&shop.lake, call, event).unwrap();
+        let published = shop.publisher.publish(&target, "tuesday", &options);
+        let has_met = calls.met_event();
+
+        shop.check();
+        if has_met {
+            assert!(shop.recorded(rival).is_some(), "at call {call}");
+        }
+        match published {
+            Ok(()) => assert!(shop.recorded("tuesday").is_some(), "at call {call}"),
+            Err(error) => {
+                assert!(has_met && error.contains("publish again"), "{error}");
+                shop.publish("tuesday", &options);
+            }
+        }
+        if has_met && rival != "tuesday" {
+            shop.check_whole(&["monday", "tuesday", rival]);
+        } else {
+            shop.check_whole(&["monday", "tuesday"]);
+        }
+        if !has_met {
+            break;
+        }
+    }
+}
+
+#[test]
+fn two_publishers_of_one_snapshot_publish_it_once_wherever_they_meet() {
+    meet_at_calls("tuesday");
+}
+
+#[test]
+fn two_publishers_of_two_snapshots_leave_both_whole_wherever_they_meet() {
+    meet_at_calls("wednesday");
+}
