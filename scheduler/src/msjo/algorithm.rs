@@ -1,4 +1,4 @@
-//! All of them by name.
+//! The list of all algorithms, by name.
 
 use super::instance::Instance;
 use super::list::non_idling;
@@ -15,9 +15,10 @@ use crate::lp::LpError;
 /// A way to schedule an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// Its name. What the paper leaves gaps in has a twin that ends in `-non-idling`.
+    /// The name. Where the paper's version leaves gaps in the schedule, the variant without
+    /// gaps has the suffix `-non-idling`.
     pub name: &'static str,
-    /// What it minimises.
+    /// The objective that the algorithm minimises.
     pub objective: Objective,
     how: How,
 }
@@ -51,7 +52,7 @@ const fn rule(rule: Rule, non_idling: bool) -> How {
     How::Rule { rule, non_idling }
 }
 
-/// Every algorithm: those for the completion of jobs, then those for that of tasks.
+/// Every algorithm: first those for the completion times of jobs, then those for tasks.
 pub const ALGORITHMS: [Algorithm; 16] = [
     jobs("mars", How::Mars { non_idling: false }),
     jobs("mares", How::Mares { non_idling: false }),
@@ -79,8 +80,8 @@ impl Algorithm {
         all.find(|algorithm| algorithm.name == name)
     }
 
-    /// The relaxation that bounds what it minimises: of jobs by equation (4), of tasks by
-    /// (13).
+    /// Returns the relaxation whose optimum bounds the objective from below: with equation
+    /// (4) for jobs, with equation (13) for tasks.
     #[must_use]
     pub fn relaxation(instance: &Instance, objective: Objective) -> Relaxation<'_> {
         let inequality = match objective {
@@ -93,7 +94,7 @@ impl Algorithm {
         }
     }
 
-    /// COGE's bound by [`Self::relaxation`].
+    /// Returns COGE's lower bound from [`Self::relaxation`].
     ///
     /// # Errors
     /// As [`Relaxation::coge`].
@@ -101,9 +102,9 @@ impl Algorithm {
         Self::relaxation(instance, objective).coge(eps)
     }
 
-    /// The schedule it makes. `bound` is what [`Self::bound`] found for its objective and
-    /// `eps`; MARES solves a programme of its own to the same `eps`, and `search` says how
-    /// long `lp-search` may search.
+    /// Returns the schedule of this algorithm. `bound` must be the result of
+    /// [`Self::bound`] for the same objective and `eps`. MARES solves a linear programme of
+    /// its own to the same `eps`. `search` limits the search of `lp-search`.
     ///
     /// # Errors
     /// As [`Relaxation::coge`].
@@ -141,7 +142,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_unique() {
         let names: BTreeSet<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
         assert_eq!(names.len(), ALGORITHMS.len());
         let stf = Algorithm::by_name("stf").unwrap();

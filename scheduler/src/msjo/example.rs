@@ -48,8 +48,10 @@ pub fn long_map_beside_a_delay() -> Instance {
     Instance::new(1, jobs).unwrap()
 }
 
-/// Of [`long_map_beside_a_delay`]: the machine waits for the reduce, which runs 4..5.
+/// The starts in [`long_map_beside_a_delay`] if the machine waits for the reduce, which
+/// runs from 4 to 5.
 pub const WAITING_STARTS_S: [f64; 3] = [0.0, 4.0, 5.0];
 
-/// The same: the map of 8 s goes first, as it may start at 1.
+/// The starts in [`long_map_beside_a_delay`] without idling: the map of 8 s goes first, as
+/// it may start at 1.
 pub const NON_IDLING_STARTS_S: [f64; 3] = [0.0, 9.0, 1.0];

@@ -1,7 +1,8 @@
 //! The figures of Ling et al.: scenarios fixed before the runs that are shown.
 //!
 //! The paper names its scenarios and not its seeds; here the seeds are 1, 2, and so on.
-//! What it leaves open (how many jobs figures 14, 16 and 17 have) is in the titles.
+//! Numbers that the paper leaves open (the jobs in figures 14, 16 and 17) are in the
+//! titles.
 
 use super::algorithm::Algorithm;
 use super::instance::{Instance, JobSpec, TaskSpec};
@@ -19,31 +20,33 @@ use crate::model::{Job, JobId};
 /// A figure: some numbers at each point of an axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Its number in the paper.
+    /// The number of the figure in the paper.
     pub number: u32,
-    /// What the paper says there.
+    /// The published result, in words.
     pub published: &'static str,
-    /// What is drawn.
+    /// The caption of the chart.
     pub title: &'static str,
     /// The axis, with its unit.
     pub x_label: &'static str,
     /// The points of the axis, ascending.
     pub xs: &'static [f64],
-    /// What the numbers are.
+    /// The axis label of the numbers, with their unit.
     pub y_label: &'static str,
-    /// What each of them belongs to.
+    /// The series, one name per number.
     pub names: &'static [&'static str],
-    /// Of these what is of another unit than `y_label` says.
+    /// The names whose numbers have another unit than `y_label`, and are left out of the
+    /// chart.
     pub only_in_table: &'static [&'static str],
-    /// At each point the mean of seeds 1 to this.
+    /// The number of seeds, from 1 on, over which each point is a mean.
     pub seeds: u64,
-    /// Whether points share work for a seed, so that they are best computed together.
+    /// Whether the points share work for a seed, so that it is cheaper to compute them
+    /// together.
     pub together: bool,
-    /// Of each of some points the numbers for a seed, in the order of `names`.
+    /// Computes the numbers at the given points for one seed, in the order of `names`.
     pub at: fn(&[f64], u64) -> Points,
 }
 
-/// At each point the numbers.
+/// For each point, its numbers.
 pub type Points = Result<Vec<Vec<f64>>, LpError>;
 
 const JOBS: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
@@ -52,15 +55,15 @@ const TASKS: &[f64] = &[
 ];
 const PARTS: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
-/// Of figure 17, in seconds.
+/// The batch intervals of figure 17, in seconds.
 const INTERVALS_S: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 
-/// Of each point.
+/// The number of seeds at each point.
 const SEEDS: u64 = 10;
 
 const PUBLISHED: &[&str] = &["mars", "mares", "huwf", "hjwf"];
 
-/// Those of the paper, those of their kind without gaps, and ours.
+/// The algorithms for jobs: the published ones, their variants without gaps, and ebb's own.
 const OF_JOBS: &[&str] = &[
     "mars",
     "mares",
@@ -85,10 +88,10 @@ const OF_TASKS: &[&str] = &[
 
 const OVER_LP: &str = "TWJCT / last LP";
 
-/// How many jobs figures 14 and 17 have.
+/// The number of jobs in figures 14 and 17.
 const JOBS_OF_A_POINT: u32 = 50;
 
-/// A tenth of the default: there are many points.
+/// A tenth of the default number of tries, because there are many points.
 const SEARCH: Search = Search {
     tries: 1_000,
     seed: 0,
@@ -289,7 +292,7 @@ fn algorithms(names: &[&str]) -> impl Iterator<Item = Algorithm> {
     names.iter().map(named)
 }
 
-/// The schedule of `algorithm`; it can be carried out.
+/// Returns the schedule of `algorithm`, after a check that it is feasible.
 fn schedule(algorithm: Algorithm, instance: &Instance, bound: &Bound) -> Result<Schedule, LpError> {
     let schedule = algorithm.schedule(instance, bound, EPS, SEARCH)?;
     let checked = schedule.check(instance);
@@ -297,7 +300,7 @@ fn schedule(algorithm: Algorithm, instance: &Instance, bound: &Bound) -> Result<
     Ok(schedule)
 }
 
-/// What each comes to, over the last value of COGE's linear programme.
+/// Returns each algorithm's objective over the value of COGE's last linear programme.
 fn ratios(instance: &Instance, objective: Objective, names: &[&str]) -> Result<Vec<f64>, LpError> {
     let bound = Algorithm::bound(instance, objective, EPS)?;
     let ratio = |algorithm| -> Result<f64, LpError> {
@@ -327,8 +330,8 @@ fn figure_1(numbers: &[f64], _seed: u64) -> Points {
     };
     let instance = Instance::new(3, vec![job(1, 4, 2), job(2, 1, 1)]).expect("a constant");
     let fifo = non_idling(&instance, &ranks(&instance, |at| at as f64));
-    // To the end: the first programme, in which both jobs end at 175 s, is near enough for
-    // eps 0.3 and tells nothing of their order.
+    // Solved to the optimum (eps 0): with eps 0.3 COGE would stop at the first programme.
+    // There both jobs end at 175 s, so it does not order them.
     let (planned, _) = mars(&instance, Objective::Jobs, 0.0)?;
     each(numbers, |number| {
         let end_s = |schedule: &Schedule| schedule.completion_s(&instance, number as usize - 1);
@@ -350,9 +353,9 @@ fn figures_5_and_6(thresholds: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Planned with wrong lengths, carried out with the true ones. The paper does not say how a
-/// plan is followed that turns out to be wrong, so two other readings stand beside: MarS's
-/// order on whatever machine is free first, and what the plans promise.
+/// Plans with wrong lengths and executes with the true ones. The paper does not define how
+/// a plan is followed that turns out to be wrong, so the figure shows two more readings:
+/// MarS's order on whichever machine is free first, and the ends that the plans predict.
 fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     let truth = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let of_truth = Algorithm::bound(&truth, Objective::Jobs, EPS)?;
@@ -375,8 +378,8 @@ fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     })
 }
 
-/// About so many tasks: 30 maps and 15.5 reduces make a job. Without delays, which
-/// equation (12) does not have.
+/// Returns a scenario with about this many tasks: 30 maps and 15.5 reduces make a job.
+/// There are no delays, because equation (12) has none.
 fn about(tasks: f64) -> RandomJobs {
     RandomJobs {
         delay_factor: 0.0,
@@ -404,8 +407,9 @@ fn figure_16(parts: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Over the bound, and over MarS that knows all jobs in advance: 1.09, the paper's SO-MarS
-/// at 50 s, is less than its MarS over the bound in figure 7.
+/// Computes ratios over the bound, and over MarS with all jobs known in advance. Both,
+/// because the paper's 1.09 for SO-MarS at 50 s is less than its ratio of MarS to the bound
+/// in figure 7.
 fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;
@@ -436,7 +440,7 @@ mod tests {
         assert_eq!(ends_s, [[250.0, 250.0], [250.0, 175.0]]);
     }
 
-    /// The smallest point of those that differ in kind.
+    /// Checks the smallest point of each kind of figure.
     #[test]
     fn figures_have_a_number_for_each_name() {
         for figure in &FIGURES {

@@ -1,23 +1,23 @@
-//! What is to be scheduled: machines, and jobs down to the length of each task.
+//! The input of MSJO: machines, and jobs with the length of each task.
 
 use crate::model::{Job, TaskId, TaskKind};
 use std::ops::Range;
 use thiserror::Error;
 
-/// A task as it is given.
+/// A task in the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskSpec {
-    /// p: how long it runs, in seconds; positive.
+    /// p: the length in seconds; positive.
     pub length_s: f64,
-    /// d: how long after the end of a map its output has reached the reduces, in
-    /// seconds; not negative. Of no meaning for a reduce.
+    /// d: the time from the end of a map until its output has reached the reduces, in
+    /// seconds; not negative. Ignored for a reduce.
     pub delay_s: f64,
-    /// W: what its own completion weighs where those of tasks are added up; not negative.
+    /// W: the weight of the task's own completion in the objective of tasks; not negative.
     pub weight: f64,
 }
 
 impl TaskSpec {
-    /// A task of weight 1 whose output is there at once.
+    /// Returns a task of weight 1 without delay.
     #[must_use]
     pub const fn of(length_s: f64) -> Self {
         Self {
@@ -28,22 +28,22 @@ impl TaskSpec {
     }
 }
 
-/// A job as it is given. Its release time r is [`Job::submitted_s`], its weight w
-/// [`Job::weight`]; its goal plays no part.
+/// A job in the input. Its release time r is [`Job::submitted_s`] and its weight w is
+/// [`Job::weight`]; its goal is ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
     /// Id, release and weight.
     pub job: Job,
-    /// Its maps.
+    /// The maps, which may start at the release.
     pub maps: Vec<TaskSpec>,
-    /// Its reduces. None of them starts before the output of every map has arrived.
+    /// The reduces. None of them starts before the output of every map has arrived.
     pub reduces: Vec<TaskSpec>,
 }
 
 /// A task of an [`Instance`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
-    /// Which one.
+    /// The id of the task.
     pub id: TaskId,
     /// The position of its job in [`Instance::jobs`].
     pub job: usize,
@@ -53,7 +53,7 @@ pub struct Task {
     pub delay_s: f64,
     /// W.
     pub weight: f64,
-    /// r: when it may start at the earliest, whatever other tasks do, in seconds.
+    /// r: the earliest start, in seconds. It does not include the wait for maps.
     pub released_s: f64,
 }
 
@@ -89,25 +89,25 @@ impl JobTasks {
 /// Identical machines that run one task at a time, and all jobs, known in advance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// From when on each machine is free, in seconds. The machine at position i is the
-    /// node with id i.
+    /// The time from which each machine is free, in seconds. The machine at position i is
+    /// the node with id i.
     pub free_s: Vec<f64>,
-    /// The jobs, in the order they were given in.
+    /// The jobs, in the order of the input.
     pub jobs: Vec<JobTasks>,
     /// The tasks job by job, maps before reduces.
     pub tasks: Vec<Task>,
 }
 
-/// Why something cannot be scheduled.
+/// The reason why an instance is rejected.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum InstanceError {
-    /// Nowhere to run.
+    /// There are no machines.
     #[error("there must be at least one machine")]
     NoMachines,
-    /// Nothing to run.
+    /// A job has no tasks.
     #[error("{0} needs at least one task")]
     NoTasks(crate::model::JobId),
-    /// A time or a weight out of range.
+    /// A time or a weight is out of range.
     #[error("{0}: {1} must be {2} and finite")]
     Number(String, &'static str, &'static str),
 }
@@ -116,8 +116,8 @@ impl Instance {
     /// Lays out the tasks of `jobs`, to run on `machines` machines that are free from 0 on.
     ///
     /// # Errors
-    /// Without machines; a job without tasks; lengths that are not positive; times or
-    /// weights that are negative; what is not finite.
+    /// If there are no machines, a job has no tasks, a length is not positive, a time or a
+    /// weight is negative, or a number is not finite.
     pub fn new(machines: u32, jobs: Vec<JobSpec>) -> Result<Self, InstanceError> {
         if machines == 0 {
             return Err(InstanceError::NoMachines);
@@ -176,7 +176,7 @@ impl Instance {
         Ok(())
     }
 
-    /// |M|: how many machines there are.
+    /// |M|: the number of machines.
     #[must_use]
     pub const fn machines(&self) -> usize {
         self.free_s.len()
@@ -189,14 +189,14 @@ impl Instance {
         tasks.iter().map(|task| task.length_s).sum()
     }
 
-    /// Weight over work: what a second of a job's work is worth.
+    /// The weight per second of a job's work.
     #[must_use]
     pub fn unit_weight(&self, job: usize) -> f64 {
         self.jobs[job].job.weight / self.work_s(job)
     }
 
-    /// Whether in every job every map is at most as long as every reduce: what the bound
-    /// of 3 of Theorem 3 assumes.
+    /// Whether every map of every job is at most as long as every reduce of that job, as
+    /// Theorem 3 assumes for the bound of 3.
     #[cfg(test)]
     pub(super) fn maps_are_shorter(&self) -> bool {
         self.jobs.iter().all(|job| {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_scheduled_is_refused_and_named() {
+    fn invalid_instances_are_rejected_with_the_name_of_the_task() {
         let message = |machines, spec| {
             let error = Instance::new(machines, vec![spec]).unwrap_err();
             error.to_string()

@@ -5,7 +5,7 @@
 //! | [`in_order`] | takes the next task, and waits for it | where tasks are late; nothing is put there |
 //! | [`non_idling`] | takes the first of those that may start | only when none may |
 //!
-//! [`in_order_on`] and [`non_idling_on`] are the same where tasks have been assigned to
+//! [`in_order_on`] and [`non_idling_on`] do the same for tasks that are assigned to
 //! machines in advance.
 
 use super::instance::Instance;
@@ -16,12 +16,12 @@ use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A time as a number in the same order; times are not negative.
+/// The bits of a time, whose order is that of the times because times are not negative.
 const fn bits(time_s: f64) -> u64 {
     time_s.to_bits()
 }
 
-/// Machines by when they are free, the lowest number first.
+/// A queue of machines by the time from which they are free, then by number.
 #[derive(Debug, Default)]
 struct Machines(BinaryHeap<Reverse<(u64, u32)>>);
 
@@ -32,7 +32,7 @@ impl Machines {
         (self.0).extend(machines.map(|(machine, &free_s)| Reverse((bits(free_s), machine))));
     }
 
-    /// The next that is free, and from when on.
+    /// Takes the machine that is free first, and that time.
     fn pop(&mut self) -> (f64, u32) {
         let Reverse((free_s, machine)) = self.0.pop().expect("an instance has machines");
         (f64::from_bits(free_s), machine)
@@ -43,9 +43,9 @@ impl Machines {
     }
 }
 
-/// MarS's Algorithm 2, lines 5 to 14: task by task to the machine that is free first (the
-/// lowest number of those), from when the task may start and the machine is free. What is
-/// scheduled later never starts in a gap left behind.
+/// MarS's Algorithm 2, lines 5 to 14. Assigns task by task to the machine that is free
+/// first (of several, the lowest number), and starts it once the machine is free and the
+/// task may start. A later task never starts in a gap left behind.
 ///
 /// `order` holds every task once, and no reduce before the maps of its job.
 #[must_use]
@@ -73,8 +73,8 @@ pub fn in_order(instance: &Instance, order: &[usize]) -> Schedule {
     schedule
 }
 
-/// [`in_order`] with given machines: each runs its tasks in the order they have in `order`,
-/// and waits for each. `node` is in the order of the instance's tasks.
+/// [`in_order`] with given machines: each machine runs its tasks in the order of `order`,
+/// and waits for each. `node` has the machine of each task of the instance.
 ///
 /// # Panics
 /// When a task is on a machine that is not there.
@@ -100,9 +100,8 @@ pub fn in_order_on(instance: &Instance, order: &[usize], node: &[NodeId]) -> Sch
     }
 }
 
-/// What becomes of a schedule when tasks really are as long as `instance` says: each
-/// machine runs the tasks it was given in the order it was given them, each as early as
-/// that allows.
+/// Returns the schedule that results when the tasks have the lengths in `instance`: each
+/// machine runs its tasks of the plan in their planned order, each as early as possible.
 ///
 /// # Panics
 /// When a task is on a machine that is not there.
@@ -111,18 +110,18 @@ pub fn carried_out(instance: &Instance, planned: &Schedule) -> Schedule {
     in_order_on(instance, &by_key(instance, &planned.start_s), &planned.node)
 }
 
-/// [`non_idling`] with given machines: one that falls free takes the task of least rank of
-/// its own that may start then.
+/// [`non_idling`] with given machines: a free machine takes the task of least rank among
+/// its own tasks that may start.
 ///
 /// # Panics
 /// When a task is on a machine that is not there.
 #[must_use]
 pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Schedule {
-    /// A machine, and its tasks that may start at some time that is known.
+    /// A machine, and its tasks with a known earliest start.
     #[derive(Default)]
     struct Machine {
         free_s: f64,
-        /// When it may start, rank, which.
+        /// Earliest start, rank, and position of each task.
         tasks: Vec<(f64, u32, usize)>,
     }
     impl Machine {
@@ -151,7 +150,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
     }
     let mut schedule = empty(instance);
     for _ in 0..instance.tasks.len() {
-        // Always the earliest start of all: what it makes startable comes later.
+        // Always the earliest start of all: a task that it makes startable starts later.
         let machine = (machines.iter_mut())
             .min_by_key(|machine| OrderedF64(machine.next_s()))
             .expect("an instance has machines");
@@ -187,21 +186,21 @@ fn empty(instance: &Instance) -> Schedule {
     }
 }
 
-/// Whenever a machine falls free, it takes the task of least rank of those that may start
-/// then; it stays idle only while there is none. Needs no knowledge of what is released
-/// later, so it is what the rule does online.
+/// Returns the schedule in which a free machine always takes the task of least rank among
+/// those that may start, and idles only if there is none. It does not look at later
+/// releases, so an online scheduler would build the same schedule.
 #[must_use]
 pub fn non_idling(instance: &Instance, ranks: &[u32]) -> Schedule {
     NonIdling::default().schedule(instance, ranks)
 }
 
-/// [`non_idling`] with room that is used again: for whoever tries many ranks.
+/// [`non_idling`] with buffers that are reused, for callers that try many ranks.
 #[derive(Debug, Default)]
 pub(super) struct NonIdling {
     machines: Machines,
     /// Tasks that may start, by rank.
     ready: BinaryHeap<Reverse<(u32, u32)>>,
-    /// Tasks by when they may start.
+    /// Tasks that may start later, by that time.
     later: BinaryHeap<Reverse<(u64, u32)>>,
     maps_left: Vec<u32>,
     outputs_s: Vec<f64>,
@@ -217,8 +216,7 @@ impl NonIdling {
         schedule
     }
 
-    /// Tells `place` of every task when it starts, and on which machine, by ascending
-    /// start.
+    /// Calls `place` for every task with its start and its machine, by ascending start.
     pub fn run(
         &mut self,
         instance: &Instance,
@@ -314,8 +312,8 @@ mod tests {
         assert_eq!(schedule.node, [0, 1, 1, 0].map(NodeId));
     }
 
-    /// Both machines are free from 0 on and nothing may start before 3 s: the second one
-    /// must not start then what the first one waited for.
+    /// Both machines are free from 0 on and nothing may start before 3 s: the second
+    /// machine must not start before 3 s the task that the first one waited for.
     #[test]
     fn no_machine_starts_before_a_release_what_another_waited_for() {
         let instance = one_job(2, 3.0, &[(2.0, 0.0), (2.0, 0.0)], &[]);
@@ -330,7 +328,7 @@ mod tests {
         assert_eq!(non_idling(&instance, &shortest).start_s, [5.0, 4.0]);
     }
 
-    /// Planned with maps of 4 s and 6 s; they take 9 s and 2 s.
+    /// The plan has maps of 4 s and 6 s; they take 9 s and 2 s.
     #[test]
     fn a_plan_is_carried_out_in_its_order_with_the_true_lengths() {
         let planned = Schedule {

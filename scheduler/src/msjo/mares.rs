@@ -13,8 +13,8 @@ use super::schedule::{Objective, Schedule};
 use crate::lp::LpError;
 use crate::model::NodeId;
 
-/// Tasks in job order, each to the machine with the least work so far, the lowest number
-/// of those.
+/// Assigns tasks in job order, each to the machine with the least work so far (of several,
+/// the lowest number).
 #[must_use]
 pub fn by_workload(instance: &Instance) -> Vec<NodeId> {
     let mut work_s = vec![0.0; instance.machines()];
@@ -28,7 +28,8 @@ pub fn by_workload(instance: &Instance) -> Vec<NodeId> {
     nodes.collect()
 }
 
-/// The relaxation in which each machine has the tasks that `node` gives it.
+/// Returns the relaxation for tasks assigned to machines by `node`: each machine is a pool
+/// of its own.
 #[must_use]
 pub fn assigned<'a>(
     instance: &'a Instance,
@@ -54,11 +55,12 @@ pub fn assigned<'a>(
     }
 }
 
-/// MARES; for the objective [`Objective::Tasks`] H-MARES. Each machine runs its tasks in
-/// the order of the linear programme: H-MARES by completion, as printed; MARES by middle
-/// finish time, as MarS. And a task waits for nothing but its release and the maps of its
-/// job: as published; or, `non_idling`, lets those behind it go first that may start. The bound is one of all schedules that assign tasks so, not
-/// of others.
+/// Returns the schedule of MARES, or of H-MARES for the objective [`Objective::Tasks`].
+/// Each machine runs its tasks in the order of the linear programme: H-MARES by completion,
+/// as printed; MARES by middle finish time, as MarS. A task waits only for its release and
+/// for the maps of its job. If the next task has to wait, the machine waits with it, as
+/// published; with `non_idling` it runs a later task that may start. The bound holds only
+/// for schedules with the same assignment of tasks.
 ///
 /// # Errors
 /// As [`Relaxation::coge`].

@@ -18,7 +18,7 @@ pub(super) fn middle_s(instance: &Instance, start_s: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Schedules in the order of the middle finish times of `bound`.
+/// Returns the schedule in the order of the middle finish times of `bound`.
 ///
 /// Theorem 3: where in every job no map is longer than a reduce, and [`Bound::all_hold`], the
 /// schedule is at most 3 times as bad as the bound. Where COGE stopped early, the no-violation
@@ -32,7 +32,8 @@ pub fn mars_of(instance: &Instance, bound: &Bound) -> Schedule {
     )
 }
 
-/// COGE and MarS: the schedule, and what no schedule can do better than.
+/// Returns MarS's schedule for COGE's relaxation, and the bound below which no schedule
+/// lies.
 ///
 /// # Errors
 /// As [`Relaxation::coge`].

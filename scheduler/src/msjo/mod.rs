@@ -1,7 +1,7 @@
 //! MSJO, the MapReduce server-job organizer problem of X. Ling, Y. Yuan, D. Wang, J. Liu
 //! and J. Yang, *Joint scheduling of MapReduce jobs with servers* (JPDC 2016): identical
-//! machines, jobs whose tasks are known, and a weight for each; the sum of weights times
-//! completion times is to be small.
+//! machines, jobs whose tasks are known, and a weight for each job. It minimises the sum of
+//! weights times completion times.
 //!
 //! ```text
 //!   RandomJobs ─> Instance ─┬─> rules: by one number ────────┐
@@ -11,22 +11,22 @@
 //! ```
 //!
 //! A thin layer over [`crate::model`]: a job's release is its submission, its weight its
-//! share, a machine is a node that runs one task at a time. Nothing is preempted. Unlike
-//! the policies, which see a job when it is submitted and estimate its tasks' lengths, what
-//! is here plans for all jobs at once.
+//! share, and a machine is a node that runs one task at a time. Nothing is preempted. The
+//! policies see a job when it is submitted and estimate its tasks' lengths; this module
+//! plans all jobs at once from known lengths.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `instance` | machines, jobs, tasks, releases, delays |
-//! | `schedule` | starts and machines; whether they can be, and what they are worth |
+//! | `schedule` | starts and machines; a check that they are feasible, and their objective |
 //! | `workload` | the random jobs of section 5 |
-//! | `order`, `list` | from a number per task to an order, to machines and times |
+//! | `order`, `list` | orders of tasks by a key, and schedules from orders |
 //! | `rules` | HUWF, HJWF, STF, HTWF |
 //! | `relaxation` | the linear programme and COGE (feature `lp`) |
 //! | `mars`, `t_mars` | MarS, T-MarS (feature `lp`) |
-//! | `mares` | MARES, H-MARES: assigned to machines first (feature `lp`) |
+//! | `mares` | MARES, H-MARES: tasks are assigned to machines first (feature `lp`) |
 //! | `semi_online` | batches: SO-MarS |
-//! | `algorithm` | all of them by name (feature `lp`) |
+//! | `algorithm` | all algorithms by name (feature `lp`) |
 //! | `figures` | the paper's scenarios (feature `lp`) |
 //! | `search` | local search from the relaxation's order, ebb's own (feature `lp`) |
 

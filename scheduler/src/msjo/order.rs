@@ -6,8 +6,8 @@ use crate::ordered_f64::OrderedF64;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// All tasks by ascending `key`, ties by position; no reduce before the maps of its job,
-/// whatever its key.
+/// Returns all tasks by ascending `key`, ties by position. A reduce never comes before the
+/// maps of its job, whatever its key is.
 #[must_use]
 pub fn by_key(instance: &Instance, key: &[f64]) -> Vec<usize> {
     let mut last_map = vec![f64::NEG_INFINITY; instance.jobs.len()];
@@ -38,9 +38,9 @@ pub fn ranks(instance: &Instance, key: impl Fn(usize) -> f64) -> Vec<u32> {
     ranks
 }
 
-/// The order in which tasks leave a list that always gives the one of least rank: from the
-/// start it holds all maps, and the reduces of a job once all its maps have left. Times
-/// play no part in it.
+/// Returns the order in which tasks leave a list that always yields the task of least rank.
+/// The list starts with all maps; the reduces of a job join it once all maps of the job
+/// have left. Times play no part.
 #[must_use]
 pub fn available_first(instance: &Instance, ranks: &[u32]) -> Vec<usize> {
     let mut maps_left: Vec<usize> = instance.jobs.iter().map(|job| job.maps.len()).collect();

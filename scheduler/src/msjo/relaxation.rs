@@ -16,8 +16,8 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `by_jobs` | the programme for jobs: a variable for each job |
-//! | `by_tasks` | that for tasks: a variable for each task |
-//! | `cuts` | which violated prefixes become rows, and which rows go again |
+//! | `by_tasks` | the programme for tasks: a variable for each task |
+//! | `cuts` | which violated prefixes become rows, and which rows are dropped again |
 //! | `solved` | the solution of a programme |
 
 mod by_jobs;
@@ -34,19 +34,20 @@ use cuts::{Chain, Cuts, Row};
 use solved::Solved;
 use std::borrow::Cow;
 
-/// The smallest violation that counts, as a part of the right side: what the solver's
-/// accuracy allows.
+/// The smallest violation that counts, as a part of the right side. It is as large as the
+/// solver's errors.
 const VIOLATION_MIN: f64 = 1e-5;
 
-/// After so many programmes what is left are the solver's errors.
+/// The largest number of programmes. Violations that are left by then are the solver's
+/// errors.
 const ITERATIONS_MAX: u32 = 300;
 
 /// Tasks that share machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
-    /// Their positions in the instance.
+    /// The positions of the tasks in the instance.
     pub tasks: Vec<usize>,
-    /// How many machines they share.
+    /// The number of machines that the tasks share.
     pub machines: usize,
 }
 
@@ -70,7 +71,8 @@ impl Inequality {
         }
     }
 
-    /// Sorted by this, prefixes are the sets that are violated most.
+    /// The sort key of a task. In this order, the sets with the largest violation are
+    /// prefixes.
     fn key(self, machines: f64, start_s: f64, length_s: f64) -> f64 {
         match self {
             Self::StartTimes => start_s + length_s / 2.0,
@@ -79,40 +81,40 @@ impl Inequality {
     }
 }
 
-/// What to solve.
+/// A relaxation: an instance, an objective and the inequality for sets of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxation<'a> {
     /// The instance.
     pub instance: &'a Instance,
-    /// What to minimise.
+    /// The objective to minimise.
     pub objective: Objective,
-    /// Which tasks share machines. One pool of all: MSJO.
+    /// The sets of tasks that share machines. MSJO has one pool with all tasks.
     pub pools: Vec<Pool>,
-    /// The inequality.
+    /// The inequality for the sets of tasks in a pool.
     pub inequality: Inequality,
 }
 
-/// What COGE found.
+/// The lower bound found by COGE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The value of the last linear programme: no schedule has a smaller one (of those
-    /// that use the pools).
+    /// The value of the last linear programme: no schedule (within the pools) has a smaller
+    /// one.
     pub value: f64,
-    /// S^LP: the start times that it comes with, in seconds.
+    /// S^LP: the start times of that programme's solution, in seconds.
     pub start_s: Vec<f64>,
-    /// The least value of the no-violation solutions met: the whole relaxation's is not
-    /// above it.
+    /// The least value of the no-violation solutions so far, which is an upper bound on the
+    /// value of the whole relaxation.
     pub no_violation_value: f64,
-    /// Programmes solved.
+    /// The number of programmes solved.
     pub iterations: u32,
-    /// Rows for sets of tasks in the last one.
+    /// The number of rows for sets of tasks in the last programme.
     pub set_rows: usize,
-    /// Whether S^LP violates none of the constraints: what the bound of 3 assumes.
+    /// Whether S^LP violates none of the constraints, as the bound of 3 assumes.
     pub all_hold: bool,
 }
 
 impl<'a> Relaxation<'a> {
-    /// MSJO's, equations (1) to (4): all tasks share all machines.
+    /// Returns the relaxation of MSJO, equations (1) to (4): all tasks share all machines.
     #[must_use]
     pub fn msjo(instance: &'a Instance, objective: Objective) -> Self {
         let all = Pool {
@@ -127,10 +129,10 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// COGE: adds constraints until none is violated, or the value is at least
-    /// (1 - `eps`) times that of the no-violation solution. `eps` from 0 to below 1; the
-    /// paper takes 0.3. With 0 it stops when violations are as small as the solver's
-    /// errors.
+    /// Runs COGE: adds constraints until none is violated, or until the value is at least
+    /// (1 - `eps`) times the value of the no-violation solution. `eps` is from 0 to below
+    /// 1; the paper takes 0.3. With 0, COGE stops when violations are as small as the
+    /// solver's errors.
     ///
     /// # Errors
     /// When the solver finds no solution: lengths that differ by many orders of magnitude.
@@ -138,8 +140,9 @@ impl<'a> Relaxation<'a> {
         self.generate(eps, Cuts::COGE)
     }
 
-    /// The whole relaxation to a part `eps`, which is positive: its value lies between the
-    /// bound's and the no-violation solution's. Other rows than COGE's lead there sooner.
+    /// Solves the whole relaxation up to a part `eps`, which is positive: its value lies
+    /// between the values of the bound and of the no-violation solution. Converges with
+    /// other rows than COGE's, because these take fewer programmes.
     ///
     /// # Errors
     /// As [`Self::coge`].
@@ -158,8 +161,8 @@ impl<'a> Relaxation<'a> {
                 all_hold: true,
             });
         }
-        // Equation (4) says little of times that are long after 0, but counts from any time
-        // before which nothing can start.
+        // Equation (4) is weak if the times are long after 0. It holds with any origin
+        // before which nothing can start, so times count from the first possible start.
         let first_s = first_start_s(self.instance);
         let instance = from_time(self.instance, first_s);
         let shifted = Relaxation {
@@ -189,7 +192,8 @@ impl<'a> Relaxation<'a> {
             iterations += 1;
             let Solved { value, start_s } = programme.solve(&chains)?;
             let set_rows = chains.iter().map(|chain| chain.rows.len()).sum();
-            // Rows go only while the value rises, or the same ones would come and go.
+            // Rows are dropped only while the value rises, or the same ones would come and
+            // go.
             if cuts.drop_slack && value > best * (1.0 + 1e-5) {
                 for chain in &mut chains {
                     chain.drop_slack(self.instance, &start_s);
@@ -246,7 +250,7 @@ impl<'a> Relaxation<'a> {
         raised_s
     }
 
-    /// The order of a pool's tasks whose prefixes are looked at, ties by position.
+    /// Returns the order of a pool's tasks whose prefixes are checked, ties by position.
     fn order(&self, pool: &Pool, start_s: &[f64]) -> Vec<usize> {
         let machines = pool.machines as f64;
         let key = |at: usize| {
@@ -258,9 +262,9 @@ impl<'a> Relaxation<'a> {
         order
     }
 
-    /// The violated prefixes of `order` by their length, with their right sides. Raises
-    /// `raised_s`, the no-violation solution, from the last task of each on by as much as
-    /// it still lacks.
+    /// Returns the violated prefixes of `order` by their length, with their right sides.
+    /// For each of them, raises the no-violation solution `raised_s` from the prefix's last
+    /// task on by the amount that is still missing.
     fn violated(
         &self,
         pool: &Pool,
@@ -310,7 +314,7 @@ impl<'a> Relaxation<'a> {
     }
 }
 
-/// When anything can start at the earliest.
+/// The earliest time at which any task can start.
 fn first_start_s(instance: &Instance) -> f64 {
     let released_s = instance.tasks.iter().map(|task| task.released_s);
     let free_s = instance.free_s.iter().copied();
@@ -318,7 +322,7 @@ fn first_start_s(instance: &Instance) -> f64 {
     first_s.max(free_s.fold(f64::INFINITY, f64::min))
 }
 
-/// The same with a clock that shows 0 at `first_s`.
+/// Returns the instance with times that count from `first_s`.
 fn from_time(instance: &Instance, first_s: f64) -> Cow<'_, Instance> {
     if first_s == 0.0 {
         return Cow::Borrowed(instance);
@@ -361,7 +365,7 @@ impl<'a> Programme<'a> {
         }
     }
 
-    /// Start times of no higher value that violate less, if such are known.
+    /// Returns start times with no larger value and smaller violations, if such are known.
     fn late(&self, start_s: &[f64]) -> Vec<f64> {
         match self {
             Self::Jobs(programme) => programme.late(start_s),
@@ -391,14 +395,15 @@ mod tests {
             assert!((bound.start_s[0] - 3.0).abs() < 1e-2);
             assert!(bound.iterations > 1 && bound.set_rows > 0);
         }
-        // 28 is not within a tenth of what satisfies the rows, but within a third.
+        // 28 is less than 0.9 times the value that satisfies the rows, but more than 0.67
+        // times.
         let early = relaxation.coge(0.3).unwrap();
         assert!((early.value - 28.0).abs() < 1e-4 && !early.all_hold);
         assert_eq!(early.iterations, 1);
         assert!(early.no_violation_value >= 31.0 - 1e-6);
     }
 
-    /// A chain alone: released at 2, map 4, delay 1, reduce 3.
+    /// Only precedence counts: released at 2, map 4, delay 1, reduce 3.
     #[test]
     fn precedence_alone_gives_the_longest_chain() {
         let instance = one_job(5, 2.0, &[(4.0, 1.0), (2.0, 0.5)], &[3.0]);

@@ -1,11 +1,11 @@
-//! Rules of thumb: tasks by one number, without a linear programme.
+//! Rules of thumb: tasks ordered by one number, without a linear programme.
 
 use super::instance::Instance;
 use super::list::{in_order, non_idling};
 use super::order::{available_first, ranks};
 use super::schedule::Schedule;
 
-/// What comes first.
+/// The criterion that orders tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// HUWF: the job whose weight is highest for its total work.
@@ -19,8 +19,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rank of each task: 0 comes first. Ties: the job that was given first, then maps
-    /// before reduces, then by number.
+    /// Returns the rank of each task; 0 comes first. Ties go to the job that comes first in
+    /// the instance, then to maps before reduces, then to the lower number.
     #[must_use]
     pub fn ranks(self, instance: &Instance) -> Vec<u32> {
         let jobs = 0..instance.jobs.len();
@@ -36,17 +36,16 @@ impl Rule {
         })
     }
 
-    /// As published for HUWF and HJWF: a plan made at once. The first of the tasks on a
-    /// list is planned on the machine where it can start as early as possible, even if that
-    /// machine has to wait for it; reduces join the list once all maps of their job are
-    /// *planned*.
+    /// HUWF and HJWF as published: a plan made at once. Plans the first task on a list on
+    /// the machine where it can start earliest, even if that machine has to wait for it;
+    /// reduces join the list once all maps of their job are *planned*.
     #[must_use]
     pub fn planned(self, instance: &Instance) -> Schedule {
         in_order(instance, &available_first(instance, &self.ranks(instance)))
     }
 
-    /// As published for STF and HTWF, and HUWF and HJWF without gaps: a machine that falls
-    /// free takes the first of the tasks that may start then.
+    /// STF and HTWF as published, and HUWF and HJWF without gaps: a free machine takes the
+    /// first of the tasks that may start.
     #[must_use]
     pub fn non_idling(self, instance: &Instance) -> Schedule {
         non_idling(instance, &self.ranks(instance))
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(schedule.value(&instance, Objective::Tasks), 78.0);
     }
 
-    /// Worth a second: 5 of job 0, 1/8 of job 1.
+    /// Weight per second: 5 for job 0, 1/8 for job 1.
     #[test]
     fn huwf_waits_when_planned_and_does_not_when_non_idling() {
         let instance = long_map_beside_a_delay();

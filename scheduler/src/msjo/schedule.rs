@@ -1,10 +1,10 @@
-//! What was decided: where each task runs, and from when on.
+//! A schedule: the machine and the start of each task.
 
 use super::instance::Instance;
 use crate::model::NodeId;
 use thiserror::Error;
 
-/// What a schedule is good for: the sum to be small.
+/// An objective: a sum to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Objective {
     /// The weighted completion times of jobs (TWJCT).
@@ -18,41 +18,41 @@ pub enum Objective {
 pub struct Schedule {
     /// S: when each starts, in seconds.
     pub start_s: Vec<f64>,
-    /// Where it runs.
+    /// The machine of each task.
     pub node: Vec<NodeId>,
 }
 
-/// What is wrong with a schedule.
+/// The reason why a schedule is not feasible.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Violation {
-    /// It is for another instance.
+    /// The schedule is for another instance.
     #[error("the schedule has {0} tasks, the instance {1}")]
     Length(usize, usize),
-    /// On a machine that is not there.
+    /// A task is on a machine that does not exist.
     #[error("{0} runs on a machine that is not there")]
     NoSuchMachine(String),
-    /// Before its release, or before its machine is free at all.
+    /// A task starts before its release, or before its machine is free at all.
     #[error("{0} starts before its release")]
     BeforeRelease(String),
-    /// Before the output of a map.
+    /// A reduce starts before the output of a map has arrived.
     #[error("{0} starts before the output of {1} has arrived")]
     BeforeMap(String, String),
-    /// Two tasks at once.
+    /// Two tasks run on a machine at once.
     #[error("{0} starts on a machine where {1} still runs")]
     Overlap(String, String),
 }
 
-/// What rounding may shift a start by, in seconds.
+/// The tolerance for rounding errors of a start, in seconds.
 const ROUNDING_S: f64 = 1e-6;
 
 impl Schedule {
-    /// When a task ends, in seconds.
+    /// The end of a task, in seconds.
     #[must_use]
     pub fn end_s(&self, instance: &Instance, task: usize) -> f64 {
         self.start_s[task] + instance.tasks[task].length_s
     }
 
-    /// C: when a job ends, in seconds.
+    /// C: the end of a job, in seconds.
     #[must_use]
     pub fn completion_s(&self, instance: &Instance, job: usize) -> f64 {
         let tasks = instance.jobs[job].last_tasks();
@@ -73,12 +73,12 @@ impl Schedule {
         }
     }
 
-    /// Whether it can be carried out: every task once, on a machine that runs nothing else
-    /// meanwhile, not before its release, no reduce before the output of its job's maps
-    /// (equations (1) and (2)).
+    /// Checks that the schedule is feasible: every task runs once, on a machine that runs
+    /// nothing else meanwhile, not before its release, and no reduce before the output of
+    /// its job's maps (equations (1) and (2)).
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first violation.
     pub fn check(&self, instance: &Instance) -> Result<(), Violation> {
         let tasks = instance.tasks.len();
         if self.start_s.len() != tasks || self.node.len() != tasks {
@@ -150,7 +150,7 @@ mod tests {
 
     /// Two maps of 4 s and 6 s whose output takes 2 s and 1 s, a reduce of 3 s.
     #[test]
-    fn what_cannot_be_carried_out_is_found() {
+    fn infeasible_schedules_are_found() {
         let instance = one_job(2, 1.0, &[(4.0, 2.0), (6.0, 1.0)], &[3.0]);
         let told = |start_s: &[f64], node: &[u32]| {
             let checked = schedule(start_s, node).check(&instance);

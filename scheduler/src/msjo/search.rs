@@ -1,13 +1,14 @@
-//! A heuristic of our own: the best of many orders, without gaps.
+//! A heuristic of ebb's own: the best of many orders, without gaps.
 //!
-//! The rules and the relaxation agree on much: within a job, what keeps others waiting
-//! longest goes first, and jobs are worth what a second of theirs is worth. What is left is
-//! in which order *blocks* go, the maps of a job or its reduces, when a machine falls free
-//! that any of them could take. The search starts from several such orders, takes the best,
-//! and moves one block at a time to another place for as long as it is told to.
+//! The rules and the relaxation agree on most decisions: within a job, the task that keeps
+//! others waiting longest goes first, and jobs are ordered by weight per second of work.
+//! The rest is the order of *blocks*, the maps or the reduces of a job, when a free machine
+//! could take any of them. The search starts from the best of several such orders, and
+//! moves one block at a time to another place, for a given number of tries.
 //!
-//! It never ends worse than MarS for the same relaxation, nor than the rules, because those
-//! are among what it chooses from; so MarS's bound of 3 holds where MarS has it.
+//! The result is never worse than that of MarS for the same relaxation, nor than that of
+//! the rules, because their orders are among those tried. So MarS's bound of 3 holds where
+//! MarS has it.
 
 use super::instance::Instance;
 use super::list::{NonIdling, non_idling};
@@ -21,10 +22,10 @@ use crate::ordered_f64::OrderedF64;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How long to search, and from which seed.
+/// The limit of the search, and its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// Orders to try beyond those it starts from.
+    /// Orders to try beyond the first ones.
     pub tries: u32,
     /// Seed of the moves: the same seed finds the same schedule.
     pub seed: u64,
@@ -40,8 +41,8 @@ impl Default for Search {
 }
 
 impl Search {
-    /// The best schedule found for the weighted completion times of jobs, starting from the
-    /// order of `bound`.
+    /// Returns the best schedule found for the weighted completion times of jobs. `bound`
+    /// gives one of the orders that the search starts from.
     #[must_use]
     pub fn schedule(&self, instance: &Instance, bound: &Bound) -> Schedule {
         let middle_s = middle_s(instance, &bound.start_s);
@@ -68,7 +69,7 @@ impl Search {
             .expect("there are several")
     }
 
-    /// Moves blocks for as long as `tries` last.
+    /// Moves blocks, `tries` times.
     fn improved(
         &self,
         instance: &Instance,
@@ -86,7 +87,7 @@ impl Search {
         for _ in 0..self.tries {
             moved.clone_from(&order);
             let from = rng.random_range(0..count);
-            // Mostly to a place nearby: the orders it starts from are roughly right.
+            // Mostly to a place nearby, because the first orders are roughly right.
             let far = (count as f64).powf(rng.random::<f64>()) as usize;
             let to = if rng.random::<bool>() {
                 (from + far).min(count - 1)
@@ -107,13 +108,13 @@ impl Search {
 
 /// The tasks of an instance in blocks: two for each job, its maps and its reduces.
 struct Blocks {
-    /// Of each block its tasks, in the order in which they go.
+    /// The tasks of each block, in the order in which they are scheduled.
     tasks: Vec<Vec<u32>>,
 }
 
 impl Blocks {
     fn new(instance: &Instance) -> Self {
-        // The longest first, with what it takes to pass its output on.
+        // The longest first, including the time until its output has arrived.
         let sorted = |tasks: std::ops::Range<usize>| {
             let mut tasks: Vec<u32> = tasks.map(|at| at as u32).collect();
             let tail_s = |at: u32| {
@@ -146,7 +147,7 @@ impl Blocks {
     }
 }
 
-/// Orders of blocks to start from, with values still to be found.
+/// Returns the orders of blocks to start from; their values are not computed yet.
 fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, Vec<u32>)> {
     let jobs = instance.jobs.len();
     let by = |key: &dyn Fn(usize, TaskKind) -> f64| {
@@ -178,7 +179,7 @@ fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, V
     ]
 }
 
-/// Room that is used again.
+/// Buffers that are reused.
 #[derive(Default)]
 struct Work {
     list: NonIdling,

@@ -1,23 +1,23 @@
-//! Semi-online (section 5.3): what arrives is planned at the end of the batch interval it
-//! arrives in.
+//! Semi-online scheduling (section 5.3): each batch interval ends with a plan for the jobs
+//! that have arrived.
 
 use super::instance::{Instance, JobTasks};
 use super::schedule::Schedule;
 use crate::model::NodeId;
 
-/// What is left to plan at some time.
+/// The tasks that are left to plan at some time.
 struct Rest {
     instance: Instance,
-    /// The position of each of its tasks in the whole instance.
+    /// The position of each task of `instance` in the whole instance.
     whole: Vec<usize>,
 }
 
-/// Plans at the end of each interval of `interval_s` seconds in which jobs were released
-/// all tasks that are known and have not been started, and follows the plan until the
-/// next one. SO-MarS: with `plan` by [`super::mars()`].
+/// At the end of each interval of `interval_s` seconds in which jobs were released, plans
+/// all tasks that are known and have not started, and follows the plan until the next one.
+/// With `plan` by [`super::mars()`] this is SO-MarS.
 ///
 /// # Errors
-/// Those of `plan`.
+/// The first error of `plan`.
 ///
 /// # Panics
 /// When `interval_s` is not positive.
@@ -47,7 +47,8 @@ pub fn semi_online<E>(
     Ok(whole)
 }
 
-/// What has been released before `now_s` and, by the plan so far, not been started.
+/// Returns the tasks that are released before `now_s` and not started by then in the
+/// schedule so far.
 fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
     let started = |at: usize| so_far.start_s[at] < now_s;
     let mut rest = Rest {
@@ -71,7 +72,7 @@ fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
         .iter()
         .filter(|job| job.job.submitted_s < now_s)
     {
-        // Output on its way is a release of the reduces.
+        // For reduces, the arrival of output that is under way is a release.
         let arrivals_s = (job.maps.clone())
             .filter(|&map| started(map))
             .map(|map| so_far.end_s(instance, map) + instance.tasks[map].delay_s);
@@ -112,7 +113,7 @@ mod tests {
     /// at 12 and planned at 20, while the second map runs: 26..31, before job 0's reduce,
     /// whose output is there at 27: 31..34.
     #[test]
-    fn what_runs_at_the_end_of_an_interval_runs_on() {
+    fn tasks_that_run_at_the_end_of_an_interval_run_on() {
         let jobs = vec![
             job(0, 0.0, 1.0, &[(8.0, 1.0), (8.0, 1.0)], &[3.0]),
             job(1, 12.0, 2.0, &[(5.0, 0.0)], &[]),

@@ -6,16 +6,16 @@ use super::mars::middle_s;
 use super::order::{by_key, ranks};
 use super::schedule::Schedule;
 
-/// When the tasks of an interval may start.
+/// The time from which the tasks of an interval may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intervals {
-    /// As printed: once the interval opens that they were put into. All machines idle
-    /// until then, so that the published ratios are out of reach.
+    /// The printed algorithm: tasks start once their interval opens. All machines idle until then, so
+    /// that the published ratios are out of reach.
     Opening,
-    /// Behind those of the intervals before, as soon as a machine is free; one that is
-    /// free waits for its next task.
+    /// Tasks follow those of earlier intervals as soon as a machine is free; a free machine
+    /// waits for its next task.
     InOrder,
-    /// The same, but a task that may start goes before one that may not.
+    /// `InOrder`, except that a task that may start goes before one that may not.
     NonIdling,
 }
 
@@ -25,10 +25,10 @@ fn interval(end_s: f64) -> usize {
     1 + (end_s * (1.0 - 1e-7)).log2().ceil().max(0.0) as usize
 }
 
-/// T-MarS, from the start times of the linear programme with equation (13), in the order of the
-/// tasks. Tasks are put into the intervals (2^(n-2), 2^(n-1)] seconds by their completion there,
-/// and scheduled interval by interval by their middle finish times. Delays count, where there
-/// are any.
+/// Returns the schedule of T-MarS. `start_s` are the start times from the linear programme
+/// with equation (13), in the order of the tasks. Tasks are put into the intervals
+/// (2^(n-2), 2^(n-1)] seconds by their completion in that solution, and scheduled interval
+/// by interval by their middle finish times. Delays count, if there are any.
 #[must_use]
 pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> Schedule {
     let ends_s = instance.tasks.iter().zip(start_s);
@@ -58,8 +58,8 @@ pub fn t_mars_of(instance: &Instance, start_s: &[f64], intervals: Intervals) -> 
     }
 }
 
-/// When each interval opens, from the first on: 1 plus, for each interval before, its end
-/// and the mean work of its tasks on a machine.
+/// Returns the opening of each interval: 1 plus, for each earlier interval, its end and the
+/// mean work of its tasks on a machine.
 fn openings_s(instance: &Instance, number: &[usize]) -> Vec<f64> {
     let last = number.iter().copied().max().unwrap_or(0);
     let mut work_s = vec![0.0; last + 1];
@@ -100,7 +100,7 @@ mod tests {
         let starts = |intervals| t_mars_of(&instance, &[0.0, 2.0, 3.0], intervals).start_s;
         assert_eq!(starts(Intervals::Opening), [2.0, 6.0, 11.0]);
         assert_eq!(starts(Intervals::InOrder), [0.0, 2.0, 3.0]);
-        // One machine: the order of the relaxation is the best there is.
+        // With one machine, the order of the relaxation is optimal.
         let relaxation = Relaxation {
             inequality: Inequality::CompletionTimes,
             ..Relaxation::msjo(&instance, Objective::Tasks)

@@ -1,10 +1,11 @@
-//! What holds for all of them, on random jobs.
+//! Properties of all algorithms, on random jobs.
 
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Where maps may be longer than reduces, jobs may lack either, machines may be busy.
+/// Draws an instance in which maps may be longer than reduces, jobs may lack either, and
+/// machines may be busy.
 fn small(seed: u64) -> Instance {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let jobs = (0..rng.random_range(1..6)).map(|id| {
@@ -34,7 +35,7 @@ fn small(seed: u64) -> Instance {
     instance
 }
 
-/// What every algorithm makes of it, and in batches; with the names.
+/// Returns the schedule of every algorithm by name, alone and in batches.
 fn schedules(instance: &Instance, bound: &Bound) -> Vec<(&'static str, Schedule)> {
     let search = Search {
         tries: 50,
@@ -79,7 +80,7 @@ fn schedules_can_be_carried_out_and_none_is_below_the_bound() {
                 for (name, schedule) in schedules(&instance, &bound) {
                     assert_eq!(schedule.check(&instance), Ok(()), "seed {seed}, {name}");
                     let value = schedule.value(&instance, objective);
-                    // Of jobs it is proven by its multipliers, up to rounding.
+                    // The bound for jobs is proven by its multipliers, up to rounding.
                     let below = match objective {
                         Objective::Jobs => bound.value * (1.0 - 1e-12),
                         Objective::Tasks => bound.value * (1.0 - 1e-6),
@@ -91,8 +92,8 @@ fn schedules_can_be_carried_out_and_none_is_below_the_bound() {
     }
 }
 
-/// Equations (1) to (4) as they are printed: a variable for each start and each end, a row
-/// for each map and reduce of a job, one for every set of tasks.
+/// Solves equations (1) to (4) as printed: a variable for each start and each end, a row
+/// for each map and reduce of a job, and a row for every set of tasks.
 fn all_subsets(instance: &Instance) -> f64 {
     let mut lp = crate::lp::LinearProgramme::default();
     let starts: Vec<_> = instance.tasks.iter().map(|_| lp.variable(0.0)).collect();
@@ -126,7 +127,7 @@ fn all_subsets(instance: &Instance) -> f64 {
     lp.minimise().unwrap().value
 }
 
-/// A variable for each job and few of the sets come to the same.
+/// Variables for jobs and a few of the sets give the same value.
 #[test]
 fn the_bound_is_that_of_the_relaxation_as_printed() {
     let mut checked = 0;
@@ -137,7 +138,7 @@ fn the_bound_is_that_of_the_relaxation_as_printed() {
             continue;
         }
         checked += 1;
-        // Times count from the first release; as printed, from 0.
+        // COGE counts times from the first release; the printed equations count from 0.
         instance.tasks[0].released_s = 0.0;
         let printed = all_subsets(&instance);
         let bound = Relaxation::msjo(&instance, Objective::Jobs).coge(0.0);
@@ -151,7 +152,8 @@ fn the_bound_is_that_of_the_relaxation_as_printed() {
     );
 }
 
-/// Times count from the first release: a clock that shows more changes nothing.
+/// A clock that shows a later time shifts the bound and changes nothing else, because times
+/// count from the first release.
 #[test]
 fn a_later_clock_shifts_the_bound_and_no_more() {
     let (instance, later_s) = (RandomJobs::most_random(3).draw(1), 1000.0);
@@ -179,7 +181,7 @@ fn a_later_clock_shifts_the_bound_and_no_more() {
     }
 }
 
-/// The bound of one relaxation, however its rows were chosen.
+/// The bound is that of the relaxation, however its rows were chosen.
 #[test]
 fn the_converged_bound_is_that_of_all_rows() {
     for seed in 0..20 {

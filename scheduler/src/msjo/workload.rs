@@ -6,44 +6,46 @@ use distrs::Normal;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How weights are drawn.
+/// The distribution of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Weights {
-    /// Each on its own.
+    /// Each weight is drawn independently.
     #[default]
     Random,
-    /// The unit weights that random weights come to are dealt out in ascending order: who
-    /// is released later has a higher one.
+    /// The unit weights that result from random weights are assigned in ascending order: a
+    /// job that is released later has a higher one.
     IncreasingUnit,
-    /// The same in descending order.
+    /// `IncreasingUnit` in descending order.
     DecreasingUnit,
 }
 
-/// A family of jobs. As made by [`RandomJobs::most_random`] with the defaults of the
-/// paper: 50 machines, everything random.
+/// A family of random jobs. [`RandomJobs::most_random`] has the defaults of the paper: 50
+/// machines, everything random.
 ///
 /// A job is released in each unit of time from 0 on with probability 1/2. Weights are
 /// normal around 30 (deviation 10), lengths of maps around 10 s (5 s), of reduces around
 /// 15 s (5 s), all redrawn until they are positive; a map's delay is twice its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomJobs {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u32,
-    /// How many machines.
+    /// The number of machines.
     pub machines: u32,
-    /// 30 maps and 10 reduces in each job, instead of Poisson(30) maps, at least one, and
-    /// between one and as many reduces, all as likely.
+    /// Whether each job has 30 maps and 10 reduces. Otherwise it has Poisson(30) maps, at
+    /// least one, and from one to as many reduces as maps, evenly drawn.
     pub uniform_counts: bool,
-    /// Maps of 10 s and reduces of 15 s.
+    /// Whether all maps take 10 s and all reduces 15 s.
     pub uniform_lengths: bool,
-    /// The weights of the jobs. Those of tasks are drawn as [`Weights::Random`].
+    /// The weights of the jobs. The weights of tasks are always drawn as
+    /// [`Weights::Random`].
     pub weights: Weights,
-    /// A map's delay as a multiple of its length; 2 unless tasks are all that counts.
+    /// A map's delay as a multiple of its length; 2, or 0 for scenarios of the objective of
+    /// tasks.
     pub delay_factor: f64,
 }
 
 impl RandomJobs {
-    /// "The most randomized scenario".
+    /// Returns "the most randomized scenario".
     #[must_use]
     pub const fn most_random(jobs: u32) -> Self {
         Self {
@@ -56,7 +58,7 @@ impl RandomJobs {
         }
     }
 
-    /// Draws them; the same seed draws the same jobs.
+    /// Draws the jobs; the same seed gives the same jobs.
     ///
     /// # Panics
     /// Without machines.
@@ -131,16 +133,16 @@ impl RandomJobs {
     }
 }
 
-/// `instance` as a scheduler believes it to be whose estimates are wrong: lengths, and
-/// delays with them, are multiplied by factors drawn between 1 - `error_max` and
-/// 1 + `error_max`, all as likely. `error_max` from 0 to 1.
+/// Returns `instance` as a scheduler with wrong estimates sees it: lengths, and with them
+/// delays, are multiplied by factors drawn evenly between 1 - `error_max` and 1 +
+/// `error_max`. `error_max` is from 0 to 1.
 #[must_use]
 pub fn misjudged(instance: &Instance, error_max: f64, seed: u64) -> Instance {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut believed = instance.clone();
     for task in &mut believed.tasks {
         let factor = 1.0 + error_max * (1.0 - 2.0 * rng.random::<f64>());
-        // A task of no length at all is none.
+        // Lengths have to be positive.
         let factor = factor.max(1e-3);
         task.length_s *= factor;
         task.delay_s *= factor;
@@ -157,7 +159,7 @@ fn positive_normal(mean: f64, deviation: f64, rng: &mut ChaCha8Rng) -> f64 {
     }
 }
 
-/// Events of a Poisson process of rate 1 until `mean`.
+/// The number of events of a Poisson process of rate 1 until `mean`.
 fn poisson(mean: f64, rng: &mut ChaCha8Rng) -> u32 {
     let (mut at, mut events) = (0.0, 0);
     loop {
@@ -174,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_random_jobs_are_as_the_paper_says() {
+    fn the_most_random_jobs_have_the_means_of_the_paper() {
         let instance = RandomJobs::most_random(400).draw(5);
         assert_eq!(instance, RandomJobs::most_random(400).draw(5));
         assert_ne!(instance, RandomJobs::most_random(400).draw(6));

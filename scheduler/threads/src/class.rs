@@ -36,7 +36,8 @@ pub enum SchedulingClass {
     /// `SCHED_IDLE` is not granted: threads of the transactional side get nearly
     /// all of a core, but not always at once.
     Nice,
-    /// The class of every other thread: not asked for, or not granted.
+    /// The class of every other thread, including those for which the system refused the
+    /// lower classes.
     Normal,
 }
 
@@ -89,7 +90,7 @@ pub fn raise_current_thread(nice: i32) -> bool {
     if let Ok(middle) = middle {
         let _ = set_thread_priority_and_policy(thread_native_id(), middle, OTHER);
     }
-    // Of the calling thread, on Linux.
+    // Linux changes the calling thread only.
     let _ = setpriority_process(None, nice);
     current_class() == class_of(false, nice) && current_nice() == nice
 }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_is_what_the_kernel_says_it_is() {
+    fn a_class_is_the_one_that_the_kernel_reports() {
         assert_eq!(class_of(true, 0), SchedulingClass::Idle);
         assert_eq!(class_of(false, 19), SchedulingClass::Nice);
         assert_eq!(class_of(false, 5), SchedulingClass::Normal);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_thread_is_not_as_any_other() {
+    fn a_lowered_thread_is_not_of_the_ordinary_class() {
         let lowered = std::thread::spawn(lower_current_thread).join().unwrap();
         assert_ne!(lowered, SchedulingClass::Normal);
     }

@@ -1,15 +1,15 @@
 //! Threads that work beside a transactional load: their scheduling class, when they yield, and
 //! their CPU time.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `class` | the kernel's scheduling class and nice value of the calling thread |
 //! | `yielding` | when a thread of a low class lets the kernel choose anew who gets its core |
 //! | `cpu_time` | the CPU time of the calling thread, and of the process |
-//! | `thread_use` | what any thread of the process used, as the kernel counts it |
+//! | `thread_use` | CPU time, waiting time and disk bytes of any thread of the process |
 //!
-//! It is below `ebb-scheduler`, and contains no jobs, no policy and no shares: it is for code that
-//! works beside the load and need not know who decides how much that may use.
+//! This crate is below `ebb-scheduler`, and contains no jobs, no policy and no shares: it
+//! is for code that works beside the load and need not know how its share is decided.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,7 +1,8 @@
-//! What a thread used, as the kernel counts it: `schedstat` and `io` under `/proc`.
+//! The resource use of a thread, as the kernel counts it in `schedstat` and `io` under
+//! `/proc`.
 //!
-//! Both sides of co-location read it here: a lease for its own threads, the load monitor
-//! for all threads of the process. So they deduct the same numbers from each other.
+//! Both sides of co-location read these files: a lease for its own threads, the load
+//! monitor for all threads of the process. So they deduct the same numbers from each other.
 
 use std::fs::File;
 use std::io;
@@ -9,25 +10,25 @@ use std::ops::{AddAssign, Sub};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Both files are shorter.
+/// A limit above the length of both files.
 const FILE_BYTES_MAX: usize = 512;
 
-/// What a thread, or some of them, used.
+/// The resource use of one thread, or the sum over several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUse {
     /// CPU time, in nanoseconds.
     pub cpu_ns: u64,
-    /// The time that it was ready to run and had no core, in nanoseconds.
+    /// The time that the thread was ready to run and had no core, in nanoseconds.
     pub waited_ns: u64,
-    /// Read from the disk or written to it; a write counts when it reaches the page
-    /// cache. 0 where the kernel does not count that.
+    /// Bytes read from the disk or written to it; a write counts when it reaches the page
+    /// cache. 0 where the kernel does not count them.
     pub disk_bytes: u64,
 }
 
 impl Sub for ThreadUse {
     type Output = Self;
 
-    /// Not below 0.
+    /// Subtracts with 0 as the least result.
     fn sub(self, before: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
@@ -45,12 +46,12 @@ impl AddAssign for ThreadUse {
     }
 }
 
-/// The files of a thread that say what it used, open: to read them again is one system
-/// call each, where opening and closing them would be two more.
+/// The open files with a thread's resource use: to read them again takes one system call
+/// each, while opening and closing them would take two more.
 #[derive(Debug)]
 pub struct ThreadFiles {
     schedstat: File,
-    /// Not every kernel has it.
+    /// Not every kernel has this file.
     io: Option<File>,
 }
 
@@ -81,7 +82,8 @@ impl ThreadFiles {
         Ok(used)
     }
 
-    /// Returns the same without the bytes that the thread read and wrote, in one system call.
+    /// Returns the use without the bytes that the thread read and wrote, in one system
+    /// call.
     ///
     /// # Errors
     /// As [`ThreadFiles::read`].
@@ -100,7 +102,7 @@ impl ThreadFiles {
     }
 }
 
-/// The kernel makes the text anew for each reading that begins at its start.
+/// Reads a file that the kernel generates anew for each read at offset 0.
 fn read_from_start<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str> {
     let length = file.read_at(buffer, 0)?;
     std::str::from_utf8(&buffer[..length])
@@ -108,7 +110,7 @@ fn read_from_start<'a>(file: &File, buffer: &'a mut [u8]) -> io::Result<&'a str>
 }
 
 impl ThreadUse {
-    /// What the thread used whose directory this is, such as `/proc/self/task/17`.
+    /// Returns the use of the thread with this directory, such as `/proc/self/task/17`.
     ///
     /// # Errors
     /// As [`ThreadFiles::open`].
@@ -116,7 +118,7 @@ impl ThreadUse {
         ThreadFiles::open(thread)?.read()
     }
 
-    /// What the calling thread used; nothing where the kernel does not show it.
+    /// Returns the use of the calling thread; zeros where the kernel does not show it.
     pub fn of_this_thread() -> Self {
         Self::read(Path::new("/proc/thread-self")).unwrap_or_default()
     }
@@ -128,7 +130,8 @@ fn parse_schedstat(text: &str) -> Option<[u64; 2]> {
     Some([numbers.next()??, numbers.next()??])
 }
 
-/// Bytes that were fetched from the disk, and that are to be written to it.
+/// Returns the bytes that were fetched from the disk, plus the bytes that are to be written
+/// to it.
 fn parse_io(text: &str) -> u64 {
     let number = |name: &str| {
         let mut lines = text.lines();
@@ -145,7 +148,7 @@ mod tests {
     use ebb_test_support::wait;
 
     #[test]
-    fn what_the_kernel_writes_is_read_as_it_is() {
+    fn the_text_of_the_kernel_is_parsed() {
         assert_eq!(parse_schedstat("120 7 3\n"), Some([120, 7]));
         for bad in ["", "120", "x 7 3", "-1 2 3"] {
             assert_eq!(parse_schedstat(bad), None, "{bad:?}");

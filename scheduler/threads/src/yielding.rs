@@ -1,12 +1,12 @@
 //! When a thread of a low class lets the kernel choose anew who gets its core.
 //!
-//! An ordinary thread that wakes up does not always displace one of the idle class: beside
-//! a load, one wake-up in a hundred did not, though the other ran its own code, and went on
-//! until the core next had to choose, at the tick or for another thread. The trace shows
-//! that, not why. (An idle-class thread has a small share too, and under EEVDF a woken
-//! thread that has had more than its own is not eligible.) So whoever works in a low class
-//! asks the kernel to choose far more often: tasks of jobs, scans of whole tables, and other
-//! work that is not urgent.
+//! An ordinary thread that wakes up does not always displace a thread of the idle class:
+//! beside a load, one wake-up in a hundred did not, although the idle-class thread ran its
+//! own code. That thread went on until the core next had to choose, at the tick or for
+//! another thread. The trace shows this, but not the reason. (An idle-class thread has a
+//! small share too, and under EEVDF a woken thread that has had more than its share is not
+//! eligible.) So a thread of a low class makes the kernel choose far more often: tasks of
+//! jobs, scans of whole tables, and other work that is not urgent.
 
 use super::class::{SchedulingClass, current_class};
 use std::cell::Cell;
@@ -36,7 +36,7 @@ pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 pub struct Yielding(Option<Every>);
 
-/// A time, and when it was last over.
+/// An interval, and when it last ended.
 #[derive(Debug)]
 struct Every {
     every: Duration,
@@ -54,7 +54,7 @@ impl Yielding {
         }
     }
 
-    /// For a thread that never yields.
+    /// Returns the state of a thread that never yields.
     pub fn never() -> Self {
         Self(None)
     }
@@ -77,8 +77,9 @@ impl Yielding {
         (self.0.as_ref()).is_some_and(|it| since(it.last.get()) >= it.every)
     }
 
-    /// It yielded, and has its core again from `now` on. Others may have had it for long:
-    /// the next time counts from here, or threads of one core would only take turns.
+    /// Records that the thread has its core again from `now` on. Other threads may have had
+    /// the core for long, so the next interval counts from `now`; otherwise threads of one
+    /// core would only take turns.
     fn returned(&self, now: Instant) {
         if let Some(Every { last, .. }) = &self.0 {
             last.set(now);

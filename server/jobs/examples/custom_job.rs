@@ -10,13 +10,13 @@ use ebb_jobs::{SnapshotInput, TableOutput};
 use ebb_scheduler::runtime::{Emit, JobSpec, Runtime, RuntimeOptions, TaskError, Values};
 use ebb_storage::{Db, Options, TableOptions};
 
-/// Keys are USER/FILE.
+/// Maps a row with the key USER/FILE to its user and the length of its value.
 fn map(key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
     let user = key.split(|&byte| byte == b'/').next().unwrap_or(key);
     emit.emit(user, value.len().to_string().as_bytes())
 }
 
-/// Adds up numbers in decimal digits; as a combiner too.
+/// Adds up numbers in decimal digits. This is the combiner, too.
 fn sum(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut total = 0_u64;
     while let Some(value) = values.next_value()? {

@@ -23,7 +23,7 @@ pub trait Chain: Send {
     /// The name of the chain.
     fn name(&self) -> &str;
 
-    /// How many jobs there are in all.
+    /// Returns the number of jobs in the chain.
     fn length(&self) -> u32;
 
     /// Returns the job after the one with the report `done`, or the first one. Returns `None` after the
@@ -33,16 +33,17 @@ pub trait Chain: Send {
     /// When what the last job left cannot be read.
     fn next(&mut self, done: Option<&JobReport>) -> Result<Option<JobSpec>, TaskError>;
 
-    /// What another process has to be told, beside what the chain was made of, to run
-    /// tasks of the job that came last.
+    /// Returns the description of the last job returned by `next`, for a process that runs
+    /// its tasks. Such a process makes the chain from the same request.
     ///
     /// # Errors
-    /// When there was none.
+    /// When `next` has not returned a job yet.
     fn describe(&self) -> Result<Vec<u8>, TaskError>;
 
-    /// In such a process, the job that `step` describes; without its output.
+    /// Returns the job that `step` describes, without its output, in a process that runs
+    /// its tasks.
     ///
     /// # Errors
-    /// When it describes none.
+    /// When `step` describes no job.
     fn described_job(&self, step: &[u8]) -> Result<JobSpec, TaskError>;
 }

@@ -55,18 +55,19 @@ impl Application for CombineRequest {
     }
 }
 
-/// How rows are grouped.
+/// The group of a row.
 #[derive(Debug, Clone)]
 pub enum Grouping {
-    /// By the key up to the last colon: lines of loaded files by file. A key
-    /// without one is a group.
+    /// The key up to its last colon, which groups the lines of loaded files by file. A key
+    /// without a colon is a group of its own.
     Key,
-    /// By columns; one that a row does not have is the empty text.
+    /// Columns of the row; a missing one is the empty text.
     Columns(Columns),
 }
 
 impl Grouping {
-    /// By the columns called `by` of rows as `schema` says; by the key without any.
+    /// Creates the grouping by the columns called `by` of rows with the format `schema`;
+    /// without any, by the key.
     ///
     /// # Errors
     /// When there is no such column.
@@ -77,7 +78,7 @@ impl Grouping {
         })
     }
 
-    /// What the rows have: the group's columns, `rows` and `bytes`.
+    /// Returns the format of the result: the group's columns, `rows` and `bytes`.
     pub fn rows(&self) -> RecordFormat {
         let group = match self {
             Self::Key => vec![Column::text("group")],
@@ -88,9 +89,9 @@ impl Grouping {
     }
 }
 
-/// A job with `reduces` reduce tasks, at least one. Its rows: the group (as a CSV record
-/// where it is of several columns), and as a CSV record how many rows it has and how many
-/// bytes their values have together.
+/// Returns a job with `reduces` reduce tasks, at least one. Its rows have the group as the
+/// key (a CSV record if there are several columns), and as the value a CSV record of the
+/// number of rows and of the bytes of their values.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -127,7 +128,7 @@ impl Mapper for GroupMapper {
     }
 }
 
-/// Adds up `rows,bytes`; combiner and reducer.
+/// Adds up `rows,bytes`. This is the combiner and the reducer.
 fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let (mut rows, mut bytes) = (0_u64, 0_u64);
     while let Some(value) = values.next_value()? {

@@ -1,4 +1,4 @@
-//! Why a job cannot be started, watched or told of.
+//! Errors of jobs that cannot be started or queried.
 
 mod history;
 mod request;
@@ -16,31 +16,31 @@ use ebb_tables::read::{DamageReason, TableError};
 pub use self::history::HistoryError;
 pub use self::request::RequestError;
 
-/// Why a job did not start, or could not be told of. What it met inside is its source.
+/// The error of a job that did not start or cannot be queried. The cause is its source.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// The request cannot be followed.
     #[error("{0}")]
     Request(#[from] RequestError),
-    /// A table, a snapshot or a job that is not there.
+    /// A table, a snapshot or a job does not exist.
     #[error("{0}")]
     Lookup(#[from] LookupError),
     /// The store failed.
     #[error("{0}")]
     Store(#[from] ebb_storage::Error),
-    /// The schema of a table cannot be read, or does not allow what is asked.
+    /// The schema of a table cannot be read, or does not allow the operation.
     #[error("{0}")]
     Catalog(#[from] CatalogError),
     /// The history of jobs cannot be read or written.
     #[error("{0}")]
     History(#[from] HistoryError),
-    /// An input or the output refuses.
+    /// An input or the output rejects the job.
     #[error("{0}")]
     Task(#[from] TaskError),
-    /// The runtime refuses.
+    /// The runtime rejects the job.
     #[error("{0}")]
     Submit(#[from] SubmitError),
-    /// What runs jobs does not start.
+    /// The co-location loop, which runs jobs, does not start.
     #[error("{0}")]
     Colocate(#[from] ColocateError),
     /// A scenario cannot be read.
@@ -49,9 +49,9 @@ pub enum JobError {
     /// The system refuses a folder, a file or a thread.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed, as in "cannot make a folder".
         what: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A table is named, and there is no database.
@@ -78,18 +78,18 @@ pub enum JobError {
 }
 
 impl JobError {
-    /// What makes no sense of a request only once inputs are open.
+    /// Returns the error of a request that turns out to make no sense once inputs are open.
     pub fn senseless(why: impl std::fmt::Display) -> Self {
         Self::Request(RequestError::Senseless(why.to_string()))
     }
 
-    /// The system's error when `what` was tried.
+    /// Returns a constructor of the system's error during the operation `what`.
     pub fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::System { what, source }
     }
 
-    /// That a folder cannot be made.
+    /// Returns a constructor of the error that a folder cannot be made.
     pub fn folder(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
         let path: PathBuf = path.to_path_buf();
         Self::system(format!("make a folder for spills in {}", path.display()))

@@ -1,4 +1,5 @@
-//! What kind of failure an error is: what a command exits with, and a server answers.
+//! The class of a failure, which decides the exit code of a command and the status of a
+//! response.
 
 use std::error::Error;
 use std::io;
@@ -15,14 +16,15 @@ use super::error::{DamagedRow, JobError};
 use super::records::InvalidInput;
 use super::request::RequestError;
 
-/// What kind of failure it is: what whoever asked can do about it.
+/// The class of a failure, by what the caller can do: change the request, retry, repair the
+/// database, or report a bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Failure {
     /// The request or the input has to change.
     Invalid,
-    /// What was named is not there.
+    /// A table, snapshot, file or job that was named does not exist.
     NotFound,
     /// Another process has the database.
     Locked,
@@ -37,7 +39,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// That of an error, by the first of its causes that says.
+    /// Returns the class of an error: that of the first of its causes that has one.
     pub fn of(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -49,7 +51,8 @@ impl Failure {
         Self::Other
     }
 
-    /// What an error says without its causes; `None` when it does not.
+    /// Returns the class of an error regardless of its causes; `None` if the error has
+    /// none.
     pub fn of_cause(cause: &(dyn Error + 'static)) -> Option<Self> {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);
@@ -70,7 +73,7 @@ impl Failure {
             Some(SubmitError::ShuttingDown) => return Some(Self::Closed),
             _ => {}
         }
-        // What an input or output met is inside, but not in the chain.
+        // The error inside a task's error is not in the chain of causes.
         if let Some(
             TaskError::Failed(inner) | TaskError::Invalid(inner) | TaskError::Fatal(inner),
         ) = cause.downcast_ref()

@@ -53,36 +53,36 @@ impl Application for GrepRequest {
     }
 }
 
-/// What to look for.
+/// A pattern to search for.
 #[derive(Debug, Clone)]
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// The text itself, anywhere in the value.
+    /// Creates the pattern that matches this text anywhere in the value.
     ///
     /// # Errors
-    /// When it is too long to be searched for: some MiB.
+    /// When the text is too long for the regex engine: some MiB.
     pub fn text(text: &str) -> Result<Self, regex::Error> {
         Self::regex(&regex::escape(text))
     }
 
-    /// A regular expression in the syntax of the `regex` crate, which searches in
-    /// time linear in the value whatever the expression.
+    /// Creates the pattern of a regular expression in the syntax of the `regex` crate,
+    /// which searches in time linear in the value for any expression.
     ///
     /// # Errors
-    /// When it is not one, and where.
+    /// When the expression is malformed; the error shows where.
     pub fn regex(expression: &str) -> Result<Self, regex::Error> {
         Regex::new(expression).map(Self)
     }
 
-    /// Whether it occurs in `value`.
+    /// Returns whether the pattern occurs in `value`.
     pub fn matches(&self, value: &[u8]) -> bool {
         self.0.is_match(value)
     }
 }
 
-/// A job of maps only that finds the rows whose value has the pattern. Its rows:
-/// those rows as they are, in the order of the input, as `schema` says.
+/// Returns a job without reduces that finds the rows whose value matches the pattern. Its
+/// rows are those rows unchanged, in the order of the input and in the format `schema`.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -116,7 +116,7 @@ mod tests {
     use ebb_scheduler::runtime::{Outcome, Runtime, VecInput, VecOutput};
 
     #[test]
-    fn text_is_taken_as_it_is_and_an_expression_is_not() {
+    fn text_is_matched_literally_and_an_expression_is_not() {
         let text = Pattern::text("a.c").unwrap();
         assert!(text.matches(b"xa.cx") && !text.matches(b"abc"));
         let regex = Pattern::regex("^a.c$").unwrap();

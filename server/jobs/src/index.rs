@@ -1,4 +1,4 @@
-//! Inverted index: in which rows each word occurs.
+//! Inverted index: the rows in which each word occurs.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -51,24 +51,25 @@ impl Application for IndexRequest {
     }
 }
 
-/// A list of keys is cut here into several rows, so that neither a task nor the
-/// store has to hold all keys of a frequent word at once.
+/// The largest length of a list of keys in one row, in bytes. A longer list is cut into
+/// several rows, so that neither a task nor the store has to hold all keys of a frequent
+/// word at once.
 const LIST_BYTES_MAX: usize = 1 << 20;
 
-/// Words of a row that are kept in mind, in bytes: of one that occurs again later in a
-/// longer row the key comes again, and the reducer leaves it out.
+/// The largest size of the set of words already seen in a row, in bytes. In a longer row a
+/// word may be emitted again, and the reducer drops the repeated key.
 const SEEN_BYTES_MAX: usize = 1 << 20;
 
-/// What its rows have.
+/// Returns the format of the result.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("word")], vec![Column::text("keys")])
 }
 
-/// A job that indexes values by their words, those of
-/// [`wordcount`](super::wordcount), in `reduces` reduce tasks, at least one. Its
-/// rows: a word, and as a CSV record the keys of the rows it occurs in, each once,
-/// in the order of the input. Beyond a MiB of keys the list goes on in rows
-/// `word#2`, `word#3`; no word has a `#`.
+/// Returns a job that indexes values by their words (see [`wordcount`](super::wordcount))
+/// in `reduces` reduce tasks, at least one. A row of the result has a word as the key, and
+/// as the value a CSV record of the keys of the rows in which the word occurs, each once,
+/// in the order of the input. Beyond a MiB of keys the list goes on in rows `word#2`,
+/// `word#3`; no word contains a `#`.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -114,16 +115,16 @@ impl Reducer for ListReducer {
     ) -> Result<(), TaskError> {
         let mut list = Vec::new();
         let mut rows = 0_u32;
-        // A row is mapped in one go: what is the same comes one after the other.
+        // A row is mapped in one go, so equal keys follow each other.
         let mut last: Option<Vec<u8>> = None;
-        let mut tell = |list: &mut Vec<u8>| {
+        let mut emit_list = |list: &mut Vec<u8>| {
             rows += 1;
-            let told = match rows {
+            let emitted = match rows {
                 1 => emit.emit(key, list),
                 _ => emit.emit(&[key, format!("#{rows}").as_bytes()].concat(), list),
             };
             list.clear();
-            told
+            emitted
         };
         while let Some(row) = values.next_value()? {
             if last.as_deref() == Some(row) {
@@ -133,11 +134,11 @@ impl Reducer for ListReducer {
             last.clear();
             last.extend_from_slice(row);
             if !list.is_empty() && list.len() + row.len() > self.list_bytes_max {
-                tell(&mut list)?;
+                emit_list(&mut list)?;
             }
             push_field(&mut list, row);
         }
-        tell(&mut list)
+        emit_list(&mut list)
     }
 }
 
@@ -164,7 +165,7 @@ mod tests {
             spec("index", input, output, 1)
         })
         .counters;
-        // It did come again.
+        // The mapper did emit the word several times.
         assert!(counters.map_output_records > 150_000);
         let rows = output.rows().unwrap();
         assert_eq!(rows.len(), words.len());
@@ -186,7 +187,7 @@ mod tests {
                 (0..n % 5).map(word).collect::<Vec<_>>().join(" ")
             })
             .collect();
-        // With other code: word by word, character by character.
+        // Computed with other code: word by word, character by character.
         let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (n, line) in lines.iter().enumerate() {
             let mut word = String::new();

@@ -83,41 +83,41 @@ impl Application for JoinRequest {
     }
 }
 
-/// How many bytes of left values of one key are held in memory.
+/// The largest size of the left values of one key, which are held in memory, in bytes.
 const LEFT_BYTES_MAX: usize = 64 << 20;
 
-/// Which left rows there are in the result.
+/// The left rows that the result has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinKind {
-    /// Those with a right row of the same key.
+    /// The left rows with a right row of the same key.
     Inner,
-    /// All; without a right row its columns are empty.
+    /// All left rows; without a right row its columns are empty.
     Left,
 }
 
-/// An input, what of it is the key, and the columns that go along.
+/// An input of a join: its rows, its key, and the columns that the result has.
 pub struct JoinSide {
     input: Arc<dyn Input>,
     on: On,
     key: Column,
-    /// All columns of a row, and which of them go along.
+    /// All columns of a row, and those that the result has.
     row: Columns,
     along: Vec<(usize, Column)>,
 }
 
-/// What of a row is the key.
+/// The source of the join key in a row.
 #[derive(Debug)]
 enum On {
     RowKey,
-    /// This one of the row's columns.
+    /// A column that is a part of the row.
     Column(usize),
-    /// One that a row is not written with: a member of JSON, say.
+    /// A column that is not written with the row, for example a member of JSON.
     Other(Columns),
 }
 
 impl JoinSide {
-    /// The rows of `input`, as `schema` says, by the column called `on`; by their own
-    /// keys without one.
+    /// Creates a side with the rows of `input`, whose format is `schema`, joined by the
+    /// column `on`; without `on` by the rows' own keys.
     ///
     /// # Errors
     /// When there is no such column.
@@ -126,7 +126,7 @@ impl JoinSide {
         schema: &RecordFormat,
         on: Option<&str>,
     ) -> Result<Self, UnknownColumn> {
-        // Where a row was in a file is no part of it.
+        // The place of a row in a file is not part of the row.
         let without = schema.without_place();
         let has_key = without.is_none();
         let schema = without.as_ref().unwrap_or(schema);
@@ -151,9 +151,9 @@ impl JoinSide {
     }
 }
 
-/// What the rows have: the key, called as the left side calls it, the other columns of
-/// the left row, and those of the right one. A name that is there already gets `right_`
-/// before it.
+/// Returns the format of the result: the key with its name on the left side, then the other
+/// columns of the left row and of the right row. A name that is already taken gets the
+/// prefix `right_`.
 pub fn rows(left: &JoinSide, right: &JoinSide) -> RecordFormat {
     let along = left.along.iter().chain(&right.along);
     let columns = [&left.key]
@@ -165,9 +165,9 @@ pub fn rows(left: &JoinSide, right: &JoinSide) -> RecordFormat {
     RecordFormat::rows(columns, value)
 }
 
-/// A job that joins in `reduces` reduce tasks, at least one. Its rows, see [`rows`]: one
-/// for every pair of rows that have the key. Rows whose column is missing have no key and
-/// are in no pair.
+/// Returns a job that joins in `reduces` reduce tasks, at least one. The result has one row
+/// (see [`rows`]) for every pair of rows with the same key. Rows in which the key's column
+/// is missing are in no pair.
 ///
 /// The left rows of one key are held in memory, up to 64 MiB; right ones are
 /// streamed, so the side with fewer rows per key should be the left one.
@@ -199,8 +199,8 @@ pub fn spec(
     JobSpec::new(name, input, Arc::new(mapper), output).reducer(Arc::new(reducer), reduces.max(1))
 }
 
-/// Emits what goes along of a row with the byte of its side before it: as a CSV record,
-/// unless the rows of the result have one column beside the key.
+/// Emits the columns of a row that the result has, after the byte of the row's side: as a
+/// CSV record, unless the result has only one column beside the key.
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,
@@ -253,15 +253,15 @@ impl Mapper for SideMapper {
 
 struct PairReducer {
     kind: JoinKind,
-    /// What is behind a left row without a right one.
+    /// The right columns of a left row without a match.
     right_nothing: Vec<u8>,
-    /// Whether something of both sides is in the result.
+    /// Whether the result has columns of both sides.
     has_both: bool,
     left_bytes_max: usize,
 }
 
 impl PairReducer {
-    /// Both rows as one.
+    /// Returns the columns of both rows.
     fn pair(&self, left: &[u8], right: &[u8]) -> Vec<u8> {
         let comma = if self.has_both { &b","[..] } else { b"" };
         [left, comma, right].concat()
@@ -275,7 +275,7 @@ impl Reducer for PairReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
-        // The left side's maps are the first, so its values are too.
+        // The maps of the left side are the first ones, so the left values come first.
         let mut left: Vec<Vec<u8>> = Vec::new();
         let (mut left_bytes, mut has_right) = (0, false);
         while let Some(value) = values.next_value()? {
@@ -345,7 +345,7 @@ mod tests {
             let left_lines = lines(&left, |key, n| format!("k{key},l{n}"));
             let right_lines = lines(&right, |key, n| format!("r{n},k{key}"));
             for kind in [JoinKind::Inner, JoinKind::Left] {
-                // By nested loops over the rows.
+                // Computed by nested loops over the rows.
                 let mut expected = Vec::new();
                 for (key, l) in &left {
                     let matches = right.iter().filter(|(other, _)| other == key);

@@ -1,4 +1,5 @@
-//! The built-in applications, and what joins jobs to the store and to files.
+//! The built-in applications, and the inputs and outputs that connect jobs to the store and
+//! to files.
 //!
 //! ```text
 //!   inputs ─> an application: mapper, combiner, reducer ─> outputs
@@ -10,14 +11,14 @@
 //! same rows whatever is written meanwhile, and leaves the block cache to the
 //! load beside it.
 //!
-//! | folder or file | what it holds |
+//! | folder or file | content |
 //! | --- | --- |
 //! | `inputs` | snapshots of tables, files, records from a seed, as splits |
 //! | `outputs` | rows into a table, files or the terminal, all at once |
-//! | `records` | what rows look like inside: columns, CSV, JSON, numbers |
-//! | `history` | what became of jobs, in the database |
-//! | `advice` | how probably a job meets its goal, from what its last execution took |
-//! | `chain` | jobs of which each reads what the one before has left |
+//! | `records` | formats of rows: columns, CSV, JSON, numbers |
+//! | `history` | the history of jobs, in the database |
+//! | `advice` | the probability that a job meets its goal, from its last execution |
+//! | `chain` | jobs that each read the output of the one before |
 //! | `processes` | tasks in processes of their own |
 //! | `application` | the interface of an application; `request::APPLICATIONS` lists all |
 //! | `options` | bounds and defaults of options that several applications have |

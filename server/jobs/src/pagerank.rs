@@ -1,5 +1,5 @@
-//! PageRank: how often a walker is at each node who follows links at random and
-//! now and then begins anew anywhere (Page, Brin, Motwani and Winograd, 1999).
+//! PageRank: the probability of finding a walker at each node who follows links at random,
+//! and sometimes starts again at any node (Page, Brin, Motwani and Winograd, 1999).
 //!
 //! ```text
 //!   edges ─> links ─> [ step ] x iterations ─> ranks ─> output
@@ -13,8 +13,8 @@
 //!   rank(v)  = (1 - d) / N + d (share(v) + D / N)
 //! ```
 //!
-//! A step leaves shares, and D under the empty key; the next one makes ranks of
-//! them, since only then D is known.
+//! A step leaves shares, and D under the empty key. The next step turns them into ranks,
+//! because D is known only then.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Application for PagerankRequest {
         let (input, format) = materials.input(0)?;
         let edges = Edges::new(format, &self.from, &self.to).map_err(JobError::senseless)?;
         let output = materials.destination.output(Arc::new(rows()))?;
-        // Before the first of many jobs, what would be refused for the last.
+        // Errors that the last of many jobs would have are found before the first one.
         output.check()?;
         let chain = PageRank::new(
             Self::NAME,
@@ -119,29 +119,30 @@ impl Application for PagerankRequest {
 /// The largest number of iterations.
 const ITERATIONS_MAX: u32 = 1000;
 
-/// The links of a node are in memory at once, and of it one row: names of up to 64 MiB
-/// together.
+/// The largest size of the links of a node, in bytes of their names and lengths, because
+/// they are in memory at once.
 const LINKS_BYTES_MAX: usize = 64 << 20;
 
-/// Shares of the nodes without links; before all names of nodes.
+/// The key of the shares of nodes without links, which sorts before all names of nodes.
 const DANGLING: &[u8] = b"";
 
-/// What its rows have.
+/// Returns the format of the result.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("node")], vec![Column::number("rank")])
 }
 
-/// Where the links of a graph are in its values.
+/// The place of the links in the values of a graph.
 #[derive(Debug, Clone)]
 pub enum Edges {
-    /// Two names with blanks between them; lines that begin with `#` are none.
+    /// Two names with blanks between them; lines that begin with `#` are comments.
     Text,
     /// Two columns: from, to. Rows without one of them are no links.
     Columns(Columns),
 }
 
 impl Edges {
-    /// In the columns `from` and `to` of rows as `schema` says, or in plain text.
+    /// Creates the edges in the columns `from` and `to` of rows with the format `schema`,
+    /// or in plain text.
     ///
     /// # Errors
     /// When there is no such column.
@@ -185,7 +186,7 @@ pub struct PageRank {
     input: Arc<dyn Input>,
     edges: Edges,
     output: Arc<dyn Output>,
-    /// Where rows wait for the next job.
+    /// The directory for the rows between two jobs.
     directory: PathBuf,
     damping: f64,
     iterations: u32,
@@ -193,16 +194,15 @@ pub struct PageRank {
     jobs_done: u32,
     nodes: u64,
     relay: Relay,
-    /// Of the job that came last.
+    /// The step of the last job.
     step: Option<Step>,
 }
 
 impl PageRank {
-    /// A ranking of the nodes in `edges` of `input` by `iterations` steps with
-    /// `damping` (0 to 1, 0.85 as a rule). Its rows: a node and its rank; all ranks
-    /// add up to 1. A link that is there twice counts twice. Rows wait in
-    /// `directory` between the jobs, each of which has `reduces` reduce tasks, at
-    /// least one.
+    /// Creates a ranking of the nodes in `edges` of `input` by `iterations` steps with
+    /// `damping` (0 to 1, usually 0.85). A row of the result is a node and its rank; all
+    /// ranks add up to 1. A link that occurs twice counts twice. Rows wait in `directory`
+    /// between the jobs, each of which has `reduces` reduce tasks, at least one.
     #[expect(clippy::too_many_arguments, reason = "each is a different thing")]
     pub fn new(
         name: impl Into<String>,
@@ -231,7 +231,7 @@ impl PageRank {
         }
     }
 
-    /// The job of a step, from the rows that the last one left.
+    /// Returns the job of a step, with the rows of the last job in `left`.
     fn job(&self, step: Step, left: Relay, output: Arc<dyn Output>) -> JobSpec {
         let left = Arc::new(left);
         match step {
@@ -259,7 +259,7 @@ impl PageRank {
         }
     }
 
-    /// How ranks follow from the rows that the last job left.
+    /// Returns the formula of ranks for the rows of the last job.
     fn ranking(&self) -> Result<Ranking, TaskError> {
         let nodes = self.nodes as f64;
         if self.jobs_done == 1 {
@@ -275,8 +275,7 @@ impl PageRank {
         })
     }
 
-    /// The rank of all nodes without links, from the row that is the first of its
-    /// partition.
+    /// Returns the rank of all nodes without links, from the first row of its partition.
     fn dangling(&self) -> Result<f64, TaskError> {
         for split in self.relay.splits()? {
             let mut found = None;
@@ -284,7 +283,7 @@ impl PageRank {
                 if key == DANGLING {
                     found = Some(Row::decode(value)?.share);
                 }
-                // One row is enough.
+                // The first row is enough.
                 Err(TaskError::Cancelled)
             });
             match (found, read) {
@@ -330,7 +329,7 @@ impl Chain for PageRank {
 
     fn describe(&self) -> Result<Vec<u8>, TaskError> {
         let step = self.step.ok_or_else(|| TaskError::failed("no job yet"))?;
-        // Not JSON, whose numbers may come back as their neighbours.
+        // Not as JSON, where numbers may be rounded to a neighbour.
         postcard::to_stdvec(&step).map_err(TaskError::failed)
     }
 
@@ -341,18 +340,18 @@ impl Chain for PageRank {
     }
 }
 
-/// What a job of the chain computes.
+/// The computation of a job of the chain.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 enum Step {
-    /// The links of each node, of the input.
+    /// Computes the links of each node from the input.
     Links,
-    /// Shares, of ranks.
+    /// Computes shares from ranks.
     Shares(Ranking),
-    /// Ranks, of shares.
+    /// Computes ranks from shares.
     Ranks(Ranking),
 }
 
-/// From the share of a node to its rank.
+/// The formula from the share of a node to its rank.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Ranking {
     base: f64,
@@ -365,7 +364,7 @@ impl Ranking {
     }
 }
 
-/// A node between two jobs:
+/// The value of a node between two jobs:
 ///
 /// ```text
 ///   share, f64 LE | per link: length of the name, u32 LE | name
@@ -418,7 +417,7 @@ fn push_link(links: &mut Vec<u8>, name: &[u8]) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// What a value of the shuffle is, in its first byte.
+/// The tags of values in the shuffle, in their first byte.
 const LINKS: u8 = 0;
 const SHARE: u8 = 1;
 
@@ -426,8 +425,8 @@ fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
     [&[tag][..], bytes].concat()
 }
 
-/// Emits each link under its source, and no link under its target, which may have
-/// none.
+/// Emits each link under its source, and an empty list under its target, which may have no
+/// links.
 struct EdgeMapper {
     edges: Edges,
 }
@@ -491,7 +490,7 @@ impl Mapper for StepMapper {
     }
 }
 
-/// The sum of shares, and the links if they are among the values.
+/// Returns the sum of the shares, and the links if the values have them.
 fn add_up(values: &mut Values<'_>) -> Result<(f64, Option<Vec<u8>>), TaskError> {
     let (mut sum, mut links) = (0.0, None);
     while let Some(value) = values.next_value()? {

@@ -1,9 +1,9 @@
-//! The processes that run tasks of jobs apart from this one: this very program,
-//! started in another way.
+//! The processes that run tasks of jobs. They run the executable of this process, with
+//! another argument.
 //!
 //! ```text
 //!   parent                                   ebb run-tasks-of-parent
-//!   task_processes(description) ── told ──> serve_tasks_if_asked(how to make the job)
+//!   task_processes(description) ── stdin ─> serve_tasks(how to make the job)
 //! ```
 
 use std::fmt::Display;
@@ -19,22 +19,24 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The first argument of a process that runs tasks.
 const ARGUMENT: &str = "run-tasks-of-parent";
 
-/// Memory of a process that runs tasks, for heap and stacks, beyond that for the
-/// records of a task: eight of the longest records there are. To read one takes a
-/// buffer of up to twice as much, and half as much again while it grows; one more is on
-/// its way to the parent; and applications keep some of a group.
+/// The memory of a process that runs tasks, for heap and stacks, in addition to the memory
+/// for the records of a task: eight times the longest record. Reading a record takes a
+/// buffer of up to twice its length, and half as much again while the buffer grows; one
+/// more record is on its way to the parent; and applications keep some records of a group.
 const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 
-/// Files that such a process may open beyond those of its input.
+/// The number of files that such a process may open, in addition to those of its input.
 const FILES_MAX: u64 = 128;
 
-/// Processes that get the description `told` of their job, for tasks with `task_memory_bytes` for their records.
-/// Their program has to ask [`serve_tasks_if_asked`] first of all.
-pub(super) fn task_processes(told: Vec<u8>, task_memory_bytes: usize) -> TaskProcesses {
-    TaskProcesses::new(command, told).memory_bytes(MEMORY_BYTES + task_memory_bytes as u64)
+/// Returns processes that receive `description` of their job, for tasks with
+/// `task_memory_bytes` for their records. The program must call [`serve_tasks`] first of
+/// all.
+pub(super) fn task_processes(description: Vec<u8>, task_memory_bytes: usize) -> TaskProcesses {
+    TaskProcesses::new(command, description).memory_bytes(MEMORY_BYTES + task_memory_bytes as u64)
 }
 
-/// This very program, even if the file it was started from has been replaced.
+/// Returns the command of the executable of this process, even if its file has been
+/// replaced.
 fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ebb").arg(ARGUMENT);
@@ -44,18 +46,18 @@ fn command() -> Command {
     command
 }
 
-/// Runs tasks for the parent, of the job that `build` makes from the parent's description;
-/// `None` if this process was not started to run tasks. Once the job is made, the process
-/// opens few more files.
-pub(super) fn serve_tasks_if_asked<E: Display>(
+/// Runs tasks of the job that `build` makes from the parent's description; `None` if this
+/// process was not started to run tasks. Once the job is made, the process may open only a
+/// few more files.
+pub(super) fn serve_tasks<E: Display>(
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
 ) -> Option<ExitCode> {
-    let is_asked = std::env::args_os().nth(1)? == ARGUMENT;
-    is_asked.then(|| {
-        // What the system lists it as; it would be "exe".
+    let is_requested = std::env::args_os().nth(1)? == ARGUMENT;
+    is_requested.then(|| {
+        // The name of the process in the system's lists, which would be "exe".
         let _ = rustix::thread::set_name(c"ebb-tasks");
-        let build = |told: &[u8]| {
-            let spec = build(told).map_err(|e| format!("{e:#}"))?;
+        let build = |description: &[u8]| {
+            let spec = build(description).map_err(|e| format!("{e:#}"))?;
             limit_files().map_err(|e| format!("limiting open files: {e}"))?;
             Ok::<_, String>(spec)
         };

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
-//!   its output is there, and it was about to put it ──> it succeeded
+//!   its output exists, and it was about to put it ────> it succeeded
 //!   it ended its process too often, its output was ───> it failed
 //!   for a terminal that is gone, or no request starts it
 //!   else ─────────────────────────────────────────────> it starts again

@@ -1,5 +1,5 @@
-//! Select: rows that meet conditions, and of them the columns that are wanted;
-//! or a sample of rows, as Gridmix's job of this name keeps.
+//! Select: the rows that meet conditions, and some of their columns; or a sample of rows,
+//! as in Gridmix's job of this name.
 
 mod condition;
 mod seen;
@@ -90,25 +90,25 @@ impl Application for SelectRequest {
     }
 }
 
-/// What is selected.
+/// The conditions, columns and sample size of a selection.
 #[derive(Debug)]
 pub struct Selection {
     conditions: Vec<Condition>,
-    /// The conditions' columns, then those that are wanted.
+    /// The columns of the conditions, then the selected ones.
     columns: Columns,
-    /// The wanted columns as JSON, where rows and output are.
+    /// The selected columns as JSON, if rows and output are JSON.
     json: Option<(Vec<Column>, Columns)>,
     keep: f64,
     schema: Arc<RecordFormat>,
 }
 
 impl Selection {
-    /// Of rows as `schema` says those that meet all `conditions`, and of them the
-    /// `wanted` columns, or all of the row without any; of those a sample of about the
-    /// part `keep`, 0 to 1, by the hash of the key.
+    /// Creates a selection of the rows with the format `schema` that meet all `conditions`,
+    /// and of the columns `wanted` in them, or of all columns if there are none. `keep`, 0
+    /// to 1, is the part of these rows in a sample by the hash of the key.
     ///
     /// # Errors
-    /// When there is no such column, or one is wanted twice.
+    /// When there is no such column, or when a column is selected twice.
     pub fn new(
         schema: &RecordFormat,
         conditions: Vec<Condition>,
@@ -130,8 +130,8 @@ impl Selection {
         })
     }
 
-    /// Leaves the wanted columns of JSON as they are written, for an output that is JSON: a
-    /// number stays a number. Changes nothing for other rows.
+    /// Keeps the selected members of JSON in their original form, for an output that is
+    /// JSON: a number stays a number. Changes nothing for other rows.
     #[must_use]
     pub fn keeping_json(mut self) -> Self {
         if !self.wanted().is_empty() {
@@ -140,8 +140,8 @@ impl Selection {
         self
     }
 
-    /// What its rows have: the wanted columns and nothing else, or all that the rows of
-    /// the input have.
+    /// Returns the format of the result: only the selected columns, or the format of the
+    /// input.
     pub fn rows(&self) -> Arc<RecordFormat> {
         match (self.wanted(), &self.json) {
             ([], _) => Arc::clone(&self.schema),
@@ -164,8 +164,9 @@ impl Selection {
     }
 }
 
-/// A job of maps only. Its rows: the key of a selected row, and its value as it is, or
-/// the wanted columns; several as a CSV record, missing ones empty.
+/// Returns a job without reduces. A row of the result has the key of a selected row, and
+/// its value unchanged, or the selected columns; several as a CSV record, with missing ones
+/// empty.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_meet_all_conditions_come_with_the_wanted_columns() {
+    fn rows_that_meet_all_conditions_come_with_the_selected_columns() {
         let found = selected(&["x >= 10.5", "name != name 3"], &["n", "name"], 1.0);
         let expected: Vec<_> = (0..2000)
             .filter(|n| n % 10 != 9 && n % 13 >= 10 && n % 7 != 3)
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_about_as_large_as_wanted_and_the_same_every_time() {
+    fn a_sample_has_about_the_requested_size_and_is_the_same_every_time() {
         let found = selected(&[], &["n"], 0.25);
         assert!((400..600).contains(&found.len()), "{}", found.len());
         assert_eq!(selected(&[], &["n"], 0.25), found);
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn for_an_output_of_json_wanted_members_stay_as_they_are_written() {
+    fn for_an_output_of_json_selected_members_stay_as_they_are_written() {
         let lines = [r#"{"n":1.50,"s":"17","l":[1, 2]}"#, r#"{"n":"x","l":null}"#];
         let wanted = ["n", "s", "l"].map(str::to_string);
         let json = RecordFormat::file(ValueFormat::Json);

@@ -1,5 +1,5 @@
-//! Simulate: the thesis's placement simulation as a job, as CPU-bound as work can
-//! be: every record is a scenario's replica under a policy.
+//! Simulate: the thesis's placement simulation as a job that is purely CPU-bound. Every
+//! record is a replica of a scenario under a policy.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,11 +75,11 @@ impl Application for SimulateRequest {
     }
 }
 
-/// What is simulated where no scenario is given: figure 5.21 of the thesis, a week
-/// of jobs beside a transactional workload.
+/// The default scenario: figure 5.21 of the thesis, a week of jobs beside a transactional
+/// workload.
 pub const SCENARIO: &str = include_str!("../scenarios/transactional.toml");
 
-/// What its rows have.
+/// Returns the format of the result.
 pub fn rows() -> RecordFormat {
     let numbers = [
         "replicas",
@@ -94,10 +94,10 @@ pub fn rows() -> RecordFormat {
     )
 }
 
-/// Reads a scenario; files that it names lie beside it.
+/// Reads a scenario. Files that it names are relative to its folder.
 ///
 /// # Errors
-/// When one cannot be read or is too large, or it is no scenario.
+/// When a file cannot be read or is too large, or is not a scenario.
 pub fn read_scenario(path: &Path) -> Result<Scenario> {
     let text = read_whole(path)?;
     let beside = |name: &str| {
@@ -108,17 +108,17 @@ pub fn read_scenario(path: &Path) -> Result<Scenario> {
     Ok(scenario)
 }
 
-/// A job that simulates every replica of every point of `scenario` under each of
-/// its policies, in at most `tasks` map tasks. Its rows: the policy, with the swept
-/// values before it if there are any, and as a CSV record the number of replicas
-/// and the means of goals, of the part of them that was missed, of the part of the
-/// capacity that was used, and of the end of the last job. Each mean is over the replicas that have
-/// such a number; the field is empty where none has, as without goals.
+/// Returns a job that simulates every replica of every point of `scenario` under each of
+/// its policies, in at most `tasks` map tasks. The key of a row is the policy, with the
+/// swept values before it if there are any. The value is a CSV record of the number of
+/// replicas and the means of: the goals, the part of them that was missed, the part of the
+/// capacity that was used, and the end of the last job. Each mean is over the replicas that
+/// have such a number; the field is empty if none has, for example without goals.
 ///
-/// One simulation is one step: the job is paced and cancelled between them.
+/// A simulation is one step: the job is paced and cancelled only between simulations.
 ///
 /// # Errors
-/// When the scenario names a policy that there is not; says which.
+/// When the scenario names an unknown policy; the error names it.
 pub fn spec(
     name: impl Into<String>,
     output: Arc<dyn Output>,
@@ -137,7 +137,7 @@ pub fn spec(
     let mapper = SimulateMapper { scenario };
     Ok(
         JobSpec::new(name, Arc::new(input), Arc::new(mapper), output)
-            .reducer(Arc::new(tell_means), 1),
+            .reducer(Arc::new(emit_means), 1),
     )
 }
 
@@ -246,14 +246,14 @@ impl Mapper for SimulateMapper {
     }
 }
 
-/// A number as a field; an empty one for none.
+/// Returns a number as a field; empty for `None`.
 fn field(number: Option<f64>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }
 
-fn tell_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn emit_means(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut parser = CsvFields::default();
-    // Per field, how many replicas have a number, and the sum.
+    // For each field, the number of replicas that have a number, and the sum.
     let (mut replicas, mut sums) = (0_u32, [(0_u32, 0.0); 4]);
     while let Some(value) = values.next_value()? {
         parser.parse(value).map_err(TaskError::failed)?;

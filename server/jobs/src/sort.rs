@@ -54,7 +54,7 @@ impl Application for SortRequest {
     }
 }
 
-/// The order of values or rows, as a user asks for it.
+/// The order of values or rows, as in a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -84,7 +84,7 @@ impl OrderRequest {
     }
 }
 
-/// By what rows are in order.
+/// The order of rows.
 #[derive(Debug, Clone)]
 pub struct Order {
     by: Columns,
@@ -94,10 +94,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// By the columns called `by` of rows as `schema` says, the first one first, or by
-    /// the whole value without any; as numbers when `numeric`, else by bytes; the largest
-    /// first when `reverse`. Rows without a column come first, or last when `reverse`; so
-    /// do empty fields among numbers.
+    /// Creates the order by the columns `by` of rows with the format `schema`, the most
+    /// significant first, or by the whole value if there are none; as numbers if `numeric`,
+    /// else by bytes; the largest first if `reverse`. Rows without a column come first, or
+    /// last if `reverse`; so do empty fields among numbers.
     ///
     /// # Errors
     /// When there is no such column.
@@ -115,24 +115,24 @@ impl Order {
         })
     }
 
-    /// What the rows of a sort have: what those of the input have, but for the place where
-    /// they were.
+    /// Returns the format of the result: that of the input, without the place of a row in a
+    /// file.
     pub fn rows(&self) -> Arc<RecordFormat> {
         let without = self.schema.without_place();
         without.map_or_else(|| Arc::clone(&self.schema), Arc::new)
     }
 
-    /// Whether rows of the result have their keys.
+    /// Returns whether rows of the result have their keys.
     fn keeps_key(&self) -> bool {
         self.schema.without_place().is_none()
     }
 
-    /// Whether the key that a row is in order by is its value.
+    /// Returns whether rows are sorted by exactly the bytes of their values.
     fn is_plain(&self) -> bool {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Adds bytes in the order of the rows.
+    /// Appends bytes whose order is that of the rows.
     ///
     /// # Errors
     /// When the row does not match its schema, or a field is not a number.
@@ -163,7 +163,7 @@ impl Order {
         Ok(())
     }
 
-    /// Adds a field: none of these bytes are the start of another's.
+    /// Appends the bytes of a field. No encoding is a prefix of another one.
     fn push(
         &self,
         field: Option<&[u8]>,
@@ -191,9 +191,9 @@ impl Order {
     }
 }
 
-/// A job that sorts rows in `reduces` reduce tasks, at least one. Its rows are those of
-/// the input, as [`Order::rows`] says; equal ones stay as many as they are. Those whose
-/// columns are equal come in the order of the input.
+/// Returns a job that sorts rows in `reduces` reduce tasks, at least one. Its rows are
+/// those of the input in the format [`Order::rows`], including duplicates. Rows with equal
+/// columns keep the order of the input.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -218,8 +218,8 @@ pub fn spec(
     }
 }
 
-/// Emits the row under the bytes that it is in order by: of key and value what is in the
-/// result, and the value only where those bytes are not the value.
+/// Emits each row under the bytes that order it. The emitted value has the parts of key and
+/// value that the result needs; the row's value is left out if these bytes are the value.
 ///
 /// ```text
 ///   length of the key, u32 LE | key | value
@@ -291,8 +291,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     #[test]
-    fn values_come_in_order_and_as_often_as_they_are() {
-        for_seeds("values_come_in_order_and_as_often_as_they_are", 1, |seed| {
+    fn values_come_in_order_and_keep_their_number() {
+        for_seeds("values_come_in_order_and_keep_their_number", 1, |seed| {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let mut line = |_| -> String {
                 let (skip, take) = (rng.random_range(0..4), rng.random_range(0..9));
@@ -318,7 +318,7 @@ mod tests {
         });
     }
 
-    /// Of values in order, of which three quarters begin alike.
+    /// Returns values in order, three quarters of which have the same start.
     fn skewed_lines() -> Vec<String> {
         let line = |n: u32| match n {
             0..15_000 => format!("{n:08} of those that come first"),
@@ -331,7 +331,7 @@ mod tests {
         (0..20_000).map(line).collect()
     }
 
-    /// That each of five reduces has a fifth of the bytes of `input`, which has two
+    /// Checks that each of five reduces has a fifth of the bytes of `input`, which has two
     /// splits, give or take a fourth of that.
     fn assert_even(input: Arc<dyn Input>) {
         assert_eq!(input.splits().unwrap().len(), 2);
@@ -376,7 +376,8 @@ mod tests {
             let db = Db::open(dir.path(), Options::default()).unwrap();
             let keyspace = db.keyspace("app").unwrap();
             let table = keyspace.table("t", TableOptions::default()).unwrap();
-            // Values that do not shrink, so that the index knows where they lie.
+            // Values that do not compress, so that the index has an entry for every few
+            // rows.
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
             let mut noise = || -> String {
                 let letter = |_| char::from(rng.random_range(b'!'..=b'~'));
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_fails_the_job_and_says_where() {
+    fn a_field_that_is_no_number_fails_the_job_and_is_named() {
         let order = Order::new(&RecordFormat::text(), &[], true, false).unwrap();
         let error = order
             .key(b"row", b"x1", &mut Vec::new())

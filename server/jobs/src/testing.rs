@@ -1,4 +1,4 @@
-//! Running an application over a few lines, for its tests.
+//! Runs an application over a few lines, for its tests.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ pub(super) fn options(cores: u32) -> RuntimeOptions {
     }
 }
 
-/// The rows that a job over `lines`, in `splits` splits, leaves; the key of a line
-/// is its number, in four digits.
+/// Runs a job over `lines`, in `splits` splits, and returns its rows. The key of a line is
+/// its number, in four digits.
 ///
-/// Little memory per task, so that runs are spilled and merged.
+/// Tasks have little memory, so that runs are spilled and merged.
 pub(super) fn run<S: AsRef<str>>(
     lines: &[S],
     splits: usize,
@@ -38,7 +38,7 @@ pub(super) fn run<S: AsRef<str>>(
     rows.map(|(key, value)| (text(key), text(value))).collect()
 }
 
-/// The values of those rows.
+/// Runs a job like [`run`] and returns the values of its rows.
 pub(super) fn run_values<S: AsRef<str>>(
     lines: &[S],
     splits: usize,
@@ -48,7 +48,7 @@ pub(super) fn run_values<S: AsRef<str>>(
     rows.map(|(_, value)| value).collect()
 }
 
-/// Lines as records.
+/// Returns lines as records.
 pub(super) fn input<S: AsRef<str>>(lines: &[S], splits: usize) -> Arc<dyn Input> {
     let record = |(number, line): (usize, &S)| {
         let line = line.as_ref().as_bytes().to_vec();
@@ -58,7 +58,7 @@ pub(super) fn input<S: AsRef<str>>(lines: &[S], splits: usize) -> Arc<dyn Input>
     Arc::new(VecInput::new(records, splits))
 }
 
-/// What becomes of a job from `input` to `output`.
+/// Runs a job from `input` to `output` and returns its report.
 pub(super) fn report(
     input: Arc<dyn Input>,
     output: VecOutput,

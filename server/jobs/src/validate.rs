@@ -1,6 +1,6 @@
-//! Validate: whether values are in order, how many they are, and a checksum of
-//! them, as TeraValidate does. Of the input and the output of a sort count and
-//! checksum are the same, and the output has nothing misplaced.
+//! Validate: whether values are in order, their number, and a checksum over them, as in
+//! TeraValidate. For the input and the output of a sort, number and checksum are equal, and
+//! the output has nothing misplaced.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -48,15 +48,15 @@ impl Application for ValidateRequest {
     }
 }
 
-/// What its rows have.
+/// Returns the format of the result.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("measure")], vec![Column::text("value")])
 }
 
-/// A job that looks at all values in the order of the input. Its rows: `checksum`,
-/// the sum of the xxh3 hashes of all values, which is the same in any order;
-/// `misplaced`, how many come before a value that is before them; `records`; and
-/// with something misplaced `misplaced_first`, the first value that comes too late.
+/// Returns a job that checks all values in the order of the input. Its rows: `checksum`,
+/// the sum of the xxh3 hashes of all values, which is the same in any order; `misplaced`,
+/// the number of values that are less than the value before them; `records`; and, if
+/// something is misplaced, `misplaced_first`, the first such value.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -64,24 +64,23 @@ pub fn spec(
     order: Order,
 ) -> JobSpec {
     JobSpec::new(name, input, Arc::new(ValueMapper { order }), output)
-        .reducer(Arc::new(tell), 1)
+        .reducer(Arc::new(emit_result), 1)
         .combiner(Arc::new(combine))
 }
 
-/// Of values that follow each other.
+/// A summary of consecutive values.
 ///
-/// All of them go under one key, so that a combiner sees neighbours: values come
-/// in the order of maps and in that of emission, so they are combined in order at
-/// every step.
+/// All summaries have the same key, so that a combiner sees neighbours: values come in the
+/// order of maps, then in that of emission, so they are combined in order at every step.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
     records: u64,
     checksum: u128,
     misplaced: u64,
-    /// The keys in the order of the first and the last value.
+    /// The sort keys of the first and the last value.
     first: Vec<u8>,
     last: Vec<u8>,
-    /// The first value, where it is not its key.
+    /// The first value, if it differs from its sort key.
     first_value: Option<Vec<u8>>,
     /// The first value that is misplaced.
     misplaced_first: Option<Vec<u8>>,
@@ -100,7 +99,7 @@ impl Summary {
         }
     }
 
-    /// With those that follow.
+    /// Adds the summary of the values that follow.
     fn add(&mut self, next: Self) {
         if self.records == 0 {
             *self = next;
@@ -191,7 +190,7 @@ fn combine(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(
     emit.emit(key, &Summary::combine(values)?.encode()?)
 }
 
-fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn emit_result(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let all = Summary::combine(values)?;
     emit.emit(b"checksum", format!("{:x}", all.checksum).as_bytes())?;
     emit.emit(b"misplaced", all.misplaced.to_string().as_bytes())?;
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misplaced_is_found_wherever_splits_end() {
+    fn misplaced_values_are_found_wherever_splits_end() {
         let mut lines: Vec<String> = (0..5000).map(|n| format!("{n:05}")).collect();
         let sorted = validate(&lines, 1);
         assert_eq!(sorted["records"], "5000");

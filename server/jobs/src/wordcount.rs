@@ -1,10 +1,10 @@
 //! Word count: how often each word occurs in the values of a table.
 //!
 //! A word is a maximal run of bytes that are ASCII letters, ASCII digits or
-//! above 0x7f; ASCII letters count as lower case. So `Don't` is `don` and `t`,
-//! `x86_64` is `x86` and `64`, and `Größe` is `größe`. The letters of every
-//! script are in words that way, without tables of characters; the price is that
-//! typographic quotes and dashes, not being ASCII, stick to their words.
+//! above 0x7f; ASCII letters count as lower case. So `Don't` is `don` and `t`, `x86_64` is
+//! `x86` and `64`, and `Größe` is `größe`. In this way the letters of every script are
+//! parts of words, without tables of characters. The price is that typographic quotes and
+//! dashes, not being ASCII, stick to their words.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Application for WordcountRequest {
     }
 }
 
-/// What its rows have.
+/// Returns the format of the result.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(
         vec![Column::text("word")],
@@ -63,8 +63,8 @@ pub fn rows() -> RecordFormat {
     )
 }
 
-/// A job that counts words in `reduces` reduce tasks, at least one. Its rows: a
-/// word and its count, in decimal digits.
+/// Returns a job that counts words in `reduces` reduce tasks, at least one. A row of the
+/// result is a word and its count, in decimal digits.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -76,8 +76,7 @@ pub fn spec(
         .in_place_combiner(Arc::new(add))
 }
 
-/// Calls `word` with every word of `text` as it stands there, upper case
-/// letters included.
+/// Calls `word` with every word of `text` in its original case.
 pub(super) fn for_each_word<E>(
     text: &[u8],
     word: impl FnMut(&[u8]) -> Result<(), E>,
@@ -101,7 +100,8 @@ fn count(value: &[u8]) -> Option<u64> {
     value.try_into().ok().map(u64::from_le_bytes)
 }
 
-/// Adds a count to another where that lies.
+/// Adds a count to another one in place. Returns false on overflow or if a count is
+/// malformed.
 fn add(into: &mut [u8], value: &[u8]) -> bool {
     let sum = count(into).zip(count(value));
     let Some(sum) = sum.and_then(|(a, b)| a.checked_add(b)) else {
@@ -111,7 +111,7 @@ fn add(into: &mut [u8], value: &[u8]) -> bool {
     true
 }
 
-/// Adds counts up, and says the sum in decimal digits.
+/// Adds counts up, and emits the sum in decimal digits.
 fn sum_up(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let mut sum = 0_u64;
     while let Some(value) = values.next_value()? {

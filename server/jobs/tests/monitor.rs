@@ -14,7 +14,7 @@ use ebb_scheduler::runtime::{
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Set in a process that is to run tasks.
+/// The environment variable that is set in a process that is to run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
 /// Some seconds of work.
@@ -24,7 +24,7 @@ fn job(points: u64, output: VecOutput) -> JobSpec {
     pi::spec("pi", Arc::new(output), points, 8, 1, Variant::Plain)
 }
 
-/// The job in processes. The description that they get is the number of points.
+/// Returns the job in processes. Their description of the job is the number of points.
 fn job_in_processes(points: u64, output: VecOutput) -> JobSpec {
     let processes = TaskProcesses::new(command, points.to_string());
     job(points, output).in_processes(Arc::new(processes))
@@ -35,8 +35,8 @@ fn job_in_processes(points: u64, output: VecOutput) -> JobSpec {
 fn door() {
     if std::env::var_os(IS_CHILD).is_some() {
         let server = TaskServer::from_stdin().unwrap();
-        let build = |told: &[u8]| {
-            let points = std::str::from_utf8(told).map_err(|e| e.to_string())?;
+        let build = |description: &[u8]| {
+            let points = std::str::from_utf8(description).map_err(|e| e.to_string())?;
             let points = points
                 .parse::<u64>()
                 .map_err(|_| format!("{points} points"))?;
@@ -63,7 +63,7 @@ fn cores() -> Vec<usize> {
         .collect()
 }
 
-/// For how long they had nothing to run, in seconds.
+/// Returns the time for which these cores were idle, in seconds.
 fn idle_s(cores: &[usize]) -> f64 {
     let times = KernelStats::current().unwrap().cpu_time;
     let ticks = |core: &usize| times[*core].idle + times[*core].iowait.unwrap_or(0);
@@ -109,7 +109,7 @@ fn what_processes_of_a_job_use_counts_as_analytics_and_as_nothing_else() {
     let (mut transactional_s, mut analytics_s, mut others_s) = (0.0, 0.0, 0.0);
     let mut ended = None;
     loop {
-        // Looked at once more when it has ended, for the rest.
+        // Sampled once more after the job has ended, for the rest.
         let is_last = ended.is_some();
         let used = monitor.sample().unwrap();
         transactional_s += used.transactional_cores * used.length_s;
@@ -126,18 +126,18 @@ fn what_processes_of_a_job_use_counts_as_analytics_and_as_nothing_else() {
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(output.rows().is_some());
 
-    // The job's own account: the processes, and what their threads here do for them.
+    // The job's own account: the processes, and the work of its threads in this process.
     let cpu_s = report.cpu_s;
-    let told = format!(
+    let text = format!(
         "of {all_s} s: {cpu_s} by the job, {analytics_s} analytics, {transactional_s} \
          transactional, {others_s} others, {idle_s} idle"
     );
-    println!("{told}");
-    assert!(cpu_s > 0.5, "{told}");
-    assert!((0.7 * cpu_s..1.3 * cpu_s).contains(&analytics_s), "{told}");
-    assert!(transactional_s < 0.3 * cpu_s, "{told}");
-    // Counted among others as well, it would be there twice. The kernel's count of idle
-    // time is off by some ticks.
+    println!("{text}");
+    assert!(cpu_s > 0.5, "{text}");
+    assert!((0.7 * cpu_s..1.3 * cpu_s).contains(&analytics_s), "{text}");
+    assert!(transactional_s < 0.3 * cpu_s, "{text}");
+    // If the time counted as that of others as well, it would be there twice. The kernel's
+    // count of idle time is off by some ticks.
     let counted_s = analytics_s + transactional_s + others_s + idle_s;
-    assert!((counted_s - all_s).abs() < 0.3 * cpu_s + 0.2, "{told}");
+    assert!((counted_s - all_s).abs() < 0.3 * cpu_s + 0.2, "{text}");
 }

@@ -1,11 +1,12 @@
 //! The programme of an objective of jobs, with a variable for each job instead of each task.
 //!
-//! A job that ends at C may have its task u start as late as C - tail, where the tail is
-//! what follows at least: its length, and for a map its delay and the longest reduce. These
-//! starts satisfy precedence, and releases if C is at least what the job takes alone. No
-//! start can be later, and all inequalities for sets of tasks ask for late starts. So
-//! start times that satisfy (1) to (4) exist for given ends if and only if the latest ones
-//! do, and equation (4) becomes a row of the ends:
+//! If a job ends at C, its task u starts at C - tail at the latest, where the tail is the
+//! least time from the start of u to the end of the job: the length of u, and for a map
+//! also its delay and the longest reduce. These latest starts satisfy precedence, and they
+//! satisfy releases if C is at least the length of the job on its own. All inequalities for
+//! sets of tasks become easier with later starts. So start times that satisfy (1) to (4)
+//! exist for given ends if and only if the latest starts do, and equation (4) becomes a row
+//! of the ends:
 //!
 //! ```text
 //!   sum over u in B of p (C_j(u) - tail)  >=  right side of B
@@ -22,11 +23,11 @@ use crate::msjo::instance::Instance;
 #[derive(Debug)]
 pub(super) struct ByJobs<'a> {
     instance: &'a Instance,
-    /// From the start of each task to the end of its job at least, in seconds.
+    /// The least time from the start of each task to the end of its job, in seconds.
     tail_s: Vec<f64>,
-    /// When each job can end at the earliest, in seconds.
+    /// The earliest end of each job, in seconds.
     earliest_s: Vec<f64>,
-    /// By when all jobs of some best schedule have ended, in seconds.
+    /// The time by which all jobs of some optimal schedule have ended, in seconds.
     latest_s: f64,
 }
 
@@ -46,9 +47,10 @@ impl<'a> ByJobs<'a> {
             let ends_s = job.tasks().map(|at| tasks[at].released_s + tail_s[at]);
             earliest_s.push(ends_s.fold(0.0, f64::max));
         }
-        // When all machines are idle although tasks are left, all of these have been released
-        // and wait for output that is under way. So a schedule that starts tasks as soon as it
-        // can has at most the longest delay of such time after the last release.
+        // When all machines are idle although tasks are left, all these tasks have been
+        // released and wait for output that is under way. So a schedule that starts tasks
+        // as soon as possible has at most the longest delay of such idle time after the
+        // last release.
         let released_s = tasks.iter().map(|task| task.released_s);
         let free_s = instance.free_s.iter().copied();
         let delays_s = tasks.iter().map(|task| task.delay_s);
@@ -73,7 +75,7 @@ impl<'a> ByJobs<'a> {
             lp.at_least([(*end, 1.0)], *earliest_s);
         }
         for (job, end) in jobs.iter().zip(&ends) {
-            // What nobody pays for would rise without end.
+            // A job without weight costs nothing, so its end would rise without limit.
             if job.job.weight == 0.0 {
                 lp.at_most([(*end, 1.0)], self.latest_s);
             }
@@ -94,7 +96,7 @@ impl<'a> ByJobs<'a> {
         })
     }
 
-    /// The latest starts with which no job ends later than with these.
+    /// Returns the latest start times for which no job ends later than with `start_s`.
     pub fn late(&self, start_s: &[f64]) -> Vec<f64> {
         let mut end_s = self.earliest_s.clone();
         for ((task, start_s), tail_s) in self.instance.tasks.iter().zip(start_s).zip(&self.tail_s) {
@@ -133,10 +135,11 @@ impl<'a> ByJobs<'a> {
         row.collect()
     }
 
-    /// What the multipliers of the rows prove, however exact they are (weak duality): with
-    /// numbers y that are not negative, the sum of w C is at least the sum of y times right
-    /// sides, plus what is left of each weight times when the job can end at the earliest.
-    /// Where more than the weight has been taken, the end counts as late as it can be.
+    /// Returns the value that the multipliers of the rows prove, however exact they are
+    /// (weak duality). With numbers y that are not negative, the sum of w C is at least the
+    /// sum of y times the right sides, plus for each job the rest of its weight times its
+    /// earliest end. If more than the weight was used up, the rest is negative and counts
+    /// with the latest end.
     fn certified(&self, rows: &[EndRow], multipliers: &[f64]) -> f64 {
         let mut left: Vec<f64> = (self.instance.jobs.iter())
             .map(|job| job.job.weight)
@@ -160,10 +163,10 @@ impl<'a> ByJobs<'a> {
     }
 }
 
-/// That a mean of ends, weighted by `parts`, is at least `right_s`.
+/// The row of an inequality: the mean of ends, weighted by `parts`, is at least `right_s`.
 #[derive(Debug)]
 struct EndRow {
-    /// Positions of jobs, and the part of the set's work that is theirs.
+    /// Positions of jobs, and the part of the set's work that each job has.
     parts: Vec<(usize, f64)>,
     right_s: f64,
 }
@@ -199,7 +202,7 @@ mod tests {
             (&rows[0].parts[..], rows[0].right_s),
             (&[(0, 1.0)][..], 10.2)
         );
-        // 10.2 is before 11; 13.2 is not.
+        // 10.2 is before 11, the end of the job on its own; 13.2 is not.
         for (right, end_s) in [(40.0, 11.0), (70.0, 13.2)] {
             let solved = by_jobs.solve(&[chain(right)]).unwrap();
             assert!((solved.value - (3.0 * end_s + 6.0)).abs() < 1e-5);
@@ -207,9 +210,10 @@ mod tests {
         }
     }
 
-    /// Any multipliers prove something, the right ones most. The row above with right side
-    /// 70 asks for 13.2: 3 * 13.2 + 6 with all of the weight. Taking 4 of a weight of 3
-    /// counts one at the latest end, 28.
+    /// Any multipliers prove a bound, and the optimal ones prove the best. The row above
+    /// with right side 70 requires an end of 13.2: 3 * 13.2 + 6 if the multiplier is the
+    /// whole weight. A multiplier of 4 for a weight of 3 counts the surplus 1 at the latest
+    /// end, 28.
     #[test]
     fn whatever_the_multipliers_the_bound_is_one() {
         let jobs = vec![

@@ -1,7 +1,7 @@
 //! The programme of an objective of tasks: a variable for the start of each.
 //!
-//! Rows of one order share a chain of variables, each at most the one before it plus its
-//! own tasks' p S, instead of a dense triangle of rows.
+//! The rows of one order share a chain of variables, each at most the previous one plus p S
+//! of the tasks added, instead of a dense triangle of rows.
 
 use super::cuts::Chain;
 use super::solved::Solved;
@@ -9,20 +9,20 @@ use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::model::TaskKind;
 use crate::msjo::instance::Instance;
 
-/// Equations (1) and (2).
+/// The programme with equations (1) and (2).
 #[derive(Debug)]
 pub(super) struct ByTasks<'a> {
     instance: &'a Instance,
     lp: LinearProgramme,
     /// S of each task.
     starts: Vec<Variable>,
-    /// What the objective has beside its variables.
+    /// The constant part of the objective.
     constant: f64,
 }
 
 impl<'a> ByTasks<'a> {
-    /// A variable for each job stands between its maps and its reduces: maps plus reduces
-    /// rows instead of maps times reduces.
+    /// Builds the programme. A variable for each job stands between its maps and its
+    /// reduces, which takes maps plus reduces rows instead of maps times reduces.
     pub fn new(instance: &'a Instance) -> Self {
         let tasks = &instance.tasks;
         let mut lp = LinearProgramme::default();
@@ -72,7 +72,8 @@ impl<'a> ByTasks<'a> {
 
     fn add(&self, chain: &Chain, lp: &mut LinearProgramme) {
         let (tasks, order) = (&self.instance.tasks, &chain.order);
-        // Sums are measured in mean tasks, so that all variables are of the size of times.
+        // Sums are measured in mean tasks, so that all variables are about as large as
+        // times.
         let work_s: f64 = order.iter().map(|&at| tasks[at].length_s).sum();
         let unit_s = work_s / order.len() as f64 * chain.machines as f64;
         let mut before: Option<(usize, Variable)> = None;

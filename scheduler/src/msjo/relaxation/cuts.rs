@@ -1,17 +1,19 @@
-//! Rows for sets of tasks: which of the violated ones are added, and which go again.
+//! The choice of rows for sets of tasks: which violated prefixes become rows, and which
+//! rows are dropped again.
 
 use crate::msjo::instance::Instance;
 
 /// Which violated prefixes of an order become rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
-    /// Every how many-th. Neighbours say nearly the same, and the rest follows in later
-    /// rounds if it has to.
+    /// The step between violated prefixes that become rows. Neighbours give nearly the same
+    /// constraint, and later rounds add the rest if it is still violated.
     pub every: usize,
-    /// At most so many of a solution, over all pools: the solver's work grows with the
-    /// square of the rows, or worse.
+    /// The largest number of rows per solution, over all pools: the solver's work grows
+    /// with the square of the rows, or worse.
     pub rows_max: usize,
-    /// Whether rows of earlier orders go that the last solution is far from.
+    /// Whether rows of earlier orders are dropped if the last solution is far from
+    /// violating them.
     pub drop_slack: bool,
     /// Whether rows are sought too at the point halfway between the solution and the best
     /// no-violation solution: they cut deeper.
@@ -19,14 +21,15 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// COGE's: with these the most random scenario comes to the published ratios.
+    /// COGE's choice. With these numbers the most random scenario reproduces the published
+    /// ratios.
     pub const COGE: Self = Self {
         every: 8,
         rows_max: 100,
         drop_slack: false,
         halfway: false,
     };
-    /// To converge.
+    /// The choice for `Relaxation::converged`.
     pub const CONVERGED: Self = Self {
         every: 1,
         rows_max: 48,
@@ -34,8 +37,9 @@ impl Cuts {
         halfway: true,
     };
 
-    /// Of the `violated` prefixes of one of `pools` orders, by their length, those that
-    /// become rows: the longest of each stretch, which says most about the tasks behind it.
+    /// Returns the prefixes that become rows. `violated` has the violated prefixes of one
+    /// of `pools` orders, by length. Takes the longest of each stretch, because it
+    /// constrains the later tasks most.
     pub fn chosen(self, violated: &[Row], pools: usize) -> Vec<Row> {
         let rows_max = (self.rows_max / pools).max(1);
         let every = self.every.max(violated.len().div_ceil(rows_max));
@@ -45,13 +49,13 @@ impl Cuts {
     }
 }
 
-/// A slack of a row, as a part of its right side, from which on it may go.
+/// The least slack, as a part of the right side, of a row that may be dropped.
 const SLACK_MIN: f64 = 1e-3;
 
-/// That the sum of p S over a prefix is at least the right side.
+/// The row of an inequality: the sum of p S over a prefix is at least the right side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
-    /// How many tasks of the order.
+    /// The number of tasks in the prefix.
     pub length: usize,
     pub right: f64,
 }

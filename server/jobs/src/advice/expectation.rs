@@ -10,7 +10,7 @@ use crate::chain::Work;
 use crate::error::JobError;
 use crate::history::{KnownProfile, ProfileRecord};
 
-/// Advice on a job, and what it is from.
+/// Advice on a job, and the measurements that it is based on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobAdvice {
@@ -23,9 +23,10 @@ pub struct JobAdvice {
     pub maps: u32,
     /// Reduce tasks.
     pub reduces: u32,
-    /// The job whose profile it is.
+    /// The job with the profile.
     pub profile_of: String,
-    /// Whether that was the same work, or other work of the application.
+    /// Whether the profile is of the same work; otherwise it is of other work of the
+    /// application.
     pub is_same_work: bool,
     /// The lateness, if the job has a goal and `median_s` is after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,13 +47,13 @@ pub enum WhyUnknown {
          none"
     )]
     NoDatabase(String),
-    /// What its later jobs read is not known.
+    /// The application is a chain, and what its later jobs read is not known.
     #[error("of {0}, a chain of jobs, nothing can be said before")]
     Chain(String),
     /// There is nothing to read.
     #[error("how long {0} takes is not known: there is nothing to read")]
     NothingToRead(String),
-    /// All that is known is of far fewer bytes, or of far more.
+    /// The only profiles are of far fewer bytes, or of far more.
     #[error(
         "how long {name} takes is not known: it reads {asked_bytes} bytes, and all that is known \
          is job {profile_of}, which read {known_bytes}"
@@ -60,45 +61,46 @@ pub enum WhyUnknown {
     FarOff {
         /// The application.
         name: String,
-        /// The job whose profile there is.
+        /// The job that left the profile.
         profile_of: String,
-        /// Bytes of the splits of that one.
+        /// Bytes of the splits of the measured job.
         known_bytes: u64,
-        /// Bytes of the splits of this one.
+        /// Bytes of the splits of the new job.
         asked_bytes: u64,
     },
 }
 
-/// What an expectation is asked of.
+/// The parameters of an expectation.
 pub struct Expected<'a> {
     /// The application.
     pub name: &'a str,
-    /// What is to be run.
+    /// The job or chain to run.
     pub work: &'a Work,
-    /// What an earlier execution took, if one has left that; `None`: there is no database.
+    /// The profile of an earlier execution, if there is one; `None`: there is no database.
     pub known: Option<Option<&'a KnownProfile>>,
-    /// Cores that it may use.
+    /// Cores that the job may use.
     pub cores: u32,
-    /// Cores that the process may run on, over which the use of others is measured.
+    /// Cores that the process may run on. The CPU use of other processes is measured over
+    /// these cores.
     pub machine_cores: u32,
-    /// Its goal in seconds from its start.
+    /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
     /// The profiles of publications, if the job could run over one.
     pub publications: &'a [ProfileRecord],
 }
 
-/// A job as its tasks, by what earlier ones took.
+/// The number of a job's tasks and their CPU times, by the profile of an earlier job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedJob {
     /// Map tasks.
     pub maps: u32,
-    /// CPU time of one in seconds.
+    /// CPU time of a map task in seconds.
     pub map_task_cpu_s: f64,
     /// Reduce tasks.
     pub reduces: u32,
-    /// CPU time of one in seconds.
+    /// CPU time of a reduce task in seconds.
     pub reduce_task_cpu_s: f64,
-    /// Cores that it may use.
+    /// Cores that the job may use.
     pub cores: u32,
 }
 
@@ -112,7 +114,8 @@ struct Basis<'a> {
 }
 
 impl<'a> Expected<'a> {
-    /// How many tasks it has, and how long they take; or why that is not known.
+    /// Returns the number of tasks and their CPU times, or the reason why these are not
+    /// known.
     ///
     /// # Errors
     /// When the input cannot be split.
@@ -154,7 +157,7 @@ impl<'a> Expected<'a> {
         }
         if !measured.reaches(bytes_in) {
             return unknown(match measured.split_bytes {
-                // It is of a build that did not keep the size.
+                // A build that did not keep the size wrote the profile.
                 0 => WhyUnknown::NoProfile(name),
                 known_bytes => WhyUnknown::FarOff {
                     name,
@@ -173,8 +176,8 @@ impl<'a> Expected<'a> {
         }))
     }
 
-    /// Returns the advice, or the reason why there is none. `free` has been measuring since a while, or
-    /// waits for it.
+    /// Returns the advice, or the reason why there is none. Waits for the measurement of
+    /// `free` if it has only just begun.
     ///
     /// # Errors
     /// When the input cannot be split.

@@ -1,4 +1,4 @@
-//! How many cores other processes leave before a job starts.
+//! The number of cores that other processes leave free, measured before a job starts.
 
 use std::io;
 use std::thread::park_timeout;

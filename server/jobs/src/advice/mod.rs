@@ -1,13 +1,13 @@
 //! Advice before a job starts: the probability that it meets its goal, and the goal
 //! that it almost certainly meets.
 //!
-//! What is known of the work is what its last execution took. How long that will take now
-//! is simulated, many times over, by [`ebb_scheduler::planning`]: a job on so many
-//! cores, with task lengths as they were, give or take how far off such estimates
-//! have been.
+//! The work is estimated from the last execution, whose profile is in the history.
+//! [`ebb_scheduler::planning`] simulates the job many times over on the given number of
+//! cores. Task lengths are those of the profile, times a random factor that is as far from
+//! 1 as earlier estimates were wrong.
 //!
-//! The less alike the input and the measured one are in size, the wider is the answer. Of
-//! an input more than ten times as large or as small there is none
+//! The more the sizes of the input and of the measured input differ, the wider is the range
+//! of the answer. If one is more than ten times as large as the other, there is none
 //! ([`WhyUnknown::FarOff`]).
 
 mod expectation;
@@ -30,27 +30,27 @@ pub use self::expectation::{Expected, JobAdvice, SizedJob, WhyUnknown};
 pub use self::free_cores::FreeCores;
 pub use self::lateness::{Lateness, PUBLICATION, PublicationOutlook};
 
-/// How sure a goal has to be to be called safe.
+/// The probability with which a safe goal is met.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Futures that are drawn, and tasks in all of them together: fewer futures where
-/// there are very many tasks.
+/// The number of simulated futures, and the largest number of tasks in all of them
+/// together: with very many tasks there are fewer futures.
 const FUTURES_MAX: usize = 200;
 const FUTURES_MIN: usize = 40;
 const TASKS_MAX: usize = 200_000;
 
-/// How far off an estimate is believed to be that nothing is known of: the standard
-/// deviation of the logarithm of what it takes over what was said. A fifth for the
+/// The assumed error of an estimate before any estimate was compared with a run: the
+/// standard deviation of the logarithm of the time taken over the estimate. A fifth for the
 /// same work again, a half for other work of the application.
 const SAME_WORK_LOG_SD: f64 = 0.2;
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
-/// By how much farther off it is believed to be of an input e times as large as the one
-/// that was measured, or e times as small: what of a task's work does not grow with its
-/// bytes is not known.
+/// The increase of that standard deviation for an input e times as large as the measured
+/// one, or e times as small. It is not known which part of a task's work is in proportion
+/// to its bytes.
 const LOG_SD_PER_E: f64 = 0.5;
-/// A slot has at least so much of a core, in hundredths, whatever others use: under
-/// it nothing can be said.
+/// The least part of a core that a slot has, in hundredths, however much other processes
+/// use. With less, the simulation would be meaningless.
 const FREE_HUNDREDTHS_MIN: f64 = 5.0;
 
 /// A job that is about to start.
@@ -62,63 +62,63 @@ pub struct Question {
     pub reduces: u32,
     /// Bytes of the splits; 0: not known.
     pub bytes_in: u64,
-    /// What an earlier execution took.
+    /// The profile of an earlier execution.
     pub measured: MeasuredProfile,
-    /// Whether that was the same work.
+    /// Whether that execution did the same work.
     pub is_same_work: bool,
-    /// Of earlier executions, [`Advice::took_over_estimate`].
+    /// The [`Advice::took_over_estimate`] of earlier executions.
     pub took_over_estimate: Vec<f64>,
     /// Cores that the job may use.
     pub cores: u32,
-    /// How much of those is free, 0 to `cores`.
+    /// The part of these cores that is free, 0 to `cores`.
     pub free_cores: f64,
-    /// Its goal in seconds from its start.
+    /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
 }
 
-/// The answer.
+/// The prediction for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Advice {
-    /// How probably it meets its goal, 0 to 1; `None` without one.
+    /// The probability of meeting the goal, 0 to 1; `None` without a goal.
     pub met_probability: Option<f64>,
-    /// How long it takes, as probably less as more, in seconds.
+    /// The median of the job's length, in seconds.
     pub median_s: f64,
-    /// The earliest goal that it meets with [`CONFIDENCE`], in seconds from its
-    /// start.
+    /// The earliest goal that the job meets with probability [`CONFIDENCE`], in seconds
+    /// from its start.
     pub safe_goal_s: f64,
-    /// What was asked as safe.
+    /// The probability for which `safe_goal_s` was computed.
     pub confidence: f64,
-    /// Cores that are believed to be free for it.
+    /// The estimated number of cores that are free for the job.
     pub free_cores: f64,
-    /// How long a map is believed to take, in seconds of CPU.
+    /// The estimated CPU time of a map task, in seconds.
     pub map_task_cpu_s: f64,
-    /// How long a reduce is believed to take, in seconds of CPU.
+    /// The estimated CPU time of a reduce task, in seconds.
     pub reduce_task_cpu_s: f64,
-    /// How long earlier executions took over what was estimated from their tasks: in
-    /// `median_s` and `safe_goal_s`.
+    /// The mean ratio of the time that earlier executions took to the estimate from their
+    /// tasks. `median_s` and `safe_goal_s` include this factor.
     pub learned_factor: f64,
-    /// The standard deviation of the logarithm of how far off that may be.
+    /// The standard deviation of the logarithm of that ratio.
     pub log_sd: f64,
 }
 
 impl Advice {
-    /// How long a run that took `took_s` took over what was estimated from its tasks,
-    /// without what earlier executions had taught: so that it teaches the next ones the whole,
-    /// and not what is left of it.
+    /// Returns the ratio of `took_s`, the time that a run took, to the estimate from its
+    /// tasks without the learned factor. So the next estimate learns the whole ratio, and
+    /// not only the error that was left.
     pub fn took_over_estimate(&self, took_s: f64) -> f64 {
         took_s / self.median_s * self.learned_factor
     }
 }
 
-/// Answers. The same question has the same answer.
+/// Predicts the length of a job. The result depends on the question only.
 ///
-/// Assumed: nothing else is run by this process; what others use of the machine
-/// stays as it is; work is in proportion to the bytes read; a task takes as long as
-/// its CPU time on a free core.
+/// Assumes that this process runs nothing else, that other processes go on using as much of
+/// the machine, that work is in proportion to the bytes read, and that a task takes as long
+/// as its CPU time on a free core.
 ///
 /// # Errors
-/// When the numbers make no sense, as no map at all does not.
+/// When the numbers make no sense, for example if there is no map.
 pub fn advise(question: &Question) -> Result<Advice, SimError> {
     let Question {
         maps,
@@ -132,7 +132,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         reduce_task_cpu_s,
     } = measured.estimates(question.bytes_in, *maps, *reduces, otherwise);
     let (log_mean, log_sd) = off(question);
-    // A core of which others take a half is one on which all takes twice as long.
+    // A core of which other processes take a half makes everything take twice as long.
     let cores = f64::from(question.cores.max(1));
     let free_cores = (question.free_cores).clamp(FREE_HUNDREDTHS_MIN / 100.0, cores);
     let slowdown = cores / free_cores;
@@ -143,7 +143,8 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let factors: Vec<f64> = (0..count)
         .map(|nth| {
-            // Evenly over the distribution rather than at random: fewer are enough.
+            // Evenly over the distribution rather than at random: then fewer futures are
+            // enough.
             let part = (nth as f64 + rng.random::<f64>()) / count as f64;
             slowdown * Normal::ppf(part, log_mean, log_sd).exp()
         })
@@ -166,7 +167,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
         let outlooks = plan(futures, &[JobId(1)], &Fifo, confidence)?;
         Ok(outlooks.into_iter().next().expect("an outlook per job"))
     };
-    // Without a goal: what would save it is not asked here.
+    // Without a goal, because the quantiles do not depend on it.
     let ends = outlook(None, CONFIDENCE)?;
     let met_probability = match question.goal_s {
         Some(goal_s) => outlook(Some(goal_s), 0.0)?.met_probability,
@@ -185,10 +186,9 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
     })
 }
 
-/// Mean and standard deviation of the logarithm of how long it takes over what is
-/// estimated: as if there had been one execution more, as far off as is believed of those
-/// that nothing is known of; and farther, the less the input is like the one that was
-/// measured.
+/// Returns the mean and the standard deviation of the logarithm of the time taken over the
+/// estimate. One more execution with the assumed error is added to the earlier ones. The
+/// less the input is like the measured one, the larger is the standard deviation.
 fn off(question: &Question) -> (f64, f64) {
     let believed = match question.is_same_work {
         true => SAME_WORK_LOG_SD,
@@ -207,7 +207,7 @@ fn off(question: &Question) -> (f64, f64) {
     )
 }
 
-/// Lengths around a mean, as different from each other as those measured: of n
+/// Returns task lengths with this mean, and with the spread that was measured: of n
 /// log-normal numbers the largest is about exp(sd * sqrt(2 ln n)) times the median.
 fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     let tasks = measured.tasks as f64;
@@ -222,7 +222,7 @@ fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     }
 }
 
-/// One job on cores that are all its own.
+/// Returns the simulation of one job on cores that it has to itself.
 fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
     let mean_s = |length: &TaskLength| length.mean_s();
     let work_s = mean_s(&job.map_length) * f64::from(job.maps)
@@ -231,7 +231,8 @@ fn future(cores: u32, job: SimJob, seed: u64) -> Result<Future, SimError> {
     let all = all.expect("so many cores are finite and not negative");
     let mut config = SimConfig::one_slot_nodes(cores, all);
     config.seed = seed;
-    // Well below the length of the job, and not so short that deciding takes long.
+    // A cycle is far shorter than the job, but not so short that the policy's decisions
+    // take long.
     config.cycle_s = (work_s / f64::from(cores) / 200.0).max(1e-6);
     config.horizon_s = (100.0 * work_s).max(config.horizon_s);
     Ok((config, vec![job]))
@@ -274,8 +275,8 @@ mod tests {
         );
     }
 
-    /// Five maps after each other on each core, then the reduce: 14 s, give or take
-    /// a fifth: 95% of a normal variable are below 1.645.
+    /// Five maps after each other on each core, then the reduce: 14 s, with a standard
+    /// deviation of a fifth. 95% of a normal variable are below 1.645 standard deviations.
     #[test]
     fn the_median_is_what_the_last_run_took_and_the_safe_goal_lies_behind() {
         let advice = advise(&question()).unwrap();
@@ -345,8 +346,8 @@ mod tests {
         assert!(wild.log_sd > 0.6);
     }
 
-    /// Starting a process and opening a database takes half as long again as the tasks,
-    /// each time.
+    /// In each run, starting a process and opening a database take half as long again as
+    /// the tasks.
     #[test]
     fn what_every_run_takes_beside_its_tasks_is_learned_whole() {
         let mut asked = question();

@@ -91,18 +91,19 @@ impl Application for AggregateRequest {
 /// CQL's types of integers.
 const INTEGERS: [&str; 6] = ["bigint", "counter", "int", "smallint", "tinyint", "varint"];
 
-/// What is computed of which columns.
+/// The columns to group by and to aggregate, and the quantiles.
 #[derive(Debug, Clone)]
 pub struct Aggregation {
-    /// The group's columns, then those that are aggregated.
+    /// The group's columns, then the aggregated ones.
     columns: Columns,
     groups: usize,
     quantiles: Vec<f64>,
 }
 
 impl Aggregation {
-    /// Of rows as `schema` says: the columns `of`, grouped by the columns `by`; all
-    /// rows are one group without any. `quantiles` lie from 0 to 1.
+    /// Creates the aggregation of the columns `of`, grouped by the columns `by`, over rows
+    /// with the format `schema`. Without `by`, all rows are one group. `quantiles` lie from
+    /// 0 to 1.
     ///
     /// # Errors
     /// When there is no such column.
@@ -128,9 +129,9 @@ impl Aggregation {
         self.columns.names().split_at(self.groups)
     }
 
-    /// What the rows have: the group's columns, `rows`, and of each column `NAME_count`,
-    /// `NAME_sum`, `NAME_min`, `NAME_max`, `NAME_avg`, and `NAME_p50` for the quantile
-    /// 0.5.
+    /// Returns the format of the result: the group's columns, `rows`, and for each column
+    /// `NAME_count`, `NAME_sum`, `NAME_min`, `NAME_max`, `NAME_avg`, and for example
+    /// `NAME_p50` for the quantile 0.5.
     pub fn rows(&self) -> RecordFormat {
         let (by, of) = self.columns.columns().split_at(self.groups);
         let group = match by {
@@ -155,7 +156,7 @@ impl Aggregation {
                 columns.push(Column::number(format!("{name}_{what}")).of_type(ty));
             }
             for q in &self.quantiles {
-                // 0.999 is p99.9: as short as it can be said.
+                // Without trailing zeros: 0.999 is p99.9.
                 let percent = format!("{:.9}", q * 100.0);
                 let percent = percent.trim_end_matches('0').trim_end_matches('.');
                 columns.push(Column::number(format!("{name}_p{percent}")));
@@ -165,12 +166,11 @@ impl Aggregation {
     }
 }
 
-/// A job that aggregates in `reduces` reduce tasks, at least one. Its rows are those of
-/// [`Aggregation::rows`]. All numbers are exact, but for the mean, see
-/// [`Number::mean`], and for quantiles. Of a row
-/// without a column, or with an empty one, that column is not counted; one that is
-/// no number fails the job. A group column that is missing is the empty text.
-/// Quantiles lie within [`RELATIVE_ERROR`] of the value that has the rank.
+/// Returns a job that aggregates in `reduces` reduce tasks, at least one. Its rows have the
+/// format [`Aggregation::rows`]. All numbers are exact, except for means (see
+/// [`Number::mean`]) and quantiles, which lie within [`RELATIVE_ERROR`] of the value with
+/// the rank. A row in which a column is missing or empty does not count for that column; a
+/// field that is no number fails the job. A group column that is missing is the empty text.
 pub fn spec(
     name: impl Into<String>,
     input: Arc<dyn Input>,
@@ -182,20 +182,20 @@ pub fn spec(
     let combiner = GroupCombiner {
         aggregation: Arc::clone(&aggregation),
     };
-    let tell = TellReducer {
+    let reducer = FieldsReducer {
         aggregation: Arc::clone(&aggregation),
     };
     JobSpec::new(name, input, Arc::new(GroupMapper { aggregation }), output)
-        .reducer(Arc::new(tell), reduces.max(1))
+        .reducer(Arc::new(reducer), reduces.max(1))
         .combiner(Arc::new(combiner))
 }
 
-/// What is known of a column of some rows.
+/// The aggregate of one column over some rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Measures {
     count: u64,
     sum: Number,
-    /// The smallest and the greatest, once there is one.
+    /// The smallest and the greatest value, if there is any.
     ends: Option<(Number, Number)>,
     sketch: Sketch,
 }
@@ -213,7 +213,7 @@ impl Measures {
         };
     }
 
-    fn tell(&self, quantiles: &[f64], fields: &mut Vec<String>) {
+    fn push_fields(&self, quantiles: &[f64], fields: &mut Vec<String>) {
         fields.push(self.count.to_string());
         let Some((min, max)) = &self.ends else {
             fields.extend((0..4 + quantiles.len()).map(|_| String::new()));
@@ -222,7 +222,7 @@ impl Measures {
         let mean = self.sum.mean(self.count);
         fields.extend([&self.sum, min, max, &mean].map(Number::to_string));
         let quantile = |&q: &f64| {
-            // No bucket's middle may lie beyond the values.
+            // The middle of a bucket must not lie beyond the values.
             let value = self.sketch.quantile(q).unwrap_or_default();
             if value <= min.to_f64() {
                 min.to_string()
@@ -239,7 +239,7 @@ impl Measures {
     ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
     /// ```
     ///
-    /// Of one value all three are the value.
+    /// With one value, sum, min and max are that value and only the sum is written.
     fn encode(&self, has_sketch: bool, bytes: &mut Vec<u8>) {
         bytes.extend(self.count.to_le_bytes());
         if let Some((min, max)) = &self.ends {
@@ -276,7 +276,7 @@ impl Measures {
     }
 }
 
-/// Adds what is known of a column of one row; see [`Measures::encode`].
+/// Appends the aggregate of a column of one row; see [`Measures::encode`].
 fn encode_one(value: Option<Number>, sketched: Option<f64>, bytes: &mut Vec<u8>) {
     let Some(value) = value else {
         return bytes.extend(0_u64.to_le_bytes());
@@ -290,7 +290,7 @@ fn encode_one(value: Option<Number>, sketched: Option<f64>, bytes: &mut Vec<u8>)
     }
 }
 
-/// What is known of a group: how many rows, and its columns.
+/// The aggregates of a group: the number of rows, and one entry per column.
 #[derive(Debug, Clone, PartialEq)]
 struct Group {
     rows: u64,
@@ -372,7 +372,8 @@ impl Mapper for GroupMapper {
     }
 }
 
-/// The float that stands for a number in a sketch, where there is one.
+/// Returns the float that represents a number in a sketch. Numbers that no float can
+/// represent are an error.
 fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError> {
     let float = number.to_f64();
     let is_there = float.is_finite() && (float != 0.0 || *number == Number::default());
@@ -404,11 +405,11 @@ impl Reducer for GroupCombiner {
     }
 }
 
-struct TellReducer {
+struct FieldsReducer {
     aggregation: Arc<Aggregation>,
 }
 
-impl Reducer for TellReducer {
+impl Reducer for FieldsReducer {
     fn reduce(
         &self,
         key: &[u8],
@@ -418,7 +419,7 @@ impl Reducer for TellReducer {
         let group = Group::combine(values, &self.aggregation)?;
         let mut fields = vec![group.rows.to_string()];
         for measures in &group.measures {
-            measures.tell(&self.aggregation.quantiles, &mut fields);
+            measures.push_fields(&self.aggregation.quantiles, &mut fields);
         }
         emit.emit(key, &record(&fields))
     }

@@ -1,18 +1,19 @@
-//! Quantiles from counts in buckets, after DDSketch (Masson, Rim and Lee, VLDB
-//! 2019): every bucket is as wide as a fixed part of its values, so that a quantile
-//! is within that part of the value that has the rank, whatever the values are, and
-//! sketches of parts add up to the sketch of the whole.
+//! Quantiles from counts in buckets, after DDSketch (Masson, Rim and Lee, VLDB 2019). Every
+//! bucket is as wide as a fixed part of its values, so that a quantile lies within that
+//! part of the value with the rank, whatever the values are. The sketches of parts add up
+//! to the sketch of the whole.
 
 use std::collections::BTreeMap;
 
-/// How far a quantile may lie from the value that has the rank, as a part of it.
+/// The largest distance of a quantile from the value with the rank, as a part of that
+/// value.
 pub const RELATIVE_ERROR: f64 = 0.005;
 
 /// Ratio of the ends of a bucket.
 const GAMMA: f64 = (1.0 + RELATIVE_ERROR) / (1.0 - RELATIVE_ERROR);
 
-/// How often values occur, by bucket. The bucket of positive values in
-/// `(GAMMA^(i-1), GAMMA^i]` is `i`; there are at most 150,000 for all numbers.
+/// The number of values in each bucket. The bucket of positive values in `(GAMMA^(i-1),
+/// GAMMA^i]` is `i`; there are at most 150,000 buckets for all floats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sketch {
     negative: BTreeMap<i32, u64>,
@@ -44,8 +45,8 @@ impl Sketch {
         self.zeros += other.zeros;
     }
 
-    /// The value that the part `q` (0 to 1) of all values is not above; `None`
-    /// without values.
+    /// Returns the smallest value that at least the part `q` (0 to 1) of all values does
+    /// not exceed; `None` without values.
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let middle = |bucket: i32| 2.0 * GAMMA.powi(bucket) / (GAMMA + 1.0);
         let negative = self.negative.iter().rev();
@@ -85,7 +86,7 @@ impl Sketch {
         }
     }
 
-    /// A sketch at the start of `bytes`, which it is taken from.
+    /// Decodes a sketch from the start of `bytes`, and removes it there.
     pub(super) fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let zeros = u64::from_le_bytes(take(bytes)?);
         let negative = u32::from_le_bytes(take(bytes)?);
@@ -105,7 +106,7 @@ impl Sketch {
     }
 }
 
-/// The first bytes of `bytes`, which they are taken from.
+/// Removes the first `N` bytes of `bytes` and returns them; `None` if there are fewer.
 pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -118,7 +119,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     #[test]
-    fn quantiles_are_as_near_as_they_say_and_parts_add_up() {
+    fn quantiles_are_within_their_error_and_parts_add_up() {
         for seed in 0..20 {
             println!("seed {seed}");
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
@@ -140,11 +141,11 @@ mod tests {
             values.sort_by(f64::total_cmp);
             for q in [0.0, 0.01, 0.5, 0.9, 0.99, 1.0] {
                 let rank = ((q * f64::from(count)).ceil() as usize).max(1) - 1;
-                let (exact, told) = (values[rank], whole.quantile(q).unwrap());
-                let error = (told - exact).abs();
+                let (exact, found) = (values[rank], whole.quantile(q).unwrap());
+                let error = (found - exact).abs();
                 assert!(
                     error <= exact.abs() * RELATIVE_ERROR * 1.000001,
-                    "{told} {exact}"
+                    "{found} {exact}"
                 );
             }
         }

@@ -3,7 +3,7 @@
 /// A request that cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// It is of another version.
+    /// The request has another version.
     #[error(
         "the job request has version {found}, and this build of ebb knows version {known} only: \
          use the build that wrote it"
@@ -14,10 +14,10 @@ pub enum RequestError {
         /// The version that this build reads.
         known: u32,
     },
-    /// Its JSON is not that of a request.
+    /// The JSON is not that of a request.
     #[error("the job request cannot be read: {0}")]
     Malformed(serde_json::Error),
-    /// It makes no sense; the text gives the reason.
+    /// The request makes no sense; the text is the reason.
     #[error("{0}")]
     Senseless(String),
 }

@@ -1,5 +1,5 @@
-//! What each attempt at a task took, in table `attempts`: a row per attempt, its
-//! key `JOB/NUMBER`, so that those of a job lie together and in their order.
+//! The attempts at tasks, in table `attempts`: a row per attempt with the key `JOB/NUMBER`,
+//! so that the attempts of a job lie together and in their order.
 
 use std::ops::Bound;
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Result, read_row};
 
-/// Attempts that are kept of a job: the first so many. Of those after them only
-/// the number is.
+/// The largest number of attempts that are kept per job: the first ones. Later attempts are
+/// only counted.
 pub const ATTEMPTS_KEPT_MAX: u32 = 10_000;
 
 /// An attempt at a task of a recorded job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobAttempt {
-    /// Which job of a chain, from 1; 1 in one that is none.
+    /// The number of the job in its chain, from 1; 1 for a single job.
     pub job: u64,
-    /// What became of it, and what it took.
+    /// The outcome of the attempt, and its resource use.
     #[serde(flatten)]
     pub record: AttemptRecord,
 }
@@ -41,7 +41,7 @@ impl AttemptTable {
         Ok(self.db.write(batch)?)
     }
 
-    /// Those of a job, in the order in which they ended.
+    /// Returns the attempts of a job, in the order in which they ended.
     pub(super) fn of(&self, job: &str) -> Result<Vec<JobAttempt>> {
         let mut attempts = Vec::new();
         for row in self.table.prefix(format!("{job}/").as_bytes()) {
@@ -73,7 +73,7 @@ impl AttemptTable {
         Ok(attempts)
     }
 
-    /// Forgets those of a job.
+    /// Deletes the attempts of a job.
     pub(super) fn forget(&self, job: &str) -> Result<()> {
         // '0' comes right after '/'.
         let all = format!("{job}/")..format!("{job}0");

@@ -1,12 +1,12 @@
-//! What became of jobs, kept in the database itself: in the keyspace `ebb_system`,
+//! The history of jobs. It is kept in the database itself, in the keyspace `ebb_system`,
 //! which is ebb's own.
 //!
 //! | table | a row |
 //! | --- | --- |
 //! | `format` | the version that the other tables are in, under the key `version` |
-//! | `jobs` | a job, a backup or a verification: its request, how it ended, what it counted |
-//! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, how it ended |
-//! | `profiles` | what the tasks of an application took, for its next execution |
+//! | `jobs` | a job, a backup or a verification: its request, its outcome, its counters |
+//! | `attempts` | an attempt at one of its tasks: times, CPU, bytes, the outcome |
+//! | `profiles` | measurements of the tasks of an application, for its next execution |
 //!
 //! A job is recorded before it starts and again when it has ended. One process at a
 //! time has a database open, so a job that is recorded as started when a database is
@@ -50,14 +50,14 @@ pub use ebb_tables::names::SYSTEM_KEYSPACE;
 /// reads. An upgrade of an older one would go into [`History::open`].
 const HISTORY_VERSION: &str = "1";
 
-/// Ended jobs that are remembered, beside the last backup without damage.
+/// The number of ended jobs that are kept, beside the last backup without damage.
 const ENDED_JOBS_MAX: usize = 1000;
 
-/// How often a job is started. If each time its process ended before it, it may be
-/// the job that ends the process.
+/// The largest number of starts of a job. If its process ended before the job each time,
+/// the job may be the reason.
 pub const STARTS_MAX: u32 = 3;
 
-/// What the history's operations give.
+/// The result of the history's operations.
 pub type Result<T, E = HistoryError> = std::result::Result<T, E>;
 
 /// The history of a database's jobs.
@@ -66,12 +66,12 @@ pub struct History {
     jobs: Table,
     attempts: AttemptTable,
     profiles: ProfileTable,
-    /// Held while an id is chosen.
+    /// Locked while an id is chosen.
     beginning: Arc<Mutex<()>>,
 }
 
 impl History {
-    /// The history, made when absent.
+    /// Opens the history, and creates it when absent.
     ///
     /// # Errors
     /// When it is of another version, or the store fails.
@@ -87,7 +87,7 @@ impl History {
         )
     }
 
-    /// The history, if any job was recorded. Makes nothing.
+    /// Opens the history if any job was recorded. Creates nothing.
     ///
     /// # Errors
     /// When it is of another version, or the store fails.
@@ -120,8 +120,8 @@ impl History {
         })
     }
 
-    /// Records a job that is about to start, with the snapshots that were made for it and the
-    /// request that submitted it; of ended jobs the oldest are forgotten.
+    /// Records a job that is about to start, with the snapshots that were made for it and
+    /// the request that submitted it. Deletes the oldest ended jobs beyond the limit.
     ///
     /// # Errors
     /// When the store fails.
@@ -137,7 +137,7 @@ impl History {
         })
     }
 
-    /// Adds a record, which `make` makes of its id and the time.
+    /// Adds a record, which `make` makes from its id and the time.
     fn add(&self, make: impl FnOnce(String, u64) -> JobRecord) -> Result<JobRecord> {
         let _beginning = self
             .beginning
@@ -155,7 +155,7 @@ impl History {
         }
         let last = recorded.last().and_then(|job| job.id.parse::<u64>().ok());
         let now_ms = now_unix_ms();
-        // Above the last one whatever the clock says.
+        // Above the last id, even if the clock was set back.
         let id = format!("{:013}", now_ms.max(last.map_or(0, |last| last + 1)));
         let job = make(id, now_ms);
         self.put(&job)?;
@@ -163,7 +163,7 @@ impl History {
     }
 
     /// Records that an unfinished job is about to start again, over these snapshots of its
-    /// own. The attempts of its last start are forgotten: what they did is lost.
+    /// own. Deletes the attempts of its last start, because their results are lost.
     ///
     /// # Errors
     /// When the store fails.
@@ -180,9 +180,9 @@ impl History {
         Ok(again)
     }
 
-    /// Records that a job is about to put its output in place, and at which timestamp where
-    /// that is a table of CQL: on the disk, since the output may be there sooner than
-    /// anything else that is recorded.
+    /// Records that a job is about to put its output in place and, for a table of CQL, the
+    /// timestamp of the rows. Syncs the record to the disk, because the output may be there
+    /// before any later record.
     ///
     /// # Errors
     /// When the store fails.
@@ -208,7 +208,7 @@ impl History {
         })
     }
 
-    /// Takes a job back that did not start after all, with its attempts.
+    /// Deletes a job that did not start after all, with its attempts.
     ///
     /// # Errors
     /// When the store fails.
@@ -217,8 +217,8 @@ impl History {
         Ok(self.jobs.delete(id.as_bytes())?)
     }
 
-    /// The attempts at the tasks of a job, in the order in which they ended: the
-    /// first [`ATTEMPTS_KEPT_MAX`]. Of a job that runs some may be missing.
+    /// Returns the attempts at the tasks of a job, in the order in which they ended, up to
+    /// the first [`ATTEMPTS_KEPT_MAX`]. Some may be missing while the job runs.
     ///
     /// # Errors
     /// When the store fails.
@@ -240,10 +240,10 @@ impl History {
         self.attempts.after(id, after, count_max)
     }
 
-    /// Keeps what `job` took, by the names of the jobs it consists of, for the next
-    /// one that does the same `work`: its arguments as far as they matter. `input`
-    /// says for people what was read; `took_over_estimate`, how long it took over what
-    /// was estimated, if something was.
+    /// Records the profile of `job`, by the names of the jobs that it consists of, for the
+    /// next job with the same `work`: the arguments, as far as they matter. `input` is the
+    /// description of the input for people; `took_over_estimate` is the time that the job
+    /// took over the estimate, if there was one.
     ///
     /// # Errors
     /// When the store fails.
@@ -266,7 +266,7 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// What is known of `work`, or else of the application.
+    /// Returns the profile of `work`, or else of the application.
     ///
     /// # Errors
     /// When the store fails.
@@ -274,7 +274,7 @@ impl History {
         self.profiles.known(application, work)
     }
 
-    /// All that is known, by application.
+    /// Returns all profiles, by application.
     ///
     /// # Errors
     /// When the store fails.
@@ -291,10 +291,10 @@ impl History {
         Ok(profiles.map(|(_, profile)| profile).collect())
     }
 
-    /// All jobs, the oldest first.
+    /// Returns all jobs, the oldest first.
     ///
     /// # Errors
-    /// When the store fails, or a row is none of a job.
+    /// When the store fails, or a row is not a job.
     pub fn jobs(&self) -> Result<Vec<JobRecord>> {
         let mut jobs = Vec::new();
         for row in self.jobs.range::<&[u8], _>(..) {
@@ -304,8 +304,8 @@ impl History {
         Ok(jobs)
     }
 
-    /// The jobs, the newest first; of `before`, an id, only those that are older. They are
-    /// read as they are asked for.
+    /// Returns the jobs, the newest first; with `before`, an id, only those that are older.
+    /// The iterator reads each row on demand.
     pub fn newest(&self, before: Option<&str>) -> impl Iterator<Item = Result<JobRecord>> {
         let rows = match before {
             Some(before) => self.jobs.range::<&[u8], _>(..before.as_bytes()),
@@ -317,10 +317,10 @@ impl History {
         })
     }
 
-    /// The job of this id.
+    /// Returns the job with this id.
     ///
     /// # Errors
-    /// When the store fails, or the row is none of a job.
+    /// When the store fails, or the row is not a job.
     pub fn job(&self, id: &str) -> Result<Option<JobRecord>> {
         let found = self.jobs.get(id.as_bytes())?;
         found
@@ -334,7 +334,7 @@ impl History {
     }
 }
 
-/// The version that is written down, if one is.
+/// Checks the version of a history; `None` if it has no version yet.
 fn check_version(format: &Table) -> Result<Option<()>> {
     match format.get(b"version")? {
         None => Ok(None),
@@ -346,7 +346,7 @@ fn check_version(format: &Table) -> Result<Option<()>> {
     }
 }
 
-/// What a row of `table` says.
+/// Decodes the value of a row of `table`.
 fn read_row<T: DeserializeOwned>(table: &'static str, key: &[u8], value: &[u8]) -> Result<T> {
     serde_json::from_slice(value).map_err(|source| HistoryError::Row {
         table,
@@ -355,7 +355,7 @@ fn read_row<T: DeserializeOwned>(table: &'static str, key: &[u8], value: &[u8]) 
     })
 }
 
-/// Milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub fn now_unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)

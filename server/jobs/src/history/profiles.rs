@@ -1,5 +1,6 @@
-//! What jobs took, in table `profiles`: what the next execution of an application starts
-//! from. A row per application and work, its key `APPLICATION/HASH`.
+//! The profiles of jobs, in table `profiles`: measurements from which the next execution of
+//! an application is estimated. There is a row per application and work, with the key
+//! `APPLICATION/HASH`.
 
 use ebb_scheduler::runtime::MeasuredProfile;
 use ebb_storage::Table;
@@ -9,36 +10,37 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Result, read_row};
 
-/// Profiles that are kept of an application; of more, those that were recorded last.
+/// The largest number of profiles per application. The ones recorded last are kept.
 const PROFILES_MAX: usize = 100;
 
-/// Executions whose estimation error is kept; of more, those of the latest.
+/// The largest number of executions whose estimation error is kept. The latest ones are
+/// kept.
 const ESTIMATES_MAX: usize = 20;
 
-/// Jobs of a chain that a profile is kept of: the first so many.
+/// The largest number of jobs of a chain whose profiles are kept: the first ones.
 const CHAIN_JOBS_MAX: usize = 100;
 
-/// What the jobs of one execution took.
+/// The measurements of the jobs of one execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ProfileRecord {
-    /// Of which application.
+    /// The application that was executed.
     pub application: String,
-    /// What was read, in words; empty where nothing was.
+    /// The input, in words; empty if there was none.
     pub input: String,
-    /// The job it was measured in.
+    /// The id of the job that was measured.
     pub job: String,
-    /// When, in milliseconds since 1970.
+    /// The time of the record, in milliseconds since 1970.
     pub recorded_unix_ms: u64,
-    /// By the name of the job: one, or those of a chain.
+    /// The profile of each job of the runtime, by its name: one, or all jobs of a chain.
     pub measured: Vec<(String, MeasuredProfile)>,
-    /// Of the latest runs of the same work, how long they took over what was estimated
-    /// before they started, where something was.
+    /// For the latest runs of the same work that had an estimate: the time that the run
+    /// took over its estimate.
     pub took_over_estimate: Vec<f64>,
 }
 
 impl ProfileRecord {
-    /// What the job of this name took.
+    /// Returns the profile of the job with this name.
     pub fn measured(&self, name: &str) -> Option<MeasuredProfile> {
         let found = self.measured.iter().find(|(of, _)| of == name);
         found.map(|(_, measured)| *measured)
@@ -48,10 +50,10 @@ impl ProfileRecord {
 /// A profile that a job can start from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownProfile {
-    /// What is known.
+    /// The profile.
     pub profile: ProfileRecord,
-    /// Whether it is of the same work over the same input; else it is of the same
-    /// application only.
+    /// Whether the profile is of the same work over the same input; otherwise it is only of
+    /// the same application.
     pub is_same_work: bool,
 }
 
@@ -61,7 +63,7 @@ pub(super) struct ProfileTable {
 }
 
 impl ProfileTable {
-    /// Keeps a profile under `work`: what the job does, and over what.
+    /// Records a profile under `work`: the computation and its input.
     pub(super) fn record(&self, work: &Value, mut profile: ProfileRecord) -> Result<()> {
         let application = profile.application.clone();
         profile.measured.truncate(CHAIN_JOBS_MAX);
@@ -83,7 +85,7 @@ impl ProfileTable {
         Ok(())
     }
 
-    /// That of the same work, or the latest of the application.
+    /// Returns the profile of the same work, or the latest one of the application.
     pub(super) fn known(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
         if let Some(profile) = self.same(application, work)? {
             return Ok(Some(KnownProfile {
@@ -106,7 +108,7 @@ impl ProfileTable {
         found.transpose()
     }
 
-    /// All of them, by application.
+    /// Returns all profiles, by application.
     pub(super) fn all(&self) -> Result<Vec<ProfileRecord>> {
         let profiles = self.with_prefix("")?.into_iter();
         Ok(profiles.map(|(_, profile)| profile).collect())

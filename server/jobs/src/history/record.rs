@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::request::{JobRequest, RequestError};
 
-/// Where a recorded job stands.
+/// The state of a recorded job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RecordState {
-    /// Started and not ended: it runs, it is parked, or its process ended before it.
+    /// Started and not ended: the job runs, is parked, or its process ended before it.
     Started,
-    /// Its output is there.
+    /// The job succeeded, and its output is in place.
     Succeeded,
-    /// It failed, or could not be started again.
+    /// The job failed, or could not be started again.
     Failed,
-    /// It was asked to stop, or discarded.
+    /// The job was cancelled or discarded.
     Cancelled,
 }
 
 impl RecordState {
-    /// The state of a job that ended so.
+    /// Returns the state of a job with this outcome.
     pub(super) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Succeeded => Self::Succeeded,
@@ -42,7 +42,7 @@ pub struct OwnSnapshot {
     pub input: u32,
     /// The keyspace of the input's table.
     pub keyspace: String,
-    /// Its name there.
+    /// The name of the snapshot in that keyspace.
     pub name: String,
 }
 
@@ -76,33 +76,33 @@ impl Submission {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobRecord {
-    /// Its id: digits, ascending with time.
+    /// The id of the job: digits, ascending with time.
     pub id: String,
-    /// Which application.
+    /// The name of the application.
     pub application: String,
-    /// The request, as [`JobRequest::to_json`] gave it: one that this build cannot follow
-    /// is listed all the same.
+    /// The request, as [`JobRequest::to_json`] wrote it. It is kept as JSON, so that a job
+    /// is listed even if this build cannot follow its request.
     pub request: Value,
-    /// The snapshots that were made for it.
+    /// The snapshots that were made for the job.
     pub own_snapshots: Vec<OwnSnapshot>,
-    /// Where it stands.
+    /// The state of the job.
     pub state: RecordState,
-    /// When it was started first, in milliseconds since 1970.
+    /// The time of the first start, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// How often it was started, from 1.
+    /// The number of starts, from 1.
     pub starts: u32,
-    /// Whether its last start came to put the output in place. If it did not end then
-    /// and there is an output, the job has made it.
+    /// Whether the last start was about to put the output in place. If the job did not end
+    /// then and there is an output, the job has made it.
     pub commits: bool,
-    /// The timestamp of the rows that its last start came to put into a table of CQL, where
-    /// it came to that; not written where it did not.
+    /// The timestamp of the rows that the last start was about to put into a table of CQL.
+    /// Not written if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_us: Option<i64>,
-    /// When it ended, in milliseconds since 1970.
+    /// The time of the end, in milliseconds since 1970.
     pub ended_unix_ms: Option<u64>,
     /// The runtime's report.
     pub report: Option<Value>,
-    /// Attempts at its tasks that are not in the history, being too many.
+    /// The number of attempts that are not in the history, because there were too many.
     pub attempts_dropped: u64,
     /// The request that submitted the job, if a client may retry it; not written otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub struct JobRecord {
 }
 
 impl JobRecord {
-    /// Of a job that starts now for the first time.
+    /// Creates the record of a job that starts now for the first time.
     pub fn new(
         id: String,
         request: &JobRequest,
@@ -124,7 +124,7 @@ impl JobRecord {
         }
     }
 
-    /// The record of a job of this application that has just started.
+    /// Creates the record of a job of this application that has just started.
     pub(super) fn started(
         id: String,
         application: &str,
@@ -168,7 +168,7 @@ impl JobRecord {
         }
     }
 
-    /// The request.
+    /// Returns the request of the job.
     ///
     /// # Errors
     /// When this build does not know its version, or a field of it.

@@ -1,7 +1,7 @@
 //! Records that a job is about to put its output in place, before it does.
 //!
-//! A process that ends between the two leaves a record without an end. The restart of the
-//! job has to know whose the output is:
+//! If a process ends in between, it leaves a record without an end. The restart of the job
+//! has to know whose output is there:
 //!
 //! ```text
 //!   recorded   the output is there    it was put there by
@@ -16,7 +16,7 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
 use super::{History, JobRecord};
 
-/// The record that outputs write to; of a job that is not recorded, none. Clones share it.
+/// The record that outputs write to; empty for a job that is not recorded. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct CommitRecord {
     record: Arc<OnceLock<(History, JobRecord)>>,
@@ -24,7 +24,7 @@ pub struct CommitRecord {
 }
 
 impl CommitRecord {
-    /// From now on commits are recorded of `job`. The first call counts.
+    /// Sets the job whose commits are recorded. Only the first call has an effect.
     pub fn set(&self, history: &History, job: &JobRecord) {
         let _ = self.record.set((history.clone(), job.clone()));
     }
@@ -35,18 +35,18 @@ impl CommitRecord {
         all.extend(notes);
     }
 
-    /// Returns what was noted.
+    /// Returns the notes.
     pub fn notes(&self) -> Vec<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.clone()
     }
 
-    /// Records that the output is about to be put in place; of rows for a table of CQL at
-    /// which timestamp.
+    /// Records that the output is about to be put in place. `written_us` is the timestamp
+    /// of rows for a table of CQL.
     ///
     /// # Errors
-    /// When it cannot be recorded. Then it must not be done either: the job fails, and when
-    /// that cannot be recorded it starts again.
+    /// When the commit cannot be recorded. Then the caller must not commit either: the job
+    /// fails, and if that cannot be recorded, the job starts again.
     pub fn begin(&self, written_us: Option<i64>) -> Result<(), TaskError> {
         let Some((history, job)) = self.record.get() else {
             return Ok(());
@@ -58,14 +58,14 @@ impl CommitRecord {
     }
 }
 
-/// An output whose commit is recorded first.
+/// An output that records each commit before it makes it.
 pub struct RecordedOutput {
     output: Arc<dyn Output>,
     commits: CommitRecord,
 }
 
 impl RecordedOutput {
-    /// Records commits of `output` in `commits`.
+    /// Wraps `output`, so that its commits are recorded in `commits`.
     pub fn new(output: Arc<dyn Output>, commits: CommitRecord) -> Self {
         Self { output, commits }
     }

@@ -1,8 +1,8 @@
 //! Records the attempts of a job while it runs.
 //!
-//! Who brings the news is a task's thread, which may lose its core at any time,
-//! and a write takes locks that transactions wait for. So a thread of ordinary
-//! priority writes, as many attempts at a time as there are.
+//! The runtime reports an attempt on the thread of a task, which may lose its core at any
+//! time, while a write takes locks that transactions wait for. So a thread of ordinary
+//! priority writes the attempts, as many at a time as are waiting.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,10 +17,11 @@ use ebb_scheduler::runtime::{
 use super::attempts::{ATTEMPTS_KEPT_MAX, AttemptTable, JobAttempt};
 use super::{History, JobRecord, Result};
 
-/// Attempts that become part of the database by one commit, at most.
+/// The largest number of attempts per commit.
 const BATCH_MAX: usize = 256;
 
-/// What is kept of why an attempt failed, in bytes: it may hold a record.
+/// The largest length of a recorded cause of a failed attempt, in bytes: a cause may
+/// contain a whole record.
 const CAUSE_BYTES_MAX: usize = 1000;
 
 /// The journal of the runtime's jobs that belong to one recorded job.
@@ -31,7 +32,7 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct State {
-    /// Until it is finished.
+    /// `None` after `finish`.
     writer: Option<(Sender<JobAttempt>, JoinHandle<Result<()>>)>,
     sent: u32,
     /// The runtime's jobs, in the order in which they were submitted.
@@ -40,7 +41,7 @@ struct State {
 }
 
 impl State {
-    /// Which of the steps this job of the runtime is, from 1.
+    /// Returns the number of this job of the runtime in the chain, from 1.
     fn step(&mut self, job: JobId) -> u64 {
         let known = self.steps.iter().position(|step| *step == job);
         let step = known.unwrap_or_else(|| {
@@ -51,18 +52,20 @@ impl State {
     }
 }
 
-/// What was recorded.
+/// A summary of the recorded attempts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recorded {
     /// Attempts beyond [`ATTEMPTS_KEPT_MAX`], which are not in the database.
     pub attempts_dropped: u64,
-    /// What the tasks took of each job that succeeded, by its name, in that order.
+    /// The profile of each job of the runtime that succeeded, with its name, in the order
+    /// of their ends.
     pub measured: Vec<(String, MeasuredProfile)>,
 }
 
 impl Recorder {
-    /// For the attempts at the tasks of `job`, which has none so far. To be called
-    /// on a thread of ordinary priority.
+    /// Starts a recorder for the attempts at the tasks of `job`, which must have none so
+    /// far. The caller must be a thread of ordinary priority, because the new thread
+    /// inherits its priority.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -101,15 +104,15 @@ impl Recorder {
     }
 }
 
-/// The thread holds the database open.
+/// Finishes the thread, which would keep the database open.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // A caller that needs the error has called it before.
+        // A caller that needs the error has called `finish` before.
         let _ = self.finish();
     }
 }
 
-/// With a cause that is not too long.
+/// Returns the attempt with its cause cut to [`CAUSE_BYTES_MAX`].
 fn bounded(mut attempt: AttemptRecord) -> AttemptRecord {
     if let AttemptOutcome::Failed { cause } = &mut attempt.outcome
         && cause.len() > CAUSE_BYTES_MAX
@@ -151,7 +154,7 @@ impl JobJournal for Recorder {
                 record: bounded(attempt.clone()),
             };
             if let Some((sender, _)) = &state.writer {
-                // A writer that failed tells why at the end.
+                // If the writer has failed, `finish` returns the reason.
                 let _ = sender.send(attempt);
             }
         });

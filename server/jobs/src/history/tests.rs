@@ -253,7 +253,7 @@ fn attempts_are_kept_in_their_order_and_go_with_their_job() {
     history.forget(&first.id).unwrap();
     assert_eq!(history.attempts(&first.id).unwrap(), []);
     assert_eq!(history.attempts(&second.id).unwrap().len(), 1);
-    // What a start left is not mixed with what the next one leaves.
+    // The attempts of the first start are not mixed with those of the second one.
     let again = history.begin_again(&second, Vec::new()).unwrap();
     assert_eq!(again.starts, 2);
     assert_eq!(history.attempts(&second.id).unwrap(), []);
@@ -312,7 +312,7 @@ fn a_history_of_another_version_is_refused_and_not_touched() {
 }
 
 #[test]
-fn a_row_that_is_no_job_is_told_by_its_key() {
+fn the_error_of_a_row_that_is_no_job_names_its_key() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();
     let history = History::open(&db).unwrap();
@@ -371,7 +371,7 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     assert_eq!((of("sort"), of("sorting")), (100, 1));
 }
 
-/// In memory, on a disk that may fill up.
+/// A history in memory, on a disk that may fill up.
 fn history_on(disk: &MemDisk) -> History {
     let options = Options {
         disk: Arc::new(disk.clone()),
@@ -382,7 +382,7 @@ fn history_on(disk: &MemDisk) -> History {
 
 #[test]
 fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
-    /// Looks when it is committed at what a crash of the machine would leave.
+    /// An output whose commit checks the state that a crash of the machine would leave.
     struct Looks(MemDisk, JobRecord);
     impl Output for Looks {
         fn open(&self, _: u32, _: u32) -> std::result::Result<Box<dyn OutputWriter>, TaskError> {
@@ -411,7 +411,7 @@ fn that_an_output_is_put_in_place_is_on_the_disk_before_it_is() {
     let output = RecordedOutput::new(Arc::new(Looks(disk, job.clone())), note.clone());
     note.set(&history, &job);
     output.commit().unwrap();
-    // What the next start does is not noted of the last one.
+    // The record of a new start has no commit of the last one.
     let again = (history.begin_again(&history.jobs().unwrap()[0], Vec::new())).unwrap();
     assert!(!again.commits);
     assert_eq!(history.jobs().unwrap(), [again]);

@@ -50,7 +50,7 @@ pub(crate) struct CellsInput {
 
 #[derive(Debug)]
 struct Table {
-    /// The table, cut into splits.
+    /// The table of the database, cut into splits.
     stored: SnapshotInput,
     newer: SnapshotTable,
     /// The snapshot from which on differences are read; `None` if all rows are read.
@@ -110,7 +110,7 @@ impl CellsInput {
         let statics = statics_to.map(|number| (CellColumns::new(&schema, true), number));
         let stored = SnapshotInput::new(table.clone(), splits);
         self.tables.push(Table {
-            // After the schema and the entries of indexes.
+            // The schema and the entries of indexes come before the partitions.
             stored: stored.within(PARTITIONS_START.to_vec(), None),
             newer: table,
             older,
@@ -125,13 +125,14 @@ impl CellsInput {
 }
 
 impl CellsInput {
-    /// Returns the number of the table, in the order of their adding, that a split is of.
+    /// Returns the index of the table that a split belongs to, in the order in which the
+    /// tables were added.
     pub(crate) fn table_of(split: &Split) -> Option<usize> {
         Some(take_number(split)?.0)
     }
 
-    /// Returns the first key that a split reads, and the one before which it ends, if it ends before
-    /// any.
+    /// Returns the first key of a split, and the exclusive end of its keys, if there is
+    /// one.
     pub(crate) fn range_of(split: &Split) -> Option<(Bytes, Option<Bytes>)> {
         let (_, payload) = take_number(split)?;
         let Piece { lower, upper } = Piece::decode(payload);
@@ -172,7 +173,8 @@ impl CellsInput {
     }
 }
 
-/// Returns the number of the table that a split is of, and the payload of the table's split.
+/// Returns the index of the table that a split belongs to, and the payload of the table's
+/// split.
 fn take_number(split: &Split) -> Option<(usize, &[u8])> {
     let (number, payload) = split.payload.split_first_chunk::<4>()?;
     Some((u32::from_le_bytes(*number) as usize, payload))
@@ -268,7 +270,7 @@ impl Table {
         let read_time_s = changed::read_time_s(&self.newer);
         let (mut row, mut row_key) = (RowCells::default(), Vec::new());
         while let Some(start) = scan.next_partition().map_err(of_table)? {
-            // Of several splits that cut a partition one has the header.
+            // If several splits share a partition, one of them has its header.
             let header = start.header.as_deref();
             if let Some((columns, number)) = &cql.statics
                 && start.header_in_range
@@ -293,7 +295,7 @@ impl Table {
     }
 }
 
-/// Returns the key of the record of a row of which nothing older is known.
+/// Returns the key of a record for a row without an older version.
 fn added(table: u32, key: &[u8]) -> RowKey<'_> {
     RowKey {
         table,
@@ -303,7 +305,7 @@ fn added(table: u32, key: &[u8]) -> RowKey<'_> {
 }
 
 impl CqlCells {
-    /// Returns a partition as a reader at a time sees it. `key` is any key of it.
+    /// Returns a partition as of the table's read time. `key` is any key of the partition.
     fn partition<'p>(
         &'p self,
         columns: &'p CellColumns,

@@ -4,8 +4,9 @@
 //!   SnapshotInput: splits, a reader ─> RowScan: partitions, rows ─> CqlText ─> key, value
 //! ```
 //!
-//! A record is a row as its reader at the time of the snapshot sees it: under the deletions
-//! of its partition, without what had expired. So a job that starts again reads the same.
+//! A record is a row as a reader at the time of the snapshot sees it: without what its
+//! partition's deletions hide, and without values that had expired by then. So a job that
+//! starts again reads the same records.
 
 #[cfg(test)]
 mod tests;
@@ -24,19 +25,19 @@ pub use self::text::CqlText;
 use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
 
-/// The rows of a table that CQL made, as a snapshot has it. A split may begin inside of a
-/// partition, whose header is fetched then.
+/// The rows of a table that CQL made, at a snapshot. If a split begins inside a partition,
+/// the partition's header is read in addition.
 #[derive(Debug, Clone)]
 pub struct CqlInput {
-    /// Its keys and operands, the schema left out where it cuts splits.
+    /// The keys and operands of the rows. Splits leave out the schema.
     table: SnapshotInput,
     text: Arc<CqlText>,
 }
 
 impl CqlInput {
-    /// The rows of `table`, all of it, as `text` writes them.
+    /// Creates an input of all rows of `table`, as `text` writes them.
     pub fn new(table: SnapshotInput, text: CqlText) -> Self {
-        // After the schema and the entries of indexes.
+        // The schema and the entries of indexes come before the partitions.
         Self {
             table: table.within(PARTITIONS_START.to_vec(), None),
             text: Arc::new(text),
@@ -56,7 +57,8 @@ impl CqlInput {
         header.map_err(of_table)
     }
 
-    /// Returns whether any row from `from` on is there, of the partition whose keys begin with `prefix`.
+    /// Returns whether there is a row at or after the key `from` in the partition whose
+    /// keys begin with `prefix`.
     fn has_row_from(
         &self,
         from: &[u8],
@@ -92,7 +94,8 @@ impl Input for CqlInput {
                     record(&buffers.key, &buffers.value)?;
                 }
             }
-            // Static columns without a row are a row, once: of the split that has the header.
+            // A partition with static columns only counts as one row, of the split that has
+            // the header.
             if !start.header_in_range || !partition.has_static_row(had_rows).map_err(of_table)? {
                 continue;
             }
@@ -128,8 +131,8 @@ impl Input for CqlInput {
                 Some(known) => known,
                 None => (decoded.prefix.to_vec(), self.header(decoded.prefix)?),
             });
-            // The operand of the sample is older than the header, so it is read again: see
-            // `ebb_tables::read`, the purge race.
+            // The operand of the sample is older than the header. So it is read again: see
+            // the purge race in `ebb_tables::read`.
             let Some(operand) = self.source().get(key).map_err(of_table)? else {
                 return Ok(());
             };

@@ -22,17 +22,17 @@ use super::SPLIT_BYTES_MIN;
 use super::sample::places;
 use crate::records::{InvalidInput, InvalidRow, RecordFormat, ValueFormat};
 
-/// Digits of an offset in a key, at least, so that keys are in the order of the
+/// The least number of digits of an offset in a key, so that keys are in the order of the
 /// file up to a terabyte.
 const OFFSET_DIGITS: usize = 12;
 
-/// Bytes that are read at a time at a place where some records are looked at.
+/// The read size for a sample, in bytes: only a few records are read at each place.
 const PLACE_BYTES: usize = 8 << 10;
 
-/// Bytes that are read at a time of a part that is read as a whole.
+/// The read size for a whole part, in bytes.
 const READ_BYTES: usize = 256 << 10;
 
-/// What a record of a file is.
+/// The kind of a file's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
     /// A line.
@@ -41,18 +41,20 @@ pub enum FileKind {
     Csv {
         /// The first line of each file names the columns.
         header: bool,
-        /// The byte between two fields; `None`: a tab in files called `.tsv`, else a comma.
+        /// The byte between two fields; `None`: a tab in files with the extension `.tsv`,
+        /// else a comma.
         delimiter: Option<u8>,
-        /// Malformed quotes are read as text. A file is one split then: only from its start is
-        /// known where a record begins.
+        /// Malformed quotes are read as text. Then a file is one split, because only a
+        /// reader from its start knows where a record begins.
         lenient_quotes: bool,
     },
-    /// A JSON object in a line. Blank lines are none.
+    /// A JSON object per line. Blank lines are skipped.
     JsonLines,
 }
 
 impl FileKind {
-    /// CSV with quotes by the rules, and with commas, or tabs in files called `.tsv`.
+    /// Returns CSV with well-formed quotes, and with commas, or tabs in files with the
+    /// extension `.tsv`.
     pub const fn csv(header: bool) -> Self {
         Self::Csv {
             header,
@@ -61,7 +63,7 @@ impl FileKind {
         }
     }
 
-    /// The kind of records that a file of this name has.
+    /// Returns the kind of records in the file at this path.
     fn of_file(self, path: &Path) -> RecordKind {
         match self {
             Self::Text => RecordKind::Text,
@@ -82,16 +84,15 @@ impl FileKind {
     }
 }
 
-/// The records of some files: the value is the record without its line end, the
-/// key the name of the file and where the record begins in it, in bytes:
-/// `logs/web.csv:000000004711`.
+/// The records of some files. The value is the record without its line end; the key is the
+/// name of the file and the byte offset of the record: `logs/web.csv:000000004711`.
 ///
-/// The files are cut into at most as many splits as asked for, of about as many
-/// bytes each; a split may hold parts of several files. The borders lie between
-/// records. A file that is compressed by gzip, by its first bytes, is read as its text, in
-/// one part. A file that changes while the job runs is an error.
+/// The files are cut into at most the given number of splits of about equal size; a split
+/// may hold parts of several files. The borders lie between records. A file that is
+/// compressed by gzip (detected by its first bytes) is read as its text, in one part. A
+/// file that changes while the job runs is an error.
 ///
-/// The reader is that of `ebb_text`, which loads use, too. The error of a record that is malformed
+/// The reader is that of `ebb_text`, which loads use, too. The error of a malformed record
 /// names the file and the line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FilesInput {
@@ -102,19 +103,19 @@ pub struct FilesInput {
 }
 
 impl FilesInput {
-    /// The records of `paths`, files or directories, in at most `splits` splits.
-    /// Below a directory all files count, in the order of their names, but for
-    /// those whose name, or directory, begins with a dot or an underscore.
+    /// Opens `paths`, files or directories, in at most `splits` splits. Below a directory
+    /// all files count, in the order of their names, except those whose name, or directory,
+    /// begins with a dot or an underscore.
     ///
     /// # Errors
-    /// When a file cannot be read or is of a format that is not read, there is none, or
-    /// the first lines of CSV files with a header differ or name a column twice.
+    /// When a file cannot be read or has an unsupported format, when there is no file, or
+    /// when the first lines of CSV files with a header differ or name a column twice.
     pub fn open(paths: &[PathBuf], kind: FileKind, splits: usize) -> Result<Self, TaskError> {
         let paths = paths.iter().map(|path| (path.clone(), path.as_path()));
         Self::open_as(&paths.collect::<Vec<_>>(), kind, splits)
     }
 
-    /// The same of paths that keys call by other names: a path and its name each.
+    /// Opens files under other names in keys: `paths` has a path and its name each.
     ///
     /// # Errors
     /// As [`FilesInput::open`].
@@ -130,9 +131,9 @@ impl FilesInput {
         Ok(input)
     }
 
-    /// The same of those files that can be read to their end; each is read once to find out. The first
-    /// of these decides the columns. Returns the problems of the others, too, each of which names the
-    /// file.
+    /// Opens the files that can be read to their end, as [`FilesInput::open_as`] does; each
+    /// is read once to find out. The first of these files decides the columns. Also returns
+    /// the problems of the other files, each of which names the file.
     ///
     /// # Errors
     /// When a path is not there, a directory cannot be read, or no file is left.
@@ -171,8 +172,8 @@ impl FilesInput {
         }
     }
 
-    /// What its rows are. Columns of CSV files without a header are called `names`, or by
-    /// their numbers without any.
+    /// Returns the format of the rows. `names` are the columns of CSV files without a
+    /// header; without any, columns have numbers.
     ///
     /// # Errors
     /// When there are more or fewer names than columns, or two are the same.
@@ -197,8 +198,8 @@ impl FilesInput {
         Ok(RecordFormat::file(ValueFormat::csv(columns)?))
     }
 
-    /// The names of the columns of CSV files, by their first lines; numbers, from 1, where
-    /// those are not a header.
+    /// Returns the names of the columns of CSV files by their first lines; numbers, from 1,
+    /// if these are not a header.
     fn header(&self) -> Result<Option<Vec<String>>, TaskError> {
         let mut first: Option<(&DataFile, Vec<String>)> = None;
         for file in &self.files {
@@ -218,8 +219,8 @@ impl FilesInput {
         Ok(first.map(|(_, columns)| columns))
     }
 
-    /// The names of the columns of a file, or their numbers; `None` if it is no CSV file, or has no
-    /// records.
+    /// Returns the names of the columns of a file, or their numbers; `None` if it is no CSV
+    /// file, or has no records.
     fn columns_of(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
         let FileKind::Csv { header, .. } = self.kind else {
             return Ok(None);
@@ -240,7 +241,8 @@ impl FilesInput {
         }
     }
 
-    /// Reads a file to its end. Returns its columns, which are those of the files before it.
+    /// Reads a file to its end. Returns its columns, after a check that they match those of
+    /// the files before it.
     fn check_whole(&self, file: &DataFile) -> Result<Option<Vec<String>>, TaskError> {
         let columns = self.columns_of(file)?;
         if let (Some(own), Some(others)) = (&columns, &self.columns)
@@ -284,10 +286,10 @@ impl FilesInput {
         Ok(FileRecords::new(records, kind))
     }
 
-    /// The error of a part of a file. Of a file that is malformed it is the first problem of the
-    /// file: a part counts lines from its begin, and a quote that is open at its end may have been
-    /// opened, or be closed, anywhere. So the file is read from its start, which only an error
-    /// costs.
+    /// Returns the error of a part of a file. If the file is malformed, this is the file's
+    /// first problem: a part counts lines from its begin, and a quote that is open at its
+    /// end may have been opened, or be closed, anywhere. So the file is read again from its
+    /// start, which costs time only after an error.
     fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
         match error {
             RecordError::Io { source, .. } => file.failed(source),
@@ -313,7 +315,7 @@ impl FilesInput {
         }
     }
 
-    /// Whether parts of a file can be read by themselves.
+    /// Returns whether parts of a file can be read independently.
     fn is_splittable(&self, file: &DataFile) -> bool {
         let is_lenient = matches!(
             self.kind,
@@ -325,14 +327,14 @@ impl FilesInput {
         !is_lenient && file.content == Content::Plain
     }
 
-    /// Parts of files that together are about as large as each other.
+    /// Returns parts of files in groups of about equal size.
     fn cut(&self) -> Result<Vec<Vec<Part>>, TaskError> {
         let total_bytes: u64 = self.files.iter().map(|file| file.bytes).sum();
         let split_bytes = total_bytes.div_ceil(self.splits as u64);
         self.cut_by(split_bytes.max(SPLIT_BYTES_MIN))
     }
 
-    /// Parts of files that together have about `split_bytes` each.
+    /// Returns parts of files in groups of about `split_bytes` each.
     fn cut_by(&self, split_bytes: u64) -> Result<Vec<Vec<Part>>, TaskError> {
         let mut splits = Vec::new();
         let mut parts = Vec::new();
@@ -366,7 +368,7 @@ impl FilesInput {
         Ok(splits)
     }
 
-    /// The file that a part is of, unless it changed.
+    /// Returns the file of a part, unless the file has changed.
     fn file(&self, part: &Part) -> Result<&DataFile, TaskError> {
         let file = self.files.get(part.file as usize);
         let file = file.ok_or_else(|| TaskError::failed("a split of another input"))?;
@@ -389,12 +391,12 @@ impl FilesInput {
         Ok(())
     }
 
-    /// The first records that begin in `place` of a part; of a file that can be read only from its
-    /// start the first ones of all.
+    /// Passes the first records that begin in `place` of a part to `record`; if the file
+    /// can be read only from its start, the first records of the file.
     ///
-    /// In the midst of a CSV file the begin of a record is only likely. A place whose records are
-    /// malformed, or refused by `record`, is passed over there: either it was the wrong begin, or
-    /// the reader of the part reports the problem.
+    /// In the middle of a CSV file the begin of a record is only likely. A place whose
+    /// records are malformed, or refused by `record`, is skipped there: either the begin
+    /// was wrong, or the reader of the part reports the problem.
     fn sample_place(
         &self,
         part: &Part,
@@ -428,7 +430,8 @@ impl FilesInput {
                 Err(RecordError::Malformed { .. }) if !is_certain => break,
                 Err(error) => return Err(self.failed(file, &rest, error)),
             };
-            // Places in a compressed file are those in its text, which is longer.
+            // A place in a compressed file is an offset in its text, which is longer than
+            // the file.
             if found.offset >= place.end && file.content != Content::Gzip {
                 break;
             }
@@ -462,8 +465,8 @@ impl Input for FilesInput {
         Ok(())
     }
 
-    /// Some records at each of several places, which lie at even distances. Of files
-    /// that can be read only from the start the first ones.
+    /// Reads some records at each of several places at even distances. If the file can be
+    /// read only from its start, reads its first records.
     fn sample(
         &self,
         split: &Split,
@@ -500,7 +503,8 @@ impl Input for FilesInput {
     }
 }
 
-/// The files in `paths`, each a path and what keys call it, and those that are no text.
+/// Finds the files in `paths`, each a path and its name in keys. Files that are not text
+/// are errors.
 fn find_all(paths: &[(PathBuf, &Path)]) -> Result<Vec<Result<DataFile, BadFile>>, TaskError> {
     let mut files = Vec::new();
     for (path, name) in paths {
@@ -525,8 +529,8 @@ fn other_columns(file: &DataFile, own: &[String], other: &str, columns: &[String
     )))
 }
 
-/// Writes an offset, of at least so many digits, behind the name of the file.
-/// A record is as cheap to read as this: `format!` takes several times as long.
+/// Writes an offset, with at least [`OFFSET_DIGITS`] digits, behind the name of the file.
+/// `format!` takes several times as long, which would double the cost of a record.
 fn set_offset(key: &mut Vec<u8>, name_bytes: usize, mut offset: u64) {
     let mut digits = [b'0'; 20];
     let mut from = digits.len();
@@ -553,7 +557,7 @@ struct Part {
 impl Part {
     const ENCODED_BYTES: usize = 20;
 
-    /// Those of a split.
+    /// Returns the parts of a split.
     fn all(split: &Split) -> impl Iterator<Item = Self> {
         let encoded = split.payload.chunks_exact(Self::ENCODED_BYTES);
         encoded.map(Self::decode)
@@ -571,7 +575,7 @@ impl Part {
     }
 
     /// # Panics
-    /// For bytes that [`Part::encode`] did not give.
+    /// For bytes that [`Part::encode`] did not write.
     fn decode(payload: &[u8]) -> Self {
         let number =
             |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("eight bytes"));

@@ -10,13 +10,13 @@ use super::SPLIT_BYTES_MIN;
 /// Length of a key in bytes.
 const KEY_BYTES: usize = 10;
 
-/// Different words in the values.
+/// The number of different words in the values.
 const WORDS: u64 = 5000;
 
-/// Records drawn from a seed: a key of ten printable characters, evenly drawn as
-/// those of gensort are, and a value of words, the n-th of which is as frequent as
-/// 1/n (Zipf's law). A record depends on the seed and its number only, so the
-/// splits do not change what there is.
+/// Records drawn from a seed. The key has ten printable characters, drawn evenly as in
+/// gensort; the value consists of words with frequencies by Zipf's law (the n-th word is as
+/// frequent as 1/n). A record depends only on the seed and its number, so the number of
+/// splits does not change the records.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Generator {
     seed: u64,
@@ -26,7 +26,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Records with values of `value_bytes` in at most `splits` splits.
+    /// Creates records with values of `value_bytes`, in at most `splits` splits.
     pub fn new(seed: u64, records: u64, value_bytes: usize, splits: usize) -> Self {
         Self {
             seed,
@@ -44,7 +44,7 @@ impl Generator {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(number);
         key.clear();
-        // The printable ones, blank excluded: so that a key is one word of a line.
+        // Printable characters except the blank, so that a key is one word of a line.
         key.extend((0..KEY_BYTES).map(|_| b'!' + (rng.next_u32() % 94) as u8));
         value.clear();
         while value.len() < self.value_bytes {
@@ -57,14 +57,14 @@ impl Generator {
     }
 }
 
-/// The number of a word, 0 to `WORDS - 1`: the logarithm of an even variable is
-/// within a rounding of Zipf's law.
+/// Returns the number of a word, 0 to `WORDS - 1`: the logarithm of an even variable
+/// follows Zipf's law up to rounding.
 fn zipf(random: u64) -> u64 {
     let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
     (((WORDS + 1) as f64).powf(even) as u64 - 1).min(WORDS - 1)
 }
 
-/// Syllables for the digits of its number, the least first.
+/// Appends a syllable for each digit of the number, the least significant first.
 fn push_word(mut number: u64, value: &mut Vec<u8>) {
     const CONSONANTS: &[u8] = b"bdfgklmnprst";
     const VOWELS: &[u8] = b"aeiou";
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_do_not_change_what_there_is() {
+    fn the_number_of_splits_does_not_change_the_records() {
         let one = records(Generator::new(7, 5000, 90, 1));
         assert_eq!(one.len(), 5000);
         assert_eq!(records(Generator::new(7, 5000, 90, 6)), one);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_as_frequent_as_their_rank_says() {
+    fn frequencies_of_words_follow_zipfs_law() {
         let mut counts: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         for (_, value) in records(Generator::new(1, 4000, 200, 1)) {
             for word in value.split(|&byte| byte == b' ') {
@@ -156,7 +156,8 @@ mod tests {
             push_word(number, &mut word);
             f64::from(counts.get(&word).copied().unwrap_or(0))
         };
-        // Rounded down, rank n has the part between n and n + 1 of the logarithm.
+        // A word is a number rounded down, so rank n has the interval from n to n + 1 of
+        // the logarithm.
         let expected = |rank: f64| ((rank + 1.0) / rank).ln();
         for rank in [2.0, 3.0, 10.0] {
             let ratio = count(rank as u64 - 1) / count(0);

@@ -6,21 +6,21 @@ use ebb_text::csv::{CsvDialect, CsvFields, push_record};
 use super::SnapshotInput;
 use crate::records::InvalidRow;
 
-/// The rows of a table whose values are CSV records: malformed quotes are read as text, and each
-/// value is written anew by the rules, as applications read it.
+/// The rows of a table whose values are CSV records. Malformed quotes are read as text, and
+/// each value is rewritten with well-formed quotes, as applications expect it.
 #[derive(Debug, Clone)]
 pub struct LenientCsvInput {
     rows: SnapshotInput,
 }
 
 impl LenientCsvInput {
-    /// The same rows, with values by the rules.
+    /// Wraps `rows`.
     pub fn new(rows: SnapshotInput) -> Self {
         Self { rows }
     }
 }
 
-/// Returns a sink that writes each value anew for `record`.
+/// Returns a sink that passes each row to `record` with a rewritten value.
 fn rewriting(record: RecordSink<'_>) -> impl FnMut(&[u8], &[u8]) -> Result<(), TaskError> {
     let mut fields = CsvFields::new(CsvDialect {
         lenient_quotes: true,

@@ -1,4 +1,4 @@
-//! Where jobs read from.
+//! Inputs of jobs.
 //!
 //! ```text
 //!   a table at a snapshot ─> SnapshotInput ┐
@@ -8,18 +8,17 @@
 //!   two of these          ─> Union
 //! ```
 //!
-//! Every split begins and ends at a border of a record, so no byte is read for
-//! two of them.
+//! Every split begins and ends at a border of a record, so no byte is read for two splits.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `snapshot` | a table, or a range of its keys, as it was at a snapshot |
-//! | `cql` | the rows of such a table that CQL made, as text |
+//! | `cql` | the rows of a table that CQL made, at a snapshot, as text |
 //! | `cells` | rows of several tables as cells, for a publication |
 //! | `files` | files of text, CSV or JSON lines, by the reader of `ebb_text` |
 //! | `generator` | records from a seed |
 //! | `lenient_csv` | CSV values of a table whose quotes may be malformed |
-//! | `sample` | how many records of a split are looked at beforehand |
+//! | `sample` | the number of records and places in a sample of a split |
 //! | `union` | two inputs as one, each record marked with its side |
 
 #[cfg(feature = "publish")]
@@ -41,6 +40,6 @@ pub use lenient_csv::LenientCsvInput;
 pub use snapshot::SnapshotInput;
 pub use union::{Side, Union};
 
-/// A split is not made smaller than this, in bytes of keys and values: starting
-/// a task costs as much as reading that much.
+/// The least size of a split, in bytes of keys and values: starting a task costs as much as
+/// reading this many bytes.
 pub const SPLIT_BYTES_MIN: u64 = 64 << 10;

@@ -13,21 +13,20 @@ use super::SPLIT_BYTES_MIN;
 use super::sample::places;
 use crate::error::of_store;
 
-/// With less than this on disk, in bytes, the index of the files says too little
-/// about where the data lies: most of it may be in memtables.
+/// The least size on disk, in bytes, of a table whose splits are cut by the index of its
+/// files. In a smaller table most of the data may be in memtables.
 const INDEXED_BYTES_MIN: u64 = 4 << 20;
 
 /// The rows of a table as they were when a snapshot was created, key and value.
 ///
-/// What is read of it, all unless [`SnapshotInput::within`] says less, is cut into at most
-/// as many splits as asked for, of about as many bytes each:
+/// The rows (all of them, or those in [`SnapshotInput::within`]) are cut into at most the
+/// given number of splits of about equal size:
 ///
-/// - by the index blocks of its SSTables, without reading rows, once these hold
-///   a few MiB. What still lies in memtables is not weighed then, so a split may
-///   be larger than the others by up to that much.
-/// - below that by one scan at submission, which weighs every row: the data is in
-///   memory, or little. A table of less than twice [`SPLIT_BYTES_MIN`] is one
-///   split.
+/// - If the SSTables hold at least a few MiB: by their index blocks, without reading rows.
+///   Rows in memtables have no weight then, so a split may be larger than the others by
+///   their size.
+/// - Otherwise: by one scan at submission that weighs every row, because the data is in
+///   memory, or little. A table of less than twice [`SPLIT_BYTES_MIN`] is one split.
 ///
 /// Reading leaves no trace in the block cache.
 #[derive(Debug, Clone)]
@@ -37,7 +36,7 @@ pub struct SnapshotInput {
     splits: usize,
 }
 
-/// Where the rows are.
+/// The source of the rows.
 #[derive(Debug, Clone)]
 enum Rows {
     Snapshot(SnapshotTable),
@@ -45,7 +44,7 @@ enum Rows {
 }
 
 impl SnapshotInput {
-    /// All of `table` in at most `splits` splits, at least one.
+    /// Creates an input of all rows of `table`, in at most `splits` splits, at least one.
     pub fn new(table: SnapshotTable, splits: usize) -> Self {
         Self {
             rows: Rows::Snapshot(table),
@@ -54,8 +53,8 @@ impl SnapshotInput {
         }
     }
 
-    /// The same table for a process that does not have the database: it reads splits
-    /// that it is given, and cannot cut any.
+    /// Creates the input in a process without the database, which can read splits but not
+    /// cut any.
     pub fn detached(table: DetachedTable) -> Self {
         Self {
             rows: Rows::Detached(table),
@@ -64,8 +63,8 @@ impl SnapshotInput {
         }
     }
 
-    /// Only the keys from `from` (included) to `to` (left out; `None` is after
-    /// every key).
+    /// Restricts the input to the keys from `from` (included) to `to` (excluded; `None` is
+    /// after every key).
     #[must_use]
     pub fn within(mut self, from: impl Into<Bytes>, to: Option<Bytes>) -> Self {
         self.keys = Piece {
@@ -75,7 +74,7 @@ impl SnapshotInput {
         self
     }
 
-    /// Returns the table, to be read past the block cache.
+    /// Returns the table as a reader that bypasses the block cache.
     pub(super) fn reader(&self) -> &dyn TableReader {
         match &self.rows {
             Rows::Snapshot(table) => table,
@@ -89,7 +88,7 @@ impl SnapshotInput {
         entries.map_err(of_store)
     }
 
-    /// Ascending keys that begin all pieces but the first, and the bytes of all
+    /// Returns the first keys of all pieces but the first, ascending, and the bytes of all
     /// pieces together.
     fn cut(&self, table: &SnapshotTable) -> Result<(Vec<Bytes>, u64), TaskError> {
         let keys = self.keys.bounds();
@@ -144,9 +143,9 @@ impl Input for SnapshotInput {
         Ok(())
     }
 
-    /// The first rows at each of several places, which the index of the files cuts
-    /// at even distances. Where that knows too little, since the data lies in
-    /// memory, the split is read and rows are taken at even distances.
+    /// Reads the first rows at each of several places that the index of the files cuts at
+    /// even distances. If the index covers too little, because the data lies in memory,
+    /// reads the whole split and takes rows at even distances.
     fn sample(
         &self,
         split: &Split,
@@ -179,7 +178,7 @@ impl Input for SnapshotInput {
 }
 
 impl SnapshotInput {
-    /// The rows of a piece after every `distance_bytes`.
+    /// Passes on rows of a piece, one after every `distance_bytes`.
     fn sample_evenly(
         &self,
         piece: &Piece,
@@ -213,7 +212,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// What a split of [`SnapshotInput`] reads.
+    /// Decodes the range of keys of a split of [`SnapshotInput`].
     pub(super) fn of(split: &Split) -> Self {
         Self::decode(&split.payload)
     }
@@ -233,7 +232,7 @@ impl Piece {
     }
 
     /// # Panics
-    /// For bytes that [`Piece::encode`] did not give.
+    /// For bytes that [`Piece::encode`] did not write.
     pub(super) fn decode(payload: &[u8]) -> Self {
         let (head, keys) = payload.split_at(5);
         let length = u32::from_le_bytes(head[1..].try_into().expect("four bytes"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 
-/// Which of two inputs a record is of.
+/// The input that a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The first.
@@ -21,7 +21,7 @@ impl Side {
         }
     }
 
-    /// The side and the key that [`Union`] made `marked` of.
+    /// Returns the side and the original key of a key that [`Union`] marked.
     ///
     /// # Panics
     /// For an empty key, which no record of a union has.
@@ -34,8 +34,8 @@ impl Side {
     }
 }
 
-/// The splits of two inputs, those of the left one first: its map tasks, and so
-/// in each group of a reduce its values, come before the others. Every key is
+/// The splits of two inputs, those of the left one first. So the left map tasks come first,
+/// and in each group of a reduce the left values come before the right ones. Every key is
 /// marked with its side, see [`Side::of`].
 pub struct Union {
     left: Arc<dyn Input>,
@@ -43,7 +43,7 @@ pub struct Union {
 }
 
 impl Union {
-    /// All records of both.
+    /// Creates the union of all records of both inputs.
     pub fn new(left: Arc<dyn Input>, right: Arc<dyn Input>) -> Self {
         Self { left, right }
     }
@@ -98,7 +98,7 @@ mod tests {
     use ebb_scheduler::runtime::VecInput;
 
     #[test]
-    fn the_left_splits_come_first_and_every_record_knows_its_side() {
+    fn the_left_splits_come_first_and_every_record_has_its_side() {
         let left = Arc::new(VecInput::lines("a\nb\nc", 2));
         let right = Arc::new(VecInput::lines("d\ne", 2));
         let union = Union::new(left, right);

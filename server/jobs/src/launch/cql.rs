@@ -1,4 +1,5 @@
-//! What a request may say of a table that CQL made, and which of its columns are read.
+//! Checks of a request that reads a table that CQL made, and the columns that the job
+//! reads.
 
 use ebb_model::schema::TableSchema;
 use ebb_tables::lookup::{LookupError, Unknown};
@@ -6,10 +7,12 @@ use ebb_tables::lookup::{LookupError, Unknown};
 use crate::error::JobError;
 use crate::request::{KeySelection, TableInput, ValueKind};
 
-/// That nothing is said of its keys and values, which its schema says.
+/// Checks that a request does not describe the keys and values of the table, because its
+/// schema does.
 ///
 /// # Errors
-/// What is said, or a column that it has not.
+/// When the request describes keys or values, or names a column that the table does not
+/// have.
 pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), JobError> {
     let name = &request.table;
     let no = |what: &str| {
@@ -41,8 +44,8 @@ pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), Jo
     }
 }
 
-/// The columns that are read: those that are asked for, else those that the application looks
-/// at, if each of them is a column of the table; `None`: all.
+/// Returns the columns to read: those that the request names, else those that the
+/// application uses, if all of them are columns of the table; `None`: all columns.
 pub(super) fn wanted(
     request: &TableInput,
     schema: &TableSchema,
@@ -51,7 +54,7 @@ pub(super) fn wanted(
     if !request.columns.is_empty() {
         return Some(request.columns.clone());
     }
-    // `value` and numbers of columns are of the row as a whole.
+    // `value`, and numbers of columns, refer to the row as a whole.
     let looked_at = looked_at?;
     let is_column = |name: &&str| schema.column(name).is_some();
     let all = looked_at.iter().all(is_column);

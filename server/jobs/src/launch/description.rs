@@ -19,11 +19,12 @@ use crate::{CqlInput, CqlText, FilesInput, Generator, LenientCsvInput, SnapshotI
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobDescription {
     pub(super) request: JobRequest,
-    /// Which one of a chain, as [`Chain::describe`](crate::Chain::describe) says.
+    /// The job of a chain, as [`Chain::describe`](crate::Chain::describe) returns it;
+    /// `None` for a single job.
     pub(super) step: Option<Vec<u8>>,
-    /// Map tasks at most.
+    /// The largest number of map tasks.
     pub(super) splits: u32,
-    /// In the order of the request.
+    /// The inputs, in the order of the request.
     pub(super) inputs: Vec<InputDescription>,
 }
 
@@ -37,15 +38,15 @@ pub struct InputDescription {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum PlaceDescription {
-    /// As [`PinnedTable::description`] says.
+    /// A pinned table, as [`PinnedTable::description`] returns it.
     Table(String),
-    /// The same of one whose values are CSV, maybe with malformed quotes.
+    /// A pinned table whose values are CSV, possibly with malformed quotes.
     LenientCsv(String),
-    /// One that CQL made.
+    /// A pinned table that CQL made.
     Cql {
-        /// The same.
+        /// The table, as [`PinnedTable::description`] returns it.
         table: String,
-        /// The columns that are read; `None`: all.
+        /// The columns to read; `None`: all.
         columns: Option<Vec<String>>,
     },
     Files(FilesInput),
@@ -53,11 +54,11 @@ enum PlaceDescription {
 }
 
 impl JobDescription {
-    /// Of a job that other code than a [`launch`](super::launch) makes: `application` over
-    /// all rows of a pinned table, whose values are plain text. Good for as long as the
-    /// table is pinned.
+    /// Creates the description of a job that does not come from a
+    /// [`launch`](super::launch): `application` over all rows of a pinned table, whose
+    /// values are plain text. Valid as long as the table is pinned.
     pub fn over_table(application: ApplicationRequest, table: &PinnedTable) -> Self {
-        // Neither the output nor the input of the request is looked at in the process.
+        // The process uses neither the output nor the input of the request.
         let output = OutputPlace::Terminal.into();
         Self {
             request: JobRequest::new(application, Vec::new(), output, "/"),
@@ -71,21 +72,20 @@ impl JobDescription {
         }
     }
 
-    /// Processes for the job's tasks with as much memory for records as tasks have unless
-    /// a node says otherwise.
+    /// Returns processes for the job's tasks, with a node's default of memory for records.
     pub fn processes(&self) -> TaskProcesses {
         self.processes_with_memory(RuntimeOptions::new(1).task_memory_bytes)
     }
 
-    /// The same with `task_memory_bytes`.
+    /// Returns processes for the job's tasks, with `task_memory_bytes` for records.
     pub(super) fn processes_with_memory(&self, task_memory_bytes: usize) -> TaskProcesses {
-        let told = serde_json::to_vec(self).expect("a description has text keys only");
-        task_processes(told, task_memory_bytes)
+        let encoded = serde_json::to_vec(self).expect("a description has text keys only");
+        task_processes(encoded, task_memory_bytes)
     }
 }
 
 impl InputDescription {
-    /// Of an open input, and what keeps it where it is.
+    /// Describes an open input. Also returns the pin that keeps its table's files in place.
     pub(super) fn of(opened: &OpenInput) -> Result<(Self, Option<PinnedTable>), JobError> {
         let (place, pin) = match &opened.place {
             OpenPlace::Table(table) => {
@@ -113,7 +113,7 @@ impl InputDescription {
         Ok((Self { format, place }, pin))
     }
 
-    /// The input, and what its values are.
+    /// Opens the input. Also returns the format of its rows.
     pub(super) fn open(self) -> Result<(Arc<dyn Input>, RecordFormat), JobError> {
         let input: Arc<dyn Input> = match self.place {
             PlaceDescription::Table(description) => {

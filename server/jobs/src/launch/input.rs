@@ -21,38 +21,39 @@ use crate::request::{
 };
 use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
-/// Bytes of a generated value: with its key 100.
+/// The size of a generated value in bytes: 100 with its key.
 const GENERATED_VALUE_BYTES: usize = 90;
 
 /// An input that is open.
 pub struct OpenInput {
-    /// Its records.
+    /// The records, as splits.
     pub input: Arc<dyn Input>,
-    /// What their values are.
+    /// The format of the records.
     pub format: RecordFormat,
-    /// What a report calls it.
+    /// The name of the input in reports.
     pub label: String,
     /// The snapshot that it reads.
     pub snapshot: Option<JobSnapshot>,
-    /// The problems of the files that are left out: a sentence for each, which names the file.
+    /// The problems of the files that were left out: a sentence for each, which names the
+    /// file.
     pub skipped: Vec<String>,
-    /// What a process of its own has to read.
+    /// The source of the records, for processes that run tasks.
     pub(super) place: OpenPlace,
 }
 
-/// Where the records of an input are.
+/// The source of an input's records.
 pub(super) enum OpenPlace {
     Table(SnapshotTable),
-    /// One whose values are CSV, maybe with malformed quotes.
+    /// A table whose values are CSV, possibly with malformed quotes.
     LenientCsv(SnapshotTable),
-    /// One that CQL made, with the columns that are read.
+    /// A table that CQL made, and the columns to read.
     Cql(SnapshotTable, Option<Vec<String>>),
     Files(FilesInput),
     Generator(Generator),
 }
 
 impl OpenInput {
-    /// What an application needs of it.
+    /// Returns the parts of the input that an application needs.
     pub(super) fn readable(&self) -> (Arc<dyn Input>, RecordFormat) {
         (Arc::clone(&self.input), self.format.clone())
     }
@@ -74,7 +75,8 @@ impl OpenInput {
     }
 }
 
-/// Opens what `request` reads, its files at `paths`, and cuts each input into at most `splits` splits.
+/// Opens the inputs of `request`, with the files at `paths`, and cuts each input into at
+/// most `splits` splits.
 pub(super) fn open(
     request: &JobRequest,
     paths: &Paths,
@@ -113,13 +115,14 @@ pub(super) fn open(
 
 /// The files of an input.
 struct Files<'a> {
-    /// Where they are, in the order in which they were asked for.
+    /// The paths as this process finds them, in the order of the request.
     found: &'a [PathBuf],
     splits: usize,
 }
 
 impl Files<'_> {
-    /// The files, and why others are left out, if bad ones are to be.
+    /// Opens the files. If bad files are to be skipped, also returns the problems of those
+    /// left out.
     fn open(
         &self,
         asked: &[PathBuf],

@@ -1,4 +1,4 @@
-//! A job with its tasks in processes of their own.
+//! Jobs whose tasks run in other processes.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::chain::{Chain, Work};
 use crate::error::JobError;
 use crate::request::JobRequest;
 
-/// The description of a job for its processes. Tables are pinned, so that their files stay
-/// where they are.
+/// Returns the description of a job for the processes that run its tasks. Tables are
+/// pinned, so that their files stay in place.
 pub(super) fn describe(
     request: &JobRequest,
     inputs: &[OpenInput],
@@ -33,7 +33,7 @@ pub(super) fn describe(
     })
 }
 
-/// The work with its tasks in processes that get the description.
+/// Returns the work with its tasks in processes that receive the description.
 pub(super) fn isolated(
     work: Work,
     description: JobDescription,
@@ -65,7 +65,7 @@ impl Isolated {
     }
 }
 
-/// A chain of which each job has processes of its own.
+/// A chain whose jobs each have processes of their own.
 struct IsolatedChain {
     chain: Box<dyn Chain>,
     isolated: Isolated,

@@ -1,5 +1,5 @@
-//! From a request to a job that can be submitted: its inputs and its output are opened,
-//! and its application makes of them what the runtime runs.
+//! Turns a request into a job that can be submitted: opens its inputs and its output, and
+//! lets its application make the job for the runtime.
 //!
 //! ```text
 //!   JobRequest ─> input, output ─> its application ─> Work: one job, or a chain
@@ -7,8 +7,8 @@
 //!                     └────── JobDescription ──────────┴──> serve, in such a process
 //! ```
 //!
-//! What always holds: a process of `--isolate process` makes the job by the same code
-//! from the same request; only its inputs come from the description.
+//! An invariant: a process of `--isolate process` makes the job with the same code from the
+//! same request; only its inputs come from the description.
 
 mod cql;
 mod description;
@@ -28,7 +28,7 @@ pub use self::description::{InputDescription, JobDescription};
 pub use self::input::OpenInput;
 use self::output::OpenOutput;
 pub use self::output::output_is_there;
-pub use self::serve::serve_tasks_if_asked;
+pub use self::serve::serve_tasks_if_worker;
 pub use self::site::Site;
 pub use self::snapshot::{delete_left_snapshots, delete_own_snapshots};
 use super::application::Materials;
@@ -37,9 +37,10 @@ use super::error::JobError;
 use super::history::{CommitRecord, OwnSnapshot};
 use super::request::{Isolation, JobRequest};
 
-/// Checks that the files which `request` reads are there, and that its output can be made: before
-/// a database, a file or a snapshot is opened or made for it. Who is about to run the job calls
-/// this; [`OpenJob::open`] does not look at the output, which a what-if leaves alone.
+/// Checks that the files of `request` exist, and that its output can be made, before a
+/// database, a file or a snapshot is opened or made for it. Callers that are about to run
+/// the job call this. [`OpenJob::open`] does not check the output, because a what-if leaves
+/// the output alone.
 ///
 /// # Errors
 /// When a file is not there, or the output cannot be made where it is to be.
@@ -51,29 +52,30 @@ pub fn check_files(request: &JobRequest) -> Result<(), JobError> {
     output::check(request, &paths)
 }
 
-/// A job whose inputs and output are open, so that it can be submitted. They stay open until this is
-/// dropped. The snapshots that were made for the job are deleted then, unless they are
+/// A job whose inputs and output are open, so that it can be submitted. Dropping it closes
+/// them, and deletes the snapshots that were made for the job, unless they are
 /// [kept](Self::keep).
 pub struct OpenJob {
     /// The work, until the node takes it to submit it.
     pub work: Option<Work>,
     /// The inputs.
     pub inputs: Vec<OpenInput>,
-    /// Where it is noted that the output is about to be put in place.
+    /// The record of the commit, which is written before the output is put in place.
     pub commits: CommitRecord,
     /// Cores that the job may use.
     pub cores: u32,
-    /// What processes of its own read.
+    /// Pins of the tables that processes read.
     _pins: Vec<PinnedTable>,
 }
 
 impl OpenJob {
     /// Opens the inputs and the output of `request` at `site`. A table is read at the
-    /// snapshot that is named, at the one in `own` that an earlier start of the same job made
-    /// for itself, or at a new one.
+    /// snapshot that the request names, else at the one in `own`, which an earlier start of
+    /// the same job made, else at a new one.
     ///
     /// # Errors
-    /// When the request makes no sense, or what it names is not there or refuses.
+    /// When the request makes no sense, or when a table, snapshot or file is missing or
+    /// cannot be used.
     pub fn open(request: &JobRequest, own: &[OwnSnapshot], site: &Site) -> Result<Self, JobError> {
         request.check()?;
         let cores = request
@@ -81,7 +83,7 @@ impl OpenJob {
             .map_or(site.cores, |most| most.min(site.cores));
         let splits = request.splits.unwrap_or(4 * cores);
         let paths = request.paths();
-        // Of all inputs, before a snapshot is made of the first one.
+        // Files of all inputs are checked before a snapshot is made for the first one.
         let readable = paths.check_read(ebb_text::check_readable);
         readable.map_err(TaskError::failed)?;
         let inputs = input::open(request, &paths, own, site, splits)?;
@@ -116,14 +118,14 @@ impl OpenJob {
         })
     }
 
-    /// The snapshots that were made for the job.
+    /// Returns the snapshots that were made for the job.
     pub fn own_snapshots(&self) -> Vec<OwnSnapshot> {
         let inputs = (0..).zip(&self.inputs);
         let own = inputs.filter_map(|(input, opened)| opened.snapshot.as_ref()?.own(input));
         own.collect()
     }
 
-    /// Leaves these snapshots where they are, for the job's next start.
+    /// Keeps these snapshots when the job is dropped, for the job's next start.
     pub fn keep(&mut self) {
         for opened in &mut self.inputs {
             if let Some(snapshot) = &mut opened.snapshot {
@@ -132,7 +134,7 @@ impl OpenJob {
         }
     }
 
-    /// What is read, in words.
+    /// Returns the inputs in words.
     pub fn input_label(&self) -> String {
         let labels = self.inputs.iter().map(|opened| &opened.label[..]);
         labels.collect::<Vec<_>>().join(" and ")

@@ -17,16 +17,16 @@ use crate::{
     CqlOutput, FilesOutput, FilesTarget, LimitedOutput, RowWriter, TableOutput, has_rows_written_at,
 };
 
-/// Where the rows of a job go, until its application tells what they are.
+/// The destination of a job's rows, before the application has decided on their format.
 pub(super) enum OpenOutput<'a> {
-    /// To where its request says.
+    /// The output that the request names.
     Rows {
         request: &'a JobRequest,
         paths: &'a Paths,
         site: &'a Site,
         commits: CommitRecord,
     },
-    /// In a process of its own, to the process that has the output.
+    /// The parent process, for a process that runs tasks.
     Parent,
 }
 
@@ -54,7 +54,7 @@ impl Destination for OpenOutput<'_> {
                     let (name, rows) = ((&keyspace[..], &table[..]), Arc::clone(&rows));
                     let commits = commits.clone();
                     let output = CqlOutput::new(catalog, name, rows, &site.spill_dir, commits)?;
-                    // It records its commits itself, with their timestamps.
+                    // This output records its commits itself, with their timestamps.
                     return Ok(limited(Arc::new(output)));
                 }
             },
@@ -82,7 +82,7 @@ impl Destination for OpenOutput<'_> {
     }
 }
 
-/// Checks that the file or folder of the output can be made, where it is one.
+/// Checks that the output can be made, if it is a file or a folder.
 pub(super) fn check(request: &JobRequest, paths: &Paths) -> Result<(), JobError> {
     match files_target(request, paths) {
         Some(files) => Ok(files.check()?),
@@ -90,12 +90,12 @@ pub(super) fn check(request: &JobRequest, paths: &Paths) -> Result<(), JobError>
     }
 }
 
-/// Whether the output of `request` is there: a file or folder of the name, or rows in the
-/// table; in one of CQL those that were put there at `written_us`. Iceberg tables never are: a
-/// publication that starts again leaves out the tables that it finds published.
+/// Returns whether the output of `request` exists: a file or folder of its name, or rows in
+/// its table. In a table of CQL only rows written at `written_us` count. Iceberg tables
+/// never count: a publication that starts again skips the tables that it finds published.
 ///
 /// # Errors
-/// When the system or the store does not tell.
+/// When the file system or the store fails.
 pub fn output_is_there(
     request: &JobRequest,
     written_us: Option<i64>,
@@ -126,9 +126,9 @@ pub fn output_is_there(
 
 /// A table as an output.
 enum Place {
-    /// Of keys and values.
+    /// A table of keys and values.
     Plain(TableOutput),
-    /// Of CQL, or in a keyspace of CQL.
+    /// A table of CQL, or in a keyspace of CQL.
     Cql(Arc<Catalog>, TableName),
 }
 
@@ -150,7 +150,7 @@ impl Place {
                 let catalog = site.catalog.of(db)?;
                 let state = catalog.state();
                 let table = Some(name.table.as_str());
-                // Now, and not when the job has computed its rows.
+                // The check comes now, and not when the job has computed its rows.
                 if let Some(unreadable) = state.schema().unreadable(&name.keyspace, table) {
                     return Err(CatalogError::from(unreadable).into());
                 }
@@ -166,7 +166,7 @@ impl Place {
     }
 }
 
-/// Where rows go, if not to a table.
+/// Returns the destination of rows, if it is not a table.
 fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
     match (&request.output.to, paths.output.clone()) {
         (OutputPlace::File(_), path) => path.map(FilesTarget::File),

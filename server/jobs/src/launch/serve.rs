@@ -1,4 +1,4 @@
-//! In a process that runs tasks for a node: makes the job from its description.
+//! Makes the job from its description, in a process that runs tasks for a node.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,15 +13,15 @@ use crate::error::JobError;
 use crate::processes;
 use crate::request::RequestError;
 
-/// Runs tasks if this process was started for that; `None` if it was not. A program
-/// whose jobs run in processes asks it before it looks at its arguments.
-pub fn serve_tasks_if_asked() -> Option<ExitCode> {
-    processes::serve_tasks_if_asked(described_job)
+/// Runs tasks if this process was started for that; `None` if it was not. A program whose
+/// jobs run in processes calls this before it parses its arguments.
+pub fn serve_tasks_if_worker() -> Option<ExitCode> {
+    processes::serve_tasks(described_job)
 }
 
-/// The job, as far as its tasks need it.
-fn described_job(told: &[u8]) -> Result<JobSpec, JobError> {
-    let description = serde_json::from_slice(told).map_err(RequestError::Malformed)?;
+/// Returns the job, as far as its tasks need it.
+fn described_job(description_json: &[u8]) -> Result<JobSpec, JobError> {
+    let description = serde_json::from_slice(description_json).map_err(RequestError::Malformed)?;
     let JobDescription {
         request,
         step,

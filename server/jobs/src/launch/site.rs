@@ -1,18 +1,18 @@
-//! Where a job is launched.
+//! The node on which a job is launched, as far as the job needs it.
 
 use std::path::PathBuf;
 
 use ebb_storage::Db;
 use ebb_tables::LazyCatalog;
 
-/// What a job finds at the node that it is launched on.
+/// The database and the resources of the node that launches a job.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The database, where there is one.
+    /// The database, if there is one.
     pub db: Option<Db>,
-    /// What CQL knows of its tables.
+    /// The schemas of CQL tables.
     pub catalog: LazyCatalog,
-    /// Where sorted runs and waiting rows are.
+    /// The folder for sorted runs and for rows that wait for a commit.
     pub spill_dir: PathBuf,
     /// Cores of the node.
     pub cores: u32,

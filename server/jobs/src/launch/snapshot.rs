@@ -1,4 +1,4 @@
-//! The snapshot that a job reads: one that was there, or one that goes with the job.
+//! The snapshot that a job reads: an existing one, or one that is deleted with the job.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,21 +8,21 @@ use ebb_tables::lookup::{self, LookupError};
 use crate::history::{History, HistoryError, OwnSnapshot, now_unix_ms};
 use crate::request::TableInput;
 
-/// When a snapshot goes that a job made and could not delete: until then the job can
-/// be started again. The job itself may take longer: what it has open stays readable.
+/// The expiry of a snapshot that a job made and could not delete: until then the job can be
+/// started again. The job itself may run longer, because its open snapshot stays readable.
 const EXPIRES_IN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The snapshot of an open input.
 #[derive(Debug)]
 pub struct JobSnapshot {
     name: String,
-    /// Where it has to be deleted.
+    /// The keyspace of a snapshot that is to be deleted with the job.
     own: Option<Keyspace>,
 }
 
 impl JobSnapshot {
-    /// The one that `input` names; else `own`, which an earlier start of the job made;
-    /// else a new one of the table.
+    /// Returns the snapshot that `input` names; else `own`, which an earlier start of the
+    /// job made; else a new snapshot of the table.
     pub(super) fn of(
         db: &Db,
         input: &TableInput,
@@ -45,12 +45,13 @@ impl JobSnapshot {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the snapshot.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// As it is kept for the next start, if it goes with the job.
+    /// Returns the record of the snapshot for the job's next start, if it is to be deleted
+    /// with the job.
     pub(super) fn own(&self, input: u32) -> Option<OwnSnapshot> {
         let keyspace = self.own.as_ref()?;
         Some(OwnSnapshot {
@@ -60,7 +61,7 @@ impl JobSnapshot {
         })
     }
 
-    /// From now on it stays when this is dropped.
+    /// Keeps the snapshot when this is dropped.
     pub(super) fn keep(&mut self) {
         self.own = None;
     }
@@ -69,13 +70,13 @@ impl JobSnapshot {
 impl Drop for JobSnapshot {
     fn drop(&mut self) {
         if let Some(keyspace) = &self.own {
-            // If not now, it goes when it expires.
+            // If the deletion fails, the snapshot is deleted when it expires.
             let _ = keyspace.delete_snapshot(&self.name);
         }
     }
 }
 
-/// A new snapshot of a table, under the first free name.
+/// Creates a snapshot of a table, under the first free name.
 fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
     let options = SnapshotOptions {
         table: Some(table.to_string()),
@@ -94,8 +95,9 @@ fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
     Ok(name)
 }
 
-/// Deletes the snapshots of jobs that have ended which a process left that was killed in
-/// between. They are older than the end: one that is not got the name later.
+/// Deletes the snapshots of ended jobs that are left because the process was killed in
+/// between. They are older than the end of the job: a newer snapshot of that name belongs
+/// to another job or user.
 ///
 /// # Errors
 /// When the history cannot be read.
@@ -103,7 +105,7 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
     let oldest_unix_ms = now_unix_ms().saturating_sub(EXPIRES_IN.as_millis() as u64);
     for job in history.newest(None) {
         let job = job?;
-        // Those of older ones have expired.
+        // Snapshots of older jobs have expired.
         if job.started_unix_ms < oldest_unix_ms {
             break;
         }
@@ -122,8 +124,8 @@ pub fn delete_left_snapshots(db: &Db, history: &History) -> Result<(), HistoryEr
     Ok(())
 }
 
-/// Deletes the snapshots that were made for a job which does not start again. One that
-/// is not there is gone already.
+/// Deletes the snapshots that were made for a job which does not start again. Missing ones
+/// are skipped.
 pub fn delete_own_snapshots(db: &Db, own: &[OwnSnapshot]) {
     for snapshot in own {
         if let Ok(keyspace) = db.existing_keyspace(&snapshot.keyspace) {

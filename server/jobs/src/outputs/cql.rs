@@ -40,21 +40,21 @@ use crate::error::{JobError, of_table};
 use crate::history::CommitRecord;
 use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 
-/// How much of the rows of a partition is sorted at a time.
+/// The size of a partition's rows that are sorted at a time, in bytes.
 const SORT_BYTES: usize = 4 << 20;
 
-/// A table of CQL that has the job's rows when the job has succeeded. The rows are as if
-/// they were all inserted at one timestamp, which the server gives when they are put in
-/// place: writes of clients before are overwritten, and later ones win. It is created by
-/// the commit when it is absent.
+/// A table of CQL that has the job's rows when the job has succeeded. All rows have one
+/// timestamp, as if they were inserted then, which the server gives when they are put in
+/// place: they overwrite earlier writes of clients, and later writes win. The commit
+/// creates the table if it is absent.
 ///
-/// One that has rows is refused: the result of two jobs would be mixed. So are two rows of
-/// one primary key, and two values of a static column of one partition.
+/// A table that has rows is refused, because the results of two jobs would be mixed. So are
+/// two rows of one primary key, and two values of a static column in one partition.
 pub struct CqlOutput {
     catalog: Arc<Catalog>,
-    /// As it is, or will be.
+    /// The current schema of the table, or that of the table to be created.
     schema: Arc<TableSchema>,
-    /// What is to be created, if the table is not there.
+    /// The definition of the table to be created, if it does not exist.
     missing: Option<TableDefinition>,
     rows: Arc<RecordFormat>,
     plan: Arc<RowPlan>,
@@ -63,12 +63,13 @@ pub struct CqlOutput {
 }
 
 impl CqlOutput {
-    /// Writes rows as `rows` says into the table called `name` in a keyspace that CQL made;
-    /// they wait in `directory`. Where the table is absent it will have their columns, and
-    /// those of their key as its primary key.
+    /// Creates an output of rows with the format `rows` into the table `name` in a keyspace
+    /// that CQL made. The rows wait in `directory`. If the table is absent, it gets their
+    /// columns, with the columns of their key as its primary key.
     ///
     /// # Errors
-    /// When the columns of the rows are none of the table, or there can be no such table.
+    /// When columns of the rows and of the table do not match, or when the table cannot be
+    /// created.
     pub fn new(
         catalog: Arc<Catalog>,
         (keyspace, name): (&str, &str),
@@ -101,8 +102,8 @@ impl CqlOutput {
         format!("{}.{}", self.schema.keyspace(), self.schema.name())
     }
 
-    /// The table as it is now, if it is the one that was there when the job started, or is
-    /// to be created.
+    /// Returns the current table, if it is still the one from the start of the job; `None`
+    /// if it is to be created.
     fn table(&self) -> Result<Option<Arc<CqlTable>>, TaskError> {
         let state = self.catalog.state();
         let now = state.table(self.schema.keyspace(), self.schema.name());
@@ -116,7 +117,7 @@ impl CqlOutput {
         }
     }
 
-    /// The same, created where it is absent.
+    /// Returns the table, and creates it if it is absent.
     fn created(&self) -> Result<Arc<CqlTable>, TaskError> {
         if let Some(table) = self.table()? {
             return Ok(table);
@@ -135,8 +136,8 @@ impl CqlOutput {
     }
 }
 
-/// Whether a table has the rows that a job put there at the timestamp `written_us`, as far as
-/// nothing has overwritten them.
+/// Returns whether a table has rows that a job wrote at the timestamp `written_us`, unless
+/// all of them have been overwritten.
 ///
 /// # Errors
 /// When the store fails, or an operand is damaged.
@@ -163,7 +164,7 @@ pub fn has_rows_written_at(db: &Db, table: &CqlTable, written_us: i64) -> Result
     Ok(false)
 }
 
-/// The same of the static columns of a partition.
+/// Returns whether a partition has static columns that were written at `written_us`.
 fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowError> {
     let header = Header::parse(header)?;
     let columns = header.static_row().map(|row| row.columns());
@@ -191,7 +192,7 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowErr
     Ok(false)
 }
 
-/// Whether a reader at this time, in seconds since 1970, sees a row.
+/// Returns whether a reader at the time `now_s`, in seconds since 1970, sees a row.
 fn has_rows(
     reader: &dyn TableReader,
     schema: &TableSchema,
@@ -201,7 +202,7 @@ fn has_rows(
     while let Some(start) = scan.next_partition()? {
         let key = read_key(schema, &start.key)?;
         let partition = Partition::new(schema, key, start.header.as_deref(), now_s)?;
-        // Static columns are a row, where there is no other.
+        // In a partition without rows, static values count as a row.
         if partition.has_static_values()? || scan.has_live_row(&partition)? {
             return Ok(true);
         }
@@ -253,7 +254,7 @@ impl Output for CqlOutput {
         }
         let written_us = self.catalog.timestamps().next_us();
         let written_us = written_us.map_err(TaskError::failed)?;
-        // What cannot be recorded is not done either.
+        // A commit that cannot be recorded must not happen.
         self.commits.begin(Some(written_us))?;
         let files = self.partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(self.catalog.db(), &table, files.path())?;
@@ -287,7 +288,7 @@ impl Output for CqlOutput {
         if sorted.is_empty() {
             return Ok(());
         }
-        // No index can be created in between, whose entries these rows would not have.
+        // No index can be created in between, which would lack the entries of these rows.
         self.catalog.exclusively(|_| {
             let now = self.table()?;
             let indexes = |table: &CqlTable| -> Vec<u32> {

@@ -15,10 +15,10 @@ use tempfile::NamedTempFile;
 use super::rows::RowWriter;
 use super::scratch::ScratchDir;
 
-/// The empty file that a folder of parts has, as Hadoop's has it.
+/// The empty file that marks a folder of parts as complete, as in Hadoop.
 const SUCCESS: &str = "_SUCCESS";
 
-/// Where the rows go.
+/// The destination of the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FilesTarget {
     /// One file, the partitions in their order.
@@ -30,11 +30,11 @@ pub enum FilesTarget {
 }
 
 impl FilesTarget {
-    /// Whether there is something of its name. A link that leads nowhere is in the way
-    /// too; the terminal never is.
+    /// Returns whether something with this name exists. A dangling link counts, because it
+    /// is in the way, too; the terminal never exists.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the file system fails.
     pub fn exists(&self) -> io::Result<bool> {
         match self {
             Self::Terminal => Ok(false),
@@ -48,8 +48,8 @@ impl FilesTarget {
         }
     }
 
-    /// Checks that the file or folder can be made, without making anything: that there is nothing of
-    /// its name, and that the folder around it is there.
+    /// Checks that the file or folder can be made, without making anything: nothing has its
+    /// name, and its parent folder exists.
     ///
     /// # Errors
     /// When it cannot be made; the error names the path, and what to do.
@@ -83,7 +83,7 @@ impl FilesTarget {
     }
 }
 
-/// The folder that `target` is in.
+/// Returns the folder that contains `target`.
 fn parent_of(target: &Path) -> &Path {
     match target.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -94,13 +94,13 @@ fn parent_of(target: &Path) -> &Path {
 /// Files that appear when the job has succeeded. A target that exists is refused,
 /// at submission and by the commit.
 ///
-/// The parts wait in a scratch folder beside the target. The commit syncs them
-/// and gives the file or folder its name in one step. A killed process leaves a
-/// hidden folder `.ebb-job-*`, which the next job that writes there removes.
+/// The parts wait in a scratch folder beside the target. The commit syncs them and gives
+/// the file or folder its name in one step. A process that is killed leaves a hidden folder
+/// `.ebb-job-*`, which the next job that writes there removes.
 #[derive(Debug)]
 pub struct FilesOutput {
     target: FilesTarget,
-    /// Where the scratch folder is made.
+    /// The folder in which the scratch folder is made.
     parent: PathBuf,
     rows: RowWriter,
     shared: Arc<Mutex<Shared>>,
@@ -109,11 +109,12 @@ pub struct FilesOutput {
 #[derive(Debug, Default)]
 struct Shared {
     scratch: Option<Arc<ScratchDir>>,
-    /// Of finished attempts. Before the folder, if that goes too.
+    /// The parts of finished attempts. Declared before the folder, so that they are dropped
+    /// first.
     parts: BTreeMap<u32, Part>,
 }
 
-/// A file in the scratch folder, which it keeps.
+/// A file in the scratch folder, and the handle that keeps the folder.
 #[derive(Debug)]
 struct Part {
     file: NamedTempFile,
@@ -125,8 +126,8 @@ fn with<T>(shared: &Mutex<Shared>, f: impl FnOnce(&mut Shared) -> T) -> T {
 }
 
 impl FilesOutput {
-    /// Rows as `rows` writes them. What goes to the terminal waits in `directory`,
-    /// created when absent; a file or folder beside its target.
+    /// Creates an output that formats rows with `rows`. Rows for the terminal wait in
+    /// `directory`, created when absent; rows for a file or folder wait beside the target.
     pub fn new(target: FilesTarget, rows: RowWriter, directory: impl Into<PathBuf>) -> Self {
         let parent = match &target {
             FilesTarget::File(path) | FilesTarget::Folder(path) => parent_of(path).to_path_buf(),
@@ -158,13 +159,14 @@ impl FilesOutput {
         })
     }
 
-    /// A part with what it begins with: each has the header where each is a file
-    /// in the end, else the first one.
+    /// Creates a part. Each part begins with the header if it becomes a file of its own,
+    /// else only the first one.
     fn part(&self, partition: u32, attempt: u32) -> Result<Part, TaskError> {
         let scratch = self.scratch()?;
         let mode = match self.target {
             FilesTarget::Terminal => 0o600,
-            // The umask of the process decides who may open a file that the user named.
+            // The umask of the process decides who may open a file with a name that the
+            // user chose.
             _ => 0o666,
         };
         let made = tempfile::Builder::new()
@@ -196,8 +198,7 @@ impl FilesOutput {
             io::copy(part.file.as_file_mut(), whole.file.as_file_mut())?;
         }
         whole.file.as_file().sync_all()?;
-        // Opened first, so that only the sync can fail once the result has its
-        // name.
+        // Opened first, so that only the sync can fail once the result has its name.
         let parent = File::open(&self.parent)?;
         let named = whole.file.persist_noclobber(target);
         named.map_err(|e| e.error)?;
@@ -227,11 +228,11 @@ impl FilesOutput {
     }
 }
 
-/// Gives `from` the name `to` unless there is something of that name.
+/// Renames `from` to `to` unless `to` exists.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some file systems have no such rename. A folder does not replace one
-        // that has something in it in any case.
+        // Some file systems lack this rename. There, a rename of a folder never replaces a
+        // folder with content.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => match to.try_exists()? {
             true => Err(io::ErrorKind::AlreadyExists.into()),
             false => fs::rename(from, to),
@@ -250,7 +251,7 @@ fn print(parts: BTreeMap<u32, Part>) -> io::Result<()> {
         stdout.flush()
     };
     match print() {
-        // The reader has seen enough and closed its end.
+        // The reader has closed its end, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
     }
@@ -262,7 +263,7 @@ impl Output for FilesOutput {
             return Ok(());
         }
         self.target.check()?;
-        // An error of a place that cannot be written to comes now, and not after the maps.
+        // A place that cannot be written to is an error now, and not after the maps.
         self.scratch().map(drop)
     }
 
@@ -279,7 +280,7 @@ impl Output for FilesOutput {
 
     fn commit(&self) -> Result<(), TaskError> {
         let mut parts = with(&self.shared, |shared| std::mem::take(&mut shared.parts));
-        // A job without partitions has a result without rows.
+        // The result of a job without partitions has no rows.
         if let Entry::Vacant(missing) = parts.entry(0) {
             missing.insert(self.part(0, 0)?);
         }
@@ -351,7 +352,7 @@ mod tests {
             FilesOutput::new(target, RowWriter::new(format, rows), "unused")
         }
 
-        /// All files below, with what is in them.
+        /// Returns all files below, with their content.
         fn files(&self) -> Vec<(String, String)> {
             let entries = walkdir::WalkDir::new(self.dir.path()).sort_by_file_name();
             let files = entries.into_iter().map(Result::unwrap);
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_has_a_file_per_partition_and_says_that_it_is_whole() {
+    fn a_folder_has_a_file_per_partition_and_a_mark_that_it_is_complete() {
         let place = Place::new();
         let output = place.output(FilesTarget::Folder, RowFormat::Csv);
         write(&output, 1, 1, &[("b", "2")]);

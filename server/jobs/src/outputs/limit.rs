@@ -1,4 +1,4 @@
-//! The first rows of a job, and no more, into any output.
+//! The first rows of a job, for any output.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::staging::StagingWriter;
 /// Passes on the first rows of a job: those of the first partition in the order written,
 /// then those of the next one.
 ///
-/// Which rows are the first is known once all partitions are written. Until then each
-/// keeps as many as are wanted, in temporary files; the commit hands over those that
-/// count as one partition.
+/// The first rows are known only when all partitions are written. Until then each partition
+/// keeps up to the limit, in temporary files; the commit writes the first of all of these
+/// as one partition.
 pub struct LimitedOutput {
     inner: Arc<dyn Output>,
     rows_max: u64,
@@ -21,8 +21,8 @@ pub struct LimitedOutput {
 }
 
 impl LimitedOutput {
-    /// The first `rows_max` rows into `inner`; they wait in `directory`, created when
-    /// absent.
+    /// Passes the first `rows_max` rows to `inner`. The rows wait in `directory`, created
+    /// when absent.
     pub fn new(inner: Arc<dyn Output>, rows_max: u64, directory: impl Into<PathBuf>) -> Self {
         Self {
             inner,

@@ -1,4 +1,4 @@
-//! Where the rows of jobs go: all of them once the job has succeeded, or none.
+//! Outputs of jobs. All rows appear once the job has succeeded, or none.
 //!
 //! ```text
 //!            ┌─> TableOutput   staging files without a name ─> ingest
@@ -8,10 +8,10 @@
 //!            └─> Relay         the input of the next job of a chain
 //! ```
 //!
-//! Every attempt at a partition writes to a file of its own, so that two may run
+//! Every attempt at a partition writes to a file of its own, so that two attempts may run
 //! at once; the last one that finishes counts.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `table` | a job's rows into a table, by one commit |
 //! | `cql` | a job's rows, or those of files with types, into a table of CQL, by one commit |
@@ -19,9 +19,9 @@
 //! | `staging` | rows on their way to a table or to the next job, sorted, in a file |
 //! | `files` | a job's rows into files |
 //! | `rows` | a row as a line of text, CSV or JSON |
-//! | `limit` | the first rows of a job, and no more, into any output |
+//! | `limit` | the first rows of a job, for any output |
 //! | `scratch` | the folder that the parts of files wait in |
-//! | `relay` | rows that one job of a chain leaves for the next |
+//! | `relay` | rows that a job of a chain passes to the next one |
 
 mod cql;
 mod files;

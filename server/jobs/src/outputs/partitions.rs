@@ -56,8 +56,8 @@ impl Partitions {
         SpillSpace::default().grant()
     }
 
-    /// Takes the rows of the finished partitions, in the order of the partitions. Those that are
-    /// dropped free their files.
+    /// Takes the rows of the finished partitions, in the order of the partitions. Dropping
+    /// rows frees their files.
     pub(super) fn take(&self) -> Vec<StagedRows> {
         let staged = std::mem::take(&mut *self.lock());
         staged.into_values().collect()

@@ -1,4 +1,4 @@
-//! Rows that one job of a chain leaves for the next, in files that its processes can open.
+//! Rows that a job of a chain passes to the next one, in files that its processes can open.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ebb_scheduler::runtime::{Input, Output, OutputWriter, RecordSink, Split, TaskError};
 
 use super::partitions::Partitions;
-use super::staging::{StagedRows, StagingWriter, ToldRows};
+use super::staging::{RowsDescription, StagedRows, StagingWriter};
 
-/// How much of the rows of a partition is sorted at a time.
+/// The size of a partition's rows that are sorted at a time, in bytes.
 const SORT_BYTES: usize = 1 << 20;
 
-/// The output of one job, once that has succeeded, as the input of another: a
-/// split per partition, each in the order of its keys where the first job wrote it
-/// so. Clones share the rows, which go with the last one. A split tells where its rows are,
-/// so that any relay reads those of any other that still has them.
+/// The output of one job, once the job has succeeded, as the input of another: a split per
+/// partition, in the order of its keys if the first job wrote it so. Clones share the rows,
+/// and the last clone deletes them. A split contains the path of its rows, so that any
+/// relay can read the rows of any other relay that still exists.
 #[derive(Debug, Clone)]
 pub struct Relay {
     partitions: Partitions,
@@ -22,7 +22,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Without rows. They are kept in `directory`, created when absent.
+    /// Creates a relay without rows. Rows are kept in `directory`, created when absent.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             partitions: Partitions::new(directory),
@@ -57,11 +57,11 @@ impl Input for Relay {
         let rows = self.committed().clone();
         let rows = rows.ok_or_else(|| TaskError::failed("the job before has not left its rows"))?;
         let split = |(index, rows): (u32, StagedRows)| {
-            let told = rows.told().expect("a file with a name was created");
+            let description = rows.description().expect("a file with a name was created");
             Ok(Split {
                 index,
                 bytes: rows.bytes(),
-                payload: postcard::to_stdvec(&told).map_err(TaskError::failed)?,
+                payload: postcard::to_stdvec(&description).map_err(TaskError::failed)?,
                 ..Split::default()
             })
         };
@@ -69,9 +69,9 @@ impl Input for Relay {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        let told: ToldRows = postcard::from_bytes(&split.payload)
+        let description: RowsDescription = postcard::from_bytes(&split.payload)
             .map_err(|e| TaskError::failed(format!("a split of another input: {e}")))?;
-        told.open()?.for_each(record)
+        description.open()?.for_each(record)
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
         relay.commit().unwrap();
         let splits = relay.splits().unwrap();
         assert_eq!(splits.len(), 2);
-        // As in another process, which has nothing but the splits.
+        // A relay in another process has nothing but the splits.
         let other = Relay::new("");
         for reader in [&relay, &other] {
             let mut read = String::new();

@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use crate::records::csv::{push_field, record};
 use crate::records::{Column, ColumnKind, Fields, InvalidRow, RecordFormat, RowDecoder};
 
-/// What a file of rows looks like.
+/// The format of a file of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RowFormat {
-    /// `KEY<TAB>VALUE`, as they are, as far as rows have both: a tab or newline inside is
-    /// not escaped.
+    /// `KEY<TAB>VALUE` without changes, if rows have both. A tab or newline inside is not
+    /// escaped.
     #[cfg_attr(
         feature = "args",
         value(help = "`KEY<TAB>VALUE`; a tab or newline inside is not escaped")
@@ -30,7 +30,7 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
-    /// By the extension of a file's name; text for any other.
+    /// Returns the format for the extension of a file's name; text for unknown ones.
     pub fn of_name(name: &str) -> Self {
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("csv") => Self::Csv,
@@ -39,7 +39,7 @@ impl RowFormat {
         }
     }
 
-    /// The end of a part's name.
+    /// The extension of a part's file name.
     pub(super) fn extension(self) -> &'static str {
         match self {
             Self::Text => "tsv",
@@ -84,12 +84,12 @@ impl RowWriter {
         }
     }
 
-    /// What a file of rows looks like.
+    /// Returns the format of the file.
     pub fn format(&self) -> RowFormat {
         self.format
     }
 
-    /// What a file of rows begins with.
+    /// Returns the first line of a file; empty if it has no header.
     pub fn header(&self) -> Vec<u8> {
         let mut header = match self.format {
             RowFormat::Csv => record(self.columns.iter().map(|column| &column.name)),
@@ -138,7 +138,7 @@ impl RowWriter {
         let invalid = |problem: serde_json::Error| {
             InvalidRow::error(key, format!("it is no JSON: {problem}"))
         };
-        // A row that is JSON and nothing else is the object.
+        // A row that consists of JSON only is the object itself.
         if let ([column], Some(field)) = (&self.columns[..], self.fields.get(0))
             && column.kind == ColumnKind::Json
         {
@@ -157,8 +157,7 @@ impl RowWriter {
     }
 }
 
-/// JSON as it is, in one line: outside of strings, where there are no newlines, they are
-/// blanks.
+/// Appends JSON in one line. Newlines become blanks; strings contain none.
 fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
     serde_json::from_slice::<&RawValue>(json)?;
     let blank = |&byte: &u8| if byte == b'\n' { b' ' } else { byte };
@@ -166,8 +165,8 @@ fn push_json(line: &mut Vec<u8>, json: &[u8]) -> serde_json::Result<()> {
     Ok(())
 }
 
-/// `"name":field`; `"name_hex":"..."` for what is not UTF-8, so that nothing is
-/// lost; `null` for an empty number.
+/// Appends `"name":field`. A field that is not UTF-8 becomes `"name_hex":"..."`, so that
+/// nothing is lost; an empty number becomes `null`.
 fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> serde_json::Result<()> {
     let Ok(text) = std::str::from_utf8(field) else {
         let digits: String = field.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -188,7 +187,7 @@ fn push_member(line: &mut Vec<u8>, column: &Column, field: &[u8]) -> serde_json:
     Ok(())
 }
 
-/// Whether JSON has a number that looks like that: of any size.
+/// Returns whether `text` is a JSON number, of any size.
 fn is_json_number(text: &str) -> bool {
     let begins = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
     begins && serde_json::from_str::<&RawValue>(text).is_ok()
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_name_says_what_the_rows_look_like() {
+    fn the_extension_of_a_file_decides_the_format() {
         for (name, format) in [
             ("a.csv", RowFormat::Csv),
             ("a.b/c.jsonl", RowFormat::JsonLines),

@@ -1,8 +1,8 @@
-//! A hidden folder for a job's files: those that wait for their names beside the
-//! target, so that a name is all they need to get, and those that it spills.
+//! A hidden folder for a job's files: parts beside the target, which only have to be
+//! renamed in the end, and spills.
 //!
-//! While its process lives a lock is held on a file in it; what a killed one left has none,
-//! and the next job that writes beside it clears it away.
+//! The process holds a lock on a file in the folder. The folder of a killed process has no
+//! lock, and the next job that writes beside it removes it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,15 +11,15 @@ use std::path::Path;
 use ebb_scheduler::runtime::owner_only;
 use tempfile::TempDir;
 
-/// What names of scratch folders begin with.
+/// The prefix of the names of scratch folders.
 const PREFIX: &str = ".ebb-job-";
 
-/// The file that is locked.
+/// The name of the locked file.
 const LOCK: &str = "lock";
 
-/// A hidden folder, removed with all that is in it when dropped. What a killed
-/// process left of one is removed by the next that is made beside it. Only the user of the
-/// process may enter it.
+/// A hidden folder, removed with its content when dropped. The folder of a killed process
+/// is removed when the next one is made beside it. Only the user of the process may enter
+/// the folder.
 #[derive(Debug)]
 pub struct ScratchDir {
     // Dropped before the lock, so that no other process removes the folder meanwhile.
@@ -47,7 +47,8 @@ impl ScratchDir {
         remove_left_behind(parent)?;
         loop {
             let dir = owner_only::temporary_dir_in(parent, PREFIX)?;
-            // Until the lock is held it looks left behind, and may go.
+            // Until the lock is held, the folder looks abandoned, and another process may
+            // remove it.
             match locked(&dir.path().join(LOCK), owner_only::create_new) {
                 Ok(Some(lock)) => return Ok(Self { dir, _lock: lock }),
                 Ok(None) => {}
@@ -57,14 +58,14 @@ impl ScratchDir {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 }
 
-/// The file with a lock; `None` when another process has it, or had it and has
-/// removed the file.
+/// Opens and locks a file; `None` if another process has the lock, or had it and removed
+/// the file.
 fn locked(path: &Path, open: impl FnOnce(&Path) -> io::Result<File>) -> io::Result<Option<File>> {
     let file = open(path)?;
     match file.try_lock() {
@@ -83,12 +84,12 @@ fn remove_left_behind(parent: &Path) -> io::Result<()> {
         }
         let folder = entry.path();
         match locked(&folder.join(LOCK), |path| File::open(path)) {
-            // Not ours to remove, or not possible: its own process may do it now.
+            // The folder of another user, or an error; its own process may be removing it.
             Ok(Some(_lock)) => {
                 let _ = fs::remove_dir_all(&folder);
             }
-            // Killed before it made the lock; if it is about to make it, it
-            // begins again.
+            // The process was killed before it made the lock. If it still runs and is about
+            // to make the lock, it starts over.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let _ = fs::remove_dir(&folder);
             }

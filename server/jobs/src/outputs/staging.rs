@@ -1,9 +1,9 @@
-//! Rows that wait for a commit or for the next job, in a temporary file. One without a
-//! name goes with its handle, after a crash too; one with a name can be opened by other
-//! processes, and goes with the last handle that knows it.
+//! Rows that wait for a commit or for the next job, in a temporary file. A file without a
+//! name disappears with its handle, after a crash too. A file with a name can be opened by
+//! other processes, and is deleted with the last handle in this one.
 //!
-//! They are sorted by a buffer at a time, so the file is a sequence of sorted
-//! runs: one run where the rows came in order, as those of a reduce task do.
+//! Rows are sorted one buffer at a time, so the file is a sequence of sorted runs: one run
+//! if the rows came in order, as those of a reduce task do.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,20 +18,20 @@ use ebb_scheduler::runtime::{RecordSink, Row, TaskError};
 use serde::{Deserialize, Serialize};
 use tempfile::{NamedTempFile, TempPath};
 
-/// A row as it stands in the file:
+/// The length of the header of a row in the file:
 ///
 /// ```text
 ///   key length, u32 LE | value length, u32 LE | key | value
 /// ```
 const HEADER_BYTES: usize = 8;
 
-/// What is written at a time of rows that are not sorted.
+/// The size of the buffer for unsorted rows, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What is read of a run at a time.
+/// The size of reads from a run, in bytes.
 const READ_BYTES: usize = 64 << 10;
 
-/// Takes rows in any order.
+/// Writes rows in any order to a file, as sorted runs.
 #[derive(Debug)]
 pub(super) struct StagingWriter {
     file: BufWriter<File>,
@@ -49,21 +49,22 @@ pub(super) struct StagingWriter {
 }
 
 impl StagingWriter {
-    /// An empty file without a name in `directory`, of rows sorted by about
-    /// `buffer_bytes_max`.
+    /// Creates an empty file without a name in `directory`. About `buffer_bytes_max` bytes
+    /// of rows are sorted at a time.
     pub(super) fn create(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
         let file = tempfile::tempfile_in(directory)?;
         Ok(Self::on(file, None, buffer_bytes_max))
     }
 
-    /// The same with a name, by which [`StagedRows::told`] tells of it.
+    /// Creates a file with a name, so that other processes can open it by its
+    /// [`StagedRows::description`].
     pub(super) fn create_named(directory: &Path, buffer_bytes_max: usize) -> io::Result<Self> {
         let (file, name) = NamedTempFile::with_prefix_in("rows-", directory)?.into_parts();
         Ok(Self::on(file, Some(name), buffer_bytes_max))
     }
 
-    /// The same of rows that stay in the order written: one run, which is of no use to
-    /// [`merge`].
+    /// Creates a file without a name for rows that stay in the order written. They are one
+    /// run, which [`merge`] cannot use.
     pub(super) fn create_unsorted(directory: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(directory)?;
         let mut writer = Self::on(file, None, BUFFER_BYTES);
@@ -94,7 +95,7 @@ impl StagingWriter {
         Ok(())
     }
 
-    /// No more rows come.
+    /// Writes the remaining rows and returns all of them.
     pub(super) fn finish(mut self) -> io::Result<StagedRows> {
         self.write_buffer()?;
         let file = self.file.into_inner().map_err(|e| e.into_error())?;
@@ -106,7 +107,7 @@ impl StagingWriter {
     }
 
     fn write_buffer(&mut self) -> io::Result<()> {
-        // Stable: of rows with the same key the last one written stays the last.
+        // A stable sort: of rows with the same key the last one written stays the last.
         if self.is_sorted {
             self.buffer.sort_by(|(a, _), (b, _)| a.cmp(b));
         }
@@ -144,20 +145,20 @@ fn length(bytes: &[u8]) -> io::Result<u32> {
 #[derive(Debug, Clone)]
 pub(super) struct StagedRows {
     file: Arc<File>,
-    /// Removed with the last handle.
+    /// The name of the file, if it has one. The last handle removes the file.
     name: Option<Arc<TempPath>>,
     runs: Vec<Range<u64>>,
 }
 
 /// The description of rows in a named file, for another process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ToldRows {
+pub(super) struct RowsDescription {
     path: PathBuf,
     runs: Vec<Range<u64>>,
 }
 
-impl ToldRows {
-    /// The rows, whose file stays whose it is.
+impl RowsDescription {
+    /// Opens the rows. The file still belongs to the process that described it.
     pub(super) fn open(self) -> Result<StagedRows, TaskError> {
         let file = File::open(&self.path);
         let file = file.map_err(TaskError::io(format!("opening {}", self.path.display())))?;
@@ -170,26 +171,27 @@ impl ToldRows {
 }
 
 impl StagedRows {
-    /// What to tell of them, if their file has a name. Good for as long as they are kept.
-    pub(super) fn told(&self) -> Option<ToldRows> {
+    /// Returns the description of the rows, if their file has a name. Valid as long as the
+    /// rows are kept.
+    pub(super) fn description(&self) -> Option<RowsDescription> {
         let name = self.name.as_ref()?;
-        Some(ToldRows {
+        Some(RowsDescription {
             path: name.to_path_buf(),
             runs: self.runs.clone(),
         })
     }
 
-    /// How large they are in the file.
+    /// Returns the size of the rows in the file, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Hands all of them to `row`, run by run.
+    /// Passes all rows to `row`, run by run.
     pub(super) fn for_each(&self, row: RecordSink<'_>) -> Result<(), TaskError> {
         self.for_each_up_to(u64::MAX, row)
     }
 
-    /// Hands the first `rows_max` of them to `row`, run by run.
+    /// Passes the first `rows_max` rows to `row`, run by run.
     pub(super) fn for_each_up_to(
         &self,
         rows_max: u64,
@@ -210,8 +212,8 @@ impl StagedRows {
     }
 }
 
-/// Hands the rows of all writers to `row`, ascending by key. Of several with the
-/// same key it gets the last one: by writer, then in the order written.
+/// Passes the rows of all writers to `row`, ascending by key. Of rows with the same key it
+/// passes the last one: by writer, then in the order written.
 pub(super) fn merge(
     staged: impl IntoIterator<Item = StagedRows>,
     row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
@@ -219,8 +221,8 @@ pub(super) fn merge(
     merge_with(staged, row, |_, _, _| Ok(()))
 }
 
-/// The same; `unite` is given the key of two rows and the value of the earlier one, and makes
-/// that of the later one what both are.
+/// Merges as [`merge`], but combines rows with the same key: `unite` receives the key, the
+/// value of the earlier row, and the value of the later row to be changed.
 pub(super) fn merge_with(
     staged: impl IntoIterator<Item = StagedRows>,
     mut row: impl FnMut(&[u8], &[u8]) -> Result<(), TaskError>,
@@ -232,8 +234,8 @@ pub(super) fn merge_with(
         rows.runs.into_iter().map(reader)
     });
     let mut runs: Vec<_> = runs.collect();
-    // By key, then by the place of the run: the value is of no account, since of
-    // each run one row is in it.
+    // Ordered by key, then by the place of the run. The value plays no part, because the
+    // heap has one row of each run.
     let mut heads = BinaryHeap::new();
     for (at, run) in runs.iter_mut().enumerate() {
         if let Some((key, value)) = run.next().map_err(unread())? {
@@ -261,7 +263,7 @@ struct RunReader {
     from: BufReader<Part>,
 }
 
-/// Part of a file, which others read other parts of.
+/// A part of a file of which other readers read other parts.
 struct Part {
     file: Arc<File>,
     left: Range<u64>,
@@ -299,7 +301,8 @@ impl RunReader {
         let lengths = lengths.map(|bytes| u32::from_le_bytes(bytes) as usize);
         let unread = &self.from.get_ref().left;
         let left_bytes = self.from.buffer().len() as u64 + (unread.end - unread.start);
-        // Before memory is taken for a row that is not there.
+        // The lengths are checked before memory is reserved for a row that may not be
+        // there.
         if lengths.iter().map(|&bytes| bytes as u64).sum::<u64>() > left_bytes {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -374,21 +377,21 @@ mod tests {
             writer.push(&(i % 10).to_be_bytes(), b"v").unwrap();
         }
         let rows = writer.finish().unwrap();
-        let again = rows.told().unwrap().open().unwrap();
+        let again = rows.description().unwrap().open().unwrap();
         assert_eq!(merged(vec![again.clone()]), merged(vec![rows.clone()]));
-        let told = rows.told().unwrap();
+        let description = rows.description().unwrap();
         drop(again);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         drop(rows);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        let error = told.open().unwrap_err().to_string();
+        let error = description.open().unwrap_err().to_string();
         assert!(error.contains("opening"), "{error}");
         drop(StagingWriter::create_named(dir.path(), 100).unwrap());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_row_that_says_it_is_longer_than_its_run_is_an_error() {
+    fn a_row_with_a_length_beyond_its_run_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = StagingWriter::create(dir.path(), 100).unwrap();
         writer.push(b"key", b"value").unwrap();

@@ -8,19 +8,19 @@ use ebb_storage::{Db, ErrorKind, Keyspace, SortedWriter, Table, TableOptions};
 use super::partitions::Partitions;
 use super::staging::{StagingWriter, merge};
 
-/// How much of the rows of a partition is sorted at a time.
+/// The size of a partition's rows that are sorted at a time, in bytes.
 const SORT_BYTES: usize = 4 << 20;
 
 /// A table that has the job's rows when the job has succeeded.
 ///
-/// Finished partitions wait in temporary files; the commit merges them into
-/// files of the store's form, which the table ingests, so that the rows appear at
-/// once and survive a crash whole or not at all, however many there are. Other
-/// writes do not wait for them. The table is created by the commit when it
-/// is absent. One that has rows is refused: the result of two jobs would be mixed.
+/// Finished partitions wait in temporary files. The commit merges them into files in the
+/// store's format, which the table ingests. So the rows appear at once, and survive a crash
+/// completely or not at all, however many there are; other writes do not wait for them. The
+/// commit creates the table if it is absent. A table that has rows is refused, because the
+/// results of two jobs would be mixed.
 ///
-/// Of several rows with the same key the last one counts: by partition, then in
-/// the order written.
+/// If several rows have the same key, the last one counts: by partition, then in the order
+/// written.
 #[derive(Debug)]
 pub struct TableOutput {
     db: Db,
@@ -31,9 +31,9 @@ pub struct TableOutput {
 }
 
 impl TableOutput {
-    /// Writes to the table called `table` in `keyspace`, which is of `db`; rows
-    /// wait in `directory`, created when absent; within one file system with the
-    /// store they are not copied.
+    /// Creates an output into the table `table` in `keyspace` of `db`. The rows wait in
+    /// `directory`, created when absent. If `directory` is in the file system of the store,
+    /// the rows are not copied.
     pub fn new(
         db: Db,
         keyspace: Keyspace,
@@ -49,7 +49,7 @@ impl TableOutput {
         }
     }
 
-    /// Whether the table is there and has rows.
+    /// Returns whether the table exists and has rows.
     ///
     /// # Errors
     /// When the store fails.

@@ -40,7 +40,7 @@ fn ranks(lines: &[String], format: &RecordFormat, iterations: u32) -> BTreeMap<S
         .collect()
 }
 
-/// By a matrix: entry (v, u) is how much of u's rank goes to v.
+/// Computes ranks with a matrix: entry (v, u) is the part of u's rank that goes to v.
 fn by_matrix(edges: &[(usize, usize)], nodes: usize, iterations: u32) -> Vec<f64> {
     let mut matrix = vec![vec![0.0; nodes]; nodes];
     for from in 0..nodes {
@@ -71,7 +71,7 @@ fn ranks_are_those_of_the_matrix_with_and_without_dangling_nodes() {
             let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let nodes = 40;
             let last_source = if dangling { 30 } else { nodes };
-            // Every node is in some link: the first ones in a ring of sources.
+            // Every node has a link: the first ones form a ring of sources.
             let ring = (0..nodes).map(|node| (node % last_source, (node + 1) % nodes));
             let drawn =
                 (0..150).map(|_| (rng.random_range(0..last_source), rng.random_range(0..nodes)));
@@ -99,7 +99,7 @@ fn ranks_are_those_of_the_matrix_with_and_without_dangling_nodes() {
 fn a_node_with_too_many_links_fails_the_job_and_is_named() {
     let lines: Vec<String> = (0..2000).map(|n| format!("hub n{n}\nn{n} hub")).collect();
     let lines: Vec<&str> = lines.iter().flat_map(|lines| lines.lines()).collect();
-    // A name has five bytes at most, and four of its length.
+    // A name has at most five bytes, plus four for its length.
     for (links_bytes_max, is_enough) in [(2000 * 9, true), (2000 * 5, false)] {
         let links = |input, output| {
             let mapper = EdgeMapper { edges: Edges::Text };

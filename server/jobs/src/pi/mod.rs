@@ -1,6 +1,6 @@
-//! Monte Carlo: pi by drawing points. It reads next to nothing and computes, and
-//! can do so one point at a time or with the machine's vector instructions: the
-//! application with an accelerated version of the hardware-affinity policy.
+//! Monte Carlo: pi from random points. The job reads next to nothing and only computes, one
+//! point at a time or with the machine's vector instructions. So it is the application with
+//! an accelerated version for the hardware-affinity policy.
 
 mod points;
 
@@ -57,26 +57,26 @@ impl Application for PiRequest {
     }
 }
 
-/// What its rows have.
+/// Returns the format of the result.
 pub fn rows() -> RecordFormat {
     RecordFormat::rows(vec![Column::text("measure")], vec![Column::number("value")])
 }
 
-/// How points are drawn. Both ways draw the same points.
+/// The implementation that draws the points. Both draw the same points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// One after the other.
+    /// One point after the other.
     Plain,
-    /// Eight at once.
+    /// Eight points at once.
     Simd,
 }
 
-/// A job that draws at least `points` points, from `seed`, in `tasks` map tasks, at
-/// least one. Its rows: `inside`, the points in the quarter of the circle; `pi`,
-/// four times the part that they are; `points`.
+/// Returns a job that draws at least `points` points, from `seed`, in `tasks` map tasks, at
+/// least one. Its rows: `inside`, the number of points in the quarter circle; `pi`, four
+/// times their part of all points; `points`.
 pub fn spec(
     name: impl Into<String>,
     output: Arc<dyn Output>,
@@ -90,11 +90,11 @@ pub fn spec(
         tasks: tasks.max(1),
     });
     JobSpec::new(name, input, Arc::new(PointMapper { seed, variant }), output)
-        .reducer(Arc::new(tell), 1)
+        .reducer(Arc::new(emit_result), 1)
         .combiner(Arc::new(add))
 }
 
-/// Numbers of blocks of points, LE; a block is some milliseconds of work.
+/// An input of the numbers of blocks of points, LE. A block is some milliseconds of work.
 struct Blocks {
     blocks: u64,
     tasks: u32,
@@ -146,7 +146,7 @@ fn encode(sums: [u64; 2]) -> Vec<u8> {
     sums.map(u64::to_le_bytes).concat()
 }
 
-/// Inside, and drawn.
+/// Returns the sums of points inside and of points drawn.
 fn add_up(values: &mut Values<'_>) -> Result<[u64; 2], TaskError> {
     let mut sums = [0; 2];
     while let Some(value) = values.next_value()? {
@@ -165,7 +165,7 @@ fn add(key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), T
     emit.emit(key, &encode(add_up(values)?))
 }
 
-fn tell(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
+fn emit_result(_key: &[u8], values: &mut Values<'_>, emit: &mut dyn Emit) -> Result<(), TaskError> {
     let [inside, points] = add_up(values)?;
     let pi = 4.0 * inside as f64 / points as f64;
     emit.emit(b"inside", inside.to_string().as_bytes())?;
@@ -190,11 +190,11 @@ mod tests {
         let points = 20 * POINTS_PER_BLOCK;
         let rows = pi(points, 1, Variant::Plain);
         assert_eq!(rows[2], ("points".to_string(), points.to_string()));
-        let told: f64 = rows[1].1.parse().unwrap();
-        // Five standard deviations of the mean of so many points.
+        let found: f64 = rows[1].1.parse().unwrap();
+        // Five standard deviations of the mean of `points` points.
         let deviation = (std::f64::consts::PI * (4.0 - std::f64::consts::PI)).sqrt();
         let bound = 5.0 * deviation / (points as f64).sqrt();
-        assert!((told - std::f64::consts::PI).abs() < bound, "{told}");
+        assert!((found - std::f64::consts::PI).abs() < bound, "{found}");
         assert_eq!(pi(points - 3, 7, Variant::Simd), rows);
         assert_eq!(pi(points, 40, Variant::Plain), rows);
     }

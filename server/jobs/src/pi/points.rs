@@ -1,18 +1,18 @@
-//! Points of a grid over the unit square, drawn by their numbers, and how many of
-//! them lie in the quarter of the circle around the origin.
+//! Points of a grid over the unit square, drawn by their numbers, and the count of those in
+//! the quarter circle around the origin.
 
 use wide::u32x8;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Points of a block: at a few ns each some milliseconds of work.
+/// The number of points in a block: some milliseconds of work at a few ns each.
 pub(super) const POINTS_PER_BLOCK: u64 = 1 << 20;
 
-/// Points at once.
+/// The number of points that are drawn at once.
 const LANES: u32 = 8;
 
-/// A side of the square has this power of two of cells; a point is the middle of
-/// one. The squares of its coordinates, in halves of a cell, add up to less than
-/// 2^31, and their error to less than that of a billion points drawn.
+/// The logarithm of the number of cells per side of the square. A point is the middle of a
+/// cell. The squares of its coordinates, in halves of a cell, add up to less than 2^31. The
+/// error from the grid is less than the error of a billion random points.
 const CELLS_LOG2: u32 = 14;
 
 /// The square of the circle's radius, in halves of a cell.
@@ -35,16 +35,15 @@ fn mix_lanes(mut bits: u32x8) -> u32x8 {
     bits ^ (bits >> 16_u32)
 }
 
-/// What makes the points of a block others than those of the next: one number for
-/// each coordinate.
+/// Returns a number for each coordinate, so that each block has other points.
 fn salts(seed: u64, block: u64) -> [u32; 2] {
     let bits = xxh3_64_with_seed(&block.to_le_bytes(), seed);
     [bits as u32, (bits >> 32) as u32]
 }
 
-/// Points inside, one after the other. A compiler would do several at once by
-/// itself if it could see through the comparison; this is what a machine without
-/// vector instructions does.
+/// Counts the points inside the circle, one after the other. `black_box` keeps the compiler
+/// from vectorising the loop, so that this stands for a machine without vector
+/// instructions.
 pub(super) fn inside_plain(seed: u64, block: u64) -> u64 {
     let salts = salts(seed, block);
     let mut inside = 0;
@@ -58,7 +57,7 @@ pub(super) fn inside_plain(seed: u64, block: u64) -> u64 {
     inside
 }
 
-/// The same points, eight at once.
+/// Counts the same points, eight at once.
 pub(super) fn inside_simd(seed: u64, block: u64) -> u64 {
     let salts = salts(seed, block).map(u32x8::splat);
     let (one, step) = (u32x8::splat(1), u32x8::splat(LANES));

@@ -1,50 +1,51 @@
-//! What a column of rows is called, and what it holds.
+//! The name of a column, and the kind of its fields.
 
 use serde::{Deserialize, Serialize};
 
 /// A column of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// What it is called, in a header and in JSON.
+    /// The name, in a header and in JSON.
     pub name: String,
-    /// What it holds.
+    /// The kind of the fields.
     pub kind: ColumnKind,
-    /// Its CQL type, where it comes from a column that has one, or can have no other.
+    /// The CQL type, if the column comes from a column of CQL, or if only one type is
+    /// possible.
     #[serde(default)]
     pub ty: Option<String>,
 }
 
-/// What a column holds, as far as it is known: how it stands in JSON.
+/// The kind of a column's fields, as far as it is known, which decides their form in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnKind {
     /// Any bytes: a string.
     Text,
-    /// Numbers, without quotes; an empty one is null.
+    /// Numbers, without quotes; an empty field is null.
     Number,
-    /// The JSON that a row is, as it is; empty is null.
+    /// A whole row of JSON, unchanged; an empty field is null.
     Json,
-    /// A member of a JSON object, as it is; empty is null.
+    /// A member of a JSON object, unchanged; an empty field is null.
     Member,
 }
 
 impl Column {
-    /// Of any bytes.
+    /// Creates a column of any bytes.
     pub fn text(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Text)
     }
 
-    /// Of numbers.
+    /// Creates a column of numbers.
     pub fn number(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Number)
     }
 
-    /// Of JSON.
+    /// Creates a column of JSON.
     pub fn json(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Json)
     }
 
-    /// Of members of JSON objects.
+    /// Creates a column of members of JSON objects.
     pub fn member(name: impl Into<String>) -> Self {
         Self::new(name, ColumnKind::Member)
     }
@@ -55,7 +56,7 @@ impl Column {
         Self { name, kind, ty }
     }
 
-    /// The same of this CQL type.
+    /// Sets the CQL type.
     #[must_use]
     pub fn of_type(mut self, ty: &str) -> Self {
         self.ty = Some(ty.to_string());
@@ -63,8 +64,8 @@ impl Column {
     }
 }
 
-/// Gives every column a name of its own: one that is there already gets `prefix` before
-/// it, as often as it takes.
+/// Makes the names of all columns unique: a name that is already taken gets `prefix` before
+/// it, as often as necessary.
 pub fn set_apart(columns: &mut [Column], prefix: &str) {
     for at in 1..columns.len() {
         let (before, rest) = columns.split_at_mut(at);
@@ -75,7 +76,7 @@ pub fn set_apart(columns: &mut [Column], prefix: &str) {
     }
 }
 
-/// The first name that is there twice.
+/// Returns the first name that occurs twice.
 pub fn double_name<S: AsRef<str>>(names: &[S]) -> Option<&str> {
     let mut seen = std::collections::HashSet::new();
     let mut names = names.iter().map(AsRef::as_ref);

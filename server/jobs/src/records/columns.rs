@@ -1,4 +1,4 @@
-//! The columns of rows that an application looks at.
+//! The columns of rows that an application uses.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use super::{Column, Fields, InvalidRow, RecordFormat, RowDecoder, UnknownColumn}
 /// Some columns of rows, by name.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    /// None where no column was asked for.
+    /// `None` if there are no columns.
     decoder: Option<Arc<RowDecoder>>,
     names: Vec<String>,
     columns: Vec<Column>,
 }
 
 thread_local! {
-    /// Kept for its buffers: a mapper is shared, a thread maps a record at a time.
+    /// The buffers of a thread. A mapper is shared between threads, while each thread maps
+    /// one record at a time.
     static FIELDS: Cell<Option<Box<Fields>>> = const { Cell::new(None) };
 }
 
-/// Hands out the thread's fields.
+/// Lends the thread's fields to `f`.
 pub(super) fn with_fields<T>(f: impl FnOnce(&mut Fields) -> T) -> T {
     let mut fields = FIELDS.take().unwrap_or_default();
     let result = f(&mut fields);
@@ -31,10 +32,10 @@ pub(super) fn with_fields<T>(f: impl FnOnce(&mut Fields) -> T) -> T {
 }
 
 impl Columns {
-    /// The columns called `names` of rows as `schema` says.
+    /// Finds the columns called `names` of rows with the format `schema`.
     ///
     /// # Errors
-    /// When the rows have no such column, as far as can be told before they are read.
+    /// When the rows have no such column, as far as this is known before they are read.
     pub fn new<S: AsRef<str>>(schema: &RecordFormat, names: &[S]) -> Result<Self, UnknownColumn> {
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         let decoder = match &names[..] {
@@ -48,8 +49,8 @@ impl Columns {
         })
     }
 
-    /// The same of rows that are JSON, with their members as they are written, and what
-    /// each column holds; `None` of other rows.
+    /// Finds the columns of rows that are JSON, with their members in their original form
+    /// and the kind of each column; `None` for other rows.
     pub fn as_json<S: AsRef<str>>(
         schema: &RecordFormat,
         names: &[S],
@@ -64,7 +65,7 @@ impl Columns {
         Some((columns, these))
     }
 
-    /// All columns that rows are written with.
+    /// Returns all columns that are written with rows.
     pub fn all(schema: &RecordFormat) -> Self {
         let columns = schema.columns();
         Self {
@@ -74,13 +75,13 @@ impl Columns {
         }
     }
 
-    /// What rows that have them too say of them: as declared where they have a type, else
-    /// text.
+    /// Returns the columns for rows that contain them: with their declared type if they
+    /// have one, else as text.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Their names, as asked for.
+    /// Returns the names of the columns, as given.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -88,7 +89,7 @@ impl Columns {
     /// Reads these columns of a row, in their order.
     ///
     /// # Errors
-    /// When the row is not what it is said to be, or `f` fails.
+    /// When the row does not have its declared format, or `f` fails.
     pub fn read<T>(
         &self,
         key: &[u8],
@@ -106,11 +107,12 @@ impl Columns {
         })
     }
 
-    /// The number that a field of the column `at` is; `None` for one that is missing or
-    /// has nothing but blanks.
+    /// Returns the number in a field of the column `at`; `None` if the field is missing or
+    /// has only blanks.
     ///
     /// # Errors
-    /// When it is none, or too large; `key` says in which row.
+    /// When the field is not a number, or a number that is too large. The error names the
+    /// row by `key`.
     pub fn number(
         &self,
         at: usize,
@@ -122,7 +124,7 @@ impl Columns {
     }
 }
 
-/// The columns of these names as `schema` declares them, if with a type.
+/// Returns the columns of these names, with their type in `schema` if they have one.
 fn declared(schema: &RecordFormat, names: &[&str]) -> Vec<Column> {
     let declared = schema.columns();
     let column = |name: &&str| {
@@ -133,10 +135,11 @@ fn declared(schema: &RecordFormat, names: &[&str]) -> Vec<Column> {
     names.iter().map(column).collect()
 }
 
-/// The number that a field of a column called `name` is; see [`Columns::number`].
+/// Returns the number in a field of a column called `name`; see [`Columns::number`].
 ///
 /// # Errors
-/// When it is none, or too large; `key` says in which row.
+/// When the field is not a number, or a number that is too large. The error names the row
+/// by `key`.
 pub fn number(field: Option<&[u8]>, key: &[u8], name: &str) -> Result<Option<Number>, TaskError> {
     let Some(field) = field.filter(|field| !field.trim_ascii().is_empty()) else {
         return Ok(None);
@@ -150,7 +153,7 @@ pub fn number(field: Option<&[u8]>, key: &[u8], name: &str) -> Result<Option<Num
     Number::parse(field).map(Some).map_err(wrong)
 }
 
-/// As much of a field as helps to find it, in quotes.
+/// Returns the start of a field in quotes, enough to find it.
 pub fn shown(field: &[u8]) -> String {
     const BYTES_MAX: usize = 60;
     match field.get(..BYTES_MAX) {
@@ -159,10 +162,10 @@ pub fn shown(field: &[u8]) -> String {
     }
 }
 
-/// That a row is what `schema` says.
+/// Checks that a row has the format `schema`.
 ///
 /// # Errors
-/// When it is not.
+/// When the row has another format; the error names the row.
 pub fn check(schema: &RecordFormat, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
     let checked = with_fields(|fields| schema.check(value, fields));
     checked.map_err(|problem| InvalidRow::error(key, problem))

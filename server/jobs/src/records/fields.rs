@@ -4,20 +4,20 @@ use std::ops::Range;
 
 use super::csv::CsvFields;
 
-/// Some fields of one row, each there or missing. Kept from row to row, it takes no
-/// memory anew.
+/// Some fields of one row, each present or missing. Reused for every row, so that no memory
+/// is allocated.
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
     places: Vec<Option<Range<usize>>>,
-    /// Missing fields that the row has, as JSON's null.
+    /// Missing fields that the row has as JSON's null.
     nulls: Vec<usize>,
-    /// For those that take fields out of CSV records.
+    /// The buffer for fields that come from CSV records.
     pub(super) csv: CsvFields,
 }
 
 impl Fields {
-    /// Makes it `count` fields, all missing.
+    /// Resets to `count` fields, all missing.
     pub fn reset(&mut self, count: usize) {
         self.bytes.clear();
         self.places.clear();
@@ -25,7 +25,7 @@ impl Fields {
         self.nulls.clear();
     }
 
-    /// The field `at`, from 0, is `field`.
+    /// Sets the field `at`, from 0, to `field`.
     ///
     /// # Panics
     /// When there are fewer fields.
@@ -35,18 +35,18 @@ impl Fields {
         self.places[at] = Some(from..self.bytes.len());
     }
 
-    /// The field `at` is missing.
+    /// Makes the field `at` missing.
     pub(super) fn unset(&mut self, at: usize) {
         self.places[at] = None;
     }
 
-    /// The row has the field `at`, and it is null: it counts as missing.
+    /// Sets the field `at` to null: it counts as missing, but the row has it.
     pub(super) fn set_null(&mut self, at: usize) {
         self.places[at] = None;
         self.nulls.push(at);
     }
 
-    /// Whether the row has the field `at`, be it null.
+    /// Returns whether the row has the field `at`, even if it is null.
     pub fn has(&self, at: usize) -> bool {
         self.get(at).is_some() || self.nulls.contains(&at)
     }
@@ -60,23 +60,23 @@ impl Fields {
         }
     }
 
-    /// The field `at`, from 0; `None` when the row has none there.
+    /// Returns the field `at`, from 0; `None` if it is missing.
     pub fn get(&self, at: usize) -> Option<&[u8]> {
         let place = self.places.get(at)?.clone()?;
         Some(&self.bytes[place])
     }
 
-    /// How many fields there are, missing ones included.
+    /// Returns the number of fields, including missing ones.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// All fields, in their order.
+    /// Returns all fields, in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
         (0..self.len()).map(|at| self.get(at))
     }

@@ -7,17 +7,17 @@ use super::csv::record;
 use super::{Column, CsvProblem, Fields, InvalidInput, UnknownColumn};
 use super::{double_name, json};
 
-/// What the key of a row is called where nothing else is.
+/// The default name of the key of a row.
 pub const KEY: &str = "key";
 
-/// What the value of a row is called as a whole.
+/// The name of the whole value of a row.
 pub const VALUE: &str = "value";
 
 /// The format of the keys and values of rows. Inputs and outputs have one each: the next job
 /// reads rows in the format in which they were written.
-///
-/// A column goes by its name. Fields of CSV records go by their numbers too, from 1, and
-/// `key` and `value` are the whole key and the whole value where nothing else has that
+/// Columns have names. Fields of CSV records also have numbers, from 1, and `key` and
+/// `value` are the whole key and the whole value unless another column has that name. In
+/// JSON, `a.b` is member `b` of member `a`.
 /// name. Of JSON `a.b` is member `b` of member `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordFormat {
@@ -25,44 +25,45 @@ pub struct RecordFormat {
     value: ValueFormat,
 }
 
-/// What the key of a row is.
+/// The format of the key of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum KeyFormat {
-    /// Columns of the row, at least one: one as it is, several as a CSV record.
+    /// Columns of the row, at least one: a single column unchanged, several as a CSV
+    /// record.
     Columns(Vec<Column>),
-    /// Where the row was. Written as `key`, unless rows move.
+    /// The place of the row. Written as `key`, unless rows move.
     Place,
-    /// Not written.
+    /// A key that is not written.
     Unwritten,
 }
 
-/// What the value of a row is.
+/// The format of the value of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueFormat {
-    /// Nothing: it is not written.
+    /// No value is written.
     Nothing,
-    /// One column, as it is.
+    /// One column, unchanged.
     Text(Column),
     /// A CSV record with exactly these fields.
     Csv(Vec<Column>),
-    /// A CSV record whose fields have numbers only.
+    /// A CSV record whose fields have numbers, but no names.
     UnnamedCsv,
     /// A JSON object, whose columns are its members.
     Json,
 }
 
 impl ValueFormat {
-    /// Plain text.
+    /// Returns the format of plain text.
     pub fn text() -> Self {
         Self::Text(Column::text(VALUE))
     }
 
-    /// CSV records with fields of these names, or without names.
+    /// Returns the format of CSV records with fields of these names, or without names.
     ///
     /// # Errors
-    /// When two have the same name.
+    /// When two names are equal.
     pub fn csv(names: Option<&[String]>) -> Result<Self, InvalidInput> {
         let Some(names) = names else {
             return Ok(Self::UnnamedCsv);
@@ -84,7 +85,7 @@ impl ValueFormat {
     }
 }
 
-/// Where a column is in a row.
+/// The place of a column in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     Key,
@@ -95,7 +96,7 @@ enum Source {
 }
 
 impl RecordFormat {
-    /// Lines of text files: the place of the line, and the line.
+    /// Returns the format of lines of text files: the place of the line, and the line.
     pub fn text() -> Self {
         Self {
             key: KeyFormat::Place,
@@ -103,7 +104,8 @@ impl RecordFormat {
         }
     }
 
-    /// Records of files that have columns of their own; where they were is not written.
+    /// Returns the format of records of files with columns of their own; their places are
+    /// not written.
     pub fn file(value: ValueFormat) -> Self {
         Self {
             key: KeyFormat::Unwritten,
@@ -111,10 +113,10 @@ impl RecordFormat {
         }
     }
 
-    /// Rows of a table: a key, and a value.
+    /// Returns the format of rows of a table: a key, and a value.
     ///
     /// # Errors
-    /// When a column of the value is called as the key is.
+    /// When a column of the value has the name of the key.
     pub fn table(value: ValueFormat) -> Result<Self, InvalidInput> {
         if let ValueFormat::Csv(columns) = &value
             && columns.iter().any(|column| column.name == KEY)
@@ -128,9 +130,9 @@ impl RecordFormat {
         })
     }
 
-    /// Rows whose key and value hold these columns: one as it is, several as a CSV
-    /// record. Of the key there is at least one. A name that is there already gets
-    /// `row_` before it.
+    /// Returns the format of rows whose key and value have these columns: a single column
+    /// unchanged, several as a CSV record. The key has at least one. A name that is already
+    /// taken gets the prefix `row_`.
     pub fn rows(key: Vec<Column>, value: Vec<Column>) -> Self {
         assert!(!key.is_empty(), "a row has a key");
         let keys = key.len();
@@ -143,7 +145,8 @@ impl RecordFormat {
         }
     }
 
-    /// Rows whose value holds these columns, at least one, and whose key is not written.
+    /// Returns the format of rows whose value has these columns, at least one, and whose
+    /// key is not written.
     pub fn values(columns: Vec<Column>) -> Self {
         Self::file(Self::value_of(columns))
     }
@@ -181,7 +184,7 @@ impl RecordFormat {
         let columns = self.columns();
         let is_json = self.value == ValueFormat::Json;
         let is_own = |column: &Column| column.name == name;
-        // Of JSON lines `value` is a member like any other.
+        // In JSON lines, `value` is a member like any other.
         let has_members_only = is_json && self.key == KeyFormat::Unwritten;
         if !has_members_only && let Some(at) = columns.iter().position(is_own) {
             return Ok(self.sources().swap_remove(at));
@@ -274,9 +277,9 @@ impl RecordFormat {
         Ok(self.decoder_of(sources.collect::<Result<_, _>>()?))
     }
 
-    /// Finds columns of rows that are JSON, with what each holds: members come as they are
-    /// written, so that a number stays a number. `None` where rows are not JSON, or have no
-    /// such column.
+    /// Finds columns of rows that are JSON, and returns the kind of each column. Members
+    /// come in their original form, so that a number stays a number. `None` if rows are not
+    /// JSON, or have no such column.
     pub(super) fn json_decoder(&self, names: &[&str]) -> Option<(Vec<Column>, RowDecoder)> {
         if self.value != ValueFormat::Json {
             return None;
@@ -309,8 +312,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns which one of [`columns`](Self::columns), from 0, is called `name`, which may be
-    /// another name of it. `None` when it is none of them.
+    /// Returns the index in [`columns`](Self::columns) of the column called `name`, which
+    /// may also be its other name, such as a number. `None` if no column has that name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let found = self.find(name).ok()?;
         self.sources().iter().position(|source| *source == found)
@@ -327,7 +330,7 @@ impl RecordFormat {
         }
     }
 
-    /// Adds a row as text in one line: its key, a tab, its value, as far as they are
+    /// Appends a row as text in one line: its key, a tab, its value, as far as these are
     /// written.
     pub(crate) fn push_text(&self, key: &[u8], value: &[u8], line: &mut Vec<u8>) {
         let has_key = self.key != KeyFormat::Unwritten;
@@ -368,30 +371,30 @@ impl RecordFormat {
     }
 }
 
-/// Takes the fields of some columns out of rows. It takes apart what has to be taken apart,
-/// once per row: a row costs what its fields cost.
+/// Takes the fields of some columns out of rows. Parses each part of a row at most once,
+/// and only if a column needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// Which fields are the whole key, or the whole value.
+    /// The fields that are the whole key; below, those that are the whole value.
     keys: Vec<usize>,
     values: Vec<usize>,
-    /// Which fields are which of the CSV record that key or value is.
+    /// Pairs of a field and its index in the CSV record of the key; below, of the value.
     of_key: Vec<(usize, usize)>,
     of_value: Vec<(usize, usize)>,
-    /// Which fields are members of the JSON object that the value is; each by a path.
+    /// The fields that are members of the JSON object in the value, each by a path.
     members: Vec<usize>,
     paths: Vec<Vec<String>>,
-    /// Members come as they are written, strings in quotes.
+    /// Whether members come in their original form, with strings in quotes.
     as_json: bool,
     key_fields: usize,
     value: ValueFormat,
 }
 
 impl RowDecoder {
-    /// Puts the fields of a row into `fields`, in the order of the names: the text of a
-    /// field without quotes, digits of a number, other JSON as it is written. The error names
-    /// the problem of the row.
+    /// Puts the fields of a row into `fields`, in the order of the names: strings without
+    /// quotes, numbers as digits, other JSON in its original form. The error names the
+    /// problem of the row.
     pub(crate) fn decode(
         &self,
         key: &[u8],

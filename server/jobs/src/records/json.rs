@@ -1,4 +1,5 @@
-//! Some members of a JSON object; the others are read past, and never in memory.
+//! Some members of a JSON object. The parser skips the other members without copying them
+//! to memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,13 +9,13 @@ use serde_json::value::RawValue;
 
 use super::Fields;
 
-/// Sets the fields `places` to what `object` has at `paths`, the names of members of
-/// members: a string's text, other JSON as it is written, so that no digit of a number is
-/// lost. A field is missing where it has nothing or null. Of members with the same name
-/// the last one counts.
+/// Sets the fields `places` to the members of `object` at `paths`, which are names of
+/// members of members: a string's text, other JSON in its original form, so that no digit
+/// of a number is lost. A field is missing if there is no such member or it is null. Of
+/// members with the same name the last one counts.
 ///
 /// # Errors
-/// When `object` is no JSON object, and why.
+/// When `object` is not a JSON object; the text is the reason.
 pub(super) fn members(
     object: &[u8],
     paths: &[Vec<String>],
@@ -24,7 +25,8 @@ pub(super) fn members(
     find(object, paths, places, fields, Form::Text)
 }
 
-/// The same with strings as they are written too, in quotes: each field is JSON.
+/// Sets fields as [`members`] does, but keeps strings in their original form too, in
+/// quotes: each field is JSON.
 ///
 /// # Errors
 /// As [`members`].
@@ -37,12 +39,12 @@ pub(super) fn written_members(
     find(object, paths, places, fields, Form::Json)
 }
 
-/// What a field has of a string.
+/// The form of a string in a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Its text.
+    /// The text of the string.
     Text,
-    /// What is written.
+    /// The JSON of the string, in quotes.
     Json,
 }
 
@@ -54,13 +56,13 @@ fn find(
     form: Form,
 ) -> Result<(), String> {
     let wanted = paths.iter().map(Vec::as_slice);
-    let wanted: Vec<Wanted<'_>> = places.iter().copied().zip(wanted).collect();
+    let wanted: Vec<FieldPath<'_>> = places.iter().copied().zip(wanted).collect();
     read(object, &wanted, fields, form).map_err(|e| format!("it is no JSON object: {e}"))
 }
 
 fn read(
     object: &[u8],
-    wanted: &[Wanted<'_>],
+    wanted: &[FieldPath<'_>],
     fields: &mut Fields,
     form: Form,
 ) -> serde_json::Result<()> {
@@ -73,17 +75,17 @@ fn read(
     json.end()
 }
 
-/// A field, and the path to what it is.
-type Wanted<'p> = (usize, &'p [String]);
+/// A field, and the path of its member.
+type FieldPath<'p> = (usize, &'p [String]);
 
-/// Takes what is wanted of an object; of anything else nothing.
+/// Sets the fields of the members of an object; ignores any other value.
 struct Members<'p, 'f> {
-    wanted: &'f [Wanted<'p>],
+    wanted: &'f [FieldPath<'p>],
     fields: &'f mut Fields,
     form: Form,
 }
 
-/// The name of a member, without a copy of it as a rule.
+/// The name of a member, usually without a copy.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -132,7 +134,8 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
             form,
         } = self;
         while let Some(name) = object.next_key_seed(Name)? {
-            let below = |wanted: &Wanted<'_>| wanted.1.first().is_some_and(|first| *first == name);
+            let below =
+                |wanted: &FieldPath<'_>| wanted.1.first().is_some_and(|first| *first == name);
             let mut found = wanted.iter().filter(|wanted| below(wanted)).peekable();
             if found.peek().is_none() {
                 object.next_value::<IgnoredAny>()?;
@@ -143,7 +146,7 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
                         .map_err(serde::de::Error::custom)?;
                 }
             } else {
-                let rest: Vec<Wanted<'_>> =
+                let rest: Vec<FieldPath<'_>> =
                     found.map(|&(place, path)| (place, &path[1..])).collect();
                 rest.iter().for_each(|&(place, _)| fields.unset(place));
                 let wanted = &rest;
@@ -187,7 +190,7 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 }
 
-/// Sets a field to what `json`, which is valid, has at `path`.
+/// Sets a field to the member of `json`, which is valid JSON, at `path`.
 fn set(
     place: usize,
     path: &[String],
@@ -262,7 +265,7 @@ mod tests {
         paths.iter().map(path).collect()
     }
 
-    /// Objects of few names in each other, some of them twice.
+    /// Draws nested objects with few different names, some of which occur twice.
     fn drawn(rng: &mut ChaCha8Rng, depth: u32) -> String {
         match rng.random_range(0..if depth == 0 { 6 } else { 9 }) {
             0 => "null".to_string(),

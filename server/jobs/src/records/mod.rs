@@ -1,4 +1,4 @@
-//! What rows look like inside, on their way into applications and out of them.
+//! The formats of rows, on their way into applications and out of them.
 //!
 //! ```text
 //!   names ──> RecordFormat ──> RowDecoder ──> Fields ──> an application, an output
@@ -6,18 +6,18 @@
 //!                            key, value
 //! ```
 //!
-//! Applications that look at columns get at them by [`Columns`]. Applications whose rows
-//! have several columns put them into key or value as one CSV record ([`csv::record`])
-//! and say so by a [`RecordFormat`], by which files are written and the next job reads.
+//! Applications get the fields of columns through [`Columns`]. Applications whose rows have
+//! several columns put them into key or value as one CSV record ([`csv::record`]) and
+//! declare them in a [`RecordFormat`], which the writers of files and the next job use.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `format` | the rows of text, CSV and JSON: from names to fields |
-//! | `columns` | the columns that an application looks at |
+//! | `columns` | the columns that an application uses |
 //! | `fields` | the fields of a row, in one buffer |
-//! | `column` | the name of a column, and what it holds |
-//! | `problem` | what is wrong with a row, or with what is said of it |
-//! | `csv` | fields of a CSV record, and back: that of `ebb_text` |
+//! | `column` | the name of a column, and the kind of its fields |
+//! | `problem` | problems of rows, and of their declared formats |
+//! | `csv` | fields of a CSV record, and back: from `ebb_text` |
 //! | `json` | some members of a JSON object |
 //! | `number` | exact numbers, and keys in their order |
 

@@ -1,10 +1,10 @@
 //! Exact numbers: read from text, added up, compared and written without rounding.
 //!
-//! A number is a mantissa and a power of ten. Nearly all fit into 128 bits, which costs
-//! no allocation: that is what makes sums over columns as fast as with floats. The rest
-//! is `bigdecimal`'s. What is not exact is not made: [`Number::parse`] refuses numbers
-//! beyond [`DIGITS_MAX`] and [`EXPONENT_MAX`], so that `1e999999999` takes no memory, and
-//! only [`Number::mean`] rounds.
+//! A number is a mantissa and a power of ten. Nearly all numbers fit into 128 bits and need
+//! no allocation, so sums over columns are as fast as with floats. The others use
+//! `bigdecimal`. Operations that would be inexact are refused: [`Number::parse`] rejects
+//! numbers beyond [`DIGITS_MAX`] and [`EXPONENT_MAX`], so that `1e999999999` takes no
+//! memory. Only [`Number::mean`] rounds.
 
 mod encoding;
 mod order;
@@ -18,16 +18,16 @@ use bigdecimal::{BigDecimal, RoundingMode};
 
 pub use order::ordered_text;
 
-/// Digits that a number in text may have, leading and trailing zeros included.
+/// The largest number of digits of a number in text, including leading and trailing zeros.
 pub const DIGITS_MAX: usize = 1000;
 
-/// The largest power of ten that a number in text may be said to be times, up or down.
+/// The largest exponent of a number in text, positive or negative.
 pub const EXPONENT_MAX: u32 = 1000;
 
-/// Digits of a mean, from the first that is not zero.
+/// The number of significant digits of a mean.
 pub const MEAN_DIGITS: NonZeroU64 = NonZeroU64::new(20).unwrap();
 
-/// Powers of ten that fit into 128 bits with a sign: up to 10^38.
+/// The largest power of ten that fits into 128 bits with a sign: 10^38.
 const SCALE_MAX: u8 = 38;
 
 /// A decimal number of any size.
@@ -44,13 +44,13 @@ enum Form {
     Big(BigDecimal),
 }
 
-/// Why text is not taken as a number.
+/// The reason why text is not accepted as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NumberProblem {
-    /// It is none.
+    /// The text is not a number.
     #[error("is no number")]
     None,
-    /// It is one that would take too much memory to be exact.
+    /// The number would take too much memory to be exact.
     #[error(
         "is a number beyond what is computed exactly: {DIGITS_MAX} digits, times 10^{EXPONENT_MAX}"
     )]
@@ -58,30 +58,30 @@ pub enum NumberProblem {
 }
 
 impl Number {
-    /// The number that `text` is: digits, a point or none, an exponent or none, as in
-    /// `-12.50` or `6.02e23`, with blanks around it at most.
+    /// Parses digits, an optional point and an optional exponent, as in `-12.50` or
+    /// `6.02e23`. Blanks around the number are allowed.
     ///
     /// # Errors
-    /// When it is none. `inf` and `nan` are none.
+    /// When the text is not a number. `inf` and `nan` are not numbers.
     pub fn parse(text: &[u8]) -> Result<Self, NumberProblem> {
         text::parse(text)
     }
 
-    /// What `part` parts of this are each, rounded to [`MEAN_DIGITS`] digits, a half to
-    /// the even neighbour; zero without parts.
+    /// Returns this number divided by `parts`, rounded to [`MEAN_DIGITS`] digits, halves to
+    /// the even neighbour; zero if `parts` is 0.
     #[must_use]
     pub fn mean(&self, parts: u64) -> Self {
         if parts == 0 {
             return Self::default();
         }
-        // To a hundred digits: far more than are left of it.
+        // To a hundred digits, far more than the result keeps.
         let quotient = self.big() / BigDecimal::from(parts);
         Self::from_big(quotient.with_precision_round(MEAN_DIGITS, RoundingMode::HalfEven))
     }
 
-    /// The nearest float; infinite beyond their range.
+    /// Returns the nearest float; infinity beyond the range of floats.
     pub fn to_f64(&self) -> f64 {
-        /// Powers of ten that floats hold exactly.
+        /// Powers of ten that are exact as floats.
         const EXACT: [f64; 23] = [
             1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
             1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
@@ -93,7 +93,7 @@ impl Number {
             {
                 *mantissa as f64 / EXACT[usize::from(*scale)]
             }
-            // As text a float is read correctly rounded too.
+            // A float that is parsed from text is correctly rounded too.
             _ => self.to_string().parse().expect("a number in digits"),
         }
     }
@@ -115,7 +115,8 @@ impl Number {
         let (mantissa, scale) = big.as_bigint_and_scale();
         let small = i128::try_from(mantissa.as_ref()).ok();
         let small = small.and_then(|mantissa| {
-            // A power of ten above the mantissa's last digit goes into it.
+            // A power of ten above the mantissa's last digit is multiplied into the
+            // mantissa.
             let above = u32::try_from((-scale).max(0)).ok()?;
             let mantissa = mantissa.checked_mul(10_i128.checked_pow(above)?)?;
             let scale = u8::try_from(scale.max(0)).ok()?;
@@ -137,7 +138,8 @@ impl From<u64> for Number {
     }
 }
 
-/// The mantissas of two numbers at the larger of their scales; `None` when they do not fit.
+/// Returns the mantissas of two numbers at the larger of their scales; `None` if they do
+/// not fit.
 fn aligned((a, at): (i128, u8), (b, bt): (i128, u8)) -> Option<(i128, i128, u8)> {
     let up = |mantissa: i128, by: u8| mantissa.checked_mul(10_i128.checked_pow(by.into())?);
     match at.cmp(&bt) {

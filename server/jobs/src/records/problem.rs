@@ -1,9 +1,9 @@
-//! What is wrong with rows, and with what is said of them.
+//! Problems of rows, and of the formats that were declared for them.
 
 use ebb_scheduler::runtime::TaskError;
 
-/// An input that cannot be what it is said to be: the request has to change, or the
-/// input.
+/// An input that does not have its declared format. Either the request or the input has to
+/// change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidInput(pub String);
@@ -14,18 +14,18 @@ impl From<InvalidInput> for TaskError {
     }
 }
 
-/// A row that cannot be read as what it is said to be.
+/// A row that does not have its declared format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the row {key:?}: {problem}")]
 pub struct InvalidRow {
-    /// Its key. Files say the line instead.
+    /// The key of the row. Errors of files show the line instead.
     pub key: String,
-    /// What is wrong with it.
+    /// The problem, to follow the key.
     pub problem: String,
 }
 
 impl InvalidRow {
-    /// The row called `key` has a problem.
+    /// Returns the error of a task for a problem of the row `key`.
     pub fn error(key: &[u8], problem: impl ToString) -> TaskError {
         TaskError::invalid(Self {
             key: key.escape_ascii().to_string(),
@@ -33,7 +33,7 @@ impl InvalidRow {
         })
     }
 
-    /// What is wrong with the row that a task failed for.
+    /// Returns the problem of the row because of which a task failed.
     pub fn of(error: &TaskError) -> Option<&Self> {
         match error {
             TaskError::Invalid(cause) => cause.downcast_ref(),
@@ -42,23 +42,23 @@ impl InvalidRow {
     }
 }
 
-/// That rows have no such column.
+/// The error that rows have no such column.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownColumn {
-    /// They are plain text.
+    /// The rows are plain text.
     #[error(
         "there is no column {0:?}: rows of plain text have a key and a value, and no other columns"
     )]
     Text(String),
-    /// They have others.
+    /// The rows have other columns.
     #[error("there is no column {name:?}; there are: {known}")]
     Named {
-        /// What was asked for.
+        /// The name in the request.
         name: String,
-        /// Those that there are.
+        /// The names of the existing columns.
         known: String,
     },
-    /// They have numbers only.
+    /// The columns have numbers only.
     #[error(
         "there is no column {0:?}: with no header and no names given, columns have numbers only, from 1"
     )]

@@ -1,18 +1,18 @@
-//! What a request must keep to, as far as it can be told before anything is opened.
+//! Checks of a request, as far as they are possible before anything is opened.
 
 use super::{InputRequest, JobRequest, RequestError, ValueKind};
 use crate::options::{TASKS_MAX, within};
 
-/// Cores at most.
+/// The largest number of cores.
 const CORES_MAX: u32 = 1024;
-/// A completion time goal lies at most so far ahead, in seconds: ten years.
+/// The latest completion time goal, in seconds from the submission: ten years.
 pub const GOAL_S_MAX: f64 = 315_360_000.0;
 
 impl JobRequest {
-    /// That it makes sense.
+    /// Checks that the request makes sense.
     ///
     /// # Errors
-    /// When it does not; says which field, and what it may be.
+    /// When a field is invalid; the error names the field and the allowed values.
     pub fn check(&self) -> Result<(), RequestError> {
         let (wanted, found) = (self.application.inputs(), self.inputs.len());
         let takes_more = self.application.takes_more_inputs();

@@ -1,4 +1,4 @@
-//! What a job reads.
+//! The inputs of a job request.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use ebb_tables::names::TableName;
 use ebb_text::csv::CsvDialect;
 use serde::{Deserialize, Serialize};
 
-/// Where records come from. Relative paths start from the request's directory.
+/// The source of records. Relative paths start from the request's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -28,32 +28,33 @@ pub enum InputRequest {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TableInput {
-    /// Which.
+    /// The name of the table.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub table: TableName,
-    /// At which snapshot; `None`: one that is made for the job and goes with it.
+    /// The name of the snapshot; `None`: a snapshot that is created for the job and deleted
+    /// with it.
     #[serde(default)]
     pub snapshot: Option<String>,
-    /// Which of its rows.
+    /// The keys to read.
     #[serde(default)]
     pub keys: KeySelection,
-    /// What its values are; of a table that CQL made its schema says that.
+    /// The format of the values. For a table that CQL made, the schema defines it.
     #[serde(default)]
     pub values: ValueKind,
-    /// Names of the columns of CSV values; none: their numbers, from 1.
+    /// Names of the columns of CSV values; if empty, their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Whether malformed quotes in CSV values are read as text. Not written if not.
+    /// Whether malformed quotes in CSV values are read as text. Not written if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
-    /// Of a table that CQL made, the columns that are read beside those of its primary key;
-    /// none, which is not written: those that the application needs.
+    /// The columns to read of a table that CQL made, in addition to its primary key. If
+    /// empty, which is not written: the columns that the application needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
 
 impl TableInput {
-    /// All of a table, whose values are plain text.
+    /// Creates an input of a whole table, whose values are plain text.
     pub fn new(table: TableName) -> Self {
         Self {
             table,
@@ -67,38 +68,38 @@ impl TableInput {
     }
 }
 
-/// Which keys of a table are read.
+/// The keys of a table to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum KeySelection {
-    /// All of them.
+    /// All keys.
     #[default]
     All,
-    /// From one (included) to another (left out).
+    /// A range of keys.
     Range {
-        /// Empty: from the first.
+        /// The first key (included); empty: from the first.
         from: String,
-        /// Empty: to the last.
+        /// The end (excluded); empty: to the last.
         to: String,
     },
-    /// Those that start with this.
+    /// The keys with this prefix.
     Prefix(String),
 }
 
-/// What values of a table are.
+/// The format of the values of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueKind {
-    /// Nothing that has columns.
+    /// Plain text, without columns.
     #[cfg_attr(feature = "args", value(help = "Plain text, without columns"))]
     #[default]
     Text,
-    /// A CSV record each.
+    /// CSV records.
     Csv,
-    /// A JSON object each.
+    /// JSON objects.
     Json,
 }
 
@@ -107,11 +108,11 @@ pub enum ValueKind {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TextInput {
-    /// Files, and directories of which all files are read.
+    /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// Whether files that are not text, cannot be read or are malformed are left out. Not written if
-    /// not.
+    /// Whether files that are not text, cannot be read or are malformed are skipped. Not
+    /// written if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
@@ -121,34 +122,35 @@ pub struct TextInput {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CsvInput {
-    /// Files, and directories of which all files are read.
+    /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// Whether the first line of each names the columns.
+    /// Whether the first line of each file has the names of the columns.
     pub header: bool,
-    /// Has no effect: fields in quotes may always go over several lines. Requests that were made
-    /// when they might not have it.
+    /// Has no effect: quoted fields may always span several lines. Requests of builds in
+    /// which this was an option still have it.
     #[serde(default)]
     pub multiline: bool,
-    /// Names of the columns where there is no header; none: their numbers, from 1.
+    /// Names of the columns if there is no header; if empty, their numbers, from 1.
     #[serde(default)]
     pub names: Vec<String>,
-    /// The character between two fields, ASCII; `None`, which is not written: a tab in files called
-    /// `.tsv`, else a comma.
+    /// The character between two fields, ASCII. If absent: a tab in files with the
+    /// extension `.tsv`, else a comma.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub delimiter: Option<char>,
-    /// Whether malformed quotes are read as text; a file is one split then. Not written if not.
+    /// Whether malformed quotes are read as text; a file is one split then. Not written if
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient_quotes: bool,
-    /// Whether files that are not text, cannot be read or are malformed are left out. Not written if
-    /// not.
+    /// Whether files that are not text, cannot be read or are malformed are skipped. Not
+    /// written if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
 
 impl CsvInput {
-    /// CSV files with a header, commas and quotes by the rules.
+    /// Creates an input of CSV files with a header, commas and well-formed quotes.
     pub fn new(paths: Vec<PathBuf>) -> Self {
         Self {
             paths,
@@ -161,7 +163,7 @@ impl CsvInput {
         }
     }
 
-    /// The byte between two fields, if one is chosen that can be.
+    /// Returns the byte between two fields, if a valid one is chosen.
     pub fn delimiter_byte(&self) -> Option<u8> {
         let byte = u8::try_from(self.delimiter?).ok()?;
         CsvDialect::is_delimiter(byte).then_some(byte)
@@ -173,23 +175,23 @@ impl CsvInput {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JsonLinesInput {
-    /// Files, and directories of which all files are read.
+    /// Files, and directories whose files are read.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub paths: Vec<PathBuf>,
-    /// Whether files that are not text, cannot be read or are malformed are left out. Not written if
-    /// not.
+    /// Whether files that are not text, cannot be read or are malformed are skipped. Not
+    /// written if false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skip_bad: bool,
 }
 
-/// Drawn records as an input: a key of 10 printable characters and words, 100 bytes in
+/// Generated records as an input: a key of 10 printable characters, and words, 100 bytes in
 /// all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GeneratedInput {
-    /// How many.
+    /// The number of records.
     pub records: u64,
-    /// What they are drawn from.
+    /// The seed from which they are drawn.
     pub seed: u64,
 }

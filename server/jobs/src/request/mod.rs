@@ -1,5 +1,5 @@
-//! A job as a user asks for it: plain data that a command line, a server or a test
-//! makes alike, and the form in which a job is kept until it has ended.
+//! A job request: plain data that a command line, a server or a test creates in the same
+//! way. It is also the form in which a job is stored until it has ended.
 //!
 //! ```text
 //!   command line ┐                         ┌─> launch: a job that runs
@@ -7,17 +7,17 @@
 //!   a restart    ┘                         └─> history: the same, as JSON
 //! ```
 //!
-//! What always holds: a request of another version, or with a field that this build does
-//! not know, is refused with an error that says so; nothing of it is guessed.
+//! An invariant: a request of another version, or with an unknown field, is rejected with
+//! an error that names it. No field is ignored.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! | --- | --- |
 //! | `applications` | the list of the applications; each has its options in its own file |
-//! | `input`, `output` | where rows come from, where they go |
-//! | `check` | what a request must keep to, before anything is opened |
+//! | `input`, `output` | sources and destinations of rows |
+//! | `check` | checks of a request before anything is opened |
 //! | `publication` | checks of requests of publications |
 //! | `target` | the folder or the bucket of a publication |
-//! | `paths` | where its files are |
+//! | `paths` | the paths of its files |
 
 mod applications;
 mod check;
@@ -52,41 +52,41 @@ pub use super::sort::OrderRequest;
 /// An upgrade of an older one would go into [`JobRequest::from_json`].
 pub const REQUEST_VERSION: u32 = 1;
 
-/// A job: what to compute, from what, to where and by when.
+/// A job: its computation, its inputs, its output and its goal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
-    /// [`REQUEST_VERSION`].
+    /// The version of the request, [`REQUEST_VERSION`].
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = u32))]
     pub version: RequestVersion,
-    /// What is computed.
+    /// The application and its options.
     pub application: ApplicationRequest,
-    /// What is read: as many as the application takes, see
-    /// [`ApplicationRequest::inputs`].
+    /// The inputs, as many as the application takes, see [`ApplicationRequest::inputs`].
     #[serde(default)]
     pub inputs: Vec<InputRequest>,
-    /// Where the rows go.
+    /// The destination of the rows.
     pub output: OutputRequest,
-    /// The directory that relative paths in it start from; absolute.
+    /// The directory from which relative paths in the request start; absolute.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub directory: PathBuf,
     /// Completion time goal in seconds after the submission, positive.
     #[serde(default)]
     pub goal_s: Option<f64>,
-    /// Map tasks at most, 1 to 10,000; `None`: four per core.
+    /// The largest number of map tasks, 1 to 10,000; `None`: four per core.
     #[serde(default)]
     pub splits: Option<u32>,
-    /// Cores that the job may use at most, 1 to 1024; `None`: those of its node.
+    /// The largest number of cores that the job may use, 1 to 1024; `None`: all cores of
+    /// its node.
     #[serde(default)]
     pub cores: Option<u32>,
-    /// Where its tasks run.
+    /// Whether tasks run on threads or in processes.
     #[serde(default)]
     pub isolation: Isolation,
 }
 
-/// Where tasks run.
+/// The place where tasks run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::ValueEnum))]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -100,7 +100,7 @@ pub enum Isolation {
     Process,
 }
 
-/// A version that this build knows: there is one.
+/// The version of a request: the only one that this build accepts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "u32", try_from = "u32")]
 pub struct RequestVersion;
@@ -126,8 +126,8 @@ impl TryFrom<u32> for RequestVersion {
 }
 
 impl JobRequest {
-    /// Whether it reads or writes files of the machine that it runs on, or writes into a bucket with the
-    /// credentials of the process that runs it.
+    /// Returns whether the job reads or writes files of the machine that it runs on, or
+    /// writes into a bucket with the credentials of the process that runs it.
     #[must_use]
     pub fn names_files(&self) -> bool {
         let reads = |input: &InputRequest| match input {
@@ -141,7 +141,7 @@ impl JobRequest {
         writes || self.inputs.iter().any(reads)
     }
 
-    /// A job without a goal, on threads, relative to `directory`.
+    /// Creates a job without a goal, on threads, with paths relative to `directory`.
     pub fn new(
         application: ApplicationRequest,
         inputs: Vec<InputRequest>,
@@ -161,25 +161,25 @@ impl JobRequest {
         }
     }
 
-    /// The request that `value` is.
+    /// Parses a request.
     ///
     /// # Errors
-    /// When it is of another version, or has a field that is not known.
+    /// When the request has another version, or a field that is not known.
     pub fn from_json(value: Value) -> Result<Self, RequestError> {
-        // Asked first: of another version any field may be unknown.
+        // The version is checked first, because another version may have unknown fields.
         if let Some(found) = value.get("version").and_then(Value::as_u64) {
             RequestVersion::try_from(u32::try_from(found).unwrap_or(u32::MAX))?;
         }
         serde_json::from_value(value).map_err(RequestError::Malformed)
     }
 
-    /// The form in which it is kept and sent.
+    /// Returns the form in which the request is stored and sent.
     pub fn to_json(&self) -> Value {
         json!(self)
     }
 
-    /// The request as far as what there is to do depends on it: what is read and what is
-    /// computed, but not at which snapshot, in how many tasks, by when and where to. Two
+    /// Returns the parts of the request that determine its work: the input and the
+    /// computation, but not the snapshot, the number of tasks, the goal and the output. Two
     /// jobs with the same work take about as long.
     pub fn work(&self) -> Value {
         let mut application = json!(self.application);

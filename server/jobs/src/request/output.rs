@@ -1,4 +1,4 @@
-//! Where a job's rows go.
+//! The output of a job request.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,20 +9,22 @@ use serde::{Deserialize, Serialize};
 use super::PublishTarget;
 use crate::RowFormat;
 
-/// Where the rows go when the job has succeeded, all at once.
+/// The destination of the rows, which appear there all at once when the job has succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputRequest {
     /// The place.
     pub to: OutputPlace,
-    /// What files of rows look like; `None`: as the file's name ends, else text.
+    /// The format of files of rows; `None`: by the extension of the file, else text.
     #[serde(default)]
     pub format: Option<RowFormat>,
-    /// Only so many rows, the first ones in the order of the result; `None`: all of them.
+    /// The largest number of rows, the first ones in the order of the result; `None`: all
+    /// rows.
     #[serde(default)]
     pub limit: Option<u64>,
-    /// Whether text begins with a line of the columns' names. On the terminal it always does.
+    /// Whether text begins with a line of the columns' names. On the terminal it always
+    /// does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub header: bool,
 }
@@ -81,7 +83,7 @@ impl From<OutputPlace> for OutputRequest {
     }
 }
 
-/// As messages name it.
+/// The form in messages.
 impl fmt::Display for OutputPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

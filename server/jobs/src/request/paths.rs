@@ -1,4 +1,4 @@
-//! Where the files are that a request names, seen from this process.
+//! The paths of a request's files, as this process finds them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,24 @@ use ebb_text::FileError;
 
 use super::{InputRequest, JobRequest, OutputPlace, PublishTarget};
 
-/// The files of a request, as they are found from here: looked up once, before any of them
-/// is opened.
+/// The files of a request as this process finds them, resolved once, before any of them is
+/// opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Paths {
-    /// Of each input, in the order of the request; none of one that is no files.
+    /// The files of each input, in the order of the request; empty for inputs that are not
+    /// files.
     pub(crate) inputs: Vec<Vec<PathBuf>>,
     /// The file that the application reads beside its inputs.
     pub(crate) file: Option<PathBuf>,
-    /// The file or folder of the output, where it is one.
+    /// The file or folder of the output, if it is one.
     pub(crate) output: Option<PathBuf>,
 }
 
 impl Paths {
-    /// Checks each file and folder that is read.
+    /// Checks each input file and folder.
     ///
     /// # Errors
-    /// The first one of `check`.
+    /// The first error of `check`.
     pub(crate) fn check_read(
         &self,
         check: impl FnMut(&Path) -> Result<(), FileError>,
@@ -33,7 +34,7 @@ impl Paths {
 }
 
 impl JobRequest {
-    /// Where its files are.
+    /// Returns the paths of the request's files.
     pub(crate) fn paths(&self) -> Paths {
         let found = |path: &PathBuf| resolve(&self.directory, path);
         let inputs = self.inputs.iter().map(|input| match input {
@@ -57,9 +58,8 @@ impl JobRequest {
     }
 }
 
-/// `path` as it is found: below `directory` where it is relative. Where that is the
-/// directory of this process it stays as it is, so that messages name it as it was asked
-/// for.
+/// Resolves `path` below `directory` if it is relative. If `directory` is the current
+/// directory, the path stays relative, so that messages show it as in the request.
 fn resolve(directory: &Path, path: &Path) -> PathBuf {
     match std::env::current_dir() {
         Ok(here) if here == directory => path.to_path_buf(),

@@ -1,4 +1,4 @@
-//! Checks of requests of publications: the tables that they may name, and how.
+//! Checks of publication requests: the tables that they may name, and the allowed options.
 
 use std::collections::BTreeSet;
 

@@ -91,7 +91,7 @@ fn bucket(rest: &str) -> Result<PublishTarget, String> {
     }
     let is_part = |part: &str| is_plain(part) && part != "." && part != "..";
     if !prefix.is_empty() && !prefix.split('/').all(is_part) {
-        // Others would be escaped in the key, in the location, or in one of them only.
+        // Other parts would be escaped in the key, in the location, or in only one of them.
         return refuse(
             "the prefix in the URL of the target has a part that is empty, '.' or '..', or characters \
              besides letters, digits, '.', '-', '_', '=' and '+'",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_refused_without_a_word_of_it() {
+    fn an_error_shows_nothing_of_a_rejected_url() {
         for (text, word) in [
             ("s3://KEYID:SECRET@lake/ebb", "credentials"),
             ("s3://KEYID:SEC/RET@lake/ebb", "credentials"),

@@ -16,7 +16,7 @@ fn table() -> InputRequest {
     })
 }
 
-/// An application of each kind.
+/// Returns an application of each kind.
 fn applications() -> Vec<ApplicationRequest> {
     let order = OrderRequest {
         by: vec!["fare".to_string()],
@@ -80,7 +80,7 @@ fn applications() -> Vec<ApplicationRequest> {
     ]
 }
 
-/// A publication of tables of the snapshot `monday`.
+/// Returns a publication of tables of the snapshot `monday`.
 fn publication(tables: &[&str]) -> JobRequest {
     let input = |table: &&str| {
         InputRequest::Table(TableInput {
@@ -130,7 +130,7 @@ fn a_request_of_every_application_reads_as_it_was_written() {
     assert_eq!(names.next(), None);
 }
 
-/// Jobs that are kept have this form, and those of earlier builds must start again.
+/// Stored jobs have this form, and those of earlier builds must start again.
 #[test]
 fn the_form_of_csv_files_has_only_what_was_chosen() {
     let kept = json!({"csv": {"paths": ["a.csv"], "header": true, "multiline": true, "names": []}});
@@ -150,7 +150,7 @@ fn the_form_of_csv_files_has_only_what_was_chosen() {
     );
 }
 
-/// The form is that of jobs that are kept: a change of it is a new version.
+/// Stored jobs have this form: a change of it requires a new version.
 #[test]
 fn the_form_of_version_1_is_this() {
     let grep = GrepRequest {
@@ -170,7 +170,7 @@ fn the_form_of_version_1_is_this() {
     });
     let request = request(ApplicationRequest::Grep(grep));
     assert_eq!(request.to_json(), kept);
-    // A request that is written by hand need not have the defaults.
+    // A request that is written by hand may leave out the defaults.
     let short = json!({
         "application": {"pi": {"points": 1, "seed": 1, "variant": "simd"}},
         "output": {"to": "terminal"},
@@ -208,7 +208,7 @@ fn another_version_or_an_unknown_field_is_refused_by_name() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told() {
+fn requests_that_make_no_sense_are_rejected_with_the_reason() {
     let sort = || {
         request(ApplicationRequest::Sort(SortRequest {
             order: OrderRequest::default(),

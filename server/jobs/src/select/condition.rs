@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 use crate::records::number::NumberProblem;
 use crate::records::{Number, shown};
 
-/// `COLUMN OP VALUE`, where OP is `=`, `!=`, `<`, `<=`, `>`, `>=` or `~`, which is
-/// "contains".
+/// A condition `COLUMN OP VALUE`, with the operator `=`, `!=`, `<`, `<=`, `>`, `>=` or `~`
+/// ("contains").
 ///
-/// A value that is a number is compared with numbers, and a value that is not with text; a
-/// field that is the other is an error, since an order of numbers and text has no sense.
-/// In quotes, single or double, a value is text whatever it is, and is compared with any
-/// field as text, byte by byte. `~` looks for text in any field. A row without the column
-/// meets no condition, nor does an empty field one with a number.
+/// A value that is a number is compared with numbers, and any other value with text. A
+/// field of the other kind is an error, since numbers and text have no common order. In
+/// single or double quotes, a value is always text, and is compared with any field as text,
+/// byte by byte. `~` searches for text in any field. A row without the column meets no
+/// condition, and an empty field meets no condition with a number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Condition {
     column: String,
     operator: Operator,
-    wanted: Wanted,
+    operand: Operand,
 }
 
-/// What a field is compared with.
+/// The operand of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Wanted {
-    /// As it was written, and what it is.
+enum Operand {
+    /// The text of the number, and the number.
     Number(String, Number),
     Text(String),
-    /// In quotes.
+    /// A text that was in quotes.
     Quoted(String),
 }
 
@@ -47,7 +47,7 @@ enum Operator {
     Contains,
 }
 
-/// Those of two characters first: `<` is the start of `<=`.
+/// Operators of two characters come first, because `<` is the start of `<=`.
 const OPERATORS: [(&str, Operator); 7] = [
     ("!=", Operator::NotEqual),
     ("<=", Operator::AtMost),
@@ -62,7 +62,7 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // The first operator counts, the longer one of two that begin there.
+        // The first operator counts; of two at the same place, the longer one.
         let found = OPERATORS.iter().filter_map(|(sign, operator)| {
             let at = text.find(sign)?;
             Some((at, std::cmp::Reverse(sign.len()), *sign, *operator))
@@ -75,7 +75,7 @@ impl FromStr for Condition {
             Some((column, operator, value)) if !column.is_empty() => Ok(Self {
                 column: column.to_string(),
                 operator,
-                wanted: Wanted::new(operator, value)?,
+                operand: Operand::new(operator, value)?,
             }),
             _ => Err("expected COLUMN OP VALUE with OP one of = != < <= > >= ~, \
                       as in \"age >= 18\""
@@ -84,7 +84,7 @@ impl FromStr for Condition {
     }
 }
 
-impl Wanted {
+impl Operand {
     fn new(operator: Operator, value: &str) -> Result<Self, String> {
         let quoted = ['"', '\''].iter().find_map(|&quote| {
             let text = value.strip_prefix(quote)?.strip_suffix(quote)?;
@@ -118,7 +118,7 @@ impl Wanted {
         }
     }
 
-    /// As it is written in a condition.
+    /// Returns the text of the operand in a condition.
     fn written(&self) -> Cow<'_, str> {
         match self {
             Self::Number(text, _) | Self::Text(text) => text.into(),
@@ -146,7 +146,7 @@ impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = OPERATORS.iter().find(|(_, other)| *other == self.operator);
         let sign = sign.map_or("", |(sign, _)| sign);
-        write!(f, "{} {sign} {}", self.column, self.wanted.written())
+        write!(f, "{} {sign} {}", self.column, self.operand.written())
     }
 }
 
@@ -155,24 +155,25 @@ impl Condition {
         &self.column
     }
 
-    /// Whether a row with this field meets it.
+    /// Returns whether a row with this field meets the condition.
     ///
     /// # Errors
-    /// When number and text would be compared; says how to mean it.
+    /// When a number would be compared with text; the error shows how to write the
+    /// condition.
     pub(super) fn is_met_by(&self, field: &[u8]) -> Result<bool, String> {
-        let order = match &self.wanted {
-            Wanted::Quoted(text) | Wanted::Text(text) if self.operator == Operator::Contains => {
+        let order = match &self.operand {
+            Operand::Quoted(text) | Operand::Text(text) if self.operator == Operator::Contains => {
                 return Ok(memchr::memmem::find(field, text.as_bytes()).is_some());
             }
-            Wanted::Quoted(text) => field.cmp(text.as_bytes()),
-            Wanted::Text(text) => match Number::parse(field) {
-                // An empty text is what an empty field is, and nothing else.
+            Operand::Quoted(text) => field.cmp(text.as_bytes()),
+            Operand::Text(text) => match Number::parse(field) {
+                // An empty text is compared with empty fields as text.
                 Ok(_) if !text.is_empty() => {
                     return Err(self.mixed(field, "is a number", "is none"));
                 }
                 _ => field.cmp(text.as_bytes()),
             },
-            Wanted::Number(_, number) => match Number::parse(field) {
+            Operand::Number(_, number) => match Number::parse(field) {
                 Ok(field) => field.cmp(number),
                 Err(_) if field.trim_ascii().is_empty() => return Ok(false),
                 Err(problem) => return Err(self.mixed(field, &problem.to_string(), "is a number")),
@@ -191,7 +192,7 @@ impl Condition {
 
     fn mixed(&self, field: &[u8], found: &str, wanted: &str) -> String {
         let text = Self {
-            wanted: Wanted::Quoted(self.wanted.written().into_owned()),
+            operand: Operand::Quoted(self.operand.written().into_owned()),
             ..self.clone()
         };
         format!(
@@ -208,8 +209,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_read_and_told_in_the_same_words() {
-        for (text, told) in [
+    fn a_condition_is_read_and_written_in_the_same_form() {
+        for (text, written) in [
             ("age>=18", "age >= 18"),
             ("a != b", "a != b"),
             ("name ~ =x", "name ~ =x"),
@@ -219,8 +220,8 @@ mod tests {
             ("a = \"it's\"", "a = \"it's\""),
         ] {
             let condition: Condition = text.parse().unwrap();
-            assert_eq!(condition.to_string(), told);
-            assert_eq!(told.parse::<Condition>().unwrap(), condition);
+            assert_eq!(condition.to_string(), written);
+            assert_eq!(written.parse::<Condition>().unwrap(), condition);
         }
     }
 

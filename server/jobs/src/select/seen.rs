@@ -1,7 +1,7 @@
-//! Which columns any record had: a name that none of them has is misspelt.
+//! The columns that occurred in any record: a name that no record has is misspelt.
 //!
-//! Of JSON no header lists the columns. So the job looks at the end, before its output is
-//! committed.
+//! JSON has no header with the names of its columns. So the job checks the names at the
+//! end, before its output is committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +10,9 @@ use ebb_scheduler::runtime::{Output, OutputWriter, TaskError, TaskNotes};
 
 use crate::records::{Fields, InvalidInput};
 
-/// The columns of a job, and which of them its records had so far. Shared by the tasks of
-/// a process; as [`TaskNotes`] one byte for each flag, 0 or 1, that of any record first.
+/// The columns of a job, and whether each occurred in a record so far. Shared by the tasks
+/// of a process. As [`TaskNotes`] there is one byte for each flag, 0 or 1, the flag for any
+/// record first.
 #[derive(Debug)]
 pub(super) struct SeenColumns {
     columns: Vec<(String, AtomicBool)>,
@@ -27,7 +28,7 @@ impl SeenColumns {
         }
     }
 
-    /// A record with these fields, in the order of the columns.
+    /// Marks the columns of a record with these fields, in the order of the columns.
     pub(super) fn record(&self, fields: &Fields) {
         set(&self.any_record);
         for (at, (_, seen)) in self.columns.iter().enumerate() {
@@ -72,14 +73,14 @@ impl TaskNotes for SeenColumns {
     }
 }
 
-/// Stores only once: tasks of all cores share the flag.
+/// Stores only once, because tasks of all cores share the flag.
 fn set(flag: &AtomicBool) {
     if !flag.load(Ordering::Relaxed) {
         flag.store(true, Ordering::Relaxed);
     }
 }
 
-/// An output that is committed only if each of the columns was seen.
+/// An output that is committed only if each of the columns occurred.
 pub(super) struct SeenOutput {
     pub(super) inner: Arc<dyn Output>,
     pub(super) seen: Arc<SeenColumns>,

@@ -25,7 +25,8 @@ use ebb_tables::read::{ProjectedPartition, RowScan, Source, read_key};
 use super::{Change, CqlCells, Piece, RowCells, RowKey, push_cell};
 use crate::error::{of_store, of_table};
 
-/// A row of the older snapshot that is written again also if it is as it was, because its data file goes.
+/// A row of the older snapshot that is written again even if it has not changed, because
+/// its data file is removed.
 #[derive(Debug, Clone)]
 pub(crate) struct RewrittenRow {
     /// The number of the table that the row goes to.
@@ -56,14 +57,14 @@ struct KeysToCompare<'r> {
 /// A key that may differ.
 struct KeyToCompare {
     key: Bytes,
-    /// True if the row is written again also if it is as it was.
+    /// Whether the row is written again even if it has not changed.
     is_rewritten: bool,
 }
 
-/// The next of [`KeysToCompare`].
+/// The next key or row of [`KeysToCompare`].
 enum Next {
     Compare(KeyToCompare),
-    /// A row that is as it was.
+    /// A row that has not changed.
     Copy(RewrittenRow),
 }
 
@@ -134,8 +135,8 @@ impl<'r> KeysToCompare<'r> {
         ))
     }
 
-    /// Takes all keys up to `key`. Rows that are there have been taken of them already. Returns whether
-    /// the row of `key` is written again.
+    /// Takes all keys up to `key`; the keys before it have no row, or their rows were
+    /// compared already. Returns whether the row of `key` is written again.
     fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
         let mut is_rewritten = false;
         while let Some(next) = self.next_if(|next| next[..] <= *key)? {
@@ -148,7 +149,7 @@ impl<'r> KeysToCompare<'r> {
     }
 }
 
-/// Passes on what became of rows.
+/// Records the differences between rows.
 struct Differences<'s> {
     record: RecordSink<'s>,
     key: Vec<u8>,
@@ -169,7 +170,7 @@ impl Differences<'_> {
         (self.record)(&self.key, cells.unwrap_or_default())
     }
 
-    /// Records a row that is as it was.
+    /// Records a row that has not changed.
     fn copy(&mut self, row: &RewrittenRow) -> Result<(), TaskError> {
         let key = RowKey {
             table: row.table,
@@ -182,7 +183,7 @@ impl Differences<'_> {
 }
 
 impl Compared<'_> {
-    /// Records what became of the rows of a table that CQL did not make.
+    /// Records the differences between the rows of a table that CQL did not make.
     pub(super) fn read_plain(
         &self,
         piece: &Piece,
@@ -208,7 +209,8 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Records what became of the rows, and of the static columns, of a table that CQL made.
+    /// Records the differences between the rows, and between the static columns, of a table
+    /// that CQL made.
     pub(super) fn read_cql(
         &self,
         cql: &CqlCells,
@@ -250,8 +252,8 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Returns whether the header of the partition `prefix` may have changed, if it lies before
-    /// `lower`: then another split has the header.
+    /// Returns whether the header of the partition `prefix` may have changed, if it lies
+    /// before `lower` and so belongs to another split.
     fn has_changed_header_before(&self, prefix: &[u8], lower: &[u8]) -> Result<bool, TaskError> {
         let header = header_key(prefix);
         if header[..] >= *lower {
@@ -331,12 +333,13 @@ impl Compared<'_> {
                 new_rows.advance()?;
             }
         }
-        // What is left of the partition are keys of rows that neither snapshot shows.
+        // The keys that are left in the partition are those of rows that neither snapshot
+        // shows.
         while keys.next_if(|key| key.starts_with(prefix))?.is_some() {}
         Ok(())
     }
 
-    /// Compares a row, and those rows of its partition whose keys come next.
+    /// Compares a row, and the rows of its partition whose keys come next.
     fn compare_some(
         &self,
         cql: &CqlCells,
@@ -405,7 +408,7 @@ fn static_cells<'c>(
     cells.of_statics(&partition, &columns.types)
 }
 
-/// Returns the time by which a table judges what has expired, in seconds since 1970.
+/// Returns the time as of which a table decides what has expired, in seconds since 1970.
 pub(super) fn read_time_s(table: &SnapshotTable) -> i64 {
     i64::try_from(table.read_time_ms() / 1000).unwrap_or(i64::MAX)
 }
@@ -432,11 +435,11 @@ impl CqlCells {
     }
 }
 
-/// The rows of a partition that are there, one after the other.
+/// An iterator over the visible rows of a partition.
 struct VisibleRows<'p> {
     cql: &'p CqlCells,
     scan: RowScan<'p>,
-    /// `None` if the partition is not there.
+    /// `None` if the partition does not exist.
     partition: Option<ProjectedPartition<'p>>,
     /// The key of the current row; `None` behind the last one.
     key: Option<Bytes>,

@@ -1,5 +1,5 @@
-//! The keys of the records of a publication: which table a row goes to, what became of the row, and its
-//! key in the store.
+//! The keys of the records of a publication: the table that a row goes to, the change of
+//! the row, and its key in the store.
 //!
 //! ```text
 //!   table, u32 BE | change, u8 | key of the row
@@ -11,19 +11,20 @@
 /// The change of a row between two snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// The row is as it was. Such a record has no cells, and only counts as work that was done.
+    /// The row has not changed. Such a record has no cells, and only counts as work that
+    /// was done.
     None,
-    /// The row was not there before, or nothing is known of before.
+    /// The row was not there before, or there is no older snapshot.
     Added,
     /// The row has other cells.
     Replaced,
-    /// The row is as it was, and its data file goes.
+    /// The row has not changed, but its data file is removed.
     Rewritten,
     /// The row is not there any more. The record has no cells.
     Removed,
 }
 
-/// All that can become of a row.
+/// All changes.
 const ALL: [Change; 5] = [
     Change::None,
     Change::Added,
@@ -43,8 +44,8 @@ pub(crate) struct RowKey<'k> {
 }
 
 impl Change {
-    /// Returns what became of a row with these cells before and now; without cells it is not there.
-    /// The data file of the row goes if `is_rewritten`.
+    /// Returns the change of a row with these cells before and now; `None` if the row is
+    /// not there. `is_rewritten` means that the data file of the row is removed.
     pub(crate) fn between(older: Option<&[u8]>, newer: Option<&[u8]>, is_rewritten: bool) -> Self {
         match (older, newer) {
             (None, None) => Self::None,
@@ -73,7 +74,7 @@ impl Change {
 }
 
 impl<'k> RowKey<'k> {
-    /// Takes the key of a record apart; `None` if it is none.
+    /// Decodes the key of a record; `None` if `bytes` are no such key.
     pub(crate) fn decode(bytes: &'k [u8]) -> Option<Self> {
         let (table, rest) = bytes.split_first_chunk()?;
         let (change, key) = rest.split_first()?;
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_a_record_comes_back_and_other_bytes_are_none() {
+    fn a_key_of_a_record_decodes_and_other_bytes_do_not() {
         let mut bytes = Vec::new();
         for change in ALL {
             let key = RowKey {

@@ -20,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::Failure;
 
-/// When the clock of a test begins, in seconds since 1970.
+/// The start of a test's clock, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
 
 struct Fixture {
@@ -80,7 +80,7 @@ fn definition() -> TableDefinition {
     }
 }
 
-/// The same table with a catalog, so that merges purge, and without grace.
+/// The same table with a catalog, so that merges purge, and without a grace period.
 fn purged_at_once() -> Fixture {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
     let grace_periods = GracePeriods::default();
@@ -128,7 +128,7 @@ impl Fixture {
         PartitionKey::new(&[&k.to_be_bytes()]).unwrap()
     }
 
-    /// INSERT, at a timestamp, of a row that expires or does not.
+    /// Writes a row as INSERT does, at a timestamp.
     fn insert(&self, k: i32, c: i32, a: i32, b: &str, timestamp: i64, expiry: Option<Expiry>) {
         let mut operand = Vec::new();
         let mut row = RowBuilder::new(&mut operand, timestamp);
@@ -154,7 +154,7 @@ impl Fixture {
         self.merge_row(k, c, &operand);
     }
 
-    /// UPDATE, at a timestamp, of a column of a row, whose value expires or does not.
+    /// Writes a column of a row as UPDATE does, at a timestamp.
     fn update(
         &self,
         (k, c): (i32, i32),
@@ -254,7 +254,7 @@ fn rows_come_under_the_deletions_of_their_partition_as_of_the_snapshot() {
     fixture.insert(3, 1, 31, "later", 5, None);
     fixture.keyspace.create_snapshot("after").unwrap();
     let before = pairs(&[("1,3", "\"\",13,newer"), ("2,1", "\"\",21,expires")]);
-    // However late it is read.
+    // The time of the read does not matter.
     assert_eq!(rows(&fixture.input("before", 4, None)), before);
     let after = pairs(&[("1,3", "\"\",13,newer"), ("3,1", "\"\",31,later")]);
     assert_eq!(rows(&fixture.input("after", 4, None)), after);
@@ -355,13 +355,13 @@ fn a_damaged_row_or_key_fails_as_damage_of_the_database() {
         let text = error.to_string();
         let begin = "a row of table app.t is damaged: ";
         assert!(text.starts_with(begin), "{text}");
-        // Who sees the cause of a failed job may not be allowed to read the table.
+        // The reader of a failed job's cause may not be allowed to read the table.
         assert!(!text.contains("at key"), "{text}");
     }
 }
 
-/// A few partitions, some of them large, some of static values only, with deletions of all
-/// kinds; and their rows as they should come.
+/// Writes a few partitions, some of them large, some with static values only, with
+/// deletions of all kinds. Returns the rows that a job should read.
 fn filled(fixture: &Fixture, rng: &mut impl rand::Rng) -> Rows {
     let mut expected = BTreeMap::new();
     let b = "b".repeat(300);
@@ -418,7 +418,7 @@ fn splits_that_begin_inside_of_partitions_give_the_rows_that_one_split_gives() {
             assert_eq!(rows(&one), expected);
             let many = fixture.input("s", 7, None);
             assert_eq!(rows(&many), expected);
-            // At any keys, also between headers and rows.
+            // Splits may begin at any key, also between headers and rows.
             let keys = fixture
                 .table
                 .range::<&[u8], _>(..)
@@ -498,16 +498,16 @@ fn a_process_without_the_database_reads_the_same_rows() {
     assert_eq!(rows_of(&input, &splits), expected);
 }
 
-/// The story: a sample looked up the header of a row's partition when it came to the row. A
-/// merge in between drops the deletion together with the rows that it deletes, which the
-/// sample's walk still had.
+/// A regression: a sample looked up the header of a row's partition when it came to the
+/// row. If a merge in between drops the deletion together with the deleted rows, the
+/// sample's scan still has these rows.
 #[test]
 fn a_sample_shows_no_row_that_a_merge_drops_on_the_way() {
     let fixture = purged_at_once();
     let mut keys = [1, 2];
     keys.sort_by_key(|&k| fixture.partition(k).prefix());
     let [first, deleted] = keys;
-    // As many runs as a merge wants.
+    // As many runs as it takes to start a merge.
     for c in 0..8 {
         fixture.insert(first, c, c, "there", 5, None);
         fixture.insert(deleted, c, c, "deleted", 5, None);

@@ -1,5 +1,5 @@
 //! A row of a table that CQL made, as key and value of a record: the columns of its primary
-//! key, and the others that are wanted, each as text.
+//! key, and the other selected columns, each as text.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use crate::error::of_table;
 use crate::records::csv::push_fields;
 use crate::records::{Column, RecordFormat};
 
-/// Writes rows of a table. What is not wanted is not decoded.
+/// Writes the rows of a table as text. Columns that are not selected are not decoded.
 #[derive(Debug)]
 pub struct CqlText {
     schema: Arc<TableSchema>,
-    /// Seconds since 1970, at which is judged what has expired.
+    /// The time as of which values count as expired, in seconds since 1970.
     read_time_s: i64,
-    /// The columns at their slots: first those of the primary key, then the others that are wanted.
+    /// The columns at their slots: first those of the primary key, then the other selected
+    /// ones.
     columns: Vec<schema::Column>,
     /// The number of columns of the primary key.
     key_columns: usize,
@@ -37,8 +38,8 @@ pub(super) struct Buffers {
     native: Vec<u8>,
 }
 
-/// Texts of a row's columns, one behind the other. Those that all rows of a partition share come
-/// first: they are written once for the partition.
+/// The texts of a row's columns, one behind the other. The texts that all rows of a
+/// partition share come first, and are written once for the partition.
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,
@@ -50,7 +51,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// Forgets all texts: the next ones are those that the rows of a partition share.
+    /// Clears all texts. The next ones are shared by the rows of a partition, until
+    /// `end_shared`.
     fn begin_partition(&mut self, columns: usize) {
         self.bytes.clear();
         self.places.clear();
@@ -62,7 +64,7 @@ impl Texts {
         self.shared_places.clone_from(&self.places);
     }
 
-    /// Forgets the texts of the row before.
+    /// Clears the texts of the previous row.
     fn begin_row(&mut self) {
         self.bytes.truncate(self.shared_len);
         self.places.copy_from_slice(&self.shared_places);
@@ -85,8 +87,8 @@ impl Texts {
 }
 
 impl CqlText {
-    /// Rows of `schema` as of `read_time_ms` milliseconds since 1970, with the columns called
-    /// `wanted` beside those of the primary key; `None`: with all of them.
+    /// Creates a writer of rows of `schema` as of `read_time_ms` milliseconds since 1970,
+    /// with the primary key and the columns named in `wanted`; `None`: with all columns.
     pub fn new(schema: Arc<TableSchema>, read_time_ms: u64, wanted: Option<&[String]>) -> Self {
         let is_wanted = |name: &str| wanted.is_none_or(|all| all.iter().any(|one| one == name));
         // Columns of the primary key come first in the schema.
@@ -108,7 +110,8 @@ impl CqlText {
         }
     }
 
-    /// The columns of the rows: those of the primary key, which are the key, then the others.
+    /// Returns the format of the rows: the key has the columns of the primary key, the
+    /// value has the others.
     pub fn format(&self) -> RecordFormat {
         let (key, value) = self.columns.split_at(self.key_columns);
         RecordFormat::rows(
@@ -121,7 +124,7 @@ impl CqlText {
         &self.schema
     }
 
-    /// Takes apart a key that the table stores.
+    /// Decodes a key of the table.
     pub(super) fn read_key<'k>(&self, key: &'k [u8]) -> Result<DecodedKey<'k>, TaskError> {
         read_key(&self.schema, key).map_err(of_table)
     }
@@ -202,7 +205,7 @@ impl CqlText {
     }
 }
 
-/// A column of the table as one of records.
+/// Returns the column of records for a column of the table.
 fn column_of(column: &schema::Column) -> Column {
     use CqlType as T;
     let name = &column.name[..];

@@ -24,9 +24,9 @@ const CHANGED: &str = "it has changed since the job was submitted";
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct DataFile {
     pub(super) path: PathBuf,
-    /// What its keys begin with, the colon included.
+    /// The prefix of the file's keys, including the colon.
     pub(super) name: Vec<u8>,
-    /// As it lies on the disk.
+    /// The size on the disk, before decompression.
     pub(super) bytes: u64,
     pub(super) content: Content,
     modified: SystemTime,
@@ -59,7 +59,7 @@ impl DataFile {
         }))
     }
 
-    /// That it is as it was when it was cut into parts.
+    /// Checks that the file has not changed since it was cut into parts.
     pub(super) fn check(&self) -> io::Result<()> {
         let now = fs::metadata(&self.path)?;
         if now.len() == self.bytes && now.modified()? == self.modified {
@@ -68,7 +68,8 @@ impl DataFile {
         Err(io::Error::other(CHANGED))
     }
 
-    /// The records of a part of it, whose borders are borders of records.
+    /// Opens the records of a part of the file, which must begin and end at borders of
+    /// records.
     pub(super) fn records(
         &self,
         part: Range<u64>,
@@ -108,8 +109,8 @@ impl DataFile {
         TaskError::invalid(InvalidInput(format!("{path}, line {line}: {problem}")))
     }
 
-    /// The error of a task at the record that begins at byte `offset`. It names an invalid
-    /// row by its line instead of its key.
+    /// Returns the error of a task at the record that begins at byte `offset`. The error
+    /// names an invalid row by its line instead of its key.
     pub(super) fn placed(&self, offset: u64, error: TaskError) -> TaskError {
         let Some(row) = InvalidRow::of(&error) else {
             return error;
@@ -120,8 +121,8 @@ impl DataFile {
         }
     }
 
-    /// The number of the line that begins at byte `offset`, from 1. Reads all before it:
-    /// lines are counted only for an error.
+    /// Returns the number of the line that begins at byte `offset`, from 1. Reads
+    /// everything before that, because lines are counted only for an error.
     fn line_at(&self, offset: u64) -> io::Result<u64> {
         let file = File::open(&self.path)?;
         let line_ends = match self.content {
@@ -170,8 +171,8 @@ impl BadFile {
     }
 }
 
-/// Adds the files in `root`, a file or a directory, in the order of their names. Their
-/// keys call it `called`.
+/// Returns the files in `root`, a file or a directory, in the order of their names. In
+/// keys, `root` has the name `called`.
 ///
 /// # Errors
 /// When `root` is not there, or a directory cannot be read.

@@ -3,8 +3,8 @@
 use ebb_text::csv::{CsvDialect, CsvFields, push_record};
 use ebb_text::reader::{RecordError, RecordKind, Records};
 
-/// The records of a part of a file. A CSV record is written as ebb writes it: with commas, and with
-/// quotes by the rules, whatever its file has.
+/// The records of a part of a file. A CSV record is rewritten with commas and well-formed
+/// quotes, whatever dialect the file has.
 pub(super) struct FileRecords {
     records: Records<'static>,
     rewriting: Option<Rewriting>,
@@ -26,7 +26,7 @@ struct Rewriting {
 }
 
 impl FileRecords {
-    /// Those of `records`, which are of this kind.
+    /// Wraps `records`, which are of this kind.
     pub(super) fn new(records: Records<'static>, kind: RecordKind) -> Self {
         let rewriting = match kind {
             RecordKind::Csv(dialect) if dialect != CsvDialect::default() => Some(Rewriting {

@@ -88,7 +88,7 @@ fn every_line_of_every_file_comes_once_whatever_the_splits() {
 }
 
 #[test]
-fn a_key_tells_the_file_and_the_byte() {
+fn a_key_is_the_file_and_the_byte_offset() {
     let place = Place::new();
     let path = place.write("a.txt", "one\n\nthree");
     let input = FilesInput::open(&[path], FileKind::Text, 1).unwrap();
@@ -155,8 +155,8 @@ fn records_over_several_lines_come_whole_and_as_they_are_written() {
     );
 }
 
-/// The records with their places, read in parts of about `bytes`; or the error of the first part
-/// that has one.
+/// Reads the records with their places, in parts of about `bytes`. Returns the error of the
+/// first part that has one.
 fn by_parts(input: &FilesInput, bytes: u64) -> Result<Vec<(String, String)>, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut all = Vec::new();
@@ -171,8 +171,8 @@ fn by_parts(input: &FilesInput, bytes: u64) -> Result<Vec<(String, String)>, Str
     Ok(all)
 }
 
-/// A file of two columns with quotes, line ends of all kinds in and between records, and now and
-/// then a malformed place.
+/// Draws a file of two columns with quotes, with line ends of all kinds in and between
+/// records, and sometimes with a malformed place.
 fn drawn_csv(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut text = b"a,b\n".to_vec();
     for _ in 0..rng.random_range(0..14) {
@@ -221,7 +221,7 @@ fn every_size_of_the_splits_has_the_records_or_the_error_of_the_whole_file() {
 
 #[test]
 fn files_with_cr_line_ends_have_their_records() {
-    // There were no rows, and no error.
+    // A regression: such files had no rows, and no error.
     let place = Place::new();
     let csv = [place.write("a.csv", "a,b\r1,2\r3,4\r")];
     let input = FilesInput::open(&csv, CSV, 4).unwrap();
@@ -308,7 +308,8 @@ fn bytes_that_are_no_text_are_refused_when_they_are_at_the_start_else_when_they_
     }
 }
 
-/// Each line was looked at again for every line after it: 20,000 lines took 49 s.
+/// A regression: each line was looked at again for every line after it, so 20,000 lines
+/// took 49 s.
 #[test]
 fn a_quote_that_is_missing_is_found_in_one_pass_over_very_many_lines() {
     let place = Place::new();
@@ -374,7 +375,7 @@ fn columns_without_a_header_have_the_names_given_or_numbers() {
 }
 
 #[test]
-fn a_row_that_an_application_refuses_is_told_by_its_line() {
+fn the_error_of_a_refused_row_names_its_line() {
     let place = Place::new();
     let lines = "x\n".repeat(100_000);
     let path = [place.write("a.txt", format!("{lines}bad\n{lines}"))];
@@ -467,14 +468,15 @@ fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
         let (path, name) = (path.display().to_string(), format!("format {name}"));
         assert!(error.contains(&path) && error.contains(&name), "{error}");
     }
-    // Words.
+    // Text that begins like the magic bytes of other formats.
     for content in ["PAR1 of the text", "BZhar", "PAR", ""] {
         let path = place.write("a.txt", content);
         FilesInput::open(&[path], FileKind::Text, 1).unwrap();
     }
 }
 
-/// A sample read each place up to 64 MiB further, and a malformed record failed it.
+/// A regression: a sample read each place up to 64 MiB further, and failed at a malformed
+/// record.
 #[test]
 fn a_sample_of_csv_passes_over_what_is_malformed_and_leaves_it_to_the_reader() {
     let place = Place::new();
@@ -505,7 +507,7 @@ fn a_sample_of_csv_passes_over_what_is_malformed_and_leaves_it_to_the_reader() {
 
 #[test]
 fn bad_files_are_left_out_on_request_wherever_they_are_bad() {
-    // One picture in a folder failed the job, and no option helped.
+    // A regression: one picture in a folder failed the job, and no option helped.
     let place = Place::new();
     place.write("data/a.png", b"\x89PNG\r\n\x1a\n\0");
     place.write("data/b.csv", "n,text\n1,\"open\n");

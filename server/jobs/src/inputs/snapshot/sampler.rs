@@ -1,16 +1,15 @@
-//! Where to cut a stream of rows into even pieces.
+//! Keys that cut a stream of rows into even pieces.
 
 use bytes::Bytes;
 
-/// Keys at even distances in a stream of rows whose length is not known before
-/// its end: when there are too many, every other one goes and the distance
-/// doubles.
+/// Keys at even distances in a stream of rows whose length is not known before its end.
+/// When there are too many, every other key is dropped and the distance doubles.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// Of all rows so far.
+    /// The bytes of all rows so far.
     pub(super) total_bytes: u64,
     distance_bytes: u64,
-    /// Keys, and the bytes of all rows before them.
+    /// Keys, each with the bytes of all rows before it.
     samples: Vec<(Bytes, u64)>,
 }
 
@@ -27,7 +26,7 @@ impl Default for Sampler {
 impl Sampler {
     const SAMPLES_MAX: usize = 4096;
 
-    /// The next row, of `bytes` bytes.
+    /// Adds the next row, of `bytes` bytes.
     pub(super) fn add(&mut self, key: Bytes, bytes: u64) {
         let next = self.samples.last();
         let next = next.map_or(0, |(_, before)| before + self.distance_bytes);
@@ -45,7 +44,7 @@ impl Sampler {
         self.total_bytes += bytes;
     }
 
-    /// Keys that cut the stream into at most `parts` pieces, ascending.
+    /// Returns keys that cut the stream into at most `parts` pieces, ascending.
     pub(super) fn cut(&self, parts: u64) -> Vec<Bytes> {
         let mut keys: Vec<Bytes> = Vec::new();
         for part in 1..parts {

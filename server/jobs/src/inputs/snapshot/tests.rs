@@ -7,7 +7,7 @@ struct Fixture {
     table: Table,
 }
 
-/// A table of `rows` rows of about `value_bytes` that LZ4 cannot shrink much.
+/// A table of `rows` rows of about `value_bytes` that LZ4 cannot compress much.
 fn fixture(rows: u64, value_bytes: usize) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
@@ -135,7 +135,8 @@ fn a_split_gives_the_same_rows_after_all_of_them_were_overwritten() {
     assert_eq!(read(&input), before);
 }
 
-/// The keys of the splits; at the first of them snapshot and rows are deleted.
+/// Returns the keys of the splits. The snapshot and the rows are deleted while the first
+/// split is read.
 fn read_while_it_is_deleted(
     fixture: &Fixture,
     input: &SnapshotInput,
@@ -171,7 +172,7 @@ fn a_snapshot_that_is_deleted_while_it_is_read_keeps_its_data_till_then() {
 }
 
 #[test]
-fn who_has_no_database_reads_the_same_splits_though_the_snapshot_is_deleted() {
+fn a_process_without_the_database_reads_the_same_splits_after_the_snapshot_is_deleted() {
     let fixture = fixture(3000, 500);
     let input = fixture.input(3);
     let splits = input.splits().unwrap();

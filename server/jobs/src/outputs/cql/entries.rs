@@ -12,7 +12,7 @@ use ebb_tables::read::{LiveValues, TableError};
 use super::SORT_BYTES;
 use crate::outputs::staging::{StagingWriter, merge_with};
 
-/// Staged operands of rows and the index entries that they need. Entries sort before all rows.
+/// Staged operands of rows, and the index entries for them. Entries sort before all rows.
 pub(super) struct WithEntries<'s> {
     schema: &'s TableSchema,
     values: LiveValues<'s>,
@@ -81,7 +81,8 @@ impl<'s> WithEntries<'s> {
     }
 }
 
-/// Returns the error for an operand of the job that cannot be read. It is no damage of the table.
+/// Returns the error for an operand of the job that cannot be read. The table itself is not
+/// damaged.
 #[cold]
 fn damaged(error: TableError) -> TaskError {
     match error {

@@ -20,15 +20,16 @@ use crate::outputs::partitions::Partitions;
 use crate::outputs::staging::StagingWriter;
 use crate::records::InvalidInput;
 
-/// How much of the rows is sorted at a time.
+/// The size of rows that are sorted at a time, in bytes.
 const SORT_BYTES: usize = 64 << 20;
 
-/// Rows between two reports of how far a load has come.
+/// The number of rows between two progress reports of a load.
 const REPORT_EVERY_ROWS: u64 = 4096;
 
-/// Rows that are loaded into a table of CQL by one commit, which may have rows already. They are as if
-/// they were all inserted at the timestamp of the commit, and a null deletes what its column had. They
-/// never expire, whatever `default_time_to_live` is.
+/// Rows that are loaded into a table of CQL by one commit. The table may have rows already.
+/// All rows have the timestamp of the commit, as if they were inserted then, and a null
+/// deletes the old value of its column. The rows never expire, whatever
+/// `default_time_to_live` is.
 ///
 /// Tables with indexes are refused, and so are counters.
 pub struct CqlLoad {
@@ -51,8 +52,8 @@ pub struct LoadedRows {
 }
 
 impl CqlLoad {
-    /// Begins a load of rows whose values are, in their order, those of `columns`. They wait in
-    /// `directory`. There may be no other writers of the table meanwhile.
+    /// Begins a load of rows whose values are in the order of `columns`. The rows wait in
+    /// `directory`. There must be no other writers of the table meanwhile.
     ///
     /// # Errors
     /// If there is no such table, if it lacks a column, if the rows lack a column of its primary key,

@@ -1,4 +1,5 @@
-//! Which field of a job's rows is which column of a table, and what a row is then.
+//! The mapping from the fields of a job's rows to the columns of a table, and the encoding
+//! of rows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,37 +16,39 @@ use super::waiting::{self, ORIGINAL};
 use crate::error::JobError;
 use crate::records::{self, RecordFormat};
 
-/// Which field goes where.
+/// The mapping from fields of rows to columns of a table.
 #[derive(Debug)]
 pub(super) struct RowPlan {
     schema: Arc<TableSchema>,
     partition: Vec<Target>,
-    /// None where rows only say what static columns are.
+    /// The clustering columns; empty if rows have static columns only.
     clustering: Vec<Target>,
-    /// By ascending id.
+    /// The static columns by ascending id.
     statics: Vec<(u32, Target)>,
     cells: Vec<(u32, Target)>,
     /// Whether a column without a value in a row is deleted.
     deletes_nulls: bool,
 }
 
-/// What a row is, by keys of the engine: each with values that wait for the commit.
+/// The encoded parts of a row: pairs of a key of the engine, and values that wait for the
+/// commit.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRow {
     /// The static columns of its partition, if they have values or are deleted.
     pub(super) statics: Option<(Vec<u8>, Vec<u8>)>,
-    /// The row itself, unless it says only what these are.
+    /// The row itself, unless it has static columns only.
     pub(super) row: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl RowPlan {
-    /// For rows as `rows` says into a table of `schema`: by the names of the columns; the
-    /// columns of the rows' key that the table has not are, in their order, those of its
-    /// primary key that the rows have not. Where static columns are all that is written, rows
-    /// need no clustering columns.
+    /// Creates a plan for rows with the format `rows` into a table of `schema`. Columns
+    /// match by name. The columns of the rows' key that match none are, in their order, the
+    /// columns of the table's primary key that are left. If only static columns are
+    /// written, rows need no clustering columns.
     ///
     /// # Errors
-    /// When a column of either is left over, or cannot be written.
+    /// When a column of the rows or of the primary key has no match, or a column cannot be
+    /// written.
     pub(super) fn new(schema: Arc<TableSchema>, rows: &RecordFormat) -> Result<Self, JobError> {
         let name = format!("{}.{}", schema.keyspace(), schema.name());
         let no = |what: String| JobError::senseless(format!("table {name}: {what}"));
@@ -108,14 +111,14 @@ impl RowPlan {
             let is_left = |column: &&Column| found.iter().all(|of| of.name != column.name);
             left.extend(schema.columns_of(kind).iter().filter(is_left));
         }
-        // Rows of whole partitions.
-        let says_statics_only = cells.is_empty()
+        // Rows without clustering, which write static columns of whole partitions.
+        let has_statics_only = cells.is_empty()
             && !statics.is_empty()
             && keys
                 .iter()
                 .all(|(kind, ..)| *kind == ColumnKind::PartitionKey)
             && (left.iter()).all(|column| column.kind == ColumnKind::Clustering);
-        if let Some(missing) = left.first().filter(|_| !says_statics_only) {
+        if let Some(missing) = left.first().filter(|_| !has_statics_only) {
             return Err(no(format!(
                 "its primary key has column {}, and the rows have no such column; they have: {}",
                 missing.name,
@@ -153,11 +156,11 @@ impl RowPlan {
         format!("{}.{}", self.schema.keyspace(), self.schema.name())
     }
 
-    /// What a row is. One without clustering, and without values of other columns, only says
-    /// what the static columns of its partition are.
+    /// Returns the encoded parts of a row. A row without clustering and without values of
+    /// regular columns has static columns only.
     ///
     /// # Errors
-    /// What is wrong with a field.
+    /// A sentence about the problem of a field.
     pub(super) fn row(&self, fields: &(impl RowValues + ?Sized)) -> Result<WaitingRow, String> {
         let mut row = WaitingRow::default();
         let layout = self.schema.layout();
@@ -194,7 +197,7 @@ impl RowPlan {
     /// Appends the operand of a row at a timestamp in microseconds since 1970.
     ///
     /// # Errors
-    /// When what waits is damaged.
+    /// When `waiting` is damaged.
     pub(super) fn row_operand(
         &self,
         waiting: &[u8],
@@ -212,10 +215,10 @@ impl RowPlan {
         self.columns(waiting, &self.cells, row)
     }
 
-    /// Appends the operand of a header that says what static columns are.
+    /// Appends the operand of a partition's header with its static columns.
     ///
     /// # Errors
-    /// When what waits is damaged.
+    /// When `waiting` is damaged.
     pub(super) fn header_operand(
         &self,
         waiting: &[u8],
@@ -226,7 +229,7 @@ impl RowPlan {
         self.columns(waiting, &self.statics, row)
     }
 
-    /// Writes the columns of an operand. `targets` are those that may have values.
+    /// Writes the columns of an operand. `targets` are the columns that may have values.
     fn columns(
         &self,
         waiting: &[u8],
@@ -256,26 +259,26 @@ impl RowPlan {
         row.finish().map_err(TaskError::failed)
     }
 
-    /// What a column is called.
+    /// Returns the name of a column.
     pub(super) fn column_name(&self, id: u32) -> &str {
         let column = self.schema.column_by_id(ColumnId(id));
         column.map_or("?", |column| &column.name)
     }
 
-    /// The primary key of a row, for a message.
+    /// Returns the partition key of a row as text, for a message.
     pub(super) fn shown(&self, key: &[u8]) -> String {
         let layout = self.schema.layout();
-        let told = DecodedKey::read(key).ok().and_then(|decoded| {
+        let shown = DecodedKey::read(key).ok().and_then(|decoded| {
             let values = layout.partition_values(decoded.partition_key).ok()?;
-            let told = values.iter().zip(layout.partition());
-            let told: Vec<String> = told.map(|(value, ty)| ty.literal(value)).collect();
-            Some(told.join(", "))
+            let typed = values.iter().zip(layout.partition());
+            let literals: Vec<String> = typed.map(|(value, ty)| ty.literal(value)).collect();
+            Some(literals.join(", "))
         });
-        format!("({}, ...)", told.unwrap_or_default())
+        format!("({}, ...)", shown.unwrap_or_default())
     }
 }
 
-/// The values of a primary key.
+/// Returns the values of the columns of a primary key.
 fn keys<'v>(
     targets: &[Target],
     fields: &'v (impl RowValues + ?Sized),
@@ -283,7 +286,7 @@ fn keys<'v>(
     targets.iter().map(|target| target.key(fields)).collect()
 }
 
-/// The values of columns that have some, as they wait.
+/// Returns the encoded values of the columns that have some; see [`waiting`].
 fn values_of(
     targets: &[(u32, Target)],
     fields: &(impl RowValues + ?Sized),
@@ -297,9 +300,10 @@ fn values_of(
     Ok(out)
 }
 
-/// The table that rows as `rows` says would have: their columns with the types that they
-/// say if these are not user-defined, else decimal for numbers and text for anything else. Their key is the primary key:
-/// the first column of it the partition key, the others clustering columns.
+/// Returns the definition of a table for rows with the format `rows`. Columns have the
+/// declared type if there is one and it is not user-defined, else decimal for numbers and
+/// text for anything else. The first column of the rows' key is the partition key, and the
+/// others are clustering columns.
 pub(super) fn definition(
     keyspace: &str,
     name: &str,
@@ -315,7 +319,7 @@ pub(super) fn definition(
     }
     let ty = |(at, column): (usize, &records::Column)| {
         let declared = column.ty.as_deref();
-        // A user-defined type need not be one of this keyspace.
+        // A user-defined type may not exist in this keyspace.
         let declared = declared.and_then(|ty| CqlType::parse(ty, &|_| None).ok());
         let declared = declared.filter(|ty| *ty != CqlType::Counter);
         match declared {

@@ -1,5 +1,5 @@
-//! Rows on their way into a table: they wait by the keys of the engine, and become operands once their
-//! timestamp is known.
+//! Rows on their way into a table. They wait under the keys of the engine, and become
+//! operands once their timestamp is known.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use crate::outputs::partitions::PartitionWriter;
 use crate::outputs::staging::{StagedRows, merge_with};
 use crate::records::InvalidInput;
 
-/// Writes rows to where they wait.
+/// Writes the encoded parts of rows into the file of a partition.
 pub(super) struct WaitingWriter {
     rows: PartitionWriter,
-    /// The static columns that were written last: the rows of a partition mostly come together.
+    /// The static columns that were written last. Rows of a partition mostly follow each
+    /// other, so this avoids most repeated writes.
     last_statics: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -62,8 +63,9 @@ pub(super) fn sorted_writer(
     SortedWriter::create(directory, "rows", options).map_err(TaskError::failed)
 }
 
-/// Hands the operands of waiting rows to `take`, ascending by key, as writes at `written_us`. Calls
-/// `duplicate` for a row whose primary key a later one has, which then counts.
+/// Passes the operands of waiting rows to `take`, ascending by key, as writes at
+/// `written_us`. Calls `duplicate` for a row if a later one has the same primary key; the
+/// later row counts.
 ///
 /// # Errors
 /// If rows of a partition have several values of a static column; the error of a closure.

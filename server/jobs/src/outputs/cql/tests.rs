@@ -37,7 +37,7 @@ pub(super) fn fixture() -> Fixture {
     Fixture { dir, db, catalog }
 }
 
-/// `city, kind | n, x`, of which the first two are the key.
+/// The format `city, kind | n, x`, with the key before the bar.
 fn rows() -> RecordFormat {
     let key = ["city", "kind"].map(Column::text).to_vec();
     let n = Column::number("n").of_type("bigint");
@@ -52,7 +52,7 @@ impl Fixture {
         CqlOutput::new(catalog, ("ks", name), Arc::new(rows), staging, commits)
     }
 
-    /// The rows of a table: city and kind, with n and x as literals.
+    /// Returns the rows of a table: city and kind, with n and x as literals.
     fn found(&self, name: &str) -> Vec<String> {
         let state = self.catalog.state();
         let table = state.table("ks", name).unwrap();
@@ -65,15 +65,15 @@ impl Fixture {
                 panic!("a header");
             };
             let view = RowView::new(RowRef::parse(&operand).unwrap(), None, 1);
-            let mut told = vec![String::from_utf8(decoded.partition_key.to_vec()).unwrap()];
+            let mut row = vec![String::from_utf8(decoded.partition_key.to_vec()).unwrap()];
             let keys = schema.layout().clustering_values(clustering).unwrap();
-            told.extend(keys.into_iter().map(|key| String::from_utf8(key).unwrap()));
+            row.extend(keys.into_iter().map(|key| String::from_utf8(key).unwrap()));
             for name in ["n", "x"] {
                 let column = schema.column(name).unwrap();
                 let cell = view.cell(column.id.0).unwrap();
-                told.push(cell.map_or("null".into(), |cell| column.ty.literal(cell.value)));
+                row.push(cell.map_or("null".into(), |cell| column.ty.literal(cell.value)));
             }
-            told.join(" ")
+            row.join(" ")
         });
         let mut rows: Vec<String> = rows.collect();
         rows.sort();
@@ -92,12 +92,12 @@ fn write(output: &CqlOutput, partition: u32, rows: &[(&str, &str)]) -> Result<()
 #[test]
 fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     let fixture = fixture();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, changes) = std::sync::mpsc::channel();
     (fixture.catalog).on_announcement(move |announced| {
         let Announcement::TableCreated { keyspace, table } = announced else {
             panic!("{announced:?}");
         };
-        tell.send(format!("{keyspace}.{table}")).unwrap();
+        sender.send(format!("{keyspace}.{table}")).unwrap();
     });
     let output = fixture.output("t", rows()).unwrap();
     output.check().unwrap();
@@ -106,10 +106,10 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert!(fixture.catalog.state().table("ks", "t").is_none());
     let before_us = fixture.catalog.timestamps().next_us().unwrap();
     output.commit().unwrap();
-    // Clients hear of it, once.
-    assert!(told.try_iter().eq(["ks.t"]));
+    // Clients are notified of the new table once.
+    assert!(changes.try_iter().eq(["ks.t"]));
     fixture.output("t", rows()).unwrap().commit().unwrap();
-    assert_eq!(told.try_iter().count(), 0);
+    assert_eq!(changes.try_iter().count(), 0);
     let expected = ["Aarhus a 3 0.5", "Aarhus b -1 1E3", "Bonn b 7 null"];
     assert_eq!(fixture.found("t"), expected);
     let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
@@ -118,7 +118,8 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert_eq!(types, ["text", "text", "bigint", "decimal"]);
     let keys = schema.columns_of(ebb_model::schema::ColumnKind::PartitionKey);
     assert_eq!(keys.len(), 1, "city; kind is a clustering column");
-    // Their timestamp lies between those of the server before and after.
+    // The rows' timestamp lies between two timestamps of the server, one before the commit
+    // and one after it.
     let after_us = fixture.catalog.timestamps().next_us().unwrap();
     let is_written = |us: &i64| has_rows_written_at(&fixture.db, &table, *us).unwrap();
     let written = (before_us..=after_us).filter(is_written);
@@ -131,7 +132,7 @@ fn rows_make_a_table_with_their_columns_and_appear_by_one_commit() {
     assert_eq!(std::fs::read_dir(staging).unwrap().count(), 0);
 }
 
-/// A reader by an index would miss rows that have no entries.
+/// A reader by an index would miss rows without entries.
 #[test]
 fn rows_come_with_the_entries_of_indexes_also_of_one_that_is_created_meanwhile() {
     let fixture = fixture();
@@ -155,7 +156,7 @@ fn rows_come_with_the_entries_of_indexes_also_of_one_that_is_created_meanwhile()
         ["a c 1 2", "a d 2 1", "b d 1 null", "c d null 1"]
     );
     let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
-    // The rows to which entries of a value point.
+    // Returns the rows to which the entries of a value point.
     let under = |column: &str, value: &[u8]| {
         let mut indexed = table.schema().indexed_columns();
         let indexed = indexed.find(|one| &*one.column.name == column).unwrap();
@@ -213,7 +214,7 @@ fn operands_of_clients_and_of_a_job_meet_by_their_timestamps() {
         ("a,c", "3,3"),
         fixture.catalog.timestamps().next_us().unwrap(),
     );
-    // Written later, with an older timestamp.
+    // A later write with an older timestamp.
     client(("a,b", "4,4"), 5);
     let expected = ["a b 1 1", "a c 3 3"];
     assert_eq!(fixture.found("t"), expected);
@@ -249,7 +250,7 @@ fn what_cannot_be_matched_is_refused_before_the_job_and_bad_values_fail_it() {
     assert!(said.contains("city, kind, n, x"), "{said}");
     let said = refused(RecordFormat::rows(text(&["city"]), text(&["n"])));
     assert!(said.contains("primary key has column kind"), "{said}");
-    // The key's columns by their order, where they are called otherwise.
+    // Columns of the key match by their order if their names differ.
     let other = RecordFormat::rows(text(&["place", "sort"]), text(&["n"]));
     let output = fixture.output("t", other).unwrap();
     for (key, value, problem) in [
@@ -290,7 +291,7 @@ fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
     assert!(error.contains("dropped or created while"), "{error}");
 }
 
-/// `k, c | s, l, m, u` with a static set, a list, a map and a frozen tuple.
+/// The format `k, c | s, l, m, u` with a static set, a list, a map and a frozen tuple.
 pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
     let column = |(name, ty, is_static): (&str, &str, bool)| {
         let ty = CqlType::parse(ty, &|_| None).unwrap();
@@ -322,7 +323,7 @@ pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
     RecordFormat::rows(text(&["k", "c"]), text(&["s", "l", "m", "u"]))
 }
 
-/// The rows of a table as the next job reads them.
+/// Returns the rows of a table as the next job reads them.
 pub(super) fn read(fixture: &Fixture, name: &str) -> Vec<String> {
     let table = fixture.catalog.state().table("ks", name).unwrap().clone();
     let text = CqlText::new(Arc::clone(table.schema()), 1, None);
@@ -383,7 +384,7 @@ fn collections_are_cells_and_static_columns_are_of_the_partition() {
     ];
     assert_eq!(read(&fixture, "t"), expected);
     let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
-    // The same again, later: what was there is gone, and nothing is twice.
+    // The same rows again, later: the old elements are gone, and none is there twice.
     let written_us = (table.rows().range::<&[u8], _>(..))
         .filter_map(|entry| RowRef::parse(&entry.unwrap().1).ok()?.marker())
         .map(|marker| marker.timestamp)
@@ -468,10 +469,10 @@ fn a_table_that_is_made_has_the_collections_of_the_rows() {
     assert_eq!(read(&fixture, "made"), ["{1} | ['a'],{street: 'x'}"]);
 }
 
-/// Of a collection that a merge has taken the deletion from, its elements still say when it
-/// was written.
+/// If a merge has dropped the deletion of a collection, its elements still have the
+/// timestamp of the write.
 #[test]
-fn elements_of_a_static_column_tell_when_it_was_written() {
+fn elements_of_a_static_column_have_the_timestamp_of_its_write() {
     use ebb_model::row::{Cell, Element, HeaderBuilder, Lifetime};
     let mut header = Vec::new();
     let mut row = HeaderBuilder::new(&mut header).static_row(70);

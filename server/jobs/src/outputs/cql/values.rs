@@ -1,4 +1,4 @@
-//! The values of a row: from the text of a job's fields, or those of a file that has types.
+//! The values of a row, from the text of a job's fields or from a file with typed columns.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use ebb_model::types::CqlType;
 
 use crate::records::{Fields, shown};
 
-/// A field of a row, and the column that it is of.
+/// A field of a row, and its column.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     field: usize,
@@ -33,7 +33,7 @@ pub(super) trait RowValues {
     /// A sentence about what is wrong with the field.
     fn key(&self, target: &Target) -> Result<Value<'_>, String>;
 
-    /// Returns whether the row has nothing where its clustering would be.
+    /// Returns whether the row has no value for this clustering column.
     fn is_missing(&self, target: &Target) -> bool;
 }
 
@@ -58,13 +58,14 @@ impl Target {
         values.key(self)?.ok_or_else(missing)
     }
 
-    /// Whether an empty field is a value of the primary key.
+    /// Returns whether an empty field is a value of the primary key.
     fn has_empty_key(&self) -> bool {
         matches!(self.ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
     }
 }
 
-/// Text. A field that is missing or empty is null, but for a text or blob of the primary key.
+/// A row of text. A field that is missing or empty is null, except for a text or blob in
+/// the primary key.
 impl RowValues for Fields {
     fn value(&self, target: &Target) -> Result<Value<'_>, String> {
         let Some(field) = self.get(target.field).filter(|field| !field.is_empty()) else {
@@ -99,7 +100,7 @@ impl RowValues for Fields {
     }
 }
 
-/// Values that their types validate, with sets and maps in any order.
+/// A row of typed values, which are validated, with sets and maps in any order.
 impl RowValues for [Option<Vec<u8>>] {
     fn value(&self, target: &Target) -> Result<Value<'_>, String> {
         let value = self.get(target.field).and_then(Option::as_deref);

@@ -1,23 +1,24 @@
-//! A row, or the static columns of a partition, as it waits for its commit.
+//! The values of a row, or of the static columns of a partition, while they wait for the
+//! commit.
 //!
 //! ```text
 //!   column id, u32 LE | length, u32 LE | value, ascending by id
 //! ```
 //!
-//! Values are in the native serialization of their types. What they are in the store is made of
-//! them by the commit, which knows their timestamp.
+//! Values are in the native serialization of their types. The commit turns them into the
+//! form of the store, because only then the timestamp is known.
 
 use ebb_scheduler::runtime::TaskError;
 
-/// Instead of a column's: the clustering as it was written, where the key does not say.
+/// The id for the original clustering, if it cannot be decoded from the key.
 pub(super) const ORIGINAL: u32 = u32::MAX;
 
 const NUMBER_BYTES: usize = 4;
 
-/// Adds a value: by ascending ids.
+/// Appends a value. Calls must have ascending ids.
 ///
 /// # Errors
-/// When it has 4 GiB or more.
+/// When the value has 4 GiB or more.
 pub(super) fn push(out: &mut Vec<u8>, id: u32, value: &[u8]) -> Result<(), String> {
     let length = u32::try_from(value.len());
     let length = length.map_err(|_| "a value of 4 GiB or more".to_string())?;
@@ -27,10 +28,10 @@ pub(super) fn push(out: &mut Vec<u8>, id: u32, value: &[u8]) -> Result<(), Strin
     Ok(())
 }
 
-/// The ids and values of a row.
+/// Returns the ids and values of a row.
 ///
 /// # Errors
-/// When it is damaged; then it ends.
+/// When the row is damaged; the iterator ends then.
 pub(super) fn values(row: &[u8]) -> impl Iterator<Item = Result<(u32, &[u8]), TaskError>> {
     let mut rest = row;
     std::iter::from_fn(move || {
@@ -54,11 +55,11 @@ fn take<'r>(rest: &mut &'r [u8]) -> Option<(u32, &'r [u8])> {
     Some((u32::from_le_bytes(*id), value))
 }
 
-/// Makes one of two that are of the same partition: adds the values of `earlier` to `later`.
-/// Where both have another value of a column, its id is the answer.
+/// Adds the values of `earlier` to `later`, for two parts of the same partition. If they
+/// have different values of a column, returns its id.
 ///
 /// # Errors
-/// When one of them is damaged.
+/// When `earlier` or `later` is damaged.
 pub(super) fn unite(earlier: &[u8], later: &mut Vec<u8>) -> Result<Option<u32>, TaskError> {
     if earlier == later.as_slice() {
         return Ok(None);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_say_of_a_partition_is_united_unless_they_disagree() {
+    fn values_of_a_partition_are_united_unless_they_differ() {
         let unite = |earlier: &[(u32, &str)], later: &[(u32, &str)]| {
             let mut later = row(later);
             (super::unite(&row(earlier), &mut later).unwrap(), later)

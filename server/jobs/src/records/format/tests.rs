@@ -62,7 +62,7 @@ fn json_columns_are_members_of_members() {
         some(&["x y", "[1,2]", "1.50", "7", "8"])
     );
     assert_eq!(read(&lines, &["e", "f", "d.x"], value), [None, None, None]);
-    // In a table the key is the row's, and what is in the value has a longer name.
+    // In a table `key` is the key of the row, and a member of that name has a longer name.
     let table = RecordFormat::table(ValueFormat::Json).unwrap();
     assert_eq!(
         read(

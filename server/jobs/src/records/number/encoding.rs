@@ -5,11 +5,11 @@ use bigdecimal::num_bigint::BigInt;
 
 use super::{Form, Number, SCALE_MAX};
 
-/// What a number that does not fit into 128 bits begins with.
+/// The first byte of a number that does not fit into 128 bits.
 const BIG: u8 = u8::MAX;
 
 impl Number {
-    /// Adds it to `to`, in as few bytes as hold its mantissa:
+    /// Appends the number to `to`, in as few bytes as its mantissa needs:
     ///
     /// ```text
     ///   bytes of the mantissa, u8 | scale, u8 | mantissa, two's complement LE
@@ -18,7 +18,7 @@ impl Number {
     pub fn encode(&self, to: &mut Vec<u8>) {
         match &self.0 {
             Form::Small { mantissa, scale } => {
-                // Those bits that are not the sign's, and one of the sign.
+                // The bits below the sign bits, and one sign bit.
                 let bits = 129 - (mantissa ^ (mantissa >> 127)).leading_zeros();
                 let bytes = bits.div_ceil(8) as usize;
                 to.extend([bytes as u8, *scale]);
@@ -35,7 +35,7 @@ impl Number {
         }
     }
 
-    /// A number at the start of `bytes`, which it is taken from; `None` when there is
+    /// Decodes a number from the start of `bytes`, and removes it there; `None` if there is
     /// none.
     pub fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let (&length, rest) = bytes.split_first()?;
@@ -49,13 +49,13 @@ impl Number {
             return Some(Self(Form::Big(big)));
         }
         let (&scale, rest) = rest.split_first()?;
-        let (told, rest) = rest.split_at_checked(length.into())?;
-        let sign = match told.last()? {
+        let (encoded, rest) = rest.split_at_checked(length.into())?;
+        let sign = match encoded.last()? {
             0..128 => 0,
             _ => u8::MAX,
         };
         let mut mantissa = [sign; 16];
-        mantissa.get_mut(..told.len())?.copy_from_slice(told);
+        mantissa.get_mut(..encoded.len())?.copy_from_slice(encoded);
         *bytes = rest;
         (scale <= SCALE_MAX).then(|| Self::small(i128::from_le_bytes(mantissa), scale))
     }

@@ -2,21 +2,21 @@
 
 use super::Number;
 
-/// What numbers of a sign begin with.
+/// The first byte of a number, by its sign.
 const NEGATIVE: u8 = 1;
 const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
 
 impl Number {
-    /// Adds bytes that are in the order of the numbers, and none of which are the start
-    /// of another's. Equal numbers have the same.
+    /// Appends bytes whose order is that of the numbers. No encoding is a prefix of another
+    /// one, and equal numbers have the same bytes.
     ///
     /// ```text
-    ///   sign, u8 | place of the point, i16 BE with its sign turned
+    ///   sign, u8 | place of the point, i16 BE with its sign inverted
     ///            | digits two by two, each plus one | 0
     /// ```
     ///
-    /// After the sign all bits are turned where the number is negative; zero has a sign
+    /// After the sign all bits are inverted if the number is negative; zero has a sign
     /// only.
     pub fn push_ordered(&self, to: &mut Vec<u8>) {
         let (is_negative, digits, point) = self.digits();
@@ -39,7 +39,7 @@ impl Number {
     }
 }
 
-/// Adds bytes, none of which are the start of another's, in the order of `text`.
+/// Appends bytes in the order of `text`. No encoding is a prefix of another one.
 ///
 /// ```text
 ///   text, each 0 as 0 0xff | 0 0

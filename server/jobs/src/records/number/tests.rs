@@ -10,7 +10,7 @@ fn number(text: &str) -> Number {
     Number::parse(text.as_bytes()).unwrap_or_else(|e| panic!("{text} {e}"))
 }
 
-/// Numbers of all sizes in text, some of them very near each other.
+/// Draws numbers of all sizes as text, some of them very near each other.
 fn drawn(rng: &mut ChaCha8Rng) -> String {
     let sign = ["", "-", "+"][rng.random_range(0..3)];
     let digits: usize = match rng.random_range(0..4) {
@@ -88,7 +88,7 @@ fn sixty_four_bits_and_decimals_are_exact() {
 }
 
 #[test]
-fn what_is_written_has_as_few_digits_as_say_it() {
+fn numbers_are_written_without_redundant_digits() {
     for (text, written) in [
         ("1.50", "1.5"),
         ("-0", "0"),
@@ -104,14 +104,14 @@ fn what_is_written_has_as_few_digits_as_say_it() {
         ("0e900", "0"),
     ] {
         assert_eq!(number(text).to_string(), written);
-        // In JSON it is a number too.
+        // The text is a number in JSON, too.
         let json: Result<&serde_json::value::RawValue, _> = serde_json::from_str(written);
         assert!(json.is_ok(), "{written}");
     }
 }
 
 #[test]
-fn what_is_no_number_or_too_large_is_refused_without_taking_memory() {
+fn text_that_is_no_number_or_too_large_is_rejected_without_taking_memory() {
     for bad in [
         "", " ", "x", "1,5", "nan", "inf", "-inf", "1e", "e5", ".", "1.2.3", "--1", "1e5.5",
         "0x10", "1 2", "1_000",

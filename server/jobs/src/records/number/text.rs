@@ -11,7 +11,7 @@ use super::{DIGITS_MAX, EXPONENT_MAX, Form, Number, NumberProblem, SCALE_MAX};
 /// point.
 const PLAIN_DIGITS_MAX: i64 = 40;
 
-/// And this many zeros behind the point before its first other digit.
+/// And at most this many zeros between the point and the first other digit.
 const PLAIN_ZEROS_MAX: i64 = 6;
 
 pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
@@ -27,12 +27,12 @@ pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
     parse_any(is_negative, digits)
 }
 
-/// Digits with a point or none that fit into 128 bits whatever they are.
+/// Parses digits with an optional point that fit into 128 bits in any case.
 fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
     if text.len() > usize::from(SCALE_MAX) {
         return None;
     }
-    // Sixty-four bits are several times as fast, and as a rule enough.
+    // 64 bits are several times as fast as 128, and usually enough.
     let (mut low, mut high) = (0_u64, 0_i128);
     let (mut digits, mut scale, mut has_point) = (0, 0, false);
     for &byte in text {
@@ -60,7 +60,7 @@ fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
     Some(Number::small(mantissa, scale))
 }
 
-/// Any number, once it is known that it is one and how large it may become.
+/// Parses any number, after a check of its syntax and of its size.
 fn parse_any(is_negative: bool, text: &[u8]) -> Result<Number, NumberProblem> {
     let at = text.iter().position(|byte| matches!(byte, b'e' | b'E'));
     let (mantissa, exponent) = match at {
@@ -87,7 +87,7 @@ fn parse_any(is_negative: bool, text: &[u8]) -> Result<Number, NumberProblem> {
     Ok(Number::from_big(BigDecimal::new(mantissa, scale)))
 }
 
-/// What is behind the `e`, however many digits it has.
+/// Parses the digits after the `e`, however many there are.
 fn parse_exponent(text: &[u8]) -> Result<i64, NumberProblem> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
@@ -102,13 +102,15 @@ fn parse_exponent(text: &[u8]) -> Result<i64, NumberProblem> {
 }
 
 impl Number {
-    /// Whether it is below zero, its digits without zeros at either end, and where the
-    /// point is from their start: `0.DIGITS * 10^point`. Zero has no digits.
+    /// Returns whether the number is negative, its digits without zeros at either end, and
+    /// the position of the point from their start: `0.DIGITS * 10^point`. Zero has no
+    /// digits.
     pub(super) fn digits(&self) -> (bool, String, i64) {
         let (is_negative, mut digits, scale) = match &self.0 {
             Form::Small { mantissa, scale } => {
                 let size = mantissa.unsigned_abs();
-                // Several times as fast as with 128 bits, and sorts ask for every row.
+                // Several times as fast as with 128 bits, and sorts need the digits of
+                // every row.
                 let digits = match u64::try_from(size) {
                     Ok(size) => size.to_string(),
                     Err(_) => size.to_string(),
@@ -130,8 +132,8 @@ impl Number {
     }
 }
 
-/// As few digits as say it: `1.50` is `1.5`. Very large and very small ones have an
-/// exponent: `1e400`.
+/// Writes as few digits as possible: `1.50` is `1.5`. Very large and very small numbers
+/// have an exponent: `1e400`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (is_negative, digits, point) = self.digits();
