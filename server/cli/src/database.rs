@@ -1,4 +1,5 @@
-//! Opening a database; what is in it is found by `ebb_tables::lookup`.
+//! The database of a command: its directory, and how it is opened. Tables in it are looked up by
+//! `ebb_tables::lookup`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use super::lock_holder::with_holder;
 use super::names::TableName;
 use super::print::counted;
 
-/// Where the database is.
+/// The arguments that name the directory of the database.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Location {
     /// Directory of the database.
@@ -45,7 +46,7 @@ pub(super) fn disk(group_readable: bool) -> Arc<dyn Disk> {
 }
 
 impl Location {
-    /// The options of a database in this place by default, with what CQL tables need.
+    /// Returns the default options of a database, with the merge operators of CQL tables.
     pub(super) fn options(&self) -> Options {
         Options {
             disk: disk(self.group_readable),
@@ -53,21 +54,21 @@ impl Location {
         }
     }
 
-    /// Opens the database for a command that only reads: beside others that do, and without
-    /// writing a byte.
+    /// Opens the database for a command that only reads. Several such commands can run at once, and none
+    /// writes a byte.
     ///
     /// # Errors
-    /// When there is none, or another process has it open for writing.
+    /// When there is no database, or another process has it open for writing.
     pub(super) fn open_to_read(&self) -> Result<Db> {
         let opened = Db::open_read_only(&self.data, self.options());
         opened.map_err(|error| with_holder(error.into(), &self.data))
     }
 
-    /// Opens the database for a short command that writes. It flushes and merges nothing
-    /// beside: a row put should not start to rewrite it.
+    /// Opens the database for a short command that writes, without flushes and merges in the
+    /// background: the write of one row should not start a rewrite of the database.
     ///
     /// # Errors
-    /// When there is none: none is made.
+    /// When there is no database. None is created.
     pub(super) fn open_existing(&self) -> Result<Db> {
         self.open(false, Maintenance::Manual)
     }
@@ -83,7 +84,7 @@ impl Location {
         }
     }
 
-    /// Opens the database, or makes one.
+    /// Opens the database, and creates one if there is none.
     pub(super) fn open_or_create(&self) -> Result<Db> {
         self.open(true, Maintenance::Background)
     }
@@ -99,10 +100,10 @@ impl Location {
     }
 }
 
-/// The table of this name, for a command that writes keys and values as they are.
+/// Returns a table for a command that writes plain keys and values.
 ///
 /// # Errors
-/// When there is none, or CQL made it.
+/// When there is no such table, or it was created by CQL.
 pub(super) fn raw_table(db: &Db, name: &TableName) -> Result<Table> {
     let table = table(db, name)?;
     refuse_cql(&table)?;
@@ -110,7 +111,7 @@ pub(super) fn raw_table(db: &Db, name: &TableName) -> Result<Table> {
 }
 
 /// # Errors
-/// When CQL made the table: a key that is none of CQL's would be damage there.
+/// When the table was created by CQL: a plain key would be a damaged row for CQL.
 pub(super) fn refuse_cql(table: &Table) -> Result<(), CliError> {
     if !is_cql_table(table) {
         return Ok(());

@@ -64,10 +64,10 @@ pub(super) struct Args {
     /// in turn, on the same input, and show them side by side.
     #[arg(long, conflicts_with = "policy")]
     compare: bool,
-    /// Where the policies' forecast comes from: `known` (the shape of the day, and
-    /// what it costs here), `learned` (from five days of the load alone), `oracle`
-    /// (what the day leaves, from playing it once before), or a file of lines
-    /// HOUR,HUNDREDTHS (of a core, left for analytics).
+    /// Source of the policies' forecast: `known` (the shape of the day, and its cost on this
+    /// machine), `learned` (from five days of the load alone), `oracle` (the free cores of a
+    /// first run of the same day), or a file with lines HOUR,HUNDREDTHS (hundredths of a core
+    /// that are left for analytics).
     #[arg(long, value_name = "FROM", default_value = "known")]
     forecast: ForecastFrom,
     /// The goals of the jobs.
@@ -77,13 +77,13 @@ pub(super) struct Args {
     /// shrink before it is missed.
     #[arg(long, value_name = "OBJECTIVE")]
     slo: Option<Objective>,
-    /// Without a server: the load calls the store in the same process.
+    /// Run no server: the load calls the store in the same process.
     #[arg(long)]
     embedded: bool,
     /// Address and port of the server for HTTP. With port 0 the system chooses a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     http: SocketAddr,
-    /// Where tasks run.
+    /// Isolation of tasks: threads of the server, or processes.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: Isolation,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! What goes wrong in a command beyond what the store and the scheduler say.
+//! The errors of commands, beside those of the store and the scheduler.
 
 use std::fmt::Arguments;
 
@@ -8,16 +8,16 @@ pub(super) enum CliError {
     /// The arguments make no sense together, or a record of a job's input is malformed.
     #[error("{0}")]
     Usage(String),
-    /// Files of a database are damaged; each was told on stdout.
+    /// Files of a database are damaged. The command has printed each of them on stdout.
     #[error("{0}")]
     Damaged(String),
-    /// A key, token, role or input that is not there.
+    /// A key, token, role or input does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// A job that did not succeed.
+    /// The job did not succeed.
     #[error("{0}")]
     JobFailed(String),
-    /// A job that succeeded too late.
+    /// The job succeeded, but after its goal.
     #[error("{0}")]
     GoalMissed(String),
 }

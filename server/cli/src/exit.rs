@@ -1,4 +1,4 @@
-//! From an error to a message and an exit code.
+//! The message and the exit code of an error.
 
 use std::io;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ const JOB_FAILED: u8 = 6;
 const GOAL_MISSED: u8 = 7;
 const DISK_FULL: u8 = 8;
 
-/// For `ebb --help`.
+/// The exit codes, as `ebb --help` lists them.
 pub(super) const HELP: &str = "\
 Exit codes:
   0  done
@@ -36,8 +36,8 @@ Exit codes:
   7  the job succeeded, but after its goal; its output is complete
   8  the disk is full; the last write left nothing behind";
 
-/// Tells the user on stderr and gives the exit code. Says nothing when the
-/// error is that nobody reads stdout any more.
+/// Prints an error on stderr, and returns its exit code. An error because the reader of stdout has
+/// closed it, as `head` does, is no error: it prints nothing and returns success.
 pub(super) fn report(error: &Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
@@ -94,7 +94,7 @@ fn code_of(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
             LoadError::Row { .. } | LoadError::File { .. } | LoadError::Duplicate { .. } => USAGE,
             LoadError::Cancelled => JOB_FAILED,
             LoadError::Store(error) => code_of(error)?,
-            // As the system's answer says, which is the next in the chain.
+            // The next cause in the chain is the error of the system, which decides.
             LoadError::Read { .. } | LoadError::Scratch { .. } | LoadError::Thread { .. } => {
                 return None;
             }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told_once() {
+    fn each_cause_is_in_the_message_once() {
         let source = io::Error::other("the disk is full");
         let submit = SubmitError::Output(TaskError::io("writing x")(source));
         let told = message(&Error::new(submit).context("cannot run"));

@@ -1,5 +1,4 @@
-//! `ebb forecast`: what a measured load will be, and how good such forecasts of
-//! it have been.
+//! `ebb forecast`: the forecast of a measured load, and the errors of such forecasts on its last days.
 
 mod picture;
 mod report;
@@ -45,7 +44,7 @@ pub(super) struct Args {
     /// Number of last days to forecast for the evaluation, each from the days before it.
     #[arg(long, value_name = "N", default_value_t = 30)]
     days: usize,
-    /// How far to forecast.
+    /// Length of the forecast.
     #[arg(long, value_name = "TIME", default_value = "1day", value_parser = humantime::parse_duration)]
     horizon: Duration,
     /// Past days on which the methods are compared before each forecast.
@@ -126,7 +125,8 @@ fn print(
 
 const COVERAGE_HEAD: [&str; 4] = ["interval", "load inside", "above", "mean width"];
 
-/// What was chosen, the naive methods, and the best others in hindsight.
+/// The rows of the table of methods: the chosen method, the naive methods, and the best others in
+/// hindsight.
 fn rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
     let row = |name: &str, wape: f64, over_naive: Option<f64>, days: String| {
         vec![name.into(), fixed(wape, 4), fixed(over_naive, 3), days]
@@ -163,7 +163,7 @@ fn coverage_rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// All that was found out, for scripts.
+/// The whole result, for scripts.
 #[derive(Serialize)]
 struct Outcome<'a> {
     trace: String,

@@ -1,7 +1,6 @@
 //! Ctrl-C, SIGTERM and SIGHUP, for commands that clean up before they end.
 //!
-//! A signal that the parent process ignores stays ignored, so that `nohup`
-//! does what it says.
+//! A signal that the parent process ignores stays ignored: otherwise `nohup` would have no effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,28 +11,29 @@ use procfs::process::Process;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
-/// As shells tell it of a command that a signal ended, less the signal's number.
+/// The exit code of a command that a signal ended, less the number of the signal: the convention of
+/// shells.
 const EXIT_SIGNAL: i32 = 128;
 
-/// True after the first signal, so that work can end early; the second ends the
-/// process. To be asked for once in a process.
+/// Returns a flag that becomes true at the first signal, so that work can end early. The second signal
+/// ends the process. A process calls this once.
 pub(super) fn cancelled() -> Result<Arc<AtomicBool>> {
     let signals = listen()?;
     let cancelled = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&cancelled);
+    let flag = Arc::clone(&cancelled);
     thread::Builder::new()
         .name("ebb-signals".to_owned())
-        .spawn(move || wait(signals, &told))
+        .spawn(move || wait(signals, &flag))
         .context("cannot listen for an interrupt")?;
     Ok(cancelled)
 }
 
-/// The first signal, waited for by a command that serves until somebody stops it. The
-/// second ends the process. To be asked for once in a process.
+/// The first signal, for a command that serves until it is stopped. The second signal ends the
+/// process. A process has one of these at most.
 pub(super) struct StopSignal(Signals);
 
 impl StopSignal {
-    /// Listens from now on.
+    /// Listens for signals from now on.
     pub(super) fn listen() -> Result<Self> {
         listen().map(Self)
     }
@@ -43,7 +43,7 @@ impl StopSignal {
         self.0.handle()
     }
 
-    /// Waits for the first. Where `on_hangup` is there, SIGHUP calls it and stops nothing.
+    /// Waits for the first signal. With `on_hangup`, SIGHUP calls that and does not end the wait.
     pub(super) fn wait(mut self, on_hangup: Option<&dyn Fn()>) -> Result<()> {
         for signal in self.0.forever() {
             match on_hangup {
@@ -80,9 +80,9 @@ fn wait(mut signals: Signals, cancelled: &AtomicBool) {
     }
 }
 
-/// Whether the process was started so that it does not hear `signal`.
+/// Returns whether the parent process had this one ignore `signal`.
 fn is_ignored(signal: i32) -> bool {
     let status = Process::myself().and_then(|process| process.status());
-    // A bit for each signal, from 1. Where the system does not tell, it is heard.
+    // `sigign` has a bit for each signal, from 1. If it cannot be read, no signal counts as ignored.
     status.is_ok_and(|status| status.sigign & 1 << (signal - 1) != 0)
 }

@@ -68,8 +68,8 @@ pub(super) struct Args {
     /// Show the measured CPU time of the applications' tasks.
     #[arg(long, conflicts_with = "id")]
     profiles: bool,
-    /// Print a JSON array: id, application, request, state, times, report. Of one job
-    /// an object, with its attempts.
+    /// Print a JSON array: id, application, request, state, times, report. For one job,
+    /// print an object that has its attempts, too.
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +113,7 @@ fn started(job: &JobRecord) -> String {
     humantime::format_rfc3339_seconds(started).to_string()
 }
 
-/// From its first start to its end, in seconds.
+/// The time from a job's first start to its end, in seconds.
 fn took_s(job: &JobRecord) -> Option<f64> {
     let took_ms = job.ended_unix_ms?.saturating_sub(job.started_unix_ms);
     Some(took_ms as f64 / 1e3)

@@ -1,5 +1,5 @@
-//! `ebb load`: files into a table, all of their rows or none. It runs unpaced: the process
-//! has the database to itself.
+//! `ebb load`: loads files into a table, all of their rows or none. A load is not paced, because its
+//! process has the database to itself.
 
 mod columnar;
 mod scratch;
@@ -59,8 +59,8 @@ ends. Only a build with the feature publish can do it.";
 pub(super) struct Args {
     #[command(flatten)]
     location: Location,
-    /// The table, created when absent, and so is its keyspace. For Parquet and Iceberg a table
-    /// that CQL made.
+    /// The table, created with its keyspace when absent. Parquet and Iceberg need a table that was
+    /// created by CQL.
     #[arg(long, value_name = "KEYSPACE.TABLE")]
     table: TableName,
     /// The column that is the key: its name, for CSV also its number from 1, for JSON
@@ -83,7 +83,7 @@ pub(super) struct Args {
     /// quote that is not closed, which takes the rest of the file. Implies --format csv.
     #[arg(long)]
     lenient_quotes: bool,
-    /// What to do about rows of the input that have the same key.
+    /// Treatment of several input rows with the same key.
     #[arg(long, value_name = "WHICH", default_value = "refuse")]
     duplicates: Duplicates,
     /// Leave out files that are not text or cannot be read, with a warning; otherwise such
@@ -176,18 +176,18 @@ pub(super) fn run(args: Args) -> Result<()> {
         return load_typed(&args, &inputs);
     }
     let options = args.options()?;
-    // Before a database is made for nothing.
+    // Looked up first, so that no database is created for files that do not exist.
     let found = ebb_text::walk(&args.paths, Some(&args.location.data))?;
     if !args.skip_bad {
         refuse(&found.skipped)?;
     }
     if found.files.is_empty() {
-        tell_skipped(&found.skipped);
+        warn_of_skipped(&found.skipped);
         bail!("found no files to load: name a file, or a folder that has some");
     }
-    tell_records_as_lines(&args);
+    warn_of_records_as_lines(&args);
     let cancelled = interrupt::cancelled()?;
-    // One that another process has is told before the work.
+    // Opened before the work, so that a database in use is an error at once.
     let open = args.location.open_if_there()?;
     let scratch = Scratch::create_in(&args.location)?;
     // The size of a pipe is not known.
@@ -213,7 +213,7 @@ fn load_typed(_args: &Args, _inputs: &[columnar::Input]) -> Result<()> {
 
 /// Ends a load whose rows are in the table.
 fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
-    // So that the next command need not replay the log.
+    // Flushed, so that the next command need not replay the log.
     let flushed = db.flush();
     drop(scratch);
     watch.done();
@@ -222,7 +222,7 @@ fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     }
 }
 
-/// Makes the rows part of the table. When they cannot be, what was made for them goes.
+/// Makes the rows part of the table. On an error, drops the table or keyspace that was created for them.
 fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
     let is_keyspace_new = db.existing_keyspace(&name.keyspace).is_err();
     let keyspace = db.keyspace(&name.keyspace)?;
@@ -239,7 +239,7 @@ fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
     };
     let report = sorted.ingest(&table);
     if report.is_err() {
-        // Should that fail, too, an empty table is left, which harms nobody.
+        // If the drop fails too, an empty table is left, which does no harm.
         let _ = match (is_keyspace_new, is_new) {
             (true, _) => db.drop_keyspace(&name.keyspace),
             (false, true) => keyspace.drop_table(&name.table),
@@ -250,7 +250,7 @@ fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
 }
 
 fn print(args: &Args, report: &LoadReport) -> Result<()> {
-    tell_skipped(&report.skipped);
+    warn_of_skipped(&report.skipped);
     let mut printer = Printer::new();
     if args.json {
         printer.json(&report)?;
@@ -282,8 +282,8 @@ fn print(args: &Args, report: &LoadReport) -> Result<()> {
     printer.finish()
 }
 
-/// Says that CSV or JSON is about to be loaded as lines, if it was asked for by name.
-fn tell_records_as_lines(args: &Args) {
+/// Warns that a CSV or JSON file is about to be loaded as lines of text, if the command line names it.
+fn warn_of_records_as_lines(args: &Args) {
     let is_csv = args.delimiter.is_some() || args.no_header || args.lenient_quotes;
     if args.key.is_some() || args.format.is_some() || is_csv {
         return;
@@ -298,10 +298,10 @@ fn tell_records_as_lines(args: &Args) {
     }
 }
 
-/// Files that are named; more are counted only.
+/// The number of files that a message names. It has only the number of the others.
 const NAMED_MAX: usize = 5;
 
-/// What is wrong with each of the files, the first of them by name.
+/// Returns the reasons for which files were left out, for the first of them.
 fn reasons(skipped: &[Skipped]) -> String {
     let reason = |skipped: &Skipped| {
         let path = skipped.path.display();
@@ -318,7 +318,7 @@ fn reasons(skipped: &[Skipped]) -> String {
     reasons.join("; ")
 }
 
-/// Nothing is loaded of files some of which cannot be.
+/// Fails if some files cannot be loaded.
 fn refuse(skipped: &[Skipped]) -> Result<(), CliError> {
     if skipped.is_empty() {
         return Ok(());
@@ -328,7 +328,7 @@ fn refuse(skipped: &[Skipped]) -> Result<(), CliError> {
     Err(CliError::Usage(text))
 }
 
-fn tell_skipped(skipped: &[Skipped]) {
+fn warn_of_skipped(skipped: &[Skipped]) {
     if !skipped.is_empty() {
         let files = counted(skipped.len() as u64, "file");
         eprintln!("ebb: left out {files}: {}", reasons(skipped));

@@ -1,4 +1,4 @@
-//! Who has the database open that this process is refused.
+//! The process that holds the lock of a database, for the error of another process that needs it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -7,10 +7,10 @@ use anyhow::Error;
 use ebb_storage::ErrorKind;
 use procfs::process::{FDTarget, Process};
 
-/// The file of a data directory that is locked.
+/// The lock file of a data directory.
 const LOCK: &str = "LOCK";
 
-/// Letters of a command line that are shown.
+/// The length to which a command line is cut, in characters.
 const COMMAND_LETTERS_MAX: usize = 60;
 
 /// Adds to an error of a locked data directory which process has it open, if that is known.
@@ -26,14 +26,14 @@ pub(super) fn with_holder(error: Error, data: &Path) -> Error {
     }
 }
 
-/// Another process that holds the lock of a data directory, with its command line, as
-/// far as the system tells this user.
+/// Describes the other process that has the lock file of a data directory open, with its command line.
+/// `None` if the system does not show that to this user.
 fn holder(data: &Path) -> Option<String> {
     let lock = data.join(LOCK).canonicalize().ok()?;
     let inode = lock.metadata().ok()?.ino();
     let locks = procfs::locks().ok()?;
     let pids = locks.iter().filter(|lock| lock.inode == inode);
-    // Files of other devices may have the same number.
+    // The inode number alone is not enough: files of other devices may have the same one.
     let has_it_open = |process: &Process| {
         let files = process.fd().ok().into_iter().flatten().flatten();
         let mut targets = files.map(|file| file.target);

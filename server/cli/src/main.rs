@@ -5,11 +5,11 @@
 //!                             └─ error ─> "ebb: ..." on stderr, exit code
 //! ```
 //!
-//! What always holds:
+//! Invariants:
 //!
 //! - Results go to stdout; progress, warnings and errors to stderr.
 //! - A command that reads never makes a database where there is none.
-//! - The exit code is the kind of failure (`exit`).
+//! - The exit code is the class of the failure (`exit`).
 //! - When the reader closes stdout, the command ends quietly.
 
 #![forbid(unsafe_code)]
@@ -116,10 +116,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(ended) = ebb_jobs::launch::serve_tasks_if_asked() {
+    if let Some(ended) = ebb_jobs::launch::serve_tasks_if_worker() {
         return ended;
     }
-    // Before anything is opened: a database takes its share of the limit.
+    // Raised before anything is opened: a database takes its share of the limit when it opens.
     open_files::raise_limit();
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),

@@ -1,4 +1,4 @@
-//! Names and keys as they stand in arguments.
+//! Names and keys in arguments.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,13 +17,13 @@ pub(super) fn refuse_system(name: &TableName) -> Result<(), CliError> {
     }
 }
 
-/// That the keyspace is not the user's.
+/// Returns the error of a command that would write to ebb's own keyspace.
 pub(super) fn system_refused() -> CliError {
     let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: name another");
     CliError::Usage(text)
 }
 
-/// The bytes of a key given as an argument: exactly those of the command line.
+/// Returns the bytes of a key that is an argument, exactly as they are on the command line.
 pub(super) fn key_bytes(argument: &OsStr) -> &[u8] {
     argument.as_bytes()
 }

@@ -21,7 +21,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What the listing says of a policy.
+/// A policy in the listing.
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,

@@ -10,11 +10,11 @@ use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The length within which the lines of lists keep, in characters.
+/// The greatest length of the lines of lists, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 100;
 
-/// Stdout, buffered. [`Printer::finish`] before the command ends: errors in
-/// writing the rest would be lost.
+/// A buffer before stdout. The command must call [`Printer::finish`] before it ends: an error in
+/// writing the rest would be lost otherwise.
 pub(super) struct Printer {
     out: BufWriter<StdoutLock<'static>>,
 }
@@ -30,7 +30,7 @@ impl Printer {
         writeln!(self.out, "{text}").context(CANNOT_WRITE)
     }
 
-    /// Lines of text.
+    /// Writes lines of text.
     pub(super) fn lines(
         &mut self,
         lines: impl IntoIterator<Item: std::fmt::Display>,
@@ -38,7 +38,7 @@ impl Printer {
         lines.into_iter().try_for_each(|line| self.line(line))
     }
 
-    /// The lines of a [`table`].
+    /// Writes the lines of a [`table`].
     pub(super) fn table(
         &mut self,
         head: &[&str],
@@ -48,7 +48,7 @@ impl Printer {
         self.lines(table(head, right, rows))
     }
 
-    /// Fields as they are, with tabs between them and a newline behind.
+    /// Writes fields without escapes, with tabs between them and a newline behind.
     pub(super) fn fields(&mut self, fields: &[&[u8]]) -> Result<()> {
         let mut write = || {
             for (index, field) in fields.iter().enumerate() {
@@ -62,12 +62,12 @@ impl Printer {
         write().context(CANNOT_WRITE)
     }
 
-    /// Bytes as they are.
+    /// Writes bytes without escapes.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.out.write_all(bytes).context(CANNOT_WRITE)
     }
 
-    /// A JSON value on a line of its own.
+    /// Writes a JSON value on a line of its own.
     pub(super) fn json(&mut self, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer(&mut self.out, value)
             .map_err(io::Error::from)
@@ -75,7 +75,7 @@ impl Printer {
             .context(CANNOT_WRITE)
     }
 
-    /// Hands everything to the system.
+    /// Flushes the buffer.
     pub(super) fn finish(mut self) -> Result<()> {
         self.out.flush().context(CANNOT_WRITE)
     }
@@ -127,19 +127,20 @@ pub(super) fn json_or_text(
     printer.finish()
 }
 
-/// How a result is given to scripts, by commands that take a while for it.
+/// The JSON options of commands that compute for a while.
 #[derive(Debug, clap::Args)]
 pub(super) struct JsonArgs {
     /// Print the result as one JSON object, in place of the text.
     #[arg(long)]
     pub(super) json: bool,
-    /// Also write that object into a file.
+    /// Also write the result as a JSON object into this file.
     #[arg(long, value_name = "FILE")]
     #[arg(value_parser = PathBufValueParser::new().try_map(writable_file))]
     json_file: Option<PathBuf>,
 }
 
-/// Checks a file that is written at the end of hours of work: that its folder is there.
+/// Checks that the folder of a file exists. The file is written at the end, after what may be hours of
+/// work.
 fn writable_file(path: PathBuf) -> Result<PathBuf, String> {
     if path.is_dir() {
         return Err("it is a folder; name a file in it".to_string());
@@ -155,7 +156,7 @@ fn writable_file(path: PathBuf) -> Result<PathBuf, String> {
 }
 
 impl JsonArgs {
-    /// Writes the file, if one was asked for.
+    /// Writes the file of `--json-file`, if the command has that option.
     pub(super) fn write_file(&self, result: &impl Serialize) -> Result<()> {
         let Some(path) = &self.json_file else {
             return Ok(());
@@ -165,7 +166,7 @@ impl JsonArgs {
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Prints the object, if that was asked for, else what `text` prints.
+    /// Prints the JSON object with `--json`; otherwise calls `text`.
     pub(super) fn print(
         &self,
         result: &impl Serialize,
@@ -175,7 +176,7 @@ impl JsonArgs {
     }
 }
 
-/// A number of things: "1 file", "2,000 files".
+/// Returns a number with its noun: "1 file", "2,000 files".
 pub(super) fn counted(count: u64, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", HumanCount(count))
@@ -183,8 +184,8 @@ pub(super) fn counted(count: u64, thing: &str) -> String {
 
 const CANNOT_WRITE: &str = "cannot write to stdout";
 
-/// Bytes as a JSON member: `name` with the text when they are UTF-8, `name_hex`
-/// with hexadecimal digits when not, so that nothing is lost.
+/// Adds bytes to a JSON object: as the text `name` if they are UTF-8, otherwise as hexadecimal digits in
+/// `name_hex`, so that nothing is lost.
 pub(super) fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_string(), text.into()),
@@ -195,7 +196,7 @@ pub(super) fn insert_bytes(object: &mut Map<String, Value>, name: &str, bytes: &
     };
 }
 
-/// A row as a JSON object; without its value when there is none.
+/// Returns a row as a JSON object, with its value if there is one.
 pub(super) fn row(key: &[u8], value: Option<&[u8]>) -> Value {
     let mut object = Map::new();
     insert_bytes(&mut object, "key", key);
@@ -205,8 +206,8 @@ pub(super) fn row(key: &[u8], value: Option<&[u8]>) -> Value {
     object.into()
 }
 
-/// A table of text: columns as wide as their widest cell, two blanks between
-/// them; those named in `right` are flush right.
+/// Returns the lines of a table of text. Columns are as wide as their widest cell, with two blanks
+/// between them. The columns named in `right` are flush right.
 pub(super) fn table(head: &[&str], right: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     columns(head, rows, |column| right.contains(&head[column]))
 }

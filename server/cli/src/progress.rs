@@ -1,11 +1,11 @@
-//! Progress bars on stderr, with the time that is left; nothing where that is no terminal.
+//! Progress bars on stderr, with the time that is left. They are hidden unless stderr is a terminal.
 
 use std::time::Duration;
 
 use ebb_storage::MaintenanceProgress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-/// Between two looks at what a bar shows.
+/// The time between two updates of a bar.
 pub(super) const REDRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// A bar over bytes, with a place for a message.
@@ -28,7 +28,7 @@ pub(super) fn maintenance_bar<T>(
     done
 }
 
-/// As [`byte_bar`] for an unknown number of bytes.
+/// A spinner with a count of bytes, for a total that is not known.
 pub(super) fn byte_spinner() -> ProgressBar {
     let style = style_of("{spinner} {binary_bytes:>10} {binary_bytes_per_sec:>12}  {msg}");
     let spinner = ProgressBar::new_spinner().with_style(style);
@@ -42,7 +42,7 @@ pub(super) fn run_bar(runs: u64) -> ProgressBar {
     ProgressBar::new(runs).with_style(style)
 }
 
-/// A bar over rows in the place of another.
+/// Turns a bar into one over rows, which begins anew.
 pub(super) fn restart_with_rows(bar: &ProgressBar, rows: u64) {
     let style = "{bar:32} {human_pos:>12} of {human_len} rows written  {eta} left";
     bar.set_style(style_of(style));
@@ -50,7 +50,7 @@ pub(super) fn restart_with_rows(bar: &ProgressBar, rows: u64) {
     bar.reset();
 }
 
-/// For an unknown amount of work.
+/// A spinner for an unknown amount of work.
 pub(super) fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.enable_steady_tick(REDRAW_EVERY);

@@ -89,7 +89,7 @@ fn value_of_stdin() -> Result<Vec<u8>> {
         return Err(CliError::Usage(text.to_string()).into());
     }
     let mut value = Vec::new();
-    // One more than a value may have: the store says so.
+    // One byte more than the limit is read, so that the store returns its error for a value too long.
     let read = stdin
         .lock()
         .take(MAX_VALUE_BYTES as u64 + 1)

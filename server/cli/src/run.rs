@@ -26,7 +26,7 @@ pub(super) use self::applications::runnable;
 pub(super) use self::common::goal;
 use self::execute::detach;
 pub(super) use self::execute::execute;
-pub(super) use self::report::{Report, tell_done};
+pub(super) use self::report::{Report, print_done};
 pub(super) use self::watch::watch;
 
 const EXAMPLES: &str = "\
@@ -63,7 +63,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let (common, right) = (args.job.common.clone(), args.job.right.clone());
     let reads_table = args.job.reads_table();
-    // Before a database is opened: for a file that is not there it is of no use.
+    // Made before a database is opened, because a missing input file needs no database to be an error.
     let mut request = args.job.into_request()?;
     check_files(&request)?;
     if let Some(right) = &right {

@@ -1,4 +1,4 @@
-//! `ebb sim`: what would happen, without waiting for it.
+//! `ebb sim`: simulations of jobs and loads.
 
 mod advice;
 mod experiments;

@@ -81,14 +81,14 @@ struct Create {
     attached: Attached,
     #[command(flatten)]
     scope: Scope,
-    /// Let it expire after this time, unless renewed: 30m, 2h, 7days.
+    /// Expire the snapshot after this time, unless it is renewed: 30m, 2h, 7days.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
     /// Name of the snapshot, new in the keyspace.
     name: String,
 }
 
-/// What a snapshot covers: exactly one of these.
+/// The tables of a snapshot: exactly one of these options.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Scope {
@@ -106,7 +106,7 @@ struct Scope {
 struct List {
     #[command(flatten)]
     attached: Attached,
-    /// Only those of this keyspace.
+    /// List only the snapshots of this keyspace.
     #[arg(long)]
     keyspace: Option<String>,
     /// Also count the bytes that deleting each would free; this reads its tables.
@@ -114,7 +114,7 @@ struct List {
     pinned: bool,
     /// Print a JSON array of objects with keyspace, name, commit, tables,
     /// single_table, created, expires (or null), runs, approximate_bytes and,
-    /// when asked for, pinned_bytes.
+    /// with --pinned, pinned_bytes.
     #[arg(long)]
     json: bool,
 }
@@ -128,7 +128,7 @@ struct Renew {
     /// The keyspace.
     #[arg(long)]
     keyspace: String,
-    /// Let it expire after this time: 30m, 2h, 7days.
+    /// Expire the snapshot after this time: 30m, 2h, 7days.
     #[arg(
         long,
         value_name = "TIME",
@@ -136,7 +136,7 @@ struct Renew {
         required_unless_present = "never"
     )]
     expires: Option<Duration>,
-    /// Keep it until it is deleted.
+    /// Keep the snapshot until it is deleted.
     #[arg(long, conflicts_with = "expires")]
     never: bool,
     /// Name of the snapshot.
@@ -312,7 +312,7 @@ fn list(args: &List) -> Result<()> {
     printer.finish()
 }
 
-/// Those that a server has, oldest first in each keyspace.
+/// Returns the snapshots of a server, the oldest first in each keyspace.
 fn listed_by(server: &JobsClient, args: &List) -> Result<SnapshotList> {
     let mut list = server.snapshots(args.keyspace.as_deref(), args.pinned)?;
     list.snapshots.reverse();
@@ -320,7 +320,7 @@ fn listed_by(server: &JobsClient, args: &List) -> Result<SnapshotList> {
     Ok(list)
 }
 
-/// Those of a database, the same way.
+/// Returns the snapshots of a database, the oldest first in each keyspace.
 fn listed_in(db: &Db, args: &List) -> Result<SnapshotList> {
     let names = match &args.keyspace {
         Some(name) => vec![name.clone()],

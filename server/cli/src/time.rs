@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// Longer ones nobody waits for: a clock would run over.
+/// The longest time in years. Sums of longer times and the clock could overflow.
 const YEARS_MAX: u64 = 1000;
 const TIME_MAX: Duration = Duration::from_secs(YEARS_MAX * 366 * 24 * 60 * 60);
 
-/// Parses `30s` or `1h 5m`: a time to come, neither nothing nor for ever.
+/// Parses `30s` or `1h 5m`: a time above zero, up to the bound.
 pub(super) fn to_come(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Err(_) => Err("expected a time, as in 30s, 2h or 7days".to_string()),

@@ -33,7 +33,7 @@ enum Bounds {
     /// No row group has had a value.
     #[default]
     Empty,
-    /// In the serialization of Parquet.
+    /// The bounds, in Parquet's serialization of values.
     Known {
         lower: Vec<u8>,
         upper: Vec<u8>,

@@ -1,77 +1,76 @@
-//! The jobs of a server and its numbers, for other processes: HTTP/1.1 and JSON, over a Unix
-//! socket in the directory of the database and over a port.
+//! The interface of a server to other processes, for jobs, data and metrics: HTTP/1.1 and JSON, over a
+//! Unix socket in the directory of the database and over a port.
 //!
 //! ```text
 //!   ebb run, ebb jobs ─> client ─> jobs.sock ────┬─> server ─> routes ─> Node, Metrics
 //!                          │                     │               │
 //!   Prometheus, scripts ───┼──> port ─> access ──┘               │
-//!                          └──────── wire: what is said ─────────┘
+//!                          └──────── wire: JSON bodies ──────────┘
 //! ```
 //!
 //! | route | |
 //! | --- | --- |
 //! | `POST /v1/jobs` | starts the job of a [`JobRequest`](ebb_jobs::request::JobRequest) |
-//! | `POST /v1/jobs/estimate` | how long it would take |
-//! | `GET /v1/jobs` | the jobs that are remembered, by pages, the newest first |
-//! | `GET /v1/jobs/{id}` | one, also `last`; `?wait_ms=` waits so long for its end |
-//! | `POST /v1/jobs/{id}/cancel` | asks it to stop; refused when it has ended |
-//! | `GET /v1/jobs/{id}/attempts` | the attempts at its tasks |
-//! | `POST /v1/jobs/{id}/restart`, `/discard` | of an unfinished one |
-//! | `POST /v1/jobs/{id}/retry` | submits a failed or cancelled one again |
-//! | `GET /v1/profiles` | what the tasks of applications took |
+//! | `POST /v1/jobs/estimate` | estimates the time of a job |
+//! | `GET /v1/jobs` | the jobs in the history, by pages, the newest first |
+//! | `GET /v1/jobs/{id}` | a job, also `last`; `?wait_ms=` waits up to that time for its end |
+//! | `POST /v1/jobs/{id}/cancel` | cancels a job; refused if it has ended |
+//! | `GET /v1/jobs/{id}/attempts` | the attempts at the tasks of a job |
+//! | `POST /v1/jobs/{id}/restart`, `/discard` | restarts or discards an unfinished job |
+//! | `POST /v1/jobs/{id}/retry` | submits a failed or cancelled job again |
+//! | `GET /v1/profiles` | the measured times of the tasks of applications |
 //! | `GET /v1/keyspaces` | the names of the keyspaces |
-//! | `GET /v1/load`, `/v1/forecast` | the last hour or day, and what policies plan by |
-//! | `POST /v1/what-if` | what another job would change |
-//! | `GET /v1/events` | what happens, as server-sent events |
+//! | `GET /v1/load`, `/v1/forecast` | the load of the last hour or day; the forecast for policies |
+//! | `POST /v1/what-if` | the effect of a hypothetical job on the others |
+//! | `GET /v1/events` | changes of jobs and load, as server-sent events |
 //! | `GET /v1/tables`, `/v1/tables/{keyspace}/{table}` | tables; one with its runs |
 //! | `POST /v1/tables/{keyspace}/{table}/get`, `/scan` | a value; a page of rows |
 //! | `POST /v1/tables/{keyspace}/{table}/loss`, `/accept-loss` | lists what is lost of damaged files; rewrites them without it |
 //! | `GET`, `POST /v1/snapshots` | snapshots; creates one |
-//! | `GET`, `DELETE /v1/snapshots/{keyspace}/{name}` | one |
-//! | `POST /v1/snapshots/{keyspace}/{name}/renew` | changes when it expires |
+//! | `GET`, `DELETE /v1/snapshots/{keyspace}/{name}` | a snapshot; deletes it |
+//! | `POST /v1/snapshots/{keyspace}/{name}/renew` | changes the expiry of a snapshot |
 //! | `GET /v1/policies` | the scheduling policies |
 //! | `GET`, `POST /v1/backups` | backups; makes one |
 //! | `GET /v1/stats` | the statistics of the database |
 //! | `POST /v1/verify`, `/v1/restore` | reads every file; takes damaged ones from a backup |
-//! | `GET`, `POST`, `DELETE /v1/session` | who asks; logs in, and out |
+//! | `GET`, `POST`, `DELETE /v1/session` | the client's principal; logs in; logs out |
 //! | `GET /v1/roles` | the roles of CQL |
 //! | `GET /v1/queries`, `DELETE /v1/queries/{id}` | the queries of CQL that run; kills one |
 //! | `GET /v1/config` | the settings in force |
 //! | `GET /`, `/assets/{name}` | the console: a page over the other routes |
-//! | `GET /metrics` | the node as numbers, for Prometheus |
-//! | `GET /health/live`, `/health/ready` | whether it answers; whether it takes writes and jobs |
-//! | `GET /openapi.json` | all of this, for programs |
+//! | `GET /metrics` | the metrics of the node, for Prometheus |
+//! | `GET /health/live`, `/health/ready` | whether the server responds; whether it accepts writes and jobs |
+//! | `GET /openapi.json` | the description of these routes for programs |
 //!
-//! What always holds: whoever can open the socket may do everything. It has mode 0600 from
-//! its first moment on, so that is the user of the server. Whoever comes by the port shows a
-//! [token](crate::tokens), and names no files of the server's machine unless that is one
-//! for `admin`. Errors are RFC 9457 problems,
-//! with a [`Failure`](ebb_jobs::Failure) as `failure`. A body that is larger than it may
-//! be is not read.
+//! Invariants: any client of the socket may do everything. The socket has mode 0600 from the moment
+//! it exists, so its clients are the server's own user. Clients of the port authenticate with a
+//! [token](crate::tokens); only a token for `admin` may name files of the server's machine. Errors
+//! are RFC 9457 problems, with a [`Failure`](ebb_jobs::Failure) as `failure`. A body above the limit
+//! is not read.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `wire` | what is said, as JSON |
-//! | `problem` | errors as they are answered |
-//! | `routes` | requests to a node, and its answers: a file per noun |
-//! | `access` | who may ask by the port |
-//! | `permits` | what the role of a token lets it do |
-//! | `readiness` | whether a server takes writes and jobs, and what is wrong |
-//! | `deadline` | connections whose client has to read |
-//! | `session` | who is logged in: a browser shows a cookie |
-//! | `idempotency` | requests that come again |
-//! | `roots` | where files may be written |
+//! | `wire` | the JSON bodies of requests and responses |
+//! | `problem` | the bodies of error responses |
+//! | `routes` | the handlers of the routes: a file per noun |
+//! | `access` | authentication and scopes of requests over TCP |
+//! | `permits` | permissions of the role of a token |
+//! | `readiness` | whether a server accepts writes and jobs, and the reasons if not |
+//! | `deadline` | the time limit on clients that do not read |
+//! | `session` | logins of browsers, by a cookie |
+//! | `idempotency` | the responses to repeated requests |
+//! | `roots` | the folders in which files may be written |
 //! | `audit` | entries in the audit log for changes |
-//! | `queries` | the queries of CQL that run |
-//! | `headers` | what browsers are told with each answer |
-//! | `server` | connections: how many, how long, and their end |
+//! | `queries` | the running CQL queries |
+//! | `headers` | the security headers of each response, for browsers |
+//! | `server` | connections: their limits, timeouts, and the shutdown |
 //! | `health_server` | health checks alone, at an address of their own |
-//! | `slow` | requests that took long, for whoever watches |
-//! | `tls` | what hides connections from the network |
-//! | `client` | asks a server, for programs that wait |
-//! | `port` | a server that is asked by its address |
-//! | `frozen` | the page with the answers of a moment, as one file |
-//! | `socket` | the file that both meet at |
+//! | `slow` | reports of slow requests to an observer |
+//! | `tls` | encrypted connections |
+//! | `client` | a blocking client, for commands |
+//! | `port` | the address of a server over TCP, for the client |
+//! | `frozen` | the console with the responses of one moment, as one file |
+//! | `socket` | the Unix socket of server and client |
 
 mod access;
 mod audit;

@@ -1,4 +1,4 @@
-//! Errors as they are answered: problems as of RFC 9457.
+//! The bodies of error responses: problems in the sense of RFC 9457.
 
 use std::fmt;
 
@@ -11,16 +11,17 @@ use utoipa::ToSchema;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// Why a request was not followed. Its type is `about:blank`: the status says it all.
+/// The reason for which a request failed. It has no `type`, which RFC 9457 reads as `about:blank`: the
+/// status is the whole classification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The status in words.
     pub title: String,
-    /// That of the response.
+    /// The status of the response.
     pub status: u16,
-    /// What is wrong, with what, and what to do.
+    /// The fault, the thing that has it, and the remedy.
     pub detail: String,
-    /// What kind of failure it is, by which a command exits.
+    /// The class of the failure. A command derives its exit code from it.
     pub failure: Failure,
 }
 
@@ -34,23 +35,23 @@ impl Problem {
         }
     }
 
-    /// A request that is well formed, and makes no sense.
+    /// The problem of a request that is well formed, but makes no sense.
     pub(super) fn senseless(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, Failure::Invalid, detail)
     }
 
-    /// A request that its principal may not make.
+    /// The problem of a request that its principal has no permission for.
     pub(super) fn forbidden(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::FORBIDDEN, Failure::Invalid, detail)
     }
 
-    /// A request that cannot be followed as it is.
+    /// The problem of a malformed request.
     pub(super) fn invalid(detail: impl fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Failure::Invalid, detail)
     }
 }
 
-/// What is no fault of whoever asks.
+/// The problem of a failure inside the server, which is no fault of the client.
 pub(super) fn broken(error: impl fmt::Display) -> Problem {
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, Failure::Other, error)
 }
@@ -65,7 +66,7 @@ impl From<JobError> for Problem {
     fn from(error: JobError) -> Self {
         let failure = Failure::of(&error);
         let status = match failure {
-            // The request would have made sense before.
+            // 409 and not 422: the request would have made sense before the end of the job.
             Failure::Invalid if matches!(error, JobError::Ended { .. }) => StatusCode::CONFLICT,
             Failure::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::NotFound => StatusCode::NOT_FOUND,

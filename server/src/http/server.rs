@@ -49,7 +49,7 @@ const CONNECTIONS_MAX: u32 = 512;
 const SOCKET_CONNECTIONS_MAX: u32 = 128;
 /// How long a client may take to send the headers of a request.
 const HEADERS_MAX: Duration = Duration::from_secs(10);
-/// What an accept waits when the system is out of something, such as open files.
+/// The pause after an accept that failed because the system lacks a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time
 /// of a thread that serves the load: clients that watch the node barely slow the load down, and are
@@ -58,7 +58,7 @@ pub(super) const NICE: i32 = 10;
 /// Threads for requests that wait for the disk.
 const BLOCKING_THREADS_MAX: usize = 16;
 
-/// How a server listens beside the socket.
+/// The options of a server, such as the port that it listens on beside the socket.
 #[derive(Debug, Clone, Default)]
 pub struct HttpOptions {
     /// The TCP address for requests with a token; port 0 takes any free port. `None`: the socket
@@ -84,8 +84,8 @@ pub struct HttpOptions {
     pub memory: Option<MemoryLimits>,
 }
 
-/// Answers at the socket of a database's directory, and at a port, on threads of its own,
-/// until it is dropped.
+/// A running server. It serves the socket in the database's directory, and a port if there is one, on
+/// threads of its own until it is dropped.
 #[derive(Debug)]
 pub struct HttpServer {
     runtime: Runtime,
@@ -129,7 +129,7 @@ impl Connections {
     }
 }
 
-/// Removes the socket when it is dropped. Where that fails, the next server does.
+/// Removes the socket when it is dropped. If that fails, the next server removes it.
 #[derive(Debug)]
 struct SocketFile {
     data: PathBuf,
@@ -142,7 +142,8 @@ impl Drop for SocketFile {
 }
 
 impl HttpServer {
-    /// Listens in `data`, the directory of the node's database, and where `options` say.
+    /// Listens on the socket in `data`, the directory of the node's database, and on the port of
+    /// `options`.
     ///
     /// # Errors
     /// When the system refuses the socket, the port or a thread.
@@ -236,13 +237,13 @@ impl HttpServer {
         })
     }
 
-    /// Where it listens over TCP.
+    /// The TCP address that the server listens on; `None` if it has the socket only.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Takes no more requests, and waits for at most `time` until those that run have their
-    /// responses. Returns whether all had.
+    /// Accepts no more requests, and waits for at most `time` until the running ones have their
+    /// responses. Returns whether all have.
     pub fn drain(self, time: Duration) -> bool {
         // An error means that the server has stopped to listen.
         let _ = self.stop.send(true);

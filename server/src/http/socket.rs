@@ -1,5 +1,4 @@
-//! The file at which a server and its clients meet: `jobs.sock` in the database's
-//! directory.
+//! The Unix socket of a server: `jobs.sock` in the directory of the database.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,17 +9,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
 
-/// Its name.
+/// The name of the socket's file.
 pub const SOCKET: &str = "jobs.sock";
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Where it is, in a form that fits into an address, which has 107 bytes for it: of a long
-/// path by the open directory.
+/// The address of the socket. An address has 107 bytes for the path; a longer path is replaced by one
+/// through the open directory in `/proc/self/fd`.
 struct Address {
     path: PathBuf,
-    /// As long as the address is used.
+    /// Open for as long as the address is used.
     _directory: Option<File>,
 }
 
@@ -42,13 +41,13 @@ impl Address {
     }
 }
 
-/// Listens in `data`, whose lock the caller holds: a socket that is there is that of a
-/// server that was killed, and goes.
+/// Listens in `data`. The caller holds the lock of the database, so a socket that exists was left by a
+/// killed server and is removed.
 pub(super) fn listen_in(data: &Path) -> io::Result<UnixListener> {
     remove(data)?;
     let address = Address::of(data)?;
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-    // Before there is a file: it has this mode when it appears.
+    // Set before `bind` creates the file, so that the file never has another mode.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(&address.path)?)?;
     listen(&socket, BACKLOG)?;
@@ -65,7 +64,7 @@ pub(super) fn remove(data: &Path) -> io::Result<()> {
     }
 }
 
-/// Connects to the server of the database in `data`; `None` where none listens.
+/// Connects to the server of the database in `data`; `None` if no server listens.
 pub(super) fn connect(data: &Path) -> io::Result<Option<UnixStream>> {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
     let connected = Address::of(data).and_then(|address| UnixStream::connect(&address.path));

@@ -163,7 +163,7 @@ fn a_job_is_cancelled_and_a_stopping_server_reports_its_jobs_as_parked() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused_with_what_kind_of_failure_it_is() {
+fn refused_requests_have_the_class_of_their_failure() {
     let dir = tempfile::tempdir().unwrap();
     let (_node, _server) = serve(dir.path());
     let client = client(dir.path());
@@ -185,19 +185,19 @@ fn what_cannot_be_followed_is_refused_with_what_kind_of_failure_it_is() {
     assert_eq!(client.list().unwrap(), [], "nothing is left of them");
 }
 
-/// What a server says to these bytes until it closes the connection, to a client that may
-/// have left by then.
-fn said(data: &Path, bytes: &[u8], leaves: bool) -> String {
+/// Sends bytes to a server, and returns its response until it closes the connection. If `leaves`, the
+/// client closes its half first.
+fn response_to(data: &Path, bytes: &[u8], leaves: bool) -> String {
     let mut stream = UnixStream::connect(data.join(SOCKET)).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
-    // It may close before it has read all.
+    // The server may close before it has read everything.
     let _ = stream.write_all(bytes);
     if leaves {
         let _ = stream.shutdown(std::net::Shutdown::Write);
     }
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said);
-    String::from_utf8_lossy(&said).into_owned()
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
         let head = format!(
             "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
         );
-        said(dir.path(), &[head.as_bytes(), body].concat(), false)
+        response_to(dir.path(), &[head.as_bytes(), body].concat(), false)
     };
     let problem = |said: &str| -> Value {
         let (head, body) = said.split_once("\r\n\r\n").unwrap();
@@ -244,14 +244,14 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
         ("POST /v1/jobs/last/retry", 404),
     ] {
         let request = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let problem = problem(&said(dir.path(), request.as_bytes(), false));
+        let problem = problem(&response_to(dir.path(), request.as_bytes(), false));
         assert_eq!(problem["status"], status, "{line}: {problem}");
     }
     for bytes in [&b"\x04\x00\x00\x00"[..], b"GET", &[b'x'; 1 << 20]] {
-        let said = said(dir.path(), bytes, true);
+        let said = response_to(dir.path(), bytes, true);
         assert!(!said.contains(" 200 "), "{said}");
     }
-    // A body that never comes does not keep others waiting.
+    // Other clients do not wait for a body that never comes.
     let mut half = UnixStream::connect(dir.path().join(SOCKET)).unwrap();
     half.write_all(b"POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{")
         .unwrap();

@@ -1,7 +1,7 @@
-//! The two text formats that monitoring systems read: OpenMetrics, and Prometheus' own of
-//! before, in which a counter is declared by its full name.
+//! The two text formats that monitoring systems read: OpenMetrics, and Prometheus' older format, which
+//! declares a counter by its full name, with `_total`.
 
-/// How numbers are written.
+/// The text format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// OpenMetrics 1.0.
@@ -11,7 +11,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What a scraper asks for in its header `Accept`.
+    /// Returns the format that a scraper requests with its `Accept` header.
     #[must_use]
     pub fn accepted(accept: &str) -> Self {
         match accept.contains("application/openmetrics-text") {
@@ -20,7 +20,7 @@ impl Format {
         }
     }
 
-    /// Its media type.
+    /// The value of the `Content-Type` header.
     #[must_use]
     pub fn media_type(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Format {
         }
     }
 
-    /// What is written in OpenMetrics, in this format.
+    /// Converts a text in OpenMetrics to this format.
     pub(super) fn of_open_metrics(self, text: String) -> String {
         match self {
             Self::OpenMetrics => text,
@@ -43,7 +43,7 @@ fn classic(text: &str) -> String {
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let suffix = match line.strip_prefix("# HELP ") {
-            // Its type is on the line that follows.
+            // The `# TYPE` line of the metric follows its `# HELP` line.
             Some(_) => lines.peek().copied().map_or("", suffix),
             None => suffix(line),
         };
@@ -63,7 +63,8 @@ fn classic(text: &str) -> String {
     out
 }
 
-/// What is added to the name in a line that says that something is a counter.
+/// Returns `_total` for the `# TYPE` line of a counter, and nothing for other lines: the suffix that the
+/// older format needs behind the name.
 fn suffix(line: &str) -> &'static str {
     match line.starts_with("# TYPE ") && line.ends_with(" counter") {
         true => "_total",
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn scrapers_get_what_they_ask_for() {
+    fn the_format_follows_the_accept_header() {
         let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2";
         assert_eq!(Format::accepted(prometheus), Format::OpenMetrics);
         assert_eq!(Format::accepted("*/*"), Format::Prometheus);

@@ -1,4 +1,4 @@
-//! Analytics: jobs by where they stand, their shares, goals met and missed.
+//! The metrics of jobs: their number by state, their shares, and goals met and missed.
 
 use std::fmt;
 

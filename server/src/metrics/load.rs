@@ -1,4 +1,4 @@
-//! The load, what is left of the machine, and what the guard makes of it.
+//! The metrics of the load, of the free part of the machine, and of the guard's decisions.
 
 use std::fmt;
 
@@ -13,7 +13,8 @@ pub const REQUEST_BOUNDS_S: [f64; 17] = [
 ];
 
 /// Upper bounds of the buckets of latencies of stages, in seconds. A stage of a point request takes
-/// microseconds, and what it takes more is in its tail, so the buckets are narrower and begin lower.
+/// microseconds, so the buckets begin lower than those of requests. They are narrower too, because stages
+/// differ mostly in their tails.
 pub const STAGE_BOUNDS_S: [f64; 25] = [
     2e-6, 3e-6, 5e-6, 7e-6, 1e-5, 1.5e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4,
     7e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 5e-3, 1e-2, 3e-2, 0.1, 1.0,

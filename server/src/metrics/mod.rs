@@ -1,20 +1,20 @@
-//! What a monitoring system scrapes: a node as numbers, gathered when they are asked for.
+//! The metrics of a node for monitoring systems, gathered anew for each scrape.
 //!
 //! ```text
 //!   Node ─> store, tables, load, jobs ─┐
-//!   whoever serves requests ───────────┴─> Metrics ─> exposition ─> GET /metrics
+//!   servers of requests ───────────────┴─> Metrics ─> exposition ─> GET /metrics
 //! ```
 //!
-//! Names are Prometheus': units last, seconds and bytes, counters end in `_total`. Labels
-//! have few values: tables beyond the largest ones are put together.
+//! Names follow Prometheus' conventions: the unit comes last, units are seconds and bytes, and counters
+//! end in `_total`. Labels have few values: the smaller tables of a database with many share one.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `sheet` | how a number is written down |
+//! | `sheet` | the writer of single metrics |
 //! | `store`, `tables` | the database |
 //! | `load` | the load, the governor, the guard and latencies |
 //! | `jobs` | analytics |
-//! | `certificates` | when the certificates of listeners expire |
+//! | `certificates` | the times at which the certificates of listeners expire |
 //! | `exposition` | the two text formats |
 
 mod certificates;
@@ -44,7 +44,7 @@ use crate::node::Node;
 /// The prefix of the names, except for those of `Metrics::collecting_plain`.
 const PREFIX: &str = "ebb";
 
-/// The numbers of a node, and of what is around it.
+/// The metrics of a node, and of the servers around it.
 #[derive(Debug)]
 pub struct Metrics {
     prefixed: Registry,
@@ -52,7 +52,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Those of a node.
+    /// The metrics of `node` alone.
     pub fn of(node: Arc<Node>) -> Self {
         let mut prefixed = Registry::with_prefix(PREFIX);
         prefixed.register_collector(Box::new(NodeCollector(node)));
@@ -60,7 +60,7 @@ impl Metrics {
         Self { prefixed, plain }
     }
 
-    /// And those of something else, whose names begin with `ebb_` then.
+    /// Adds the metrics of a collector, with `ebb_` before their names.
     #[must_use]
     pub fn collecting(mut self, collector: Box<dyn Collector>) -> Self {
         self.prefixed.register_collector(collector);
@@ -75,10 +75,10 @@ impl Metrics {
         self
     }
 
-    /// All of them now.
+    /// Gathers all metrics and writes them in `format`.
     ///
     /// # Errors
-    /// When a collector says so.
+    /// When a collector fails.
     pub fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let mut open_metrics = String::new();
         encode_registry(&mut open_metrics, &self.prefixed)?;
@@ -88,7 +88,7 @@ impl Metrics {
     }
 }
 
-/// What a node says of itself.
+/// The metrics of the node itself: its build, its database, the load and the jobs.
 struct NodeCollector(Arc<Node>);
 
 impl fmt::Debug for NodeCollector {

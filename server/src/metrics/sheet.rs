@@ -1,4 +1,4 @@
-//! How a number is written down: a name, what it says, and its values by their labels.
+//! The writer of single metrics: a name, a help text, and the values by their labels.
 
 use std::fmt;
 
@@ -15,11 +15,12 @@ macro_rules! write_each {
 }
 pub(super) use write_each;
 
-/// Where numbers are written to.
+/// Writes metrics to the encoder of a registry.
 pub(super) struct Sheet<'e>(pub DescriptorEncoder<'e>);
 
 impl Sheet<'_> {
-    /// What only grows, since the start; `_total` is added to its name.
+    /// Writes a counter, which only grows from the start of the process on. The encoder adds `_total` to
+    /// its name.
     pub(super) fn counter(
         &mut self,
         name: &str,
@@ -31,7 +32,7 @@ impl Sheet<'_> {
         metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
     }
 
-    /// Counters of one name that differ in labels.
+    /// Writes the counters of one name that differ in labels.
     pub(super) fn counters<'l, const N: usize>(
         &mut self,
         name: &str,
@@ -47,13 +48,13 @@ impl Sheet<'_> {
         Ok(())
     }
 
-    /// What goes up and down.
+    /// Writes a gauge, whose value goes up and down.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         let mut metric = (self.0).encode_descriptor(name, help, None, MetricType::Gauge)?;
         metric.encode_gauge(&value)
     }
 
-    /// Gauges of one name that differ in labels.
+    /// Writes the gauges of one name that differ in labels.
     pub(super) fn gauges<'l, const N: usize>(
         &mut self,
         name: &str,
@@ -67,7 +68,8 @@ impl Sheet<'_> {
         Ok(())
     }
 
-    /// How many values are in each bucket, by the upper bounds of all but the last.
+    /// Writes a histogram: `buckets` are pairs of a bucket's upper bound and the number of values in it,
+    /// not in those below it. `sum` is the sum of all values.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -81,7 +83,7 @@ impl Sheet<'_> {
         metric.encode_histogram::<NoLabelSet>(sum, count, buckets, None)
     }
 
-    /// What does not change while the process runs.
+    /// Writes a fact that stays the same while the process runs, as the label of a gauge that is 1.
     pub(super) fn info(&mut self, name: &str, help: &str, label: (&str, &str)) -> fmt::Result {
         let mut metric = (self.0).encode_descriptor(name, help, None, MetricType::Gauge)?;
         metric.encode_family(&[label])?.encode_gauge(&1_i64)

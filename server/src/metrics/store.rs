@@ -1,4 +1,4 @@
-//! The database: reads, writes, merges, the log, snapshots.
+//! The metrics of the database: reads, writes, merges, the log, snapshots.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Each table: memory, files, runs, bookmarks, and what snapshots pin.
+//! The metrics of each table: memory, files, runs, bookmarks, and the bytes that snapshots pin.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -7,15 +7,16 @@ use ebb_storage::TableStats;
 
 use super::sheet::Sheet;
 
-/// Tables that are named, the largest. What the others have is put together.
+/// The number of tables with metrics of their own: the largest. The sums of the others share one label,
+/// because every value of a label is a time series for the monitoring system to keep.
 const NAMED_MAX: usize = 200;
-/// What the others are called.
+/// The label of the sums of the other tables.
 const OTHERS: &str = "(others)";
 
-/// A number of a table.
+/// A metric of a table: its name, its help text, and its value.
 type Figure = (&'static str, &'static str, fn(&TableStats) -> f64);
 
-/// Lists numbers of a table, each by a line with its name, its value and its help text.
+/// Lists metrics of a table, each by a line with its name, its value and its help text.
 macro_rules! figures {
     ($table:ident: $($name:literal: $value:expr, $help:literal;)*) => {
         [$(($name, $help, |$table: &TableStats| $value as f64)),*]

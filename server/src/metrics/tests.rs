@@ -6,7 +6,7 @@ use ebb_storage::{Options, TableOptions};
 use super::*;
 use crate::node::NodeOptions;
 
-/// Values by name and labels, as a scraper of the older format reads them.
+/// Returns the values by name and labels, as a scraper of the older format reads them.
 fn scraped(text: &str) -> BTreeMap<&str, f64> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let parsed = samples.map(|line| {
@@ -98,7 +98,8 @@ fn every_sample_is_declared_once_with_a_text_and_in_basic_units() {
     }
 }
 
-/// A load and a guard with every metric that they can have. Those of a node come after a while.
+/// A load and a guard with every metric that they can have. A real node has some of them only after it
+/// has measured for a while.
 #[derive(Debug)]
 struct Measured;
 

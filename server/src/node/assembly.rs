@@ -1,4 +1,4 @@
-//! Database, governor and runtime put together: the one place where that is done.
+//! The assembly of database, governor and runtime, in one place.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use ebb_storage::Db;
 use super::options::NodeOptions;
 use super::store::StoreRequests;
 
-/// Starts the runtime of the jobs, and what measures how much they may use: `None` where that is
-/// fixed.
+/// Starts the runtime of the jobs, and the co-location loop that measures how much they may use: `None`
+/// if the options fix that.
 pub(super) fn start(
     db: Option<&Db>,
     spill_dir: &Path,
@@ -19,7 +19,8 @@ pub(super) fn start(
 ) -> Result<(Arc<Runtime>, Option<Colocated>), ColocateError> {
     let runtime = options.colocated.runtime;
     let spill_space = match db {
-        // A job is given up before writes are refused for what it spills.
+        // Jobs stop to spill while twice the store's low-water mark is free: a job fails before its
+        // spills make the store refuse writes.
         Some(db) => (runtime.spill_space).leaving(db.low_water_bytes().saturating_mul(2)),
         None => runtime.spill_space,
     };

@@ -1,4 +1,4 @@
-//! The rate at which a backup or a verification got on lately.
+//! The recent rate of a backup or a verification, in bytes per second.
 
 use std::collections::VecDeque;
 use std::time::Instant;

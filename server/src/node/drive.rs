@@ -1,5 +1,5 @@
-//! An open job, driven to its end by a thread of its own: the steps of a chain one after the other, then
-//! the record of how it ended.
+//! The thread that drives an open job to its end: it runs the steps of a chain one after the other, then
+//! records how the job ended.
 
 use std::sync::Arc;
 use std::thread;
@@ -21,9 +21,9 @@ use crate::jobs::{JobEnd, Wait};
 /// The steps of a job.
 struct Steps {
     runtime: Arc<Runtime>,
-    /// Where the steps come from, if there are several.
+    /// The source of the further steps, if the job has several.
     chain: Option<Box<dyn Chain>>,
-    /// When the whole is to be done, in seconds of the runtime's time.
+    /// The goal for the end of the last step, in seconds of the runtime's time.
     goal_s: Option<f64>,
     cores: u32,
     known: Option<KnownProfile>,
@@ -31,7 +31,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// Submits the first step of `work`, which is to be done in `goal_s` seconds.
+    /// Submits the first step of `work`. All steps together have the goal of `goal_s` seconds.
     fn submit_first(
         runtime: Arc<Runtime>,
         work: Work,
@@ -59,13 +59,13 @@ impl Steps {
         Ok((steps, handle))
     }
 
-    /// How many there are.
+    /// The number of steps.
     fn length(&self) -> u32 {
         self.chain.as_ref().map_or(1, |chain| chain.length())
     }
 
-    /// Submits the step of this number, after the one that `done` tells of. What is left of
-    /// the time to the goal is shared out evenly over the steps that are left.
+    /// Submits step `number`. `done` is the report of the step before. The remaining steps get equal
+    /// parts of the time that is left until the goal.
     fn next(
         &mut self,
         number: u32,
@@ -80,7 +80,7 @@ impl Steps {
         if let Some(goal_s) = self.goal_s {
             let left_s = goal_s - self.runtime.now_s();
             let left_steps = f64::from(chain.length().saturating_sub(number) + 1);
-            // Late already: as soon as possible.
+            // A job that is late already gets a goal of 1 ms: as soon as possible.
             spec = spec.goal_s((left_s / left_steps).max(1e-3));
         }
         self.submit(spec).map(Some)
@@ -97,7 +97,7 @@ impl Steps {
         Ok(self.runtime.submit(spec)?)
     }
 
-    /// Waits for the step that runs and for those behind it; reports the whole.
+    /// Waits for the current step, then runs the steps behind it. Returns one report for all of them.
     fn see_through(&mut self, job: &RunningJob) -> JobReport {
         let mut whole = job.handle().wait();
         let mut last = whole.clone();
@@ -132,11 +132,11 @@ impl Steps {
     }
 }
 
-/// Two jobs that follow each other as one.
+/// Joins the reports of two jobs that follow each other to the report of one job.
 fn joined(before: JobReport, next: &JobReport) -> JobReport {
     let mut counters = before.counters;
     counters.add(&next.counters);
-    // The rows of the whole are those of the last.
+    // Only the last step writes the rows of the output.
     counters.output_records = next.counters.output_records;
     counters.output_bytes = next.counters.output_bytes;
     JobReport {
@@ -150,7 +150,7 @@ fn joined(before: JobReport, next: &JobReport) -> JobReport {
     }
 }
 
-/// The record of a job that runs, and who writes down what its tasks take.
+/// The record of a running job in the history, and the recorder of its tasks.
 struct Recording {
     history: History,
     record: JobRecord,
@@ -158,9 +158,8 @@ struct Recording {
 }
 
 impl Recording {
-    /// Records how the job ended; if well, what it took too, for the next one that does
-    /// the same work. That attempts could not be written is no reason not to record the
-    /// end.
+    /// Records how the job ended. If it succeeded, records its profile too, for later jobs with the same
+    /// work. The end is recorded even if the attempts could not be written.
     fn end(
         &mut self,
         report: &JobReport,
@@ -254,7 +253,7 @@ pub(super) fn begin(
     Ok(job)
 }
 
-/// Sees a job to its end, on a thread of its own.
+/// Drives a job to its end, on a thread of its own.
 fn drive(
     job: &RunningJob,
     mut steps: Steps,
@@ -267,7 +266,7 @@ fn drive(
     let waited = job.waited(&report);
     let notes = open_job.commits.notes();
     let ended = match recording {
-        // What its tasks did is written; the record stays as that of a job that runs.
+        // The attempts are written, but no end: the next node finds the record of an unfinished job.
         Some(recording) if parked => recording.recorder.finish().map(|_| ()),
         Some(mut recording) => {
             let beside = (waited.as_ref(), &notes[..]);
@@ -278,7 +277,8 @@ fn drive(
     if parked {
         open_job.keep();
     }
-    // Snapshots of its own go before anybody hears of the end.
+    // The job's own snapshots are deleted before the end is published, so that a client that waited for
+    // the end no longer sees them.
     drop((steps, open_job));
     let end = JobEnd {
         report,

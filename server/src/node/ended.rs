@@ -1,28 +1,28 @@
-//! How the jobs of a node ended.
+//! Counts of the ended jobs of a node, by outcome.
 
 use ebb_scheduler::runtime::Outcome;
 
 use crate::jobs::JobEnd;
 
-/// How many of its jobs ended how, since a node started.
+/// The numbers of jobs that ended since a node started, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndedJobs {
-    /// Their output is there.
+    /// Jobs that committed their output.
     pub succeeded: u64,
-    /// A task failed for good, or the commit did.
+    /// Jobs with a task that failed for good, or whose commit failed.
     pub failed: u64,
-    /// Somebody asked for it.
+    /// Jobs that were cancelled on request.
     pub cancelled: u64,
-    /// They are unfinished: the next node starts them again.
+    /// Jobs that are unfinished because the node stopped. The next node starts them again.
     pub parked: u64,
-    /// Those that succeeded before their goal.
+    /// Jobs that succeeded before their goal.
     pub goals_met: u64,
-    /// Those that succeeded after it, or failed.
+    /// Jobs that succeeded after their goal, or failed.
     pub goals_missed: u64,
 }
 
 impl EndedJobs {
-    /// Counts one, and returns the word for how it ended.
+    /// Counts a job, and returns the word for its outcome.
     pub(super) fn count(&mut self, end: &JobEnd) -> &'static str {
         let (counter, word) = match &end.report.outcome {
             _ if end.parked => (&mut self.parked, "parked"),

@@ -1,4 +1,4 @@
-//! What is known of a job before its first task starts.
+//! The facts about a job that are known before its first task starts.
 
 use ebb_jobs::JobError;
 use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, SizedJob};
@@ -11,7 +11,7 @@ use crate::jobs::{Estimate, ReadInput};
 
 /// The known facts about an open job.
 pub(super) struct Prospect {
-    /// What the history has of the tasks of such a job.
+    /// The profile of such jobs in the history.
     pub(super) known: Option<KnownProfile>,
     /// The estimate, if the caller of [`prospect`] passed the free cores.
     pub(super) estimate: Option<Estimate>,
@@ -19,10 +19,11 @@ pub(super) struct Prospect {
     pub(super) inputs: Vec<ReadInput>,
 }
 
-/// The job of `request` as its tasks; nothing is left of it.
+/// Returns the tasks that the job of `request` would have, with their expected times. It starts no job
+/// and leaves nothing behind.
 ///
 /// # Errors
-/// When it makes no sense, or nothing is known of such jobs.
+/// When the request makes no sense, or no profile of such jobs is known.
 pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobError> {
     let open_job = OpenJob::open(request, &[], &node.site)?;
     let known = known(node, request)?;
@@ -72,8 +73,8 @@ fn expected<'a>(
     }
 }
 
-/// Looks up what is known of the job of `request`; with the cores that are `free` also how
-/// long it will take.
+/// Looks up the known facts about the job of `request`. If `free`, the number of free cores, is given,
+/// estimates the job's time as well.
 pub(super) fn prospect(
     node: &Node,
     request: &JobRequest,

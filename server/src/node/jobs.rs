@@ -113,7 +113,7 @@ fn not_running(record: &JobRecord) -> JobError {
 }
 
 impl Node {
-    /// All jobs that are remembered, the oldest first; without a database, those that run.
+    /// Returns all jobs in the history, the oldest first; without a database, the running ones.
     ///
     /// # Errors
     /// When the history cannot be read.
@@ -157,8 +157,8 @@ impl Node {
         Ok(found)
     }
 
-    /// The job that was submitted by a request with this
-    /// [`Submission::key`](ebb_jobs::history::Submission::key), since `since_unix_ms`.
+    /// Returns the job that a request with this [`Submission::key`](ebb_jobs::history::Submission::key)
+    /// submitted at or after `since_unix_ms`.
     ///
     /// # Errors
     /// When the history cannot be read.
@@ -168,7 +168,7 @@ impl Node {
         };
         for job in history.newest(None) {
             let job = job?;
-            // Those behind it are older.
+            // The list is sorted: all jobs behind this one are older.
             if job.started_unix_ms < since_unix_ms {
                 break;
             }
@@ -235,8 +235,8 @@ impl Node {
         }
     }
 
-    /// The jobs that did not end and do not run here, the oldest first: those of processes
-    /// that ended before them, and parked ones.
+    /// Returns the unfinished jobs that do not run on this node, the oldest first: parked jobs, and jobs
+    /// of processes that ended before they did.
     ///
     /// # Errors
     /// When the history cannot be read.
@@ -246,12 +246,12 @@ impl Node {
         Ok(jobs)
     }
 
-    /// The job of this id, if it runs here: to see how far it is, and to wait for it.
+    /// Returns the handle of a job that runs on this node, to follow its progress and wait for its end.
     pub fn running(&self, id: &str) -> Option<RunningJob> {
         self.registry.get(id)
     }
 
-    /// The backup or the verification of this id, if it runs here.
+    /// Returns the backup or verification with this id, if it runs on this node.
     pub(crate) fn running_maintenance(&self, id: &str) -> Option<RunningMaintenance> {
         self.registry.maintenance(id)
     }
@@ -261,7 +261,7 @@ impl Node {
         self.registry.is_running(id)
     }
 
-    /// All that run here, by id.
+    /// Returns the handles of the running jobs, ascending by id.
     pub fn running_jobs(&self) -> Vec<RunningJob> {
         self.registry.all()
     }
@@ -271,7 +271,7 @@ impl Node {
         self.registry.take_ended()
     }
 
-    /// The history, made when absent; none without a database.
+    /// Returns the history, and creates it if there is none; `None` without a database.
     pub(super) fn history(&self) -> Result<Option<&History>, JobError> {
         let Some(db) = &self.site.db else {
             return Ok(None);
@@ -283,7 +283,7 @@ impl Node {
         Ok(Some(self.history.get_or_init(|| opened)))
     }
 
-    /// The history, if any job was recorded.
+    /// Returns the history if any job was recorded.
     pub(super) fn existing_history(&self) -> Result<Option<History>, JobError> {
         let opened = self.history.get().cloned();
         match (opened, &self.site.db) {
@@ -293,7 +293,7 @@ impl Node {
         }
     }
 
-    /// The history that a record was found in.
+    /// Returns the history of a node in whose history a record was found.
     pub(super) fn recorded(&self) -> Result<&History, JobError> {
         let no = || JobError::NoDatabase("the history of jobs".to_string());
         self.history()?.ok_or_else(no)
@@ -311,7 +311,7 @@ impl Node {
         Ok(())
     }
 
-    /// Records the end of a job that does not start, whose snapshots go.
+    /// Records the end of a job that does not start, and deletes its snapshots.
     pub(super) fn end_unstarted(
         &self,
         record: &JobRecord,
@@ -325,7 +325,7 @@ impl Node {
         Ok(())
     }
 
-    /// The record of a job that no history has.
+    /// Returns a record for a job that is in no history.
     pub(super) fn unrecorded(&self, request: &JobRequest) -> JobRecord {
         let now_unix_ms = now_unix_ms();
         let id = self.registry.next_id(now_unix_ms);

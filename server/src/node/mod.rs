@@ -1,4 +1,4 @@
-//! A node: one database, the jobs beside it, and what keeps them out of its way.
+//! A node: one database, the jobs beside it, and the co-location loop that keeps them out of its way.
 //!
 //! ```text
 //!   front ends: command line, servers, demo, experiments
@@ -11,20 +11,20 @@
 //!    └─ assembly: Db, governor, guard, runtime
 //! ```
 //!
-//! What always holds: a node knows nothing of who asks; it prints nothing and listens to
-//! no signal. Any number of its jobs run at once, under one policy. A job is recorded
-//! before it starts, and its end before anybody hears of it.
+//! Invariants: a node does not depend on its front ends, prints nothing, and handles no signal. Any
+//! number of its jobs run at once, under one policy. The history has a job before the job starts, and
+//! its end before any client sees the end.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `options` | how a node is set up |
-//! | `assembly` | database, governor and runtime, put together in one place |
-//! | `start`, `expect` | how a job starts, and what is known of it before |
-//! | `jobs` | the jobs that run and those in the history, by the trait [`Jobs`](crate::jobs::Jobs) |
-//! | `running`, `drive` | a job that runs, and the thread that sees it to its end |
-//! | `registry`, `ended` | the jobs that run, and how many ended how |
+//! | `options` | the options of a node |
+//! | `assembly` | the assembly of database, governor and runtime, in one place |
+//! | `start`, `expect` | the start of a job, and the facts that are known before it |
+//! | `jobs` | the running jobs and those in the history, by the trait [`Jobs`](crate::jobs::Jobs) |
+//! | `running`, `drive` | the handle of a running job, and the thread that drives it to its end |
+//! | `registry`, `ended` | the running jobs, and counts of the ended ones by outcome |
 //! | `spills` | the folder for sorted runs |
-//! | `store` | what a store measures of its own requests |
+//! | `store` | a store's measurements of its own requests |
 //! | `verify`, `backup` | the verification of the database, and a backup, under a lease |
 //! | `file_checks` | the checks of one file after the other, for as long as the node runs |
 //! | `running_maintenance`, `byte_rate` | a backup or a verification as the clients of jobs see it |
@@ -97,7 +97,7 @@ use self::spills::Spills;
 pub use self::store::{StoreRequests, StoreWindows};
 use crate::jobs::Restart;
 
-/// A node. Dropping it parks what runs, as [`shutdown`](Self::shutdown) does.
+/// A node. Dropping it parks the running jobs, as [`shutdown`](Self::shutdown) does.
 pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
@@ -109,13 +109,13 @@ pub struct Node {
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
     checker: Mutex<Option<FileChecker>>,
-    /// After what may write there.
+    /// Dropped after everything that may write to the folder.
     _spills: Spills,
 }
 
 impl Node {
-    /// Opens the database in `data` and starts a node over it. CQL tables can be opened
-    /// whatever merge operators `db` names.
+    /// Opens the database in `data` and starts a node over it. The merge operators of CQL tables need
+    /// not be in `db`: this adds them.
     ///
     /// # Errors
     /// When the database cannot be opened, an option is out of range, or the system
@@ -124,7 +124,7 @@ impl Node {
         let grace_periods = GracePeriods::default();
         let db = Db::open(data, with_cql_tables(db, &grace_periods))?;
         if let Ok(Some(history)) = History::existing(&db) {
-            // If not now, they go with the next opening, or expire.
+            // Snapshots that cannot be deleted now are deleted at the next opening, or expire.
             let _ = delete_left_snapshots(&db, &history);
         }
         let spill_dir = options.spill_dir.is_none().then(|| data.join("spill"));
@@ -175,12 +175,12 @@ impl Node {
         })
     }
 
-    /// Starts a job, and returns its handle. Its inputs and its output are opened on the calling
-    /// thread; it is recorded, where there is a database, before its first task starts.
+    /// Starts a job, and returns its handle. The inputs and the output are opened on the calling
+    /// thread. A node with a database records the job before its first task starts.
     ///
     /// # Errors
-    /// When the request makes no sense, what it names is not there, or its output refuses.
-    /// Nothing is left of it then.
+    /// When the request makes no sense, an input does not exist, or the output cannot be opened. A
+    /// refused job leaves nothing behind.
     pub fn submit(&self, request: JobRequest) -> Result<RunningJob, JobError> {
         start::submit(self, request, None, |spec| spec)
     }
@@ -212,11 +212,11 @@ impl Node {
         start::submit(self, request, None, change)
     }
 
-    /// The job of `request` as its tasks, as long as those of such jobs were; nothing of it
-    /// is left.
+    /// Returns the tasks that the job of `request` would have, with the times of such tasks in the
+    /// history. It starts no job and leaves nothing behind.
     ///
     /// # Errors
-    /// As [`Node::submit`]; when nothing is known of such jobs.
+    /// See [`Node::submit`]; also when no profile of such jobs is known.
     pub fn sized(&self, request: &JobRequest) -> Result<SizedJob, JobError> {
         expect::sized(self, request)
     }
@@ -234,11 +234,11 @@ impl Node {
         self.site.db.as_ref()
     }
 
-    /// The catalog of the database, opened when it is first asked for: what CQL and jobs know
-    /// of its tables, and what gives timestamps.
+    /// Returns the catalog of the database, which CQL and jobs share: the schemas of the tables, and the
+    /// source of timestamps. The first call opens it.
     ///
     /// # Errors
-    /// As [`Catalog::open`]; where there is no database.
+    /// See [`Catalog::open`]; also when the node has no database.
     pub fn catalog(&self) -> Result<Arc<Catalog>, JobError> {
         let no = || JobError::NoDatabase("a table of CQL".to_string());
         Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
@@ -250,12 +250,12 @@ impl Node {
         catalog.map_or_else(Vec::new, |catalog| catalog.unreadable())
     }
 
-    /// Whether it takes no more jobs.
+    /// Returns whether the node refuses new jobs because it shuts down.
     pub fn is_closed(&self) -> bool {
         self.registry.is_closed()
     }
 
-    /// How many of its jobs ended how.
+    /// Returns the numbers of ended jobs by outcome.
     pub fn ended(&self) -> EndedJobs {
         self.registry.ended()
     }
@@ -265,24 +265,24 @@ impl Node {
         self.policy
     }
 
-    /// What runs the jobs: for jobs that are made by hand, and for what it tells of itself.
+    /// The runtime of the jobs, for its statistics and for jobs without a request.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
-    /// What says how much jobs may use; none where that is fixed.
+    /// The governor, which decides how much jobs may use; `None` if the options fix that.
     pub fn governor(&self) -> Option<&Arc<Governor>> {
         self.colocated.as_ref().map(Colocated::governor)
     }
 
-    /// Where a server enters the latencies of its requests, for an objective that it is to
-    /// keep; none where what jobs may use is fixed.
+    /// The recorder for the latencies of a server's requests. The guard keeps a latency objective with
+    /// them. `None` if the options fix how much jobs may use.
     pub fn latencies(&self) -> Option<Latencies> {
         self.colocated.as_ref().map(Colocated::latencies)
     }
 
-    /// Lets the guard see the latencies of the load until what this returns is dropped;
-    /// nothing to drop where what jobs may use is fixed.
+    /// Has the guard read the latencies of the load from `source` until the returned watch is dropped.
+    /// Returns `None` if the options fix how much jobs may use.
     ///
     /// # Errors
     /// When the system refuses a thread.
@@ -292,9 +292,9 @@ impl Node {
         watch.transpose()
     }
 
-    /// Takes no more jobs, stops those that run and waits until they have ended: cancelled,
-    /// or parked, which leaves them unfinished, to be started again by the next node over
-    /// the database. May be called more than once.
+    /// Refuses new jobs, stops the running ones, and waits until they have ended. Cancelled jobs are
+    /// done; parked jobs stay unfinished, and the next node over the database can start them again. May
+    /// be called more than once.
     pub fn shutdown(&self, how: Stop) {
         self.registry.close(how);
         self.runtime.shutdown();

@@ -1,4 +1,4 @@
-//! How a node is set up.
+//! The options of a node.
 
 use std::path::PathBuf;
 use std::thread::available_parallelism;
@@ -7,22 +7,22 @@ use ebb_colocate::ColocatedOptions;
 
 /// The options of a [`Node`](super::Node).
 pub struct NodeOptions {
-    /// How jobs share the machine with the load, and how they are run. The store counts
-    /// the requests unless somebody else is named; `runtime.spill_dir` is not looked at,
-    /// see below.
+    /// The co-location of jobs and load, and the runtime of the jobs. If these options have no source
+    /// of requests, the node counts the requests of the store. `runtime.spill_dir` is ignored in favour
+    /// of `spill_dir` below.
     pub colocated: ColocatedOptions,
-    /// Hundredths of a core for the jobs, whatever else runs; `None`: what load and other
-    /// processes leave.
+    /// A fixed CPU budget for the jobs, in hundredths of a core; `None`: the cores that the load and
+    /// other processes leave free.
     pub fixed_hundredths: Option<u32>,
-    /// Where sorted runs and waiting rows are kept, in a folder that goes with the node.
-    /// `None`: in `spill` in the directory of the database, or the system's for temporary
-    /// files.
+    /// The parent of the folder for sorted runs and waiting rows, which is removed with the node.
+    /// `None`: `spill` in the directory of the database, or, without a database, the system's folder for
+    /// temporary files.
     pub spill_dir: Option<PathBuf>,
 }
 
 impl NodeOptions {
-    /// A node that serves a load on `cores` cores: jobs get what that leaves, but for a
-    /// reserve.
+    /// Options for a node that serves a load on `cores` cores. Jobs get the cores that the load leaves
+    /// free, less a reserve.
     #[must_use]
     pub fn new(cores: u32) -> Self {
         Self {
@@ -32,10 +32,10 @@ impl NodeOptions {
         }
     }
 
-    /// A node that serves nobody, for a command over a directory. Other processes come
-    /// first; but jobs may ask the kernel for a core in any case, since somebody waits for
-    /// them. Under `SCHED_IDLE` they get what other threads leave of it, and the floor where that is
-    /// next to nothing. There is no load to reserve for.
+    /// Options for a node that serves no load, for a command over a directory. No cores are held in
+    /// reserve. Other processes come first, but the budget of jobs is always one core at least, because
+    /// the user waits for the command. Task threads run under `SCHED_IDLE`: they get the time that
+    /// other threads leave of that core, and the runtime's floor if that is next to nothing.
     #[must_use]
     pub fn command() -> Self {
         let mut options = Self::default();
@@ -56,7 +56,7 @@ impl NodeOptions {
         options
     }
 
-    /// With jobs that run as any other process does, whatever else there is to do.
+    /// Has jobs run in the normal scheduling class, on all cores, regardless of other processes.
     #[must_use]
     pub fn at_normal_priority(mut self) -> Self {
         let runtime = &mut self.colocated.runtime;
@@ -67,13 +67,13 @@ impl NodeOptions {
 }
 
 impl Default for NodeOptions {
-    /// On the cores of this machine.
+    /// Options for a node that may use the cores of this process.
     fn default() -> Self {
         Self::new(machine_cores())
     }
 }
 
-/// The cores that this process may run on.
+/// The number of cores that this process may run on.
 pub fn machine_cores() -> u32 {
     available_parallelism().map_or(1, |cores| cores.get() as u32)
 }

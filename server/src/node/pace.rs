@@ -1,12 +1,13 @@
-//! Holds a backup or a verification to a rate of bytes.
+//! The pace of a backup or a verification: a bound on its bytes per second.
 
 use std::num::NonZeroU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest sleep, in seconds. Between two of them a wait can be ended.
+/// The longest sleep, in seconds. A wait can be ended between two sleeps.
 const SLEEP_S_MAX: f64 = 0.1;
-/// Shorter waits are put together: a sleep takes about 0.1 ms more than it should.
+/// The shortest wait that is slept, in seconds. Shorter ones add up first, because each sleep takes
+/// about 0.1 ms longer than requested.
 const WAIT_S_MIN: f64 = 0.01;
 
 /// The pace of one piece of work, which begins now.

@@ -1,4 +1,4 @@
-//! The jobs that a node runs.
+//! The registry of the jobs that a node runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ struct State {
     maintenance: BTreeMap<String, RunningMaintenance>,
     /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
-    /// The last id that was given where there is no history.
+    /// The latest id that a node without a history gave to a job.
     last_id: u64,
     closed: Option<Stop>,
     ended: EndedJobs,
@@ -37,7 +37,7 @@ pub(crate) struct EndedJob {
     pub(crate) id: String,
     /// `succeeded`, `failed`, `cancelled` or `parked`.
     pub(crate) state: &'static str,
-    /// When, in seconds of the runtime's time.
+    /// The time of the end, in seconds of the runtime's time.
     pub(crate) finished_s: f64,
 }
 
@@ -46,14 +46,14 @@ impl Registry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An id above all that were given, for a job that no history has.
+    /// Returns an id above all earlier ones, for a job that is in no history.
     pub(super) fn next_id(&self, now_unix_ms: u64) -> String {
         let mut state = self.lock();
         state.last_id = now_unix_ms.max(state.last_id + 1);
         format!("{:013}", state.last_id)
     }
 
-    /// Adds a job. One that comes after the node was closed is stopped as the others were.
+    /// Adds a job. If the node is closed already, stops the job as the others were stopped.
     pub(super) fn add(&self, job: RunningJob) {
         let closed = {
             let mut state = self.lock();
@@ -65,14 +65,15 @@ impl Registry {
         }
     }
 
-    /// Keeps the thread that sees a job to its end; of others those that are done go.
+    /// Keeps the thread that drives a job, so that [`Registry::close`] can wait for it. Drops the
+    /// handles of threads that have ended.
     pub(super) fn keep(&self, driver: JoinHandle<()>) {
         let mut state = self.lock();
         state.drivers.retain(|driver| !driver.is_finished());
         state.drivers.push(driver);
     }
 
-    /// Takes out a job that did not start.
+    /// Removes a job that did not start.
     pub(super) fn remove(&self, id: &str) {
         self.lock().jobs.remove(id);
     }
@@ -95,7 +96,7 @@ impl Registry {
         state.jobs.contains_key(id) || state.maintenance.contains_key(id)
     }
 
-    /// Counts how a job ended, takes it out, and returns the word for how it ended.
+    /// Counts an ended job by its outcome, removes it, and returns the word for the outcome.
     pub(super) fn end(&self, id: &str, end: &JobEnd) -> &'static str {
         let mut state = self.lock();
         let word = state.ended.count(end);
@@ -116,12 +117,12 @@ impl Registry {
         self.lock().unreported.drain(..).collect()
     }
 
-    /// Whether it takes no more jobs.
+    /// Returns whether the node refuses new jobs because it shuts down.
     pub(super) fn is_closed(&self) -> bool {
         self.lock().closed.is_some()
     }
 
-    /// How those ended that have.
+    /// Returns the numbers of ended jobs by outcome.
     pub(super) fn ended(&self) -> EndedJobs {
         self.lock().ended
     }
@@ -142,7 +143,7 @@ impl Registry {
         }
         let drivers = std::mem::take(&mut self.lock().drivers);
         for driver in drivers {
-            // A panic in it was printed.
+            // An error is a panic of the thread, which has printed itself.
             let _ = driver.join();
         }
     }

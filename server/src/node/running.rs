@@ -1,4 +1,4 @@
-//! A job of a node, live: it wraps the runtime's handle of the step that runs.
+//! The handle of a running job of a node. It wraps the runtime's handle of the current step.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::Node;
 use crate::jobs::{Beside, Estimate, JobEnd, JobProgress, JobView, Prediction, ReadInput, Run};
 use crate::jobs::{WINDOW_S, Wait, runnable_tasks};
 
-/// A job of a node. Dropping it does not touch the job. Clones are the same job.
+/// A handle of a job of a node. The job runs on if the handle is dropped. Clones stand for the same job.
 #[derive(Clone)]
 pub struct RunningJob {
     shared: Arc<Shared>,
@@ -29,19 +29,19 @@ struct Shared {
     estimate: Option<Estimate>,
     state: Mutex<State>,
     ended: Condvar,
-    /// The same for those that wait without a thread.
+    /// Wakes the tasks that wait for the end without a thread.
     notify: Notify,
 }
 
 struct State {
-    /// The runtime's job that runs, or ran last.
+    /// The current step, or the last one of an ended job.
     step: Step,
     stop: Option<Stop>,
     prediction: Option<Prediction>,
     end: Option<Arc<JobEnd>>,
 }
 
-/// One job of the runtime: the whole of a job, or one of a chain.
+/// One job of the runtime: the whole job, or one step of a chain.
 #[derive(Clone)]
 struct Step {
     handle: JobHandle,
@@ -49,17 +49,17 @@ struct Step {
     of: u32,
 }
 
-/// Why a job is asked to stop before its end.
+/// The reason for which a job is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Nobody wants it any more.
+    /// A client cancels the job.
     Cancel,
-    /// Its node stops: it stays unfinished, and may be started again.
+    /// The node stops. The job stays unfinished, and may be started again.
     Park,
 }
 
 impl RunningJob {
-    /// A job whose first step was submitted, of `steps`.
+    /// The handle of a job of `steps` steps, the first of which is submitted.
     pub(super) fn new(
         record: JobRecord,
         request: JobRequest,
@@ -94,17 +94,17 @@ impl RunningJob {
         }
     }
 
-    /// Its id: digits, ascending with time.
+    /// The id of the job: digits, ascending with time.
     pub fn id(&self) -> &str {
         &self.shared.record.id
     }
 
-    /// Its record as it was at this start.
+    /// The record of the job as it was at this start.
     pub fn record(&self) -> &JobRecord {
         &self.shared.record
     }
 
-    /// What was asked for.
+    /// The request that the job was submitted with.
     pub fn request(&self) -> &JobRequest {
         &self.shared.request
     }
@@ -180,7 +180,7 @@ impl RunningJob {
         self.lock().prediction = prediction;
     }
 
-    /// Waits until it has ended, and its end is recorded.
+    /// Waits until the job has ended and its end is recorded.
     pub fn wait(&self) -> Arc<JobEnd> {
         let state = self.lock();
         let waited = (self.shared.ended).wait_while(state, |state| state.end.is_none());
@@ -188,7 +188,7 @@ impl RunningJob {
         Arc::clone(state.end.as_ref().expect("waited for"))
     }
 
-    /// As [`wait`](Self::wait), for at most `timeout`; `None` if it has not ended by then.
+    /// Waits like [`wait`](Self::wait), for at most `timeout`; `None` if the job has not ended by then.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Arc<JobEnd>> {
         let state = self.lock();
         let waited =
@@ -197,10 +197,10 @@ impl RunningJob {
         state.end.clone()
     }
 
-    /// As [`wait`](Self::wait), without a thread of its own.
+    /// Waits like [`wait`](Self::wait), but does not block a thread.
     pub async fn ended(&self) -> Arc<JobEnd> {
         loop {
-            // Asked for before the look: an end between the two is not missed.
+            // Registered before the check, so that an end between the two is not missed.
             let mut notified = std::pin::pin!(self.shared.notify.notified());
             notified.as_mut().enable();
             if let Some(end) = self.end() {
@@ -210,13 +210,13 @@ impl RunningJob {
         }
     }
 
-    /// How it ended, once it has.
+    /// The end of the job; `None` while it runs.
     pub fn end(&self) -> Option<Arc<JobEnd>> {
         self.lock().end.clone()
     }
 
-    /// Asks it to stop. False when it has ended, or its output is being put in place: then
-    /// it succeeds.
+    /// Requests the cancellation of the job. Returns false if that is too late: the job has ended, or
+    /// commits its output and so will succeed.
     pub fn cancel(&self) -> bool {
         self.stop(Stop::Cancel)
     }
@@ -227,19 +227,19 @@ impl RunningJob {
             if state.end.is_some() {
                 return false;
             }
-            // The first word counts.
+            // The first reason stays: a shutdown does not park a job that a client has cancelled.
             state.stop.get_or_insert(how);
             state.step.handle.clone()
         };
         handle.cancel()
     }
 
-    /// Whether it was asked to stop.
+    /// The reason for which the job is stopped, if it is.
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.lock().stop
     }
 
-    /// From now on this step runs.
+    /// Makes this step the current one, and cancels it if the job is being stopped.
     pub(super) fn begin_step(&self, handle: JobHandle, number: u32) {
         let stopped = {
             let mut state = self.lock();
@@ -247,7 +247,7 @@ impl RunningJob {
             state.step.number = number;
             state.stop
         };
-        // It was asked between two steps.
+        // The job was stopped between two steps, when there was no handle to cancel.
         if stopped.is_some() {
             handle.cancel();
         }

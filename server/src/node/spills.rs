@@ -1,21 +1,22 @@
-//! Where the sorted runs and waiting rows of a node's jobs are: a folder of its own, which
-//! goes with the node. What a killed one left goes when the next is made beside it.
+//! The folder for the sorted runs and waiting rows of a node's jobs, which is removed with the node. The
+//! folder of a killed node is removed when the next node makes one in the same parent.
 
 use std::path::{Path, PathBuf};
 
 use ebb_jobs::{JobError, ScratchDir};
 
-/// A folder in the database's own, in one that was named, or in the system's.
+/// A folder in the database's directory, in the folder of the options, or in the system's folder for
+/// temporary files.
 pub(super) struct Spills {
-    // Dropped before the parent is looked at.
+    // Dropped first: the parent is removed only if it is empty.
     scratch: Option<ScratchDir>,
     parent: PathBuf,
     is_parent_ours: bool,
 }
 
 impl Spills {
-    /// A new one in `parent`, made when absent. One that `is_parent_ours` goes too
-    /// when nothing is left in it.
+    /// Creates a folder in `parent`, which is created if absent. If `is_parent_ours`, `parent` is
+    /// removed too once it is empty.
     pub(super) fn create_in(parent: PathBuf, is_parent_ours: bool) -> Result<Self, JobError> {
         let made = ScratchDir::create_with_parent(&parent);
         let scratch = made.map_err(JobError::folder(&parent))?;

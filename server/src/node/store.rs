@@ -1,4 +1,4 @@
-//! What a store measures of its own requests, for the co-location loop.
+//! A store's measurements of its own requests, for the co-location loop.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use ebb_colocate::{
 };
 use ebb_storage::{Db, Meter};
 
-/// The requests of a store, for a [`LoadMonitor`](ebb_colocate::LoadMonitor).
+/// The counts of a store's requests, for a [`LoadMonitor`](ebb_colocate::LoadMonitor).
 #[derive(Debug)]
 pub struct StoreRequests(Meter);
 
 impl StoreRequests {
-    /// Those from now on.
+    /// Counts the requests of `db` from now on.
     pub fn new(db: &Db) -> Self {
         Self(db.meter())
     }
@@ -34,26 +34,24 @@ impl RequestSource for StoreRequests {
     }
 }
 
-/// Windows of all requests of a store, as the store sees them: for a guard to which
-/// no other source brings latencies.
+/// Latency windows over all requests of a store, for a guard that has no better source of latencies.
 ///
-/// They begin when the store is called. What a request waited before that, for a thread
-/// of the server, for a core, for a connection, is not in them, though its client waits
-/// for it; so an objective can hold here and be missed by far for the client. A server
-/// that knows when its requests came in has them
-/// [recorded](ebb_colocate::Colocated::record) instead.
+/// A latency begins with the call of the store. It lacks the time for which the request waited for a
+/// connection, a thread of the server or a core, though the client waits for that too: these latencies
+/// can meet an objective that clients see missed by far. A server that has the times of arrival
+/// [records](ebb_colocate::Colocated::record) its own latencies instead.
 #[derive(Debug)]
 pub struct StoreWindows {
     meter: Meter,
     quantile: Quantile,
     window: Duration,
     started: Instant,
-    /// When the last window ended.
+    /// The end of the last window.
     ended: Instant,
 }
 
 impl StoreWindows {
-    /// Windows of 100 ms from now on.
+    /// Makes windows of 100 ms from now on.
     pub fn new(db: &Db, quantile: Quantile) -> Self {
         Self::of_length(db, quantile, Duration::from_millis(100))
     }

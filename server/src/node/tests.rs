@@ -65,7 +65,7 @@ fn many_jobs_run_at_once_and_each_is_recorded_under_its_own_id() {
     let dir = tempfile::tempdir().unwrap();
     let node = with_words(dir.path());
     let endless = node.submit(endless(table("app.pi"))).unwrap();
-    // With a goal, or they would come after the one that was first.
+    // The jobs have a goal: without one they would wait for the first job.
     let count = |n| JobRequest {
         goal_s: Some(3600.0),
         ..wordcount(table(&format!("app.c{n}")))
@@ -163,7 +163,7 @@ fn what_is_refused_leaves_no_record_and_no_snapshot() {
 fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let node = with_words(&dir.path().join("data"));
-    // So that such jobs are known.
+    // This records a profile of such jobs, which a what-if needs.
     let counted = node.submit(wordcount(table("app.counts"))).unwrap();
     assert_eq!(counted.wait().report.outcome, Outcome::Succeeded);
     let there = dir.path().join("out.tsv");
@@ -216,7 +216,7 @@ fn a_snapshot_that_a_job_left_with_its_end_goes_and_one_that_has_its_name_now_st
     let app = |node: &Node| node.db().unwrap().existing_keyspace("app").unwrap();
     let record = {
         let node = with_words(dir.path());
-        // As a process leaves it that was killed when the end was recorded.
+        // The state that a process leaves if it is killed once the end is recorded.
         let request = wordcount(table("app.counts"));
         let site = node.site.clone();
         let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
@@ -247,7 +247,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
     let dir = tempfile::tempdir().unwrap();
     {
         let node = with_words(dir.path());
-        // As a process leaves it that was killed.
+        // The state that a killed process leaves.
         let request = wordcount(table("app.counts"));
         let site = node.site.clone();
         let mut launched = ebb_jobs::launch::OpenJob::open(&request, &[], &site).unwrap();
@@ -260,7 +260,7 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
     }
     let node = open(dir.path());
     assert_eq!(snapshots(&node), 1);
-    // Written later: not in the snapshot.
+    // This row is written after the snapshot, so the job must not see it.
     let app = node.db().unwrap().keyspace("app").unwrap();
     let words = app.existing_table("words").unwrap();
     words.put(b"later", b"later").unwrap();

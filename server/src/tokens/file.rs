@@ -1,5 +1,5 @@
-//! The file of the tokens: `tokens.json` in the directory of the database. A command
-//! changes it whether a server runs or not, and a server sees that.
+//! The token file: `tokens.json` in the directory of the database. Commands change it whether a server
+//! runs or not, and a running server notices the change.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -12,40 +12,40 @@ use serde::{Deserialize, Serialize};
 
 use super::Tokens;
 
-/// Its name.
+/// The name of the token file.
 pub const FILE: &str = "tokens.json";
-/// Who changes it holds this one.
+/// The lock file that a process holds while it changes the token file.
 const LOCK: &str = "tokens.lock";
-/// Where the next one is written.
+/// The next version of the token file, which is renamed once it is complete.
 const NEXT: &str = "tokens.json.new";
-/// Only its owner may read it.
+/// The mode of the token file: only its owner may read it.
 const MODE: u32 = 0o600;
 const VERSION: u32 = 1;
-/// A larger file is none of ours.
+/// The bound on the length of the file that is read, in bytes. A larger file is not one of ebb's.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Why there are no tokens.
+/// The reason for which the tokens cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// The system refuses.
+    /// The system refuses an operation on the file.
     #[error("{path}: {source}")]
     System {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It is not what this build writes.
+    /// The file has a form that this build does not write.
     #[error(
         "{path} is no file of tokens that this build reads: {cause}; move it away, and make new tokens"
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the file.
         cause: String,
     },
-    /// Somebody else could read it.
+    /// Other users have permission to read the file.
     #[error(
         "{path} can be read by others than its owner: chmod 600 it, and think about whether its tokens are still secret"
     )]
@@ -62,17 +62,17 @@ struct Contents {
     tokens: Tokens,
 }
 
-/// Which file it is, and which state of it.
+/// The identity of a file and of its state: two equal ones mean that nothing has changed.
 type Identity = (u64, i64, i64, u64);
 
-/// The tokens in a directory.
+/// The token file in a directory.
 #[derive(Debug, Clone)]
 pub struct TokenFile {
     dir: PathBuf,
 }
 
 impl TokenFile {
-    /// Those of the database in `data`.
+    /// The token file of the database in `data`.
     #[must_use]
     pub fn of(data: &Path) -> Self {
         Self {
@@ -80,10 +80,10 @@ impl TokenFile {
         }
     }
 
-    /// All of them; none where there is no file.
+    /// Reads all tokens. Returns none if there is no file.
     ///
     /// # Errors
-    /// When it cannot be read, or is damaged, or others may read it.
+    /// When the file cannot be read, is damaged, or can be read by other users.
     pub fn read(&self) -> Result<Tokens, TokenFileError> {
         let path = self.dir.join(FILE);
         let system = |source| TokenFileError::System {
@@ -114,10 +114,11 @@ impl TokenFile {
         }
     }
 
-    /// Changes them, one process at a time; all or nothing.
+    /// Changes the tokens under the lock, so that changes of several processes follow each other. The
+    /// new file replaces the old one as a whole.
     ///
     /// # Errors
-    /// As [`read`](Self::read); when it cannot be written: then all is as before.
+    /// See [`read`](Self::read); also when the file cannot be written, which leaves the old one.
     pub fn change<T>(&self, change: impl FnOnce(&mut Tokens) -> T) -> Result<T, TokenFileError> {
         let system = |path: &Path| {
             let path = path.to_path_buf();
@@ -163,7 +164,7 @@ impl TokenFile {
     }
 }
 
-/// The tokens as they are now, read again only where the file has changed.
+/// The current tokens in memory. The file is read again only if it has changed.
 #[derive(Debug)]
 pub struct WatchedTokens {
     file: TokenFile,
@@ -171,7 +172,7 @@ pub struct WatchedTokens {
 }
 
 impl WatchedTokens {
-    /// Of a file.
+    /// A cache of the tokens in `file`.
     #[must_use]
     pub fn new(file: TokenFile) -> Self {
         Self {
@@ -180,12 +181,12 @@ impl WatchedTokens {
         }
     }
 
-    /// All of them.
+    /// Returns the current tokens.
     ///
     /// # Errors
-    /// As [`TokenFile::read`].
+    /// See [`TokenFile::read`].
     pub fn now(&self) -> Result<Arc<Tokens>, TokenFileError> {
-        // Before it is read: a change in between is seen the next time.
+        // Taken before the file is read: the next call then notices a change in between.
         let identity = self.file.identity();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, tokens)) = &*seen
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_or_one_for_everybody_has_no_tokens() {
+    fn a_file_that_is_damaged_or_open_to_other_users_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = TokenFile::of(dir.path());
         add(&file);

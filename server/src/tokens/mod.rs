@@ -1,4 +1,4 @@
-//! Bearer tokens: who may ask a server over TCP, and for what.
+//! Bearer tokens: the credentials of clients that connect over TCP, with their permissions.
 //!
 //! ```text
 //!   ebb token create ─> token, shown once ─> Authorization: Bearer ...
@@ -7,9 +7,8 @@
 //!      tokens.json, in the database's directory ─> Tokens::record_of
 //! ```
 //!
-//! What always holds: no file holds a token, only hashes. A token is 256 bits of the
-//! system's randomness, so a fast hash is enough, and to compare hashes tells nothing of a
-//! token by its time.
+//! Invariant: files hold hashes, and never a token. The secret of a token is 256 random bits from the
+//! system, so a fast hash suffices. The time to compare two hashes reveals nothing about the token.
 
 mod file;
 
@@ -23,30 +22,30 @@ pub use file::{FILE, TokenFile, TokenFileError, WatchedTokens};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What every token begins with, so that scanners for secrets find it.
+/// The prefix of every token. Scanners for leaked secrets look for such prefixes.
 const PREFIX: &str = "ebb_";
 const ID_BYTES: usize = 4;
 const SECRET_BYTES: usize = 32;
 
-/// What a token is good for. Each includes those before it.
+/// The scope of a token. Each scope includes those before it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// To look: jobs, metrics.
+    /// Permits reads, such as of jobs and metrics.
     Read,
-    /// To submit, cancel and discard jobs.
+    /// Permits to submit, cancel and discard jobs.
     Jobs,
-    /// Everything.
+    /// Permits everything.
     Admin,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes, ascending.
     pub const ALL: [Self; 3] = [Self::Read, Self::Jobs, Self::Admin];
 
-    /// Its name.
+    /// The name in files and requests.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +71,7 @@ impl FromStr for Scope {
     }
 }
 
-/// A token, as whoever asks shows it.
+/// A token as a client sends it, with its secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: [u8; ID_BYTES],
@@ -80,14 +79,14 @@ pub struct Token {
 }
 
 impl fmt::Debug for Token {
-    /// Not the secret.
+    /// Writes the id, without the secret: logs must not hold it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Token").field(&hex(&self.id)).finish()
     }
 }
 
 impl Token {
-    /// One that nobody else has.
+    /// Makes a token from the system's randomness.
     #[must_use]
     pub fn random() -> Self {
         use rand::Rng;
@@ -98,13 +97,13 @@ impl Token {
         Self { id, secret }
     }
 
-    /// As it is shown.
+    /// The token as text, with the secret.
     #[must_use]
     pub fn reveal(&self) -> String {
         format!("{PREFIX}{}_{}", hex(&self.id), hex(&self.secret))
     }
 
-    /// By which it is known; no secret.
+    /// The public part of the token. It names the token in files, logs and commands.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&self.id)
@@ -204,14 +203,14 @@ pub struct TokenRecord {
     pub role: Option<TokenRole>,
     /// The hash of the secret, in hexadecimal digits.
     sha256: String,
-    /// When it was made, in seconds since 1970.
+    /// The time at which the token was created, in seconds since 1970.
     pub created_at_unix_s: u64,
-    /// When it ends, in seconds since 1970; `None`: never.
+    /// The time at which the token expires, in seconds since 1970; `None`: never.
     pub expires_at_unix_s: Option<u64>,
 }
 
 impl TokenRecord {
-    /// That of a token made at `now`, good for `lifetime`; `None`: for ever.
+    /// The record of a token that is created at `now` and expires after `lifetime`; `None`: never.
     #[must_use]
     pub fn new(
         token: &Token,
@@ -233,7 +232,7 @@ impl TokenRecord {
         }
     }
 
-    /// Whether it is over at `now`.
+    /// Returns whether the token has expired at `now`.
     #[must_use]
     pub fn is_expired(&self, now: SystemTime) -> bool {
         self.expires_at_unix_s
@@ -241,7 +240,7 @@ impl TokenRecord {
     }
 }
 
-/// All that are good, and those that were.
+/// The records of all tokens, expired ones included.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens(Vec<TokenRecord>);
 
@@ -255,17 +254,17 @@ impl Tokens {
         (!record.is_expired(now)).then_some(record)
     }
 
-    /// Each of them, the oldest first.
+    /// The records, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &TokenRecord> {
         self.0.iter()
     }
 
-    /// Adds one.
+    /// Adds a record.
     pub fn add(&mut self, record: TokenRecord) {
         self.0.push(record);
     }
 
-    /// Takes one out. False where there is none of that id.
+    /// Removes the record with this id. Returns false if there is none.
     pub fn revoke(&mut self, id: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|record| record.id != id);

@@ -13,7 +13,7 @@ const BOTTOM: f64 = 36.0;
 /// Slots in a picture: about one per pixel.
 const SLOTS_MAX: usize = 960;
 
-/// Of a standalone picture, and of the report.
+/// The style sheet of a standalone picture, and of the report.
 pub(super) const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775}\
     .title{font-weight:600;fill:#1d2733}.grid{stroke:#dfe4ea}\
     .band{fill:#4269d0;fill-opacity:.22}.point{fill:none;stroke:#4269d0;stroke-width:1.8}\
@@ -21,7 +21,7 @@ pub(super) const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#5b6775
 
 const DAY_S: f64 = 86_400.0;
 
-/// About ten days, at midnight.
+/// Marks about ten days on the time axis, at midnight.
 fn draw_days(svg: &mut String, plane: &Plane) {
     let (from_s, until_s) = plane.x.values;
     let days = (until_s - from_s) / DAY_S;
@@ -34,8 +34,8 @@ fn draw_days(svg: &mut String, plane: &Plane) {
     }
 }
 
-/// The last slots of an evaluation: measured, forecast, and the interval of 80%. `None`
-/// where there is only one.
+/// Draws the last slots of an evaluation: the measured load, the forecast, and its interval of 80%.
+/// `None` if there is only one slot.
 pub(super) fn load(evaluation: &Evaluation) -> Option<Picture> {
     // Where forecasts overlap, each time is shown by the one that reached furthest.
     let mut slots: Vec<&Predicted> = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn load(evaluation: &Evaluation) -> Option<Picture> {
     Some(picture)
 }
 
-/// Month and day where the trace tells dates, else the day's number.
+/// Returns month and day if the times of the trace are dates, otherwise the number of the day.
 fn date(t_s: f64) -> String {
     let year = 365.0 * DAY_S;
     if !(year..200.0 * year).contains(&t_s) {

@@ -1,4 +1,4 @@
-//! One job: what it counted, its attempts, and when they ran.
+//! The view of one job: its counters, its attempts, and a timeline.
 
 use ebb_jobs::history::{JobAttempt, JobRecord};
 use ebb_scheduler::runtime::AttemptOutcome;
@@ -15,7 +15,7 @@ use crate::print::{counted, table};
 /// Attempts that are listed for people: the slowest, and those that failed last.
 const LISTED_MAX: usize = 15;
 
-/// What is shown of why an attempt failed, in characters.
+/// The part of the cause of a failed attempt that is shown, in characters.
 const CAUSE_CHARS_MAX: usize = 200;
 
 pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
@@ -27,7 +27,7 @@ pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {
     object
 }
 
-/// The same for people.
+/// The lines that show a job to people.
 pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     let job = &view.record;
     let took = took_s(job).map_or_else(String::new, |took_s| format!(" after {took_s:.2} s"));
@@ -93,7 +93,7 @@ fn maintenance(job: &JobRecord) -> Vec<String> {
     lines
 }
 
-/// How far a job is that runs.
+/// The line about the progress of a running job.
 fn progress(progress: &JobProgress) -> String {
     if let Some(bytes) = &progress.bytes {
         let [done, total] = [bytes.bytes_done, bytes.bytes_total].map(HumanBytes);
@@ -122,7 +122,7 @@ fn progress(progress: &JobProgress) -> String {
     told
 }
 
-/// What it counted, but for zeros.
+/// The lines of the counters that are not zero.
 fn counters(counters: &Value) -> Vec<String> {
     let counters = counters.as_object().into_iter().flatten();
     let rows: Vec<_> = (counters.filter_map(|(name, value)| Some((name, value.as_u64()?))))
@@ -202,7 +202,7 @@ fn slowest(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
     lines
 }
 
-/// The causes of those that failed, the latest last.
+/// The causes of the failed attempts, the latest last.
 fn failed(attempts: &[JobAttempt]) -> Vec<String> {
     let causes = attempts.iter().filter_map(|attempt| {
         let cause = match &attempt.record.outcome {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_with_its_counters_its_slowest_attempts_and_what_failed() {
+    fn a_job_is_shown_with_its_counters_its_slowest_attempts_and_its_failures() {
         let report = json!({
             "tasks": 2, "cpu_s": 0.5,
             "outcome": {"kind": "failed", "cause": "m1 of J1, attempt 4: no number"},
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_report_or_attempts_is_told_by_its_note() {
+    fn a_job_without_a_report_or_attempts_is_shown_by_its_note() {
         let unfinished = JobRecord {
             state: RecordState::Started,
             ended_unix_ms: None,

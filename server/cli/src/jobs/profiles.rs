@@ -1,4 +1,4 @@
-//! What the tasks of applications took.
+//! The measured times of the tasks of applications.
 
 use anyhow::Result;
 use ebb_jobs::history::ProfileRecord;
@@ -7,7 +7,7 @@ use indicatif::HumanBytes;
 
 use crate::print::json_or_text;
 
-/// Prints them, a row per type of task.
+/// Prints the profiles, a row per type of task.
 pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
     json_or_text(json, &profiles, |printer| {
         let head = [

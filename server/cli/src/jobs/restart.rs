@@ -6,7 +6,7 @@ use ebb_server::jobs::Restart;
 use super::watch::start_and_see_through;
 use crate::attached::Attached;
 use crate::error::CliError;
-use crate::run::tell_done;
+use crate::run::print_done;
 use crate::runner::{FollowedJob, Runner};
 
 const EXAMPLES: &str = "\
@@ -31,7 +31,7 @@ pub(super) struct Args {
 }
 
 /// # Errors
-/// That of the last job that did not succeed; those of the others are printed to stderr.
+/// The error of the last job that did not succeed; the errors of other jobs are printed to stderr.
 pub(super) fn run(args: Args) -> Result<()> {
     let Args {
         attached,
@@ -64,7 +64,7 @@ fn start<'r>(runner: &'r Runner, id: &str, json: bool) -> Result<Option<Followed
                  succeeded: {output} is there, which it was about to put in place (if another \
                  program wrote it, move it away and run the job again)"
             );
-            tell_done(&record, &request, json)?;
+            print_done(&record, &request, json)?;
             Ok(None)
         }
         Restart::GivenUp(cause) => Err(CliError::Usage(cause).into()),

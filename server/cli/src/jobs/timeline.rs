@@ -1,4 +1,4 @@
-//! When the attempts of a job ran, as a picture of a few lines.
+//! A timeline of the attempts of a job: a picture of a few lines.
 
 use ebb_jobs::history::JobAttempt;
 use ebb_scheduler::model::TaskKind;
@@ -7,8 +7,8 @@ use ebb_scheduler::runtime::AttemptOutcome;
 /// Columns of the picture.
 const COLUMNS: usize = 64;
 
-/// A line per kind of task, of which each column tells how many attempts ran in
-/// that part of the time, and a line that marks where some failed:
+/// Returns a line per kind of task, and a line with marks where attempts failed. A column stands for a
+/// part of the time, and shows the number of attempts that ran in it:
 ///
 /// ```text
 /// attempts that ran, from 0.00 to 1.20 s; a column is 0.075 s:
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_tells_how_many_ran_and_where_one_failed() {
+    fn a_column_has_the_number_of_attempts_and_marks_failures() {
         // 64 s from 10 on: a column is a second.
         let mut attempts = vec![
             attempt(TaskKind::Map, 0, 10.0, 41.5),

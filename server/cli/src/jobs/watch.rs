@@ -87,5 +87,5 @@ fn see_through(job: &FollowedJob<'_>, cancelled: &AtomicBool, json: bool) -> Res
         job: &ended,
         json,
     };
-    report.tell()
+    report.print()
 }

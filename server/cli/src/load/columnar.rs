@@ -1,4 +1,4 @@
-//! Which paths are Parquet files and Iceberg tables: files of columns that have types.
+//! Recognition of Parquet files and Iceberg tables, whose columns have types, among the paths of a load.
 
 use std::fs;
 use std::path::{Path, PathBuf};

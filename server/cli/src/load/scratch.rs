@@ -1,6 +1,6 @@
-//! Where rows wait before they are loaded: a hidden folder in the database's own, so that
-//! they need not be copied into it. It goes with the load; what a killed one left goes with
-//! the next load or job.
+//! The scratch folder of a load: a hidden folder in the database's directory, so that sorted rows need
+//! not be copied into it. It is removed at the end of the load. The folder of a killed load is removed
+//! by the next load or job.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ pub(super) struct Scratch {
     // Dropped before the directories around it.
     scratch: Option<ScratchDir>,
     data: PathBuf,
-    /// There was none before.
+    /// True if this load created the directory of the database.
     is_data_new: bool,
 }
 
 impl Scratch {
-    /// In the directory of a database, which is made when absent, with the mode that the database
-    /// gives it.
+    /// Creates a scratch folder in the directory of a database. The directory is created if absent, with
+    /// the mode that the database gives it.
     pub(super) fn create_in(location: &Location) -> Result<Self> {
         let data = &location.data;
         let mut scratch = Self {
@@ -51,7 +51,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         self.scratch = None;
-        // Only when empty: a database may be in there by now.
+        // `remove_dir` fails unless the folder is empty: there may be a database by now.
         let _ = fs::remove_dir(self.parent());
         if self.is_data_new {
             let _ = fs::remove_dir(&self.data);

@@ -27,7 +27,7 @@ impl Watch {
         }
     }
 
-    /// Too late to be interrupted.
+    /// Shows that the rows are being put in place, when the load can no longer be interrupted.
     pub(super) fn finishing(&self) {
         self.bar.set_message("making them part of the table");
     }

@@ -85,9 +85,9 @@ pub(super) fn print(request: &JobRequest, estimate: &Estimate, as_json: bool) ->
     printer.finish()
 }
 
-fn met(told: &JobAdvice, goal_s: f64) -> String {
-    let probability = match told.advice.met_probability.unwrap_or_default() {
-        // Of so few futures nothing more can be said.
+fn met(job: &JobAdvice, goal_s: f64) -> String {
+    let probability = match job.advice.met_probability.unwrap_or_default() {
+        // The number of simulated futures is too small for a finer statement.
         p if p > 0.99 => "over 0.99".to_string(),
         p if p < 0.01 => "under 0.01".to_string(),
         p => format!("{p:.2}"),
@@ -150,7 +150,7 @@ fn basis(told: &JobAdvice) -> String {
     format!("{what} {}, {free:.1} of {cores} free", told.profile_of)
 }
 
-/// Three digits, and the unit.
+/// Formats a time with three digits and its unit.
 fn seconds(s: f64) -> String {
     match s {
         s if s < 1.0 => format!("{:.0}ms", (s * 1e3).ceil()),

@@ -1,4 +1,4 @@
-//! Any application with its arguments, and the request that it is.
+//! The arguments of any application, and the job request made from them.
 //!
 //! The arguments of a subcommand are those of every job, those of its inputs, and the options of
 //! the application, which `ebb_jobs` declares.
@@ -62,7 +62,7 @@ fn subcommand(application: &ApplicationEntry) -> Command {
     if application.inputs > 1 {
         command = RightArg::augment_args(command);
     }
-    // Last: each call replaces the text before and after the list of options.
+    // Called last: each call replaces the text before and after the list of options.
     (application.augment_args)(command)
 }
 
@@ -112,7 +112,7 @@ impl JobArgs {
         is_right_table || self.input.as_ref().is_some_and(InputArgs::is_table)
     }
 
-    /// The request that these arguments are. Its output is as [`Common::request`] has it.
+    /// Makes the job request from the arguments. For its output see [`Common::request`].
     pub(super) fn into_request(self) -> Result<JobRequest> {
         let mut inputs = Vec::new();
         if let Some(left) = self.input {

@@ -24,10 +24,10 @@ use crate::unpaced;
 pub(super) struct Common {
     #[command(flatten)]
     location: Location,
-    /// Where the result goes: a new file; NAME/ for a new folder with a file per task and
-    /// _SUCCESS; a new or empty table; or - for the terminal. It appears as a whole when the
-    /// job succeeds. A name of the form KEYSPACE.TABLE is a table when the keyspace exists;
-    /// write ./NAME for a file of such a name.
+    /// Output of the job: a new file; NAME/ for a new folder with a file per task and
+    /// _SUCCESS; a new or empty table; or - for the terminal. The result appears as a whole
+    /// when the job succeeds. A name of the form KEYSPACE.TABLE is a table if the keyspace
+    /// exists; write ./NAME for a file of such a name.
     #[arg(long, value_name = "FILE|FOLDER/|KEYSPACE.TABLE|-")]
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     output: String,
@@ -72,8 +72,8 @@ pub(super) struct Common {
     /// for its end.
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) detach: bool,
-    /// Where tasks run. A process that hangs can be killed, and one that crashes or takes
-    /// too much memory affects only its job.
+    /// Isolation of tasks: threads of one process, or processes of their own. A process that
+    /// hangs can be killed, and one that crashes or takes too much memory affects only its job.
     #[arg(long, value_name = "HOW", default_value = "thread")]
     isolate: Isolation,
     /// Print the job's report as a JSON object.
@@ -111,7 +111,8 @@ impl Common {
         &self.location.data
     }
 
-    /// Whether the output may be a table: there is a database, and the name could be one.
+    /// Returns whether the output may be a table: there is a database, and the name has the form of a
+    /// table's name.
     fn may_write_table(&self) -> bool {
         target::may_be_table(&self.output) && self.location.data.exists()
     }
@@ -180,8 +181,8 @@ impl Common {
         Ok(unpaced::for_tests(options))
     }
 
-    /// The request of a job that computes this. Where the output may be a table, the terminal
-    /// stands for it until [`Self::choose_output`]: which it is, only a database shows.
+    /// Returns the request of a job for an application. An output that may be a table is the terminal
+    /// until [`Self::choose_output`], because only the database shows whether its keyspace exists.
     pub(super) fn request(
         &self,
         application: ApplicationRequest,
@@ -207,7 +208,7 @@ impl Common {
         })
     }
 
-    /// Sets the output of a request, for such a runner.
+    /// Sets the output of a request, as a table if the database of the runner has its keyspace.
     pub(super) fn choose_output(&self, request: &mut JobRequest, runner: &Runner) -> Result<()> {
         request.output.to = target::choose(&self.output, |name| runner.is_keyspace(name))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! A request, executed: submitted to who runs it, watched and reported.
+//! The execution of a request: submits it to a runner, watches the job, and prints its report.
 
 use anyhow::Result;
 use ebb_jobs::request::{JobRequest, OutputPlace};
@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::print::{counted, say};
 use crate::runner::Runner;
 
-/// Runs the job of `request`, and prints its report, as JSON if that is asked for.
+/// Runs the job of `request`, and prints its report, as JSON if `json` is set.
 pub(crate) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Result<()> {
     let cancelled = interrupt::cancelled()?;
     let spool = match (runner.server(), &request.output.to) {
@@ -40,7 +40,7 @@ pub(crate) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Resul
         request: &request,
         json,
     };
-    let reported = report.tell();
+    let reported = report.print();
     runner.shutdown();
     reported.and_then(|()| report.check_recorded())
 }

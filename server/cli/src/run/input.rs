@@ -28,11 +28,11 @@ pub(super) struct InputArgs {
     /// Only the keys of the table that start with this.
     #[arg(long, value_name = "KEY", conflicts_with = "range")]
     prefix: Option<String>,
-    /// Format of the table's values; a CQL table says itself what its columns are.
+    /// Format of the values of a table without columns. A CQL table has its own columns.
     #[arg(long, value_name = "KIND", default_value = "text")]
     values: ValueKind,
-    /// Names of all columns of CSV values, or of CSV files without a header; without names
-    /// columns have numbers, from 1.
+    /// Names of all columns of CSV values, or of CSV files without a header [default: the
+    /// numbers of the columns, from 1].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     names: Vec<String>,
     /// The CSV files have no header.
@@ -43,8 +43,8 @@ pub(super) struct InputArgs {
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
     /// Read malformed quotes in the CSV files, or in CSV values of the table, as text; otherwise
-    /// they fail the job. Each file is then read by one task. See `ebb load --help` for what they
-    /// are.
+    /// they fail the job. Each file is then read by one task. `ebb load --help` lists the kinds of
+    /// malformed quotes.
     #[arg(long)]
     lenient_quotes: bool,
     /// Leave out files that are not text, cannot be read or are malformed, and name them in the
@@ -55,20 +55,20 @@ pub(super) struct InputArgs {
     /// Seed of the generated records.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// As [`ColumnsArg`] says, of the applications that have it.
+    /// The columns of [`ColumnsArg`], for applications with that option.
     #[arg(skip)]
     columns: Vec<String>,
 }
 
-/// Which columns of a CQL table an application reads that takes values as they are.
+/// The columns of a CQL table to read, for an application without columns of its own.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ColumnsArg {
-    /// Of a CQL table, only these columns beside those of the primary key.
+    /// Read only these columns of a CQL table, and those of its primary key.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     columns: Vec<String>,
 }
 
-/// Exactly one of these.
+/// The place of the input: exactly one of these options.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Place {
@@ -91,7 +91,7 @@ pub(super) struct Place {
     pub(super) generate: Option<u64>,
 }
 
-/// Keys from one (included) to another (left out); empty ends are open.
+/// A range of keys from a start (included) to an end (excluded). An empty start or end is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct KeyRange {
     from: String,
@@ -115,12 +115,12 @@ impl FromStr for KeyRange {
 }
 
 impl InputArgs {
-    /// Whether a database is needed.
+    /// Returns whether the input is a table, which needs a database.
     pub(super) fn is_table(&self) -> bool {
         self.place.table.is_some()
     }
 
-    /// The same with these columns.
+    /// Returns these arguments with other columns.
     pub(super) fn with(self, columns: ColumnsArg) -> Self {
         Self {
             columns: columns.columns,
@@ -128,8 +128,8 @@ impl InputArgs {
         }
     }
 
-    /// The same for another place. Ranges of keys, and how files are written, are
-    /// the first one's own.
+    /// Returns the arguments of a second input at `place`. The range of keys and the format of the files
+    /// hold for the first input only.
     pub(super) fn at(&self, place: Place) -> Self {
         let is_csv = match place.table {
             Some(_) => self.values == ValueKind::Csv,
@@ -154,10 +154,10 @@ impl InputArgs {
         }
     }
 
-    /// The input.
+    /// Makes the input of a job request.
     ///
     /// # Errors
-    /// When options are for another place.
+    /// When an option is for another kind of input.
     pub(super) fn into_request(self) -> Result<InputRequest, CliError> {
         self.check()?;
         let Self { place, names, .. } = self;
@@ -205,8 +205,8 @@ impl InputArgs {
         })
     }
 
-    /// That nothing is said of a table or of CSV files where there are none. Among
-    /// arguments that exclude each other clap does not ask for what they require.
+    /// Checks that no option is for a table or for CSV files unless the input is one. clap cannot check
+    /// this: it ignores `requires` among arguments that exclude each other.
     fn check(&self) -> Result<(), CliError> {
         let of_table = [
             ("--snapshot", self.snapshot.is_some()),
@@ -223,12 +223,12 @@ impl InputArgs {
                 self.lenient_quotes && self.place.table.is_none(),
             ),
         ];
-        let said = |of: &[(&'static str, bool)]| of.iter().find(|(_, said)| *said).map(|of| of.0);
-        if let (Some(option), None) = (said(&of_table), &self.place.table) {
+        let used = |of: &[(&'static str, bool)]| of.iter().find(|(_, used)| *used).map(|of| of.0);
+        if let (Some(option), None) = (used(&of_table), &self.place.table) {
             let text = format!("{option} is for a --table: leave it out, or name a --table");
             return Err(CliError::Usage(text));
         }
-        if let (Some(option), true) = (said(&of_csv), self.place.csv.is_empty()) {
+        if let (Some(option), true) = (used(&of_csv), self.place.csv.is_empty()) {
             let text =
                 format!("{option} is for --csv files: leave it out, or name them with --csv");
             return Err(CliError::Usage(text));

@@ -1,4 +1,4 @@
-//! How much memory tasks have for their records.
+//! The memory of tasks for their records.
 
 use std::str::FromStr;
 
@@ -14,31 +14,31 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     Ok(size.as_u64())
 }
 
-/// What each of `tasks` tasks gets of `all_bytes`.
+/// Returns the memory of each of `tasks` tasks, which share `all_bytes`.
 ///
 /// # Errors
-/// When that is too little to work with, or more than the machine has.
+/// When the share is too small to work with, or `all_bytes` is more than the machine has.
 pub(super) fn of_a_task(all_bytes: u64, tasks: u32) -> Result<usize, CliError> {
-    // Where the system does not say how much there is, all is believed.
+    // If the memory of the machine is not known, any amount is accepted.
     let machine_bytes = Meminfo::current().map_or(u64::MAX, |memory| memory.mem_total);
     within(all_bytes, tasks, machine_bytes)
 }
 
 fn within(all_bytes: u64, tasks: u32, machine_bytes: u64) -> Result<usize, CliError> {
     let least_bytes = TASK_MEMORY_BYTES_MIN as u64 * u64::from(tasks);
-    let told = |bytes: u64| ByteSize(bytes).display().iec();
+    let shown = |bytes: u64| ByteSize(bytes).display().iec();
     if all_bytes < least_bytes {
         return Err(CliError::Usage(format!(
             "--memory {} is too little for {tasks} tasks at a time: at least {}, or fewer --cores",
-            told(all_bytes),
-            told(least_bytes),
+            shown(all_bytes),
+            shown(least_bytes),
         )));
     }
     if all_bytes > machine_bytes {
         return Err(CliError::Usage(format!(
             "--memory {} is more than the machine has, {}",
-            told(all_bytes),
-            told(machine_bytes),
+            shown(all_bytes),
+            shown(machine_bytes),
         )));
     }
     Ok(usize::try_from(all_bytes / u64::from(tasks)).unwrap_or(usize::MAX))
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tasks_together_have_what_was_said() {
+    fn all_tasks_together_have_the_memory_of_the_option() {
         assert_eq!(within(256 << 20, 2, 1 << 30).unwrap(), 128 << 20);
         assert_eq!(within(100_000, 3, 1 << 30).unwrap(), 33_333);
         let little = within(40_000, 3, 1 << 30).unwrap_err().to_string();

@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 use crate::error::CliError;
 use crate::print::{Printer, counted};
 
-/// A job that has ended.
+/// The report of a job that has ended.
 pub(crate) struct Report<'a> {
-    /// With its end.
+    /// The job, with its end.
     pub(crate) job: &'a JobView,
-    /// As it was asked for.
+    /// The request that the job was submitted with.
     pub(crate) request: &'a JobRequest,
     pub(crate) json: bool,
 }
 
 impl Report<'_> {
-    /// Prints it: to stderr when the job's rows went to stdout.
+    /// Prints the report on stdout, or on stderr if the rows of the job are on stdout.
     ///
     /// # Errors
-    /// When the job failed or was late, so that the exit code tells it.
-    pub(crate) fn tell(&self) -> Result<()> {
+    /// When the job failed or was late: the error becomes the exit code.
+    pub(crate) fn print(&self) -> Result<()> {
         let report = &self.end()?.report;
         let output = &self.request.output.to;
         let text = match (self.json, &report.outcome) {
@@ -63,7 +63,7 @@ impl Report<'_> {
         inputs.flat_map(|input| &input.skipped).collect()
     }
 
-    /// Returns what the job put in place, in words.
+    /// Returns descriptions of what the job put in place.
     fn notes(&self) -> &[String] {
         self.job.end.as_ref().map_or(&[], |end| &end.notes)
     }
@@ -162,8 +162,8 @@ impl Report<'_> {
     }
 }
 
-/// Says of a job that it succeeded in an earlier process, of which nothing else is known.
-pub(crate) fn tell_done(record: &JobRecord, request: &JobRequest, json: bool) -> Result<()> {
+/// Prints that a job succeeded in an earlier process. Nothing else about that job is known.
+pub(crate) fn print_done(record: &JobRecord, request: &JobRequest, json: bool) -> Result<()> {
     let (name, output) = (&record.application, request.output.to.to_string());
     let text = match json {
         true => vec![
@@ -193,7 +193,7 @@ fn print(text: &[String], to_stderr: bool) -> Result<()> {
     printer.finish()
 }
 
-/// A goal as it was asked for.
+/// Formats a goal like the argument that set it.
 pub(super) fn goal_text(goal_s: f64) -> String {
     humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }

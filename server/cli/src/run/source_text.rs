@@ -1,4 +1,4 @@
-//! A second input in one word.
+//! The second input of a job, given as one word.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use super::input::Place;
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// Ends of names that are those of files, though `lines.txt` has the form of a table's name, too.
-/// Without a database such a name is a file. Other ends (`app.log`) could be either.
+/// Extensions of files. A name such as `lines.txt` has the form of a table's name, too; without a
+/// database it is a file. Names with other extensions (`app.log`) could be either.
 const FILE_ENDS: [&str; 10] = [
     "csv", "gz", "html", "jsonl", "md", "ndjson", "parquet", "tsv", "txt", "zip",
 ];
 
 /// `FILE.csv`, `FILE.jsonl`, `KEYSPACE.TABLE` or another file, which is text.
 ///
-/// A file that is there is meant, whatever its name is; else a table, if there is a database that
-/// could have it.
+/// If a file of the name exists, the input is the file, whatever its name is; otherwise it is a table, if
+/// there is a database that could have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceText(String);
 
@@ -33,7 +33,7 @@ impl FromStr for SourceText {
 }
 
 impl SourceText {
-    /// The table that is meant, where the database would be in `data`.
+    /// The table that the text names, with the database in `data`, if any; `None` if the input is a file.
     fn table(&self, data: &Path) -> Option<TableName> {
         let name: TableName = self.0.parse().ok()?;
         let is_file_name = is_file_name(&name) && !data.exists();
@@ -41,15 +41,16 @@ impl SourceText {
         (!is_file).then_some(name)
     }
 
-    /// Whether a database is needed, which would be in `data`.
+    /// Returns whether the input is a table, of the database in `data`.
     pub(super) fn is_table(&self, data: &Path) -> bool {
         self.table(data).is_some()
     }
 
-    /// Checks that a table can be meant: there is a database in `data`.
+    /// Checks that `data` has a database if the input is a table.
     ///
     /// # Errors
-    /// When there is none. Then it may be a file that is meant, which is not there either.
+    /// When there is no database. The error names the file, too, because the user may have meant a file
+    /// that does not exist.
     pub(super) fn check_database(&self, data: &Path) -> Result<(), CliError> {
         if self.table(data).is_none() || data.exists() {
             return Ok(());
@@ -61,11 +62,11 @@ impl SourceText {
         )))
     }
 
-    /// Checks that a table can be meant: its keyspace is there, in the database in `data`.
+    /// Checks that the database in `data` has the keyspace if the input is a table.
     ///
     /// # Errors
-    /// When it is not, [`FileError::Missing`] for a name of a file; or when the keyspaces are not
-    /// known.
+    /// When the keyspace does not exist: [`FileError::Missing`] if the name is like that of a file. Also
+    /// when the keyspaces are not known.
     pub(super) fn check_keyspace(
         &self,
         data: &Path,
@@ -88,7 +89,7 @@ impl SourceText {
         Err(CliError::NotFound(text).into())
     }
 
-    /// Returns the place of the input. A database would be in `data`.
+    /// Returns the place of the input. The database, if any, is in `data`.
     pub(super) fn place(&self, data: &Path) -> Place {
         let mut place = Place::default();
         if let Some(table) = self.table(data) {
@@ -121,7 +122,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A folder that is not there, and one that is: the sources of this crate.
+    /// A folder that does not exist, and one that does: the sources of this crate.
     const NOWHERE: &str = "no-such-directory";
     const SOMEWHERE: &str = "src";
 

@@ -1,4 +1,5 @@
-//! Rows for this terminal from a server, which has none: they come by a file.
+//! The temporary file for rows that a server computes for this command's terminal. The server cannot
+//! write to that terminal, so it writes the file, and the command prints it.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 use ebb_jobs::ScratchDir;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 
-/// A file in a hidden folder, which goes with it. What a killed command leaves goes when
+/// A file in a hidden folder, which is removed with it. The folder of a killed command is removed when
 /// the next job of the database spills.
 pub(super) struct Spool {
     file: PathBuf,
@@ -16,7 +17,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// One where the server of the database in `data` spills.
+    /// Creates the folder among those for spills of the server of the database in `data`.
     pub(super) fn create_for(data: &Path) -> Result<Self> {
         let spills = data.canonicalize().map(|data| data.join("spill"));
         let folder = spills.and_then(|spills| ScratchDir::create_with_parent(&spills));
@@ -30,7 +31,7 @@ impl Spool {
         })
     }
 
-    /// The request whose rows go to the file as they would go to the terminal.
+    /// Changes a request so that its rows are written to the file, in the format for the terminal.
     pub(super) fn instead_of_terminal(&self, mut request: JobRequest) -> JobRequest {
         request.output.format = Some(request.output.row_format());
         request.output.header = true;

@@ -1,4 +1,4 @@
-//! Where a job's rows go, as an argument.
+//! The output of a job, as an argument.
 
 use std::path::PathBuf;
 
@@ -8,18 +8,18 @@ use ebb_jobs::request::OutputPlace;
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// What names of files end with that have the form of a table's name, too.
+/// Extensions of files, for names that have the form of a table's name, too.
 const FILE_ENDS: [&str; 12] = [
     "txt", "text", "tsv", "csv", "json", "jsonl", "ndjson", "log", "out", "dat", "md", "html",
 ];
 
-/// The terminal for `-`; a folder when `text` ends with a slash; a table when
-/// it names one in a keyspace that exists; otherwise a file. `counts.tsv` has
-/// the form of a table's name too, hence the look at the keyspaces.
+/// Returns the output that `text` stands for: the terminal for `-`; a folder if it ends with a slash; a
+/// table if it names one in a keyspace that exists; otherwise a file. The keyspaces decide because
+/// `counts.tsv` has the form of a table's name, too.
 ///
 /// # Errors
-/// For a table of a keyspace that does not exist: with a typing error the rows would go to a
-/// file that the user does not expect.
+/// When the name is like that of a table, and its keyspace does not exist. After a typing error the
+/// rows would otherwise be in a file that the user does not expect.
 pub(super) fn choose(
     text: &str,
     is_keyspace: impl Fn(&str) -> Result<bool>,
@@ -49,7 +49,7 @@ pub(super) fn choose(
     .into())
 }
 
-/// Whether `text` may be a table, if there is a database.
+/// Returns whether `text` may be a table, if there is a database.
 pub(super) fn may_be_table(text: &str) -> bool {
     text.parse::<TableName>().is_ok()
 }

@@ -10,14 +10,14 @@ use indicatif::{MultiProgress, ProgressBar};
 use crate::progress::{REDRAW_EVERY, phase_bar};
 use crate::runner::FollowedJob;
 
-/// Waits until the job has ended; shows meanwhile how far it is, and cancels it when
-/// `cancelled` says so.
+/// Waits until the job has ended, and shows its progress. Cancels the job when `cancelled` becomes
+/// true.
 ///
 /// # Errors
 /// When the server stops before the job has ended.
 pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<JobView> {
     let mut bars: Option<Bars> = None;
-    let mut is_told = false;
+    let mut is_announced = false;
     loop {
         let looked = job.look(REDRAW_EVERY);
         if !looked.as_ref().is_ok_and(JobView::is_running) {
@@ -25,10 +25,10 @@ pub(crate) fn watch(job: &FollowedJob<'_>, cancelled: &AtomicBool) -> Result<Job
             return looked;
         }
         if cancelled.load(Ordering::Relaxed) {
-            if job.is_in_server() && !is_told {
+            if job.is_in_server() && !is_announced {
                 let id = job.id();
                 eprintln!("ebb: cancelling {id}; a second signal leaves it to the server");
-                is_told = true;
+                is_announced = true;
             }
             job.cancel()?;
         }
@@ -48,7 +48,7 @@ struct Bars {
     step: u32,
     maps: ProgressBar,
     reduces: Option<ProgressBar>,
-    /// What stands before the message.
+    /// The place in a chain, in front of each message.
     place: String,
 }
 

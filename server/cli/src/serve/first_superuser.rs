@@ -13,13 +13,13 @@ use ebb_tables::Catalog;
 
 use super::log_levels::CQL;
 
-/// Where the password is, in the directory of the database.
+/// The name of the file with the password, in the directory of the database.
 const FILE: &str = "superuser-password";
 
-/// Makes a superuser where none could log in, and says where its password is.
+/// Creates a superuser if there is none that could log in, and prints the path of its password.
 ///
 /// # Errors
-/// When the file or the audit log cannot be written, or the role cannot be made.
+/// When the file or the audit log cannot be written, or the role cannot be created.
 pub(super) fn ensure(catalog: &Catalog, data: &Path, audit: &Arc<AuditLog>) -> Result<()> {
     let mut begun = None;
     let kept = first_superuser(catalog.roles(), |password| {
@@ -51,10 +51,10 @@ pub(super) fn ensure(catalog: &Catalog, data: &Path, audit: &Arc<AuditLog>) -> R
     Ok(())
 }
 
-/// Writes it so that it survives a crash of the machine.
+/// Writes the password to its file, so that it survives a crash of the machine.
 fn keep(data: &Path, password: &str) -> io::Result<PathBuf> {
     let path = data.join(FILE);
-    // One that a crash left is of a role that was not made.
+    // A file that a crash left has the password of a role that was never created.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,5 +1,5 @@
-//! The settings of a server: flags before the environment, that before a file, that
-//! before what is built in.
+//! The settings of a server. Flags override the environment, which overrides a file, which overrides the
+//! defaults.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -26,11 +26,11 @@ use super::log::LogFormat;
 use super::log_levels::LogLevels;
 use crate::error::CliError;
 
-/// How alike a name must be to be meant, of 0 to 1.
+/// The least similarity, from 0 to 1, at which the error of an unknown setting suggests a known one.
 const ALIKE: f64 = 0.8;
 
-/// Between these a request's length may be bounded: drivers ask for their own tables within the
-/// least, and more than the most is more than the protocol takes.
+/// The bounds on the setting `request-bytes-max`. Drivers' queries of system tables fit into the least
+/// value; the greatest is the limit of the protocol.
 const REQUEST_BYTES_LEAST: u64 = 64 << 10;
 const REQUEST_BYTES_MOST: u64 = 256 << 20;
 
@@ -38,12 +38,12 @@ const REQUEST_BYTES_MOST: u64 = 256 << 20;
 const FORMER_MEMORY: &str = "memory-bytes";
 const FORMER_MEMORY_VARIABLE: &str = "EBB_MEMORY_BYTES";
 
-/// The least memory and the shortest log with which a server is of use.
+/// The least memory and the shortest log with which a server still works well.
 const MEMORY_BYTES_LEAST: u64 = 16 << 20;
 const MEMTABLES_BYTES_LEAST: u64 = 4 << 20;
 const WAL_BYTES_LEAST: u64 = 4 << 20;
 
-/// When a write is acknowledged.
+/// The time at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// After an fsync, which writes that come at the same time share.
@@ -79,12 +79,12 @@ impl fmt::Display for Durability {
     }
 }
 
-/// Who may connect.
+/// The authentication of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authentication {
-    /// Everybody.
+    /// No authentication: every client may do everything.
     None,
-    /// Who logs in as a role.
+    /// Clients log in as a role, with its password.
     Password,
 }
 
@@ -425,13 +425,13 @@ impl fmt::Display for Slo {
 /// The origins of the settings that are not defaults, by their names.
 pub(crate) type SettingSources = BTreeMap<String, SettingSource>;
 
-/// Where settings come from.
+/// The arguments of a command that set settings: a file, and flags with their variables.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsArgs {
     config: Option<PathBuf>,
-    /// As flags and the environment say; what they leave out is as it is built in.
+    /// The settings of flags and the environment; the other settings have their defaults.
     settings: Settings,
-    /// What they do not leave out.
+    /// The settings that flags and the environment have, with their origins.
     given: SettingSources,
 }
 
@@ -444,7 +444,7 @@ impl clap::Args for SettingsArgs {
             .value_parser(clap::value_parser!(PathBuf))
             .help("TOML file of settings; flags and the environment override it");
         let mut command = Settings::augment_args(command.arg(config));
-        // clap reads one variable for an argument.
+        // clap reads one variable per argument, so the former one takes the place of the new one.
         let is_set = |variable: &str| env::var_os(variable).is_some();
         if is_set(FORMER_MEMORY_VARIABLE) && !is_set("EBB_MEMORY") {
             command = command.mut_arg("memory", |arg| arg.env(FORMER_MEMORY_VARIABLE));
@@ -481,10 +481,10 @@ impl FromArgMatches for SettingsArgs {
 }
 
 impl SettingsArgs {
-    /// The settings in force.
+    /// Returns the settings in force.
     ///
     /// # Errors
-    /// When the file cannot be read or understood, or a setting makes no sense.
+    /// When the file cannot be read or parsed, or a setting makes no sense.
     pub(crate) fn settings(self) -> Result<Settings> {
         self.with_sources().map(|(settings, _)| settings)
     }
@@ -519,7 +519,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As flags and files name them, in order.
+    /// The names of the settings in flags and files, in order.
     fn names() -> Vec<String> {
         let command = Self::augment_args(Command::new("ebb"));
         let names = command.get_arguments();
@@ -528,12 +528,12 @@ impl Settings {
             .collect()
     }
 
-    /// By name; nothing where there is no value.
+    /// The settings as TOML, without those that have no value.
     fn table(&self) -> toml::Table {
         toml::Table::try_from(self).expect("settings are plain values")
     }
 
-    /// The settings by name, with their values as TOML; without one where there is none.
+    /// The settings by name, with their values as TOML; `None` for a setting without a value.
     pub(crate) fn named(&self) -> Vec<(String, Option<toml::Value>)> {
         let mut table = self.table();
         let named = Self::names().into_iter().map(|name| {
@@ -543,10 +543,10 @@ impl Settings {
         named.collect()
     }
 
-    /// Those of a file; what it leaves out is as it is built in.
+    /// Reads the settings of a file. Settings that the file does not have get their defaults.
     ///
     /// # Errors
-    /// When it cannot be read, is no TOML, or has a setting that is unknown or wrong.
+    /// When the file cannot be read, is not TOML, or has a setting that is unknown or wrong.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         Self::read_with_names(path).map(|(settings, _)| settings)
     }
@@ -558,7 +558,7 @@ impl Settings {
         let settings = Self::parse(&text).map_err(wrong)?;
         let table: toml::Table = text
             .parse()
-            .map_err(|error: toml::de::Error| wrong(told(&error)))?;
+            .map_err(|error: toml::de::Error| wrong(described(&error)))?;
         let names = table.into_iter().map(|(name, _)| {
             if name == FORMER_MEMORY {
                 "memory".to_owned()
@@ -572,7 +572,7 @@ impl Settings {
     fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = text
             .parse()
-            .map_err(|error: toml::de::Error| told(&error))?;
+            .map_err(|error: toml::de::Error| described(&error))?;
         let known = Self::names();
         let is_unknown = |key: &&String| !known.contains(key) && *key != FORMER_MEMORY;
         if let Some(unknown) = table.keys().find(is_unknown) {
@@ -586,13 +586,13 @@ impl Settings {
             };
             return Err(format!("unknown setting {unknown}: {hint}"));
         }
-        // Behind the file, so that errors name its lines.
+        // The defaults are appended to the text of the file, so that errors have its line numbers.
         let mut rest = Self::default().table();
         rest.retain(|name, _| !table.contains_key(name));
-        toml::from_str(&format!("{text}\n{rest}")).map_err(|error| told(&error))
+        toml::from_str(&format!("{text}\n{rest}")).map_err(|error| described(&error))
     }
 
-    /// With these settings of others.
+    /// Returns the settings with those of `names` replaced by the values of `by`.
     fn overridden<'n>(self, by: &Self, names: impl IntoIterator<Item = &'n String>) -> Self {
         let (mut table, mut others) = (self.table(), by.table());
         for name in names {
@@ -603,12 +603,12 @@ impl Settings {
         table.try_into().expect("both can be read")
     }
 
-    /// Whether other machines may do everything.
+    /// Returns whether clients on other machines may do everything without logging in.
     pub(crate) fn is_open_to_others(&self) -> bool {
         !self.cql.ip().is_loopback() && self.authentication == Authentication::None
     }
 
-    /// Whether other machines can ask over HTTP.
+    /// Returns whether other machines can connect over HTTP.
     pub(crate) fn is_http_open_to_others(&self) -> bool {
         self.http.is_some_and(|http| !http.ip().is_loopback())
     }
@@ -624,7 +624,8 @@ impl Settings {
     }
 
     /// # Errors
-    /// When settings make no sense, or would let everybody in unasked.
+    /// When settings make no sense together, or would let clients of other machines in without
+    /// authentication although `insecure` is not set.
     pub(crate) fn check(&self) -> Result<(), CliError> {
         let refused = |text: String| Err(CliError::Usage(text));
         if self.is_open_to_others() && !self.insecure {
@@ -698,7 +699,7 @@ impl Settings {
         if self.request_timeout.is_zero() {
             return refused("request-timeout is 0: no request could be answered".into());
         }
-        // Drivers connect to what system.local says, which must be an address.
+        // `system.local` has this address, and drivers connect to it.
         let advertised = self.advertise.unwrap_or(self.cql).ip();
         if advertised.is_unspecified() {
             return refused(format!(
@@ -744,8 +745,8 @@ impl Settings {
     }
 }
 
-/// The error with its place, without an empty line at its end.
-fn told(error: &toml::de::Error) -> String {
+/// Describes an error with its place, without the empty line at the end.
+fn described(error: &toml::de::Error) -> String {
     error.to_string().trim_end().to_owned()
 }
 
@@ -830,7 +831,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_setting_is_an_error_that_says_which_is_meant() {
+    fn the_error_of_an_unknown_setting_suggests_a_known_one() {
         let error = Settings::parse("durabilty = \"sync\"").unwrap_err();
         assert!(error.contains("did you mean durability?"), "{error}");
         let error = Settings::parse("colour = 1").unwrap_err();
@@ -862,7 +863,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_alone_asks_for_passwords() {
+    fn the_flag_without_a_value_requires_passwords() {
         let read = |words: &[&str]| {
             let command = SettingsArgs::augment_args(Command::new("ebb"));
             let command = command.mut_args(|arg| arg.env(Resettable::Reset));
@@ -902,7 +903,7 @@ mod tests {
             let error = check(bad).unwrap_err().to_string();
             assert!(error.contains(named), "{error}");
         }
-        // The name that the setting had.
+        // The former name of the setting.
         let settings = Settings::parse("memory-bytes = \"2 GiB\"").unwrap();
         assert_eq!(settings.memory, Some(ByteSize::gib(2)));
         assert!(Settings::parse("memory-bytes = \"1\"\nmemory = \"1\"").is_err());
@@ -916,7 +917,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_told_an_address() {
+    fn the_address_for_drivers_must_be_a_real_one() {
         let everywhere = Settings {
             cql: ([0, 0, 0, 0], 9042).into(),
             insecure: true,

@@ -11,11 +11,11 @@ use super::certificate::ExpiryWatch;
 use super::log_levels::SERVER;
 use crate::error::CliError;
 
-/// How often the files are looked at.
+/// The time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Reads the files, and looks every few seconds whether they have changed, and whether the
-/// certificate expires soon, as long as what this returns is in use.
+/// Reads the files. Until the result is dropped, checks every few seconds whether they have changed, and
+/// whether the certificate expires soon.
 ///
 /// # Errors
 /// When a file is missing or wrong.
@@ -48,7 +48,7 @@ fn watch(tls: &Weak<Tls>) {
     }
 }
 
-/// Reads the files again, whether or not they have changed, and tells the operator.
+/// Reads the files again, whether or not they have changed, and logs the result.
 pub(super) fn reload(tls: &Tls) {
     match tls.reload() {
         Ok(()) => tracing::info!(target: SERVER, "TLS: the files were read again"),

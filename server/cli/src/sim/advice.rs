@@ -1,4 +1,4 @@
-//! `ebb sim advice`: how well predicted probabilities of meeting a goal hold.
+//! `ebb sim advice`: the quality of predicted probabilities of meeting a goal.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,13 +30,13 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What to simulate, a TOML file with a [workload].
+    /// Scenario to simulate, a TOML file with a [workload].
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// The policy that runs the jobs.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
-    /// How many times to draw it, at least 2. Default: as the scenario says.
+    /// Number of replicas to draw, at least 2. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(2))]
     replicas: Option<u32>,
     /// Print one JSON object.
@@ -51,7 +51,7 @@ pub(super) struct Args {
 struct Reliability {
     title: String,
     policy: String,
-    /// Each is predicted from the half that it is not in.
+    /// The number of replicas. Each is predicted from the half that it is not in.
     replicas: u32,
     points: Vec<PointReliability>,
 }
@@ -105,7 +105,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     json_or_text(args.json, &result, |printer| printer.lines(lines(&result)))
 }
 
-/// Per replica, on all cores.
+/// Returns the past of each replica, computed on all cores.
 fn all_past(
     point: &Point,
     policy: &dyn Policy,

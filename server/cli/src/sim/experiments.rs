@@ -1,4 +1,4 @@
-//! `ebb sim experiments`: the thesis's, again.
+//! `ebb sim experiments`: repeats the experiments of the thesis.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ Examples:
 pub(super) struct Args {
     /// Name of the experiment, or all; without it, list them.
     name: Option<String>,
-    /// How many times to draw it. Default: as its scenario says.
+    /// Number of replicas to draw. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
     /// Print the scenario instead of running it; formulas have none.

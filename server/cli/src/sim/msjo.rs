@@ -42,10 +42,10 @@ pub(super) struct Args {
     /// Algorithms, with commas between them. Default: all for the objective.
     #[arg(long, value_name = "A,...", value_delimiter = ',')]
     algorithm: Vec<String>,
-    /// Whose completion times count, where no algorithms are named.
+    /// Completion times that count, of jobs or of tasks; not with --algorithm.
     #[arg(long, value_enum, default_value_t = Of::Jobs, conflicts_with = "algorithm")]
     objective: Of,
-    /// How many random jobs, of 45 tasks on average.
+    /// Number of random jobs, of 45 tasks on average.
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     jobs: u32,
@@ -56,10 +56,10 @@ pub(super) struct Args {
     /// Seed of the random jobs.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// When the bound may stop: at 1 - EPS of what the whole relaxation comes to.
+    /// Precision of the bound: it stops at 1 - EPS of the value of the whole relaxation.
     #[arg(long, value_name = "EPS", default_value_t = EPS, value_parser = part)]
     eps: f64,
-    /// Also solve the whole relaxation, to 0.1%, and compare with that.
+    /// Also solve the whole relaxation, to 0.1%, and compare the bound with its value.
     #[arg(long)]
     converge: bool,
     /// Orders that lp-search tries.

@@ -1,5 +1,5 @@
-//! `ebb sim plan`: what becomes of these jobs under this forecast, and what would
-//! save those that are at risk.
+//! `ebb sim plan`: the predicted ends of jobs under a forecast, and changes that would save the goals at
+//! risk.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub(super) struct Args {
     /// The scheduling policy.
     #[arg(long, value_name = "NAME", default_value = policy::DEFAULT)]
     policy: String,
-    /// How many futures to draw: task lengths, errors of the forecast, other jobs.
+    /// Number of futures to draw: task lengths, errors of the forecast, other jobs.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     futures: u32,
     /// The part of the futures in which a goal must be met to be safe, 0 to 1.

@@ -1,4 +1,4 @@
-//! Running a study with a progress bar, and its result as a table or as JSON.
+//! Runs a study with a progress bar, and prints its result as a table or as JSON.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use ebb_scheduler::sim::scenario::Scenario;
 use crate::print::{Printer, counted, table};
 use crate::progress::run_bar;
 
-/// Runs it on all cores.
+/// Runs a scenario on all cores.
 pub(super) fn simulate(scenario: &Scenario) -> Result<StudyResult> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let policies = scenario.policies.len() as u64 + u64::from(scenario.offline_bound);
@@ -28,7 +28,7 @@ pub(super) fn write_json(result: &StudyResult, path: &Path) -> Result<()> {
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A table per point, and one of its listed jobs.
+/// Prints two tables per point: of the policies, and of the listed jobs.
 pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     let replicas = counted(result.replicas.into(), "replica");
     printer.line(format_args!(
@@ -102,7 +102,8 @@ fn metrics(point: &PointResult) -> Vec<String> {
     table(&head, &head[1..], &rows)
 }
 
-/// In points, with the half width of its confidence interval.
+/// Formats the distance to the bound in percentage points, with the half width of its confidence
+/// interval.
 fn above_bound(policy: &PolicyResult) -> String {
     policy.above_bound.map_or(NONE.to_string(), |above| {
         let (mean, half) = (100.0 * above.mean, 100.0 * above.half_width_95);

@@ -48,13 +48,13 @@ pub(super) struct Args {
     /// Policies, with commas between them. Default: those of the scenario.
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     policy: Vec<String>,
-    /// Tasks per slot, with commas between them. Default: as the scenario says.
+    /// Tasks per slot, with commas between them. Default: those of the scenario.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = load)]
     load: Vec<f64>,
-    /// Slots that are measured, after a fifth as many. Default: as the scenario says.
+    /// Number of measured slots, after a fifth as many for warm-up. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=QUEUEING_SLOTS_MAX))]
     slots: Option<u64>,
-    /// Seed of all runs. Default: as the scenario says.
+    /// Seed of all runs. Default: that of the scenario.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -167,7 +167,7 @@ Examples:
 
 `ebb sim queueing --help` shows a scenario.";
 
-/// Say how many tasks per slot any policy can serve at most, in the mix of a scenario.
+/// Compute how many tasks per slot any policy can serve at most, in the mix of a scenario.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CAPACITY_EXAMPLES)]
 pub(super) struct CapacityArgs {
@@ -181,7 +181,7 @@ pub(super) struct CapacityArgs {
 #[derive(Serialize)]
 struct CapacityResult {
     title: String,
-    /// What the scenario's streams add up to.
+    /// The sum of the loads of the scenario's streams.
     load: f64,
     #[serde(flatten)]
     capacity: Capacity,

@@ -23,20 +23,20 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What to simulate, a TOML file.
+    /// Scenario to simulate, a TOML file.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
     /// Policies, with commas between them. Default: those of the scenario.
     #[arg(long, value_name = "P,...", value_delimiter = ',')]
     policy: Vec<String>,
-    /// How many times to draw it. Default: as the scenario says.
+    /// Number of replicas to draw. Default: that of the scenario.
     #[arg(long, value_name = "N", value_parser = replicas_range(1))]
     replicas: Option<u32>,
-    /// Seed of the first replica. Default: as the scenario says.
+    /// Seed of the first replica. Default: that of the scenario.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Plan against this quantile of the load, 0.01 to 0.99, where the scenario has a
-    /// [forecast_error]. Default: as it says.
+    /// Plan against this quantile of the load, 0.01 to 0.99, if the scenario has a
+    /// [forecast_error]. Default: that of the scenario.
     #[arg(long, value_name = "Q", value_parser = quantile)]
     quantile: Option<f64>,
     #[command(flatten)]

@@ -1,11 +1,11 @@
-//! `ebb run --goal` and `--dry-run`: what is told before a job starts.
+//! `ebb run --goal` and `--dry-run`: the estimate before a job starts.
 
 use crate::place::Place;
 
 const RUN: &str = "run wordcount --table app.lines --snapshot s --splits 4";
 
 #[test]
-fn without_a_profile_nothing_is_told_but_how_one_comes_to_be() {
+fn without_a_profile_the_estimate_only_explains_how_to_get_one() {
     let place = Place::with_corpus();
     let told = place
         .ebb(&format!("{RUN} --output app.a --goal 1h --dry-run"))
@@ -20,7 +20,7 @@ fn without_a_profile_nothing_is_told_but_how_one_comes_to_be() {
     let ran = place.ebb(&format!("{RUN} --output app.a --goal 1h --json"));
     assert!(ran.stderr.contains("leaves a profile"), "{}", ran.stderr);
     assert!(ran.json()["advice"].is_null());
-    // Of what reads and writes files only there is no database to keep it in.
+    // A job that reads and writes files only has no database to keep a profile in.
     place.write("words.txt", "a b c\n");
     let files = "run wordcount --text words.txt --output ./x.tsv --dry-run";
     let told = place.ebb(files).ok();
@@ -47,7 +47,7 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
     for (kind, tasks) in [("map", splits), ("reduce", 1.0)] {
         let cpu_s = measured[kind]["cpu_s"].as_f64().unwrap() / tasks;
         let estimate_s = told[format!("{kind}_task_cpu_s")].as_f64().unwrap();
-        // The bytes on the disk are a few more or less than those that were read.
+        // The bytes on the disk differ a little from those that were read.
         assert!(
             (estimate_s / cpu_s - 1.0).abs() < 0.2,
             "{estimate_s} for {cpu_s}: {told}"
@@ -65,7 +65,7 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
     let safe_s = told["safe_goal_s"].as_f64().unwrap();
     assert!(safe_s >= told["median_s"].as_f64().unwrap(), "{told}");
 
-    // Nothing was run.
+    // The dry run has run no job.
     place.ebb("scan app.second").fails(3);
     assert_eq!(place.ebb("jobs --json").json(), jobs);
     let told = place
@@ -80,7 +80,7 @@ fn a_job_is_believed_to_take_what_its_last_run_took() {
         assert!(told.contains(part), "{part} in {told}");
     }
 
-    // What comes of it is learned.
+    // The run records a profile.
     let ran = place.ebb(&format!("{RUN} --output app.second --goal 1h --json"));
     assert!(
         ran.stderr.contains("met with probability"),
@@ -150,7 +150,7 @@ fn other_work_of_the_application_is_a_hint_and_a_chain_is_none() {
 
 /// Advice was off by a factor of 100: from a profile of 4 rows, for a job of 178,000.
 #[test]
-fn from_a_profile_of_a_few_rows_nothing_is_told_of_many() {
+fn a_profile_of_a_few_rows_gives_no_estimate_for_many() {
     let place = Place::with_corpus();
     place.write("few.txt", "a b\nb c\nc d\nd e\n");
     place.write("many.txt", "some words in a line\n".repeat(178_000));
@@ -171,7 +171,7 @@ fn from_a_profile_of_a_few_rows_nothing_is_told_of_many() {
     let ran = place.ebb(&format!("{run} --json"));
     assert!(ran.stderr.contains("is not known"), "{}", ran.stderr);
     assert_eq!(ran.json()["met"], true);
-    // From its own profile it is known.
+    // With a profile of its own, the job has an estimate.
     let again = "run wordcount --table app.many --output app.c --goal 1h --dry-run --json";
     let told = place.ebb(again).json();
     assert!(
@@ -181,7 +181,7 @@ fn from_a_profile_of_a_few_rows_nothing_is_told_of_many() {
 }
 
 #[test]
-fn what_would_be_refused_is_refused_in_a_dry_run() {
+fn a_dry_run_refuses_what_a_run_refuses() {
     let place = Place::with_corpus();
     place.write("mine.tsv", "mine");
     let said = place
@@ -191,7 +191,7 @@ fn what_would_be_refused_is_refused_in_a_dry_run() {
 }
 
 #[test]
-fn tasks_together_get_the_memory_that_was_said() {
+fn tasks_together_get_the_memory_of_the_option() {
     let place = Place::new();
     let lines: String = (0..60_000)
         .map(|n| format!("{:07} {}\n", n * 7919 % 60_000, "x".repeat(90)))

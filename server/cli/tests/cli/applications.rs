@@ -1,5 +1,5 @@
-//! `ebb run` with every kind of input, output and application, each checked
-//! against a look at the files by other code.
+//! `ebb run` with every kind of input, output and application. Test code computes each expected result
+//! from the files independently.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn trips() -> Trips {
         csv += &format!("\"{city}\",{fare},\"{note}\"\n");
         json += &format!("{{\"city\":\"{city}\",\"fare\":{fare},\"note\":\"{note}\"}}\n");
     }
-    // Two files, cut at a line.
+    // The two files are parts of one, which is cut between two lines.
     let half = csv.len() / 2 + csv[csv.len() / 2..].find('\n').unwrap() + 1;
     place.write("trips/1.csv", &csv[..half]);
     place.write("trips/2.csv", format!("city,fare,note\n{}", &csv[half..]));
@@ -246,7 +246,7 @@ fn ranks_add_up_to_one_and_pi_is_near() {
         .collect();
     assert_eq!(ranks.len(), 4);
     assert!((ranks.values().sum::<f64>() - 1.0).abs() < 1e-9);
-    // Nobody links to d: it has what all get, (1 - 0.85) / 4.
+    // No page links to d, so it has the base rank only: (1 - 0.85) / 4.
     assert!((ranks["d"] - 0.0375).abs() < 1e-9);
     let report = place
         .ebb("run pagerank --text links.txt --iterations 3 --output again.csv --json")
@@ -278,7 +278,7 @@ fn a_job_over_files_needs_no_database_and_leaves_nothing_but_its_output() {
     place.ebb("run wordcount --output -").refused();
     let files = std::fs::read_dir(place.dir.path()).unwrap();
     assert_eq!(files.count(), 1);
-    // What a killed job left beside its target goes with the next one.
+    // The next job removes the folder that a killed job left beside its target.
     place.write(".ebb-job-killed/lock", "");
     place.write(".ebb-job-killed/part-00000-1-x", "half\t1\n");
     place

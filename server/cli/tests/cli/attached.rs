@@ -1,5 +1,5 @@
-//! Commands that ask a server: the one that has the directory open, or by its address, as from
-//! another machine.
+//! Commands that send requests to a server: to the one that has the directory open, or to an address, as
+//! from another machine.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -84,7 +84,7 @@ fn a_remote_user_submits_watches_and_lists_jobs() {
     assert!(remote.ebb("jobs last").ok().contains("wordcount"));
     assert!(remote.ebb("jobs --profiles").ok().contains("wordcount"));
 
-    // Errors have the exit codes that they have next to the database.
+    // Errors have the same exit codes as those of commands on the machine of the database.
     let told = remote.ebb("jobs submit words.json").fails(1);
     assert!(told.contains("words.tsv exists"), "{told}");
     remote.ebb("jobs watch 17").fails(3);
@@ -174,7 +174,7 @@ fn rows_are_the_same_beside_a_server() {
         "scan app.none",
         "scan app.none --limit 0",
         "scan app.lines --limit 0",
-        // Some twenty pages.
+        // This scan takes about twenty pages.
         "scan app.lines",
         "scan app.lines --reverse --snapshot s --keys-only",
         "scan app.lines --prefix corpus/d1 --limit 1001 --json",
@@ -305,7 +305,7 @@ fn an_administrator_lists_and_kills_queries() {
     query(&mut client, KEYSPACE).unwrap();
     let columns = "a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d)";
     query(&mut client, &format!("CREATE TABLE shop.wide ({columns})")).unwrap();
-    // It looks for four billion rows, none of which is there.
+    // The query looks up four billion rows that do not exist, so it runs until it is killed.
     let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
     let conditions = ["a", "b", "c", "d"].map(|of| format!("{of} IN ({})", all.join(", ")));
     let select = "SELECT count(*) FROM shop.wide";

@@ -1,4 +1,4 @@
-//! What a new user may get wrong: clear refusals, and no dead process.
+//! Mistakes of new users: commands refuse them with a clear message, and do not panic.
 
 use std::process::Command;
 
@@ -26,7 +26,7 @@ fn a_goal_lies_in_the_future() {
 }
 
 #[test]
-fn an_application_that_is_not_there_is_told_with_one_like_it() {
+fn the_error_of_an_unknown_application_suggests_a_known_one() {
     let said = Place::new().ebb("run wordcout --text a.txt --output -");
     let said = said.refused();
     assert!(
@@ -38,7 +38,7 @@ fn an_application_that_is_not_there_is_told_with_one_like_it() {
 #[test]
 fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
     let place = Place::new();
-    // Were it read, it would be another error.
+    // The input is malformed: if it were read first, the error would be another one.
     place.write("a.csv", "a\n\"\n");
     let run = "run wordcount --csv a.csv --output";
     for (output, why) in [
@@ -53,7 +53,7 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
         ),
         (".", ". exists and is a folder; write ./FILE"),
         ("./", "exists"),
-        // Nobody can, the administrator neither.
+        // No user can write here, not even root.
         (
             "/proc/x.tsv",
             "creating a folder for unfinished files in /proc",
@@ -77,7 +77,7 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_and_what_is_not_there_is_told_once() {
+fn a_path_that_is_no_file_is_refused_and_a_missing_one_is_reported_once() {
     let place = Place::new();
     std::fs::create_dir(place.path("nothing")).unwrap();
     let made = Command::new("mkfifo").arg(place.path("pipe")).status();
@@ -124,7 +124,7 @@ fn an_empty_input_has_an_empty_result() {
 
 #[test]
 fn bytes_that_are_no_text_are_refused_in_files_and_hexadecimal_in_json() {
-    // Jobs counted words of such files, loads refused them.
+    // Jobs once counted the words of such files, while loads refused them.
     let place = Place::new();
     place.write("bad.txt", b"ok\n\xff\xfe ok \x80\n");
     let said = place
@@ -133,7 +133,7 @@ fn bytes_that_are_no_text_are_refused_in_files_and_hexadecimal_in_json() {
     let why = "bad.txt, line 2: byte 1 is not UTF-8";
     assert!(said.contains(why) && said.contains("iconv"), "{said}");
     assert!(!place.path("counts.tsv").exists());
-    // Values that programs have put.
+    // These values are not UTF-8, as programs may write them.
     place.write("a.txt", "x\n");
     place.ebb("load --table app.t a.txt").ok();
     {
@@ -157,7 +157,7 @@ fn bytes_that_are_no_text_are_refused_in_files_and_hexadecimal_in_json() {
 }
 
 #[test]
-fn records_that_are_none_fail_their_job_and_are_told_by_file_and_line() {
+fn malformed_records_fail_their_job_with_file_and_line() {
     let place = Place::new();
     let run = "run aggregate --by city --of fare --output -";
     for (name, content, why) in [
@@ -212,7 +212,7 @@ fn a_line_beyond_all_measure_fails_its_job_on_threads_and_in_processes() {
         "{said}"
     );
     assert!(!place.path("x.tsv").exists());
-    // Shorter, it is read, but too long to be sorted in the memory that there is.
+    // A shorter line is read, but does not fit into the memory for sorting.
     place.write("long.txt", vec![b'x'; 5 << 20]);
     let sort = "run sort --text long.txt --output x.tsv --cores 1";
     let said = place.ebb(&format!("{sort} --memory 1MiB")).fails(6);

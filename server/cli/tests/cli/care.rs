@@ -59,7 +59,7 @@ fn a_flipped_bit_is_found_and_its_file_named() {
     let name = damage_table(&place);
     let said = place.ebb("scan app.lines").fails(5);
     assert!(said.contains(&name) && said.contains("offset"), "{said}");
-    // So small a table is read to be split: the job does not start.
+    // A table this small is read when the job is split into tasks, so the job does not start.
     let run = "run wordcount --table app.lines --snapshot s --output x.tsv";
     let said = place.ebb(run).fails(5);
     assert!(said.contains(&name), "{said}");
@@ -136,7 +136,7 @@ fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
     assert!(path.ends_with(&name), "{path}");
     assert_eq!(place.ebb("scan app.lines").ok(), before);
 
-    // A file that does not open is known to be damaged before anybody reads it.
+    // A file that cannot be opened counts as damaged before any read.
     let name = flip_bit(&place, |bytes| bytes - 20);
     let said = place.ebb("stats").ok();
     let is_told = |line: &str| line.starts_with("damaged    app.lines: ") && line.contains(&name);
@@ -204,7 +204,7 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
     assert_eq!(report["lost"][0]["table"], "app.lines");
     assert!(report["lost"][0]["to_key"].is_string());
 
-    // A manifest that reads in neither copy keeps it from opening, not from repair.
+    // If both copies of the manifest are damaged, the database cannot be opened, but repair works.
     let current = place.read("ebb-data/CURRENT");
     for copy in ["", ".copy"] {
         let manifest = format!("ebb-data/{}{copy}", current.trim());
@@ -264,7 +264,7 @@ fn an_online_repair_lists_what_is_lost_and_rewrites_the_file_once_that_is_accept
 
 #[test]
 fn a_database_that_lost_its_current_is_damaged_and_not_absent() {
-    // `ebb stats` said that there is no database, and exit code 3.
+    // `ebb stats` once reported that there is no database, with exit code 3.
     let place = Place::with_corpus();
     let before = place.ebb("scan app.lines").ok();
     let remove = |name| std::fs::remove_file(place.path(name)).unwrap();

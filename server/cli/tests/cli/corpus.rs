@@ -1,4 +1,4 @@
-//! Text in files of all sorts, and what is in it by a look at the files.
+//! A corpus: text in files of many forms, and word counts computed from these files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::place::Place;
 
 impl Place {
-    /// With the corpus loaded into `app.lines` and snapshot `s`.
+    /// A place with the corpus loaded into `app.lines`, and the snapshot `s`.
     pub fn with_corpus() -> Self {
         let place = Self::new();
         place.write_corpus();
@@ -18,7 +18,7 @@ impl Place {
         place
     }
 
-    /// About a MiB of text in files of all sorts.
+    /// Writes about a MiB of text to files of many forms.
     pub fn write_corpus(&self) {
         const WORDS: [&str; 12] = [
             "Ebb",
@@ -69,7 +69,7 @@ pub fn text_files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Words and counts straight from the files, character by character.
+/// Counts words straight from the files, character by character.
 pub fn count_words(root: &Path) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for file in text_files(root) {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::place::{Place, output};
 use crate::serving::{KEYSPACE, Server, query};
 
-/// A server with the table of orders, of which some are deleted and some expire soon.
+/// A server with a table of orders. Some of the orders are deleted, and some expire soon.
 fn shop() -> (Place, Server, Client) {
     let place = Place::new();
     let server = Server::start(&place, "");
@@ -60,7 +60,7 @@ fn jobs_name_the_columns_of_a_cql_table_and_see_its_rows_as_a_select_does() {
                     ada\t2,1,1.5,1.5,1.5,1.5,2,4,1,3,2\n\
                     bob, jr\t3,3,7.5,1.5,3.5,2.5,3,6,1,3,2\n\
                     nobody\t1,0,,,,,0,,,,\n";
-    // In the server, in processes of their own, and without a server.
+    // The job runs in the server, in processes of its own, and without a server.
     assert_eq!(place.ebb(&format!("{sums} {at_monday}")).ok(), expected);
     let isolated = format!("{sums} {at_monday} --isolate process");
     assert_eq!(place.ebb(&isolated).ok(), expected);
@@ -93,7 +93,7 @@ fn jobs_name_the_columns_of_a_cql_table_and_see_its_rows_as_a_select_does() {
 }
 
 #[test]
-fn what_does_not_fit_a_cql_table_is_refused_with_what_there_is() {
+fn options_that_do_not_fit_a_cql_table_are_refused_with_its_columns() {
     let (place, _server, _client) = shop();
     let job = "run aggregate --table shop.orders --output -";
     let said = place.ebb(&format!("{job} --by nobody")).fails(2);
@@ -142,7 +142,7 @@ fn the_rows_of_a_job_are_a_table_of_cql() {
     assert_eq!(ada, [expected]);
     let said = place.ebb(&format!("{job} --output shop.totals")).fails(1);
     assert!(said.contains("has rows already"), "{said}");
-    // Into a table that there is, with a column that the job does not write.
+    // The output is an existing table, with a column that the job does not write.
     let create = "CREATE TABLE shop.kept (who text PRIMARY KEY, rows int, pieces_count bigint, \
                   pieces_sum varint, pieces_min double, pieces_max decimal, pieces_avg double, \
                   note text)";
@@ -160,14 +160,14 @@ fn the_rows_of_a_job_are_a_table_of_cql() {
             None
         ]]
     );
-    // A copy has the columns and the types of what it is of.
+    // A copy has the columns and types of its source.
     let copy = "run select --columns customer,at,id,total --table shop.orders --output shop.copy";
     let said = place.ebb(copy).fails(2);
     assert!(said.contains("CREATE TABLE"), "{said}");
     let sorted = "run sort --table shop.totals --output shop.sorted";
     place.ebb(sorted).ok();
     assert_eq!(cells(&mut client, "SELECT rows FROM shop.sorted").len(), 3);
-    // It is the input of the next job, and stays for the next server.
+    // The table can be the input of the next job, and is there for the next server.
     let next = "run aggregate --of pieces_sum --table shop.totals --output -";
     assert!(place.ebb(next).rows().starts_with("all\t3,2,10,"));
     drop(client);
@@ -223,7 +223,7 @@ fn a_job_copies_collections_and_static_columns() {
         r#"{"w": 1, "h": 2}"#,
     ];
     assert_eq!(row, expected);
-    // Of whole partitions.
+    // Static columns are copied with whole partitions.
     let create = "CREATE TABLE shop.customers (customer text, c int, rows bigint STATIC, \
                   PRIMARY KEY (customer, c))";
     query(&mut client, create).unwrap();
@@ -246,7 +246,7 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
     let job = "run aggregate --by customer --of pieces --table shop.orders --snapshot monday";
     place.ebb(&format!("{job} --output shop.totals")).ok();
     let expected = cells(&mut client, "SELECT * FROM shop.totals");
-    // Somebody else's row says nothing of the job.
+    // A row of another client is no evidence that the job committed.
     let create = "CREATE TABLE shop.other (customer text PRIMARY KEY, rows bigint, \
                   pieces_count bigint, pieces_sum varint, pieces_min int, pieces_max int, \
                   pieces_avg decimal)";
@@ -260,7 +260,7 @@ fn a_job_that_was_killed_when_its_rows_were_in_a_cql_table_has_succeeded() {
         let history = History::open(&db).unwrap();
         let done = history.jobs().unwrap().pop().unwrap();
         let written_us = {
-            // As the record of the commit has it: the timestamp of any of the rows.
+            // The record of the commit has the timestamp of any of the rows.
             let table = db
                 .existing_keyspace("shop")
                 .unwrap()
@@ -311,7 +311,7 @@ fn a_job_reads_counters_as_a_select_shows_them() {
         query(&mut client, text).unwrap();
     }
     let sums = "run aggregate --by site --of seen,left --table shop.visits --output -";
-    // Rows; values, sum, least, greatest and mean of each column.
+    // The number of rows; then number, sum, minimum, maximum and mean of the values of each column.
     let a = "a\t2,2,10,3,7,5,1,1,1,1,1\n";
     let at_monday = place.ebb(&format!("{sums} --snapshot monday")).rows();
     assert_eq!(at_monday, format!("{a}b\t1,1,-4,-4,-4,-4,0,,,,\n"));

@@ -1,4 +1,4 @@
-//! Refusals: what is said, and the exit code.
+//! Messages and exit codes of refused commands.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -29,7 +29,7 @@ fn commands_that_read_make_no_database_and_neither_does_a_load_of_nothing() {
 }
 
 #[test]
-fn what_is_not_there_is_exit_code_3_and_what_is_there_is_told() {
+fn a_missing_thing_is_exit_code_3_and_its_error_lists_the_existing_ones() {
     let place = Place::with_corpus();
     let fails = |line: &str| place.ebb(line).fails(3);
     let run = "run wordcount --output x.tsv";
@@ -73,7 +73,7 @@ fn requests_that_make_no_sense_are_exit_code_2() {
 }
 
 #[test]
-fn a_database_that_another_process_writes_is_locked_and_who_that_is_is_told() {
+fn the_error_of_a_locked_database_names_the_process_that_holds_it() {
     let place = Place::with_corpus();
     let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
     let me = format!("process {}", std::process::id());
@@ -87,7 +87,7 @@ fn a_database_that_another_process_writes_is_locked_and_who_that_is_is_told() {
         assert!(said.contains(&me), "{said}");
     }
     place.ebb("verify").fails(4);
-    // From here, too, and it is not in the way of whoever has it.
+    // This process gets the error too, and its attempt does not disturb the holder.
     assert!(Db::open(place.path("ebb-data"), Options::default()).is_err());
     db.sync().unwrap();
     drop(db);
@@ -97,8 +97,7 @@ fn a_database_that_another_process_writes_is_locked_and_who_that_is_is_told() {
 
 #[test]
 fn many_read_a_database_at_once_and_change_nothing() {
-    // Two readers excluded each other, and a directory that is read-only could not be
-    // read.
+    // Two readers once excluded each other, and a read-only directory could not be read.
     let place = Place::with_corpus();
     let data = place.path("ebb-data");
     let before = place.files("ebb-data");

@@ -280,7 +280,7 @@ fn loads_and_jobs_agree_on_text() {
 
 #[test]
 fn an_open_quote_loads_nothing() {
-    // `ebb load` printed "loaded 1 row": two rows were swallowed into a value.
+    // `ebb load` once printed "loaded 1 row": two rows had become part of a value.
     let place = Place::new();
     place.write("open.csv", "city,pop\nA,\"1\nB,2\nC,3\n");
     let said = place.ebb("load --table x.q --key city open.csv").fails(2);
@@ -295,7 +295,7 @@ fn an_open_quote_loads_nothing() {
         run.contains("open.csv, line 2: a quote is still open"),
         "{run}"
     );
-    // On request it is text.
+    // With --lenient-quotes the quote is text.
     let lenient = "--lenient-quotes open.csv";
     place
         .ebb(&format!("load --table x.q --key city {lenient}"))
@@ -307,7 +307,7 @@ fn an_open_quote_loads_nothing() {
 
 #[test]
 fn files_with_cr_line_ends_have_their_rows() {
-    // `ebb run` read no rows, with exit code 0; `ebb load` read both.
+    // `ebb run` once read no rows, with exit code 0, while `ebb load` read both.
     let place = Place::new();
     place.write("cr.csv", "a,b\r1,2\r3,4\r");
     assert_eq!(
@@ -316,7 +316,7 @@ fn files_with_cr_line_ends_have_their_rows() {
     );
     let said = place.ebb("load --table x.q --key a cr.csv").ok();
     assert!(said.starts_with("loaded 2 rows"), "{said}");
-    // Also in parts, and with fields over several lines.
+    // The file is also read in parts, and with fields over several lines.
     let rows: String = (0..40_000).map(|n| format!("{n},\"x\r{n}\"\r")).collect();
     place.write("large.csv", format!("id,v\r{rows}"));
     for splits in [1, 7] {
@@ -330,7 +330,7 @@ fn files_with_cr_line_ends_have_their_rows() {
 
 #[test]
 fn a_byte_order_mark_is_no_part_of_a_word() {
-    // The first word was counted as another one, with the mark glued to it.
+    // The first word once counted as a different one, because the mark was part of it.
     let place = Place::new();
     place.write("bom.txt", b"\xef\xbb\xbfword word\n");
     let counts = place.ebb("run wordcount --text bom.txt --output -").ok();
@@ -342,7 +342,7 @@ fn a_byte_order_mark_is_no_part_of_a_word() {
 
 #[test]
 fn an_input_that_is_not_there_is_no_such_file_before_anything_is_opened() {
-    // A join with a file that was not there spoke of a database.
+    // The error of a join with a missing file was once about a database.
     let place = Place::new();
     place.write("left.csv", "id,v\n1,a\n");
     let join = "run join --csv left.csv --on id --output out.csv --with";
@@ -372,7 +372,7 @@ fn an_input_that_is_not_there_is_no_such_file_before_anything_is_opened() {
         assert_eq!(said, "ebb: no such file: nope.csv\n", "{run}");
     }
     assert!(!place.path("ebb-data").exists());
-    // Beside a database, too.
+    // The same holds with a database.
     place.ebb("load --table app.t left.csv").ok();
     let said = place.ebb(&format!("{join} nope.csv")).fails(1);
     assert_eq!(said, "ebb: no such file: nope.csv\n");
@@ -433,7 +433,7 @@ fn tabs_and_other_delimiters_are_read_by_loads_and_jobs() {
 
 #[test]
 fn parts_of_a_file_with_quoted_line_ends_have_the_rows_of_the_whole() {
-    // They were an error, unless one task read the whole file.
+    // They once were an error, unless one task read the whole file.
     let place = Place::new();
     let rows: String = (0..60_000)
         .map(|n| format!("{n},\"two\nlines, \"\"{n}\"\"\"\n"))
@@ -457,7 +457,7 @@ fn parts_of_a_file_with_quoted_line_ends_have_the_rows_of_the_whole() {
 
 #[test]
 fn stored_values_with_stray_quotes_are_read_on_request() {
-    // Such values could not be read any more, and no option helped.
+    // At first no option could read such values.
     let place = Place::new();
     place.ebb("put --create app.t k 1,5\"").ok();
     let run = "run select --table app.t --values csv --output -";
@@ -499,7 +499,7 @@ fn a_job_leaves_out_bad_files_on_request_and_names_them() {
 
 #[test]
 fn a_table_whose_name_ends_like_that_of_a_file_can_be_joined() {
-    // It was "no such file".
+    // The error was once "no such file".
     let place = Place::new();
     place.write("left.csv", "id,v\n1,a\n");
     place.ebb("put --create app.html 1 page").ok();

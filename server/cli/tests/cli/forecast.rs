@@ -1,4 +1,4 @@
-//! `ebb forecast`: a trace in; a table, JSON and a report out.
+//! `ebb forecast`: reads a trace; prints a table or JSON, and writes a report.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ fn a_trace_is_forecast_and_the_forecasts_are_judged() {
     assert!(place.read("out/report/index.html").contains("naive day"));
 }
 
-/// Case 13 of the issue: NaN and inf in the table and the page.
+/// The table and the page once had NaN and inf here.
 #[test]
 fn ratios_of_a_constant_load_are_dashes() {
     let place = Place::new();
@@ -99,7 +99,7 @@ fn ratios_of_a_constant_load_are_dashes() {
 }
 
 #[test]
-fn what_cannot_be_forecast_is_told_with_file_and_line() {
+fn traces_that_cannot_be_forecast_are_refused_with_file_and_line() {
     let place = Place::new();
     place.write("bad.csv", "time,load\n0,1\n3600,-1\n");
     place.write("short.csv", "0,1\n3600,1\n7200,1\n");

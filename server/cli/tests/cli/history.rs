@@ -1,4 +1,4 @@
-//! `ebb jobs`: what became of jobs, and those that a process left unfinished.
+//! `ebb jobs`: the history of jobs, and jobs that a process left unfinished.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -103,7 +103,7 @@ fn a_job_that_its_process_left_starts_again_over_its_own_snapshot() {
         history.begin(&request, vec![own], None).unwrap();
     }
     place.until_unlocked();
-    // Written after the snapshot: not in the result.
+    // This row is written after the snapshot, so it must not be in the result.
     place.write("later.txt", "later\n");
     place.ebb("load --table app.lines later.txt").ok();
     assert!(place.ebb("jobs").ok().contains("unfinished"));
@@ -134,7 +134,7 @@ fn a_job_of_another_version_is_refused_and_left_as_it_is() {
     let wordcount = |end| state("wordcount", end);
     let left = ["succeeded", "started", "started"].map(wordcount);
     assert_eq!(states(&place), left);
-    // It is shown, and can be discarded.
+    // The job is shown, and can be discarded.
     let shown = place.ebb("jobs 7000000000000").ok();
     assert!(shown.contains("unfinished"), "{shown}");
     place.ebb("jobs discard 7000000000000 7000000000001").ok();
@@ -166,7 +166,7 @@ fn kill_in_the_middle(place: &Place, line: &str, output: &str) {
     panic!("every job ended before it was killed");
 }
 
-/// 20,000 lines in table `app.many`, and how often each word is in them.
+/// Loads 20,000 lines into the table `app.many`; returns the count of each word in them.
 fn many_lines(place: &Place) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     let mut text = String::new();
@@ -194,10 +194,9 @@ fn counts(text: &str) -> BTreeMap<String, u64> {
     all
 }
 
-/// After a process was killed the next `ebb run` first executed the old jobs, before its
-/// own.
+/// The next `ebb run` after a killed process once executed the old jobs before its own.
 #[test]
-fn a_job_whose_process_was_killed_waits_until_it_is_asked_for() {
+fn a_job_whose_process_was_killed_waits_for_ebb_jobs_restart() {
     let place = Place::new();
     let expected = many_lines(&place);
     let job = "run wordcount --table app.many --splits 30 --output killed.tsv --json";
@@ -237,7 +236,7 @@ fn a_job_whose_process_was_killed_waits_until_it_is_asked_for() {
     assert_eq!(jobs[jobs.len() - 2]["starts"], 2);
     let snapshots = place.ebb("snapshot list --json").json();
     assert_eq!(snapshots, serde_json::json!([]), "its own went with it");
-    // There is nothing left to ask for.
+    // No unfinished jobs are left to restart.
     place.ebb("jobs restart").ok();
     assert_eq!(states(&place).len(), jobs.len());
 }
@@ -289,7 +288,7 @@ fn signal_in_the_middle(place: &Place, command: Command, signal: &str) -> (Optio
     (done.status.code(), String::from_utf8(done.stderr).unwrap())
 }
 
-/// SIGTERM and SIGHUP left a job unfinished, and the next `ebb run` executed it first.
+/// SIGTERM and SIGHUP once left a job unfinished, and the next `ebb run` executed it first.
 #[test]
 fn sigterm_and_sighup_cancel_a_job_as_ctrl_c_does() {
     let place = Place::with_corpus();
@@ -307,7 +306,7 @@ fn sigterm_and_sighup_cancel_a_job_as_ctrl_c_does() {
     assert_eq!(states(&place).len(), heard.len() + 1);
 }
 
-/// A job under `nohup` was cancelled when the terminal went.
+/// A job under `nohup` was once cancelled when the terminal was closed.
 #[test]
 fn a_signal_that_is_ignored_stays_ignored() {
     let place = Place::with_corpus();
@@ -356,7 +355,7 @@ fn a_job_that_ended_its_process_three_times_is_not_started_again() {
 }
 
 #[test]
-fn what_was_for_a_terminal_that_is_gone_is_not_started_again() {
+fn a_job_for_a_terminal_that_is_gone_is_not_started_again() {
     let place = Place::with_corpus();
     let job = "run wordcount --table app.lines --snapshot s --output -";
     place.ebb(job).ok();

@@ -1,5 +1,5 @@
-//! Clients that are many, mean harm or do not care, against a server in a process of its
-//! own: others are served meanwhile, and the server's memory stays bounded.
+//! Many clients, hostile clients and careless clients, against a server in a process of its own: other
+//! clients are served meanwhile, and the memory of the server stays bounded.
 //!
 //! `EBB_STATEMENTS` and `EBB_CONNECTIONS` are the numbers of prepared statements and of
 //! connections.
@@ -311,7 +311,7 @@ fn a_scan_that_runs_when_the_server_stops_ends_with_cassandras_code() {
     query(&mut client, KEYSPACE).unwrap();
     let table = "CREATE TABLE shop.wide (a int, b int, c int, d int, PRIMARY KEY ((a, b), c, d))";
     query(&mut client, table).unwrap();
-    // It looks for four billion rows.
+    // The query looks up four billion rows.
     let all: Vec<String> = (0..256).map(|number| number.to_string()).collect();
     let all = all.join(", ");
     let text = &format!(
@@ -358,7 +358,7 @@ fn a_scan_that_takes_too_long_ends_with_cassandras_code() {
 }
 
 #[test]
-fn connections_that_break_off_anywhere_harm_nobody() {
+fn connections_that_break_off_anywhere_do_not_harm_others() {
     let place = Place::new();
     let server = Server::start(&place, "");
     let mut client = server.client();

@@ -103,7 +103,7 @@ fn health_checks_at_an_address_of_their_own_need_no_token() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_words() {
+fn requests_without_sense_are_refused_with_a_message() {
     let place = Place::new();
     let told = place.ebb("token create --scope read").fails(3);
     assert!(told.contains("no database"), "{told}");

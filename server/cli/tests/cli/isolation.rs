@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::corpus::count_words;
 use crate::place::{Place, Running, output};
 
-/// Runs a job on threads and in processes, and compares what it puts out.
+/// Runs a job on threads and in processes, and compares the outputs.
 fn alike(place: &Place, run: &str, output: &str) -> String {
     let outputs = ["thread", "process"].map(|how| {
         let output = format!("{how}-{output}");
@@ -50,7 +50,7 @@ fn processes_put_out_what_threads_put_out() {
         let rows = alike(&place, &run, output);
         assert!(rows.lines().count() > 0, "{run}");
     }
-    // With the names of columns, and two inputs of different kinds.
+    // This job has column names, and two inputs of different kinds.
     place.write("cities.csv", "name,land\nBonn,DE\nCork,IE\n");
     place.write(
         "trips.jsonl",
@@ -105,14 +105,14 @@ fn check_chain(seed: u64) {
         .sum();
     assert!((sum - 1.0).abs() < 1e-9, "{sum}");
 
-    // Of a table, and with what is left between the jobs in the database's folder.
+    // The links are in a table, and the chain keeps its intermediate rows in the database's folder.
     (place.ebb("load --table app.links links.csv")).ok();
     let run = "run pagerank --table app.links --values csv --iterations 3 --isolate process";
     place.ebb(&format!("{run} --output app.ranks")).ok();
     let rows = place.ebb("scan app.ranks").ok();
     assert!(rows.lines().count() > 200, "{rows}");
     assert!(!place.path("ebb-data/spill").exists());
-    // What fails in a process fails the chain.
+    // A failure in a process fails the chain.
     place.write("bad.txt", "a b\na b c\n");
     let said = place
         .ebb("run pagerank --text bad.txt --isolate process --output bad.tsv")
@@ -143,7 +143,7 @@ fn children(parent: u32) -> Vec<u32> {
 fn state_and_parent(id: u32) -> Option<(char, u32)> {
     let stat = Path::new("/proc").join(id.to_string()).join("stat");
     let text = std::fs::read_to_string(stat).ok()?;
-    // Behind the name, which may have blanks and parentheses.
+    // The state is behind the name, which may have blanks and parentheses.
     let mut fields = text[text.rfind(')')? + 1..].split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }

@@ -1,4 +1,4 @@
-//! `ebb run`: what jobs put out, and when they put out nothing.
+//! `ebb run`: the output of jobs, and the cases in which they write none.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn words_of_a_snapshot_are_counted_as_they_stood_in_the_files() {
     let place = Place::with_corpus();
     let expected = count_words(&place.path("corpus"));
     assert!(expected.len() > 100);
-    // What is loaded after the snapshot must not count.
+    // Rows that are loaded after the snapshot must not count.
     place.write("corpus/d0/00.txt", "overwritten\n".repeat(1601));
     place.write("corpus/new.txt", "new\n");
     place.ebb("load --table app.lines corpus --skip-bad").ok();
@@ -31,7 +31,7 @@ fn words_of_a_snapshot_are_counted_as_they_stood_in_the_files() {
     assert!(said.contains("goal of 1h met"), "{said}");
     assert_eq!(rows(&place.read("counts.tsv")), expected);
 
-    // Into a table, under several policies.
+    // The output is a table, under several policies.
     for policy in [
         "fifo",
         "fair",
@@ -139,7 +139,7 @@ fn a_job_that_meets_a_damaged_block_fails_and_writes_nothing() {
     for output in ["x.tsv", "app.x"] {
         let said = place.ebb(&format!("{run} --output {output}")).fails(6);
         assert!(said.contains(&name), "{said}");
-        // Who sees the cause of a failed job may not be allowed to read the table.
+        // The cause has no key or value: a user who sees it may have no permission to read the table.
         assert!(!said.contains("noise.txt:"), "{said}");
         assert!(said.contains("nothing was written"), "{said}");
         // Another attempt would meet the damage again.

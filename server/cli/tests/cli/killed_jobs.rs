@@ -109,7 +109,7 @@ fn kill_with_jobs_at_work(seed: u64) {
     let kills = number("EBB_KILLS").unwrap_or(KILLS);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let place = Place::with_corpus();
-    // Some MiB, so that the jobs take longer than the kill.
+    // The input has some MiB, so that jobs still run when the server is killed.
     for copy in 0..3 {
         let copied = format!("copy{copy}");
         std::fs::rename(place.path("corpus"), place.path(&copied)).unwrap();

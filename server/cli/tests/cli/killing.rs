@@ -21,21 +21,21 @@ use crate::serving::{Server, query};
 /// The kills of a run without `EBB_KILLS`.
 const KILLS: u64 = 4;
 const WRITERS: i32 = 4;
-/// A writer deletes its oldest rows when it has so many.
+/// The number of rows at which a writer deletes its oldest ones.
 const ROWS_MAX: i32 = 200;
 
-/// What one connection has written, over all lives of the server.
+/// The rows that one connection has written, over all restarts of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Writer {
     id: i32,
-    /// It has the rows from here...
+    /// The first row.
     begin: i32,
-    /// ...to before there.
+    /// The first row after the last one.
     end: i32,
 }
 
 impl Writer {
-    /// Its next write, and what it has then.
+    /// Returns the next write, and the rows after it.
     fn next(self) -> (String, Self) {
         let Self { id, begin, end } = self;
         if end - begin == ROWS_MAX {
@@ -59,7 +59,7 @@ impl Writer {
         )
     }
 
-    /// Whether the server has just that.
+    /// Returns whether the server has exactly these rows.
     fn is_what(self, client: &mut Client) -> bool {
         let expected: Vec<String> = (self.begin..self.end)
             .map(|n| format!("{n} {}", value(self.id, n)))
@@ -82,7 +82,7 @@ fn value(writer: i32, n: i32) -> String {
     format!("{writer}-{n}-{}", "x".repeat((n as usize * 31) % 300))
 }
 
-/// What another connection has done with the schema and with snapshots: so many steps.
+/// The number of changes of the schema and of snapshots that another connection has made.
 #[derive(Debug, Clone, Copy)]
 struct Definer {
     steps: i32,
@@ -102,7 +102,7 @@ impl Definer {
         (text, Self { steps })
     }
 
-    /// The numbers of the tables and of the snapshots that there are.
+    /// Returns the numbers of the existing tables and of the existing snapshots.
     fn has(self) -> (BTreeSet<i32>, BTreeSet<i32>) {
         let (mut tables, mut snapshots) = (BTreeSet::new(), BTreeSet::new());
         for step in 0..self.steps {
@@ -130,7 +130,7 @@ impl Definer {
     }
 }
 
-/// The rows of a statement as text, cells between spaces: ints, and what else is text.
+/// The rows of a statement as lines, with spaces between cells. The cells are ints or text.
 #[track_caller]
 fn cells(client: &mut Client, text: &str) -> Vec<String> {
     let rows = match query(client, text) {
@@ -178,7 +178,7 @@ fn request(client: &mut Client, text: &str) -> bool {
     }
 }
 
-/// The state that is found: the one that was acknowledged, or the one after it.
+/// Returns the state that the server has: the acknowledged one, or the one after it.
 #[track_caller]
 fn found<S: Copy + std::fmt::Debug>(
     state: S,
@@ -238,7 +238,7 @@ fn kill_under_load(seed: u64) {
             *writer = found(*writer, Writer::next, |state| state.is_what(&mut client));
         }
         definer = found(definer, Definer::next, |state| state.is_what(&mut client));
-        // What a snapshot shows is whole, too.
+        // Each snapshot is complete, too.
         for number in definer.has().1 {
             let count = |table| {
                 let text = format!("SELECT n FROM k.{table} USING SNAPSHOT s{number}");

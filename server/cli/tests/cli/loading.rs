@@ -1,4 +1,4 @@
-//! Loading files into tables: what, and all of it or nothing.
+//! Loads of files into tables: their formats, and that each load is atomic.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ pub fn gzip(text: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 impl Place {
-    /// Refused with exit code 2; nothing was loaded, and no database was made for it.
+    /// Checks that a load is refused with exit code 2, loads nothing and creates no database.
     #[track_caller]
     fn load_refused(&self, arguments: &str) -> String {
         let said = self.ebb(&format!("{LOAD} {arguments}")).fails(2);
@@ -43,8 +43,8 @@ impl Place {
 
 #[test]
 fn a_log_that_grew_past_a_million_lines_is_not_loaded_twice() {
-    // The width of the line numbers was that of the last one: loaded again with a
-    // line more, every row of a long log was there under two keys.
+    // Line numbers once had the width of the last one: after a second load with one line more, every
+    // row of a long log had two keys.
     let place = Place::new();
     let rows = |lines: usize| {
         place.write("a.log", "x\n".repeat(lines));
@@ -57,7 +57,7 @@ fn a_log_that_grew_past_a_million_lines_is_not_loaded_twice() {
 
 #[test]
 fn rows_by_a_key_column_come_from_csv_and_json_packed_or_not() {
-    // There was no way to load a CSV file but as lines, its header too.
+    // CSV files could once be loaded as lines only, the header included.
     let place = Place::new();
     place.write("a.csv", "id,city\n7,\"Bonn, am Rhein\"\n3,Ulm\n");
     place.write("b.csv.gz", gzip("id,city\n5,\"two\nlines\"\n"));
@@ -111,7 +111,7 @@ fn standard_input_is_loaded_packed_or_not() {
 
 #[test]
 fn a_row_that_is_none_ends_the_load_with_its_line() {
-    // Bad rows were loaded, or their file was passed over, with exit code 0.
+    // Bad rows were once loaded, or their file was left out, with exit code 0.
     let place = Place::new();
     place.write("good.csv", "id,v\n1,a\n");
     for (name, content, told) in [
@@ -150,7 +150,7 @@ fn a_row_that_is_none_ends_the_load_with_its_line() {
 
 #[test]
 fn a_line_beyond_all_measure_is_too_long_and_a_file_that_is_no_text_ends_the_load() {
-    // A long line was called "not UTF-8 text", and its file skipped with exit code 0.
+    // A long line was once called "not UTF-8 text", and its file left out with exit code 0.
     let place = Place::new();
     place.write(
         "in/long.txt",
@@ -170,7 +170,7 @@ fn a_line_beyond_all_measure_is_too_long_and_a_file_that_is_no_text_ends_the_loa
     let done = place.ebb(&format!("{LOAD} in --skip-bad"));
     assert!(done.stderr.contains("left out 2 files"), "{}", done.stderr);
     assert!(done.ok().starts_with("loaded 1 row "));
-    // The database lies here, too, and is no text; it is not meant.
+    // The database is in this folder, too. Its files are not text, and the load must leave them out.
     place.ebb(&format!("{LOAD} . --skip-bad")).ok();
     std::fs::remove_dir_all(place.path("in")).unwrap();
     place.write("a", "a\n");
@@ -179,7 +179,7 @@ fn a_line_beyond_all_measure_is_too_long_and_a_file_that_is_no_text_ends_the_loa
 
 #[test]
 fn threads_beyond_all_measure_are_refused() {
-    // The process ended in a panic.
+    // The process once panicked.
     let place = Place::new();
     place.write("a", "a\n");
     for threads in ["0", "99999", "x"] {
@@ -192,7 +192,7 @@ fn threads_beyond_all_measure_are_refused() {
     place.ebb(&format!("{LOAD} a --threads 1024")).ok();
 }
 
-/// What a load that waits for more of its input has done when it gets a signal.
+/// Sends a signal to a load that waits for more of its input, and checks that it leaves nothing behind.
 fn interrupted_load(place: &Place, signal: &str) {
     let mut command = place.command(&format!("{LOAD} --key id --format csv -"));
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
@@ -200,7 +200,7 @@ fn interrupted_load(place: &Place, signal: &str) {
     let mut stdin = load.child().stdin.take().unwrap();
     let rows: String = (0..200_000).map(|n| format!("new{n},x\n")).collect();
     stdin.write_all(b"id,v\n").unwrap();
-    // Longer than the pipe: the load listens for signals, and reads.
+    // The input is longer than the pipe: once it is written, the load reads and listens for signals.
     stdin.write_all(rows.as_bytes()).unwrap();
     let kill = format!("kill {signal} {}", load.id());
     let sent = std::process::Command::new("sh")
@@ -219,7 +219,7 @@ fn interrupted_load(place: &Place, signal: &str) {
 
 #[test]
 fn an_interrupted_load_leaves_nothing_behind() {
-    // What had been loaded until Ctrl-C stayed in the table.
+    // Rows that were loaded before Ctrl-C once stayed in the table.
     let place = Place::new();
     for signal in signals::heard() {
         interrupted_load(&place, signal);
@@ -235,7 +235,7 @@ fn an_interrupted_load_leaves_nothing_behind() {
 
 #[test]
 fn a_load_that_finds_no_room_leaves_nothing_behind() {
-    // Half of the rows were in the table then. A limit on the size of files stands for a
+    // Half of the rows once stayed in the table. A limit on the size of files stands for a
     // disk that is full.
     let place = Place::new();
     place.write("a", "a\n");
@@ -268,7 +268,7 @@ fn a_load_that_finds_no_room_leaves_nothing_behind() {
 }
 
 #[test]
-fn records_without_a_key_column_are_lines_and_that_is_told() {
+fn records_without_a_key_column_are_lines_with_a_warning() {
     let place = Place::new();
     place.write("a.csv", "id,v\n1,a\n");
     let done = place.ebb(&format!("{LOAD} a.csv"));
@@ -294,7 +294,7 @@ fn records_without_a_key_column_are_lines_and_that_is_told() {
 
 #[test]
 fn many_rows_in_no_order_are_sorted_on_disk() {
-    // 80 MB of rows: more than are sorted in memory at once.
+    // The rows have 80 MB, more than are sorted in memory at once.
     let place = Place::new();
     let row = |n: u64| format!("{},{}\n", n * 7_919 % 100_003, "v".repeat(800));
     let rows: String = (0..100_003).map(row).collect();

@@ -54,7 +54,7 @@ fn the_data_directory_comes_from_the_flag_or_the_environment() {
 }
 
 #[test]
-fn help_tells_the_exit_codes_and_every_command() {
+fn help_lists_the_exit_codes_and_every_command() {
     let help = Place::new().ebb("--help").ok();
     for word in [
         "Exit codes",

@@ -15,7 +15,7 @@ use crate::serving::{KEYSPACE, Server, query};
 #[track_caller]
 fn limited(place: &Place, ulimit: &str, line: &str) -> Done {
     let ebb = env!("CARGO_BIN_EXE_ebb");
-    // What runs the tests may have left files open.
+    // The test runner may have left files open.
     let close = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-";
     let script = format!("{close}; ulimit {ulimit} && exec {ebb} {line}");
     let mut bash = Command::new("bash");

@@ -5,7 +5,7 @@ use crate::place::{Place, output};
 
 #[test]
 fn json_is_a_flag_everywhere_and_a_file_has_another_name() {
-    // `--json -` wrote a file called `-` here, printed there, and was no file elsewhere.
+    // `--json -` once wrote a file called `-` in some commands, and printed the result in others.
     let place = Place::new();
     place.write("load.csv", trace());
     let forecast = "forecast load.csv --days 2";
@@ -36,7 +36,7 @@ fn json_is_a_flag_everywhere_and_a_file_has_another_name() {
 
 #[test]
 fn every_command_on_a_database_goes_by_the_environment() {
-    // backup, verify and repair wanted the directory as an argument.
+    // backup, verify and repair once required the directory as an argument.
     let place = Place::new();
     place.write("a", "a\n");
     place.ebb("load --data here --table app.t a").ok();
@@ -61,7 +61,6 @@ fn every_command_on_a_database_goes_by_the_environment() {
 
 #[test]
 fn shells_complete_commands_and_options() {
-    // There were no completions.
     let place = Place::new();
     for (shell, form) in [
         ("bash", "complete -F"),
@@ -79,8 +78,8 @@ fn shells_complete_commands_and_options() {
 
 #[test]
 fn lengths_of_time_that_make_no_sense_are_refused() {
-    // `--expires 0s` made a snapshot that was gone at once, and said that it was there;
-    // `demo --seconds 0` was exit code 1.
+    // `--expires 0s` once reported success for a snapshot that expired at once; `demo --seconds 0` was
+    // exit code 1.
     let place = Place::new();
     for line in [
         "snapshot create --keyspace app --expires 0s s",
@@ -99,7 +98,7 @@ fn lengths_of_time_that_make_no_sense_are_refused() {
 
 #[test]
 fn an_output_in_a_keyspace_that_is_not_there_is_no_file() {
-    // `--output newks.t` wrote a file, where a table was meant.
+    // `--output newks.t` once wrote a file, where the user meant a table.
     let place = Place::new();
     place.write("a.txt", "x\n");
     place.ebb("load --table app.t a.txt").ok();

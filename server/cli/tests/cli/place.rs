@@ -1,4 +1,4 @@
-//! Where a command runs, and what it did.
+//! The working directory of a command, and the result of its run.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -87,7 +87,7 @@ impl Running {
     }
 }
 
-/// Runs a command as [`Command::output`] does, but not for ever.
+/// Runs a command as [`Command::output`] does, with a time limit.
 #[track_caller]
 pub fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null());
@@ -95,7 +95,7 @@ pub fn output(command: &mut Command) -> Output {
     Running::start(command).output()
 }
 
-/// What a command did.
+/// The result of a command: its exit code and its output.
 pub struct Done {
     pub code: i32,
     pub stdout: String,

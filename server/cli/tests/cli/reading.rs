@@ -67,7 +67,7 @@ fn a_scan_whose_reader_has_seen_enough_ends_quietly() {
 }
 
 #[test]
-fn files_that_are_no_text_are_left_out_on_request_and_said() {
+fn skip_bad_leaves_out_files_that_are_no_text_and_names_them() {
     let place = Place::new();
     place.write_corpus();
     let done = place.ebb("load --table app.lines corpus --skip-bad");

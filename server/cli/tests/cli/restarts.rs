@@ -1,4 +1,4 @@
-//! Jobs whose process ended when their output was about to be put in place, or was.
+//! Jobs whose process ended shortly before or after their output was put in place.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -30,8 +30,8 @@ fn own() -> Vec<OwnSnapshot> {
     }]
 }
 
-/// The record of a job as its process left it that was killed, of a job that ran by the
-/// same request but for `changed`. It had a snapshot of its own, called `run-7`.
+/// The record that a killed process leaves of a job. The request is that of a job that ran, after
+/// `changed`. The job has a snapshot of its own, `run-7`.
 fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> JobRecord {
     (place.ebb("snapshot create --table app.lines run-7")).ok();
     with_history(place, |history| {
@@ -96,7 +96,7 @@ fn a_job_that_was_killed_when_its_output_appeared_has_succeeded() {
         (&json!("succeeded"), &json!(1))
     );
     assert_eq!(snapshots(&place), ["s"], "its own went with it");
-    // From now on it is a command like any other.
+    // A new run with the same output is refused, as after any other job.
     let said = place.ebb(job).fails(1);
     assert!(said.contains("found.tsv exists"), "{said}");
 }
@@ -106,7 +106,7 @@ fn rows_in_a_table_are_those_of_the_job_that_came_to_put_them_there() {
     let place = Place::with_corpus();
     let job = "run grep --table app.lines --pattern Ebb";
     place.ebb(&format!("{job} --output app.found")).ok();
-    // However often it was started: the last start has done it.
+    // The number of starts does not matter: the last one has committed.
     let recorded = left(&place, false, |_| {});
     with_history(&place, |history| {
         let recorded = history.begin_again(&recorded, own()).unwrap();
@@ -142,7 +142,7 @@ fn a_job_that_came_to_it_and_has_no_output_starts_again() {
 }
 
 #[test]
-fn what_somebody_else_put_there_is_kept_and_fails_the_job() {
+fn an_output_of_another_process_is_kept_and_fails_the_job() {
     let place = Place::with_corpus();
     let job = "run grep --table app.lines --pattern Ebb";
     place.ebb(&format!("{job} --output found.tsv")).ok();
@@ -155,7 +155,7 @@ fn what_somebody_else_put_there_is_kept_and_fails_the_job() {
     assert_eq!(place.read("mine.tsv"), "mine");
     assert_eq!(last(&place)["state"], "failed");
     assert_eq!(snapshots(&place), ["s"]);
-    // Nor is one left of a job that is given up.
+    // A job that is given up leaves no snapshot, either.
     let recorded = left(&place, false, |_| {});
     with_history(&place, |history| {
         let recorded = history.begin_again(&recorded, own()).unwrap();

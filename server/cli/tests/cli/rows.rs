@@ -1,5 +1,5 @@
-//! What a user makes of rows: numbers without loss, outputs that are inputs again, and
-//! inputs that are not what they seem to be.
+//! Rows as users see them: numbers without loss of digits, outputs that are inputs of other jobs, and
+//! malformed inputs.
 
 use std::io::Write;
 
@@ -44,7 +44,7 @@ fn sums_of_large_numbers_and_of_decimals_are_exact() {
     let said = place.ebb(run).fails(2);
     let why = "huge.csv, line 3: column n is \"1e999999999\", which is a number beyond";
     assert!(said.contains(why), "{said}");
-    // Quantiles are of floats, and say so.
+    // Quantiles are computed with floats: a number beyond their range is an error that names them.
     let run = "run aggregate --csv n.csv --of amount --quantiles 0.5 --output -";
     let said = place.ebb(run).fails(2);
     assert!(
@@ -54,7 +54,7 @@ fn sums_of_large_numbers_and_of_decimals_are_exact() {
 }
 
 #[test]
-fn neighbours_above_two_to_the_53rd_are_told_apart_and_sorted() {
+fn neighbours_above_two_to_the_53rd_are_distinct_and_sorted() {
     // A user looked for one id, got its neighbour too, and a sort left them as they came.
     let place = Place::new();
     let ids = [
@@ -117,7 +117,7 @@ fn fields_without_a_number_are_missing_to_a_sort_as_they_are_to_an_aggregate() {
 
 const TRIPS: &str = "id,city,fare\n1,Bonn,7\n2,\"Aarhus, DK\",10\n3,Bonn,\n4,Cork,9.5\n";
 
-/// All applications with an output of columns, and what its columns are.
+/// All applications with an output of columns, and the names of these columns.
 const RUNS: [(&str, &str); 11] = [
     ("sort --csv trips.csv --by fare --numeric", "id,city,fare"),
     ("select --csv trips.csv", "id,city,fare"),
@@ -293,7 +293,7 @@ fn a_column_that_no_record_has_is_an_error() {
             assert!(said.contains("no record has a column \"nam\""), "{said}");
             assert!(!place.path("out.csv").exists());
         }
-        // Null is a value, though it meets no condition.
+        // A column whose value is null exists, though it meets no condition.
         place.ebb(&format!("{run} --where name=x")).ok();
         std::fs::remove_file(place.path("out.csv")).unwrap();
     }
@@ -340,7 +340,7 @@ fn conditions_without_sense_are_refused() {
 }
 
 #[test]
-fn ragged_rows_and_double_columns_are_told_by_file_and_line() {
+fn ragged_rows_and_double_columns_are_errors_with_file_and_line() {
     // A user's export had a comma too many, and the sums were those of other columns.
     let place = Place::new();
     place.write("short.csv", "city,fare\nBonn,7\n\nCork\n");

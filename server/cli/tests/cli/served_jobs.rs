@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::place::{Place, Running};
 use crate::serving::Server;
 
-/// Points that no machine draws in the time of a test.
+/// More points than any machine draws in the time of a test.
 const ENDLESS: &str = "--points 1000000000000000";
 
 /// A server over the tables of a corpus.
@@ -75,7 +75,7 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
     assert_eq!(report["input"], "app.lines");
     assert_eq!(report["policy"], "forecast-edf");
     assert_eq!(report["output"], "file served.tsv");
-    // The rows for the terminal come to this one, and the report stays off them.
+    // The rows come to the terminal of this command, without the report among them.
     let done = place.ebb(&format!("{job} --output -"));
     assert!(
         done.stderr.contains("output  the terminal"),
@@ -104,7 +104,7 @@ fn a_job_runs_in_the_server_and_is_reported_as_without_one() {
     assert!(!place.path("ebb-data/jobs.sock").exists());
 }
 
-/// A job over files ran in its own process unless there was a dot in the name of its output.
+/// A job over files once ran in its own process unless there was a dot in the name of its output.
 #[test]
 fn a_job_over_files_runs_in_the_server_whatever_its_output_is() {
     let (place, _server) = served();
@@ -281,7 +281,7 @@ fn a_job_of_a_server_that_is_killed_starts_again_with_the_next_and_its_result_is
     let mut server = Some(server);
     for (attempt, looks) in [0, 2, 6].into_iter().enumerate() {
         let output = format!("app.counts{attempt}");
-        // Before it, so that it takes a while until its turn comes.
+        // Another job is submitted first, so that this one waits for a while.
         let (first, _) = endless(&place, &format!("app.pi{attempt}"));
         let id = place.ebb(&format!("{job} --output {output} --detach")).ok();
         let id = id.trim();

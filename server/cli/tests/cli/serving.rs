@@ -1,4 +1,4 @@
-//! `ebb serve` as its user starts, asks and stops it.
+//! `ebb serve`: a user starts it, sends requests and stops it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -200,7 +200,7 @@ fn what_is_made_through_a_server_is_there_for_the_next_one() {
 }
 
 #[test]
-fn only_who_asks_for_it_lets_other_machines_in() {
+fn other_machines_are_let_in_only_on_request() {
     let place = Place::new();
     let refused = place.ebb("serve --cql 0.0.0.0:0").fails(2);
     assert!(
@@ -279,7 +279,7 @@ fn the_first_superuser_has_a_password_that_only_its_owner_reads() {
     )
     .unwrap();
     assert_eq!(server.stop(), Some(0));
-    // The next start makes no other one, and roles are there again.
+    // The next start creates no other superuser, and the roles still exist.
     std::fs::remove_file(&path).unwrap();
     let server = Server::start(&place, "--authentication password");
     assert!(!path.exists());

@@ -1,10 +1,10 @@
-//! Which signals a command that a test starts hears.
+//! The signals that a command receives when a test starts it.
 
 use procfs::process::Process;
 
-/// SIGINT, SIGTERM and SIGHUP as `kill` takes them, less those that this process ignores:
-/// its children inherit that, and `ebb` leaves it so. Under `nohup` SIGHUP is one, and
-/// SIGINT in the background of a script.
+/// Returns SIGINT, SIGTERM and SIGHUP by the names that `kill` takes, less those that this process
+/// ignores: its children inherit that, and `ebb` keeps it. Under `nohup` SIGHUP is ignored, and in the
+/// background of a script SIGINT.
 pub(crate) fn heard() -> Vec<&'static str> {
     let ignored = Process::myself().unwrap().status().unwrap().sigign;
     let all = [("-INT", 2), ("-TERM", 15), ("-HUP", 1)];

@@ -83,7 +83,7 @@ until = 1
 replicas = 1
 ";
 
-/// All data on one node: 0.8 there, 0.5 beside it and twice 0.2 in the other rack.
+/// All data is on one node: the rates are 0.8 there, 0.5 beside it and twice 0.2 in the other rack.
 #[test]
 fn queues_have_a_capacity_and_policies_near_it() {
     let place = Place::new();
@@ -211,7 +211,7 @@ fn a_wrong_scenario_is_exit_code_2_and_named_with_its_line() {
     place.ebb("sim experiments none").fails(2);
 }
 
-/// Case 11 of the issue.
+/// A scenario whose only job has a task that fits on no node.
 const NEVER_FITS: &str = r#"title = "a task that no node can hold"
 policies = ["fifo", "reverse-adaptive", "forecast-edf"]
 seed = 1
@@ -237,8 +237,8 @@ submitted_s = 0
 maps = 10
 "#;
 
-/// It ended with exit code 0, "missed 0.0%" and "took s 0"; the same with a thousand million maps
-/// of a job that fits was aborted while it allocated 8 GB.
+/// The first scenario once ended with exit code 0, "missed 0.0%" and "took s 0". A scenario with a
+/// thousand million maps was aborted while it allocated 8 GB.
 #[test]
 fn what_can_never_run_and_what_is_too_large_is_refused_with_file_line_and_field() {
     let place = Place::new();
@@ -258,7 +258,7 @@ fn what_can_never_run_and_what_is_too_large_is_refused_with_file_line_and_field(
     let place_of = "many.toml, line 23, job[0].maps: is 1000000000; at most 10000000";
     assert!(said.contains(place_of), "{said}");
 
-    // What a command gives in place of the file's is bounded as well.
+    // Options that override the file are bounded as well.
     place.write("fits.toml", &fits);
     place.ebb("sim run fits.toml").ok();
     place
@@ -289,7 +289,7 @@ fn what_can_never_run_and_what_is_too_large_is_refused_with_file_line_and_field(
     place.ebb("sim plan slots.toml --policy fifo").ok();
 }
 
-/// The job takes longer than the run.
+/// The job takes longer than the simulated time.
 #[test]
 fn what_never_ended_has_a_dash_in_text_and_null_in_json() {
     let place = Place::new();
@@ -299,7 +299,7 @@ fn what_never_ended_has_a_dash_in_text_and_null_in_json() {
     let line = "sim run never.toml --policy fifo --report out";
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = words(&place.ebb(line).ok());
-    // Without a goal none was missed, and nothing was met.
+    // A job without a goal counts neither as missed nor as met.
     assert!(
         text.contains("fifo 1 - - - - - - - 100.0% 100.0% -"),
         "{text}"
@@ -409,7 +409,7 @@ fn a_quantile_of_the_load_is_set_in_the_file_or_on_the_command_line() {
     assert!(said.contains("[forecast_error]"), "{said}");
 }
 
-/// Room for 20 maps of 300 s until 600 s on ten nodes.
+/// A scenario with room for 20 maps of 300 s until 600 s on ten nodes.
 const TONIGHT: &str = r#"
 title = "Tonight"
 [[nodes]]
@@ -429,7 +429,7 @@ goal_s = 600
 "#;
 
 #[test]
-fn a_plan_tells_who_is_at_risk_and_what_would_help() {
+fn a_plan_names_the_jobs_at_risk_and_the_changes_that_save_them() {
     let place = Place::new();
     place.write("tonight.toml", TONIGHT);
     let text = place.ebb("sim plan tonight.toml").ok();

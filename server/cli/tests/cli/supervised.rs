@@ -1,4 +1,4 @@
-//! `ebb serve` under something that waits as systemd does.
+//! `ebb serve` under a supervisor that waits for notifications, as systemd does.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::place::{Place, Running};
 
 #[test]
-fn systemd_hears_that_it_is_ready_that_it_answers_and_that_it_stops() {
+fn systemd_gets_ready_watchdog_and_stopping_messages() {
     let place = Place::new();
     let path = place.dir.path().join("notify");
     let heard = UnixDatagram::bind(&path).unwrap();

@@ -21,7 +21,7 @@ fn options_of_text_and_paths_of_both_kinds_are_refused() {
             .refused();
         assert!(said.contains(told), "{arguments}: {said}");
     }
-    // A user who says that it is text is believed.
+    // With `--format text` the extension does not matter.
     place.write("text.parquet", "one\n");
     place
         .ebb("load --table raw.t --format text text.parquet")
@@ -197,7 +197,7 @@ mod with_the_feature {
     }
 
     #[test]
-    fn what_cannot_be_loaded_is_refused_by_file_and_row_and_changes_nothing() {
+    fn rows_that_cannot_be_loaded_are_refused_by_file_and_row_and_change_nothing() {
         let place = with_cql_table();
         parquet(
             &place,

@@ -1,4 +1,4 @@
-//! Writing and deleting rows, tables and keyspaces by hand.
+//! Commands that write and delete rows, tables and keyspaces.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::place::{Place, Running, output};
 
 impl Place {
-    /// Rows 1, 2 and 3 of table `app.t`.
+    /// A place with rows 1, 2 and 3 in the table `app.t`.
     fn with_rows() -> Self {
         let place = Self::new();
         place.ebb("put --create app.t 1 one").ok();
@@ -25,7 +25,7 @@ impl Place {
 
 #[test]
 fn a_row_is_put_read_and_deleted_without_a_file() {
-    // A row could be written by loading a file only, and deleted not at all.
+    // Rows could once be written by a load only, and could not be deleted.
     let place = Place::with_rows();
     place.ebb("put app.t 2 TWO").ok();
     assert_eq!(place.rows(), "1=one 2=TWO 3=three ");
@@ -56,8 +56,8 @@ fn a_value_is_read_from_standard_input_as_it_is() {
 }
 
 #[test]
-fn a_put_makes_nothing_unless_it_is_asked_to() {
-    // A word that is spelt wrong would be a new table.
+fn a_put_creates_no_table_without_the_option() {
+    // A misspelt name would otherwise be a new table.
     let place = Place::new();
     let said = place.ebb("put app.t 1 one").fails(3);
     assert!(said.contains("no database"), "{said}");
@@ -72,7 +72,7 @@ fn a_put_makes_nothing_unless_it_is_asked_to() {
 }
 
 #[test]
-fn what_deletes_much_is_done_when_it_is_meant() {
+fn commands_that_delete_much_require_yes() {
     let place = Place::with_rows();
     for (line, told) in [
         ("delete app.t --from 2", "this deletes 2 rows of app.t"),

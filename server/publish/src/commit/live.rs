@@ -77,7 +77,7 @@ pub(super) fn live_files(manifests: &[ReadManifest]) -> Result<Vec<LiveFile>, St
     }
     for live in &mut files {
         let mut own = deletes.remove(&live.file.file_path[..]).unwrap_or_default();
-        // Those that are older are of another file that had its name.
+        // Older deletes belong to an earlier file of the same name.
         own.retain(|of| of.sequence_number >= live.sequence_number);
         own.sort_by_key(|of| of.sequence_number);
         live.deletes = own;

@@ -14,7 +14,7 @@ use crate::target::Target;
 pub struct ReadManifest {
     /// The manifest in the list of the snapshot.
     pub listed: ManifestFile,
-    /// Its entries, those of deleted files included.
+    /// The entries of the manifest, those of deleted files included.
     pub entries: Vec<ManifestEntry>,
 }
 

@@ -1,4 +1,4 @@
-//! Which files of a table a publication writes anew, so that readers keep reading about as much as they
+//! The choice of the files that a publication writes anew, so that readers read about as much as they
 //! would of a table that was published at once.
 //!
 //! Each publication that keeps the files before it adds a *layer*: the data files with its Iceberg sequence
@@ -36,8 +36,8 @@ pub fn publications(files: &[LiveFile]) -> usize {
     numbers.len().saturating_sub(1)
 }
 
-/// Decides which files of a table the next publication writes anew: data files of which a tenth of the rows
-/// is deleted, and what there is more than [`PUBLICATIONS_MAX`] of: layers, and files of deletes of a data file.
+/// Decides which files of a table the next publication writes anew: data files with a tenth of their rows
+/// deleted, and the layers, and delete files of one data file, in excess of [`PUBLICATIONS_MAX`].
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
     let merged = layers_to_merge(files);
     let mut rewrites = Rewrites::default();

@@ -184,7 +184,7 @@ fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
     commit(&target, &first, 1).unwrap();
     let mut second = publication("tuesday", 20);
     second.files = vec![file(2, "a")];
-    // Its publisher is still at work.
+    // The publisher of this file is still at work.
     file(3, "next");
     commit(&target, &second, 2).unwrap();
     let foreign = "ks/t/data/00000-0-of-another-engine.parquet";
@@ -396,7 +396,7 @@ fn a_data_file_leaves_with_its_deletes_and_other_files_keep_their_numbers() {
         ["overwrite", "3", "23", "0", "2", "1"]
     );
 
-    // A manifest of which nothing is left goes, and a publication that changes nothing has no own one.
+    // A manifest without live entries is dropped, and a publication without changes adds none.
     commit(&target, &keeping("thursday", 40, &[]), 4).unwrap();
     let metadata = newest(&target);
     let last = manifests(&target, &metadata.snapshots[3]);

@@ -94,7 +94,7 @@ impl SnapshotView {
     /// `main`.
     ///
     /// # Errors
-    /// A sentence about what is wrong with the metadata, or that there is no such tag.
+    /// A sentence about the fault of the metadata, or about the missing tag.
     pub fn of(metadata: &[u8], name: Option<&str>) -> Result<Self, String> {
         let metadata: Metadata =
             serde_json::from_slice(metadata).map_err(|error| error.to_string())?;

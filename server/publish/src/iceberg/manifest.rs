@@ -208,7 +208,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestEntry>, AvroError> {
 /// statistics may be most of an entry.
 ///
 /// # Errors
-/// As [`decode`].
+/// See [`decode`].
 pub fn decode_each<T>(
     bytes: &[u8],
     mut take: impl FnMut(ManifestEntry) -> T,

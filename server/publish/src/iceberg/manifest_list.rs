@@ -50,7 +50,7 @@ pub struct ManifestFile {
     pub deleted_rows_count: i64,
 }
 
-/// Which snapshot a manifest list is of.
+/// The snapshot that a manifest list belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListOwner {
     /// The snapshot.

@@ -31,19 +31,19 @@ pub struct TableMetadata {
     pub last_column_id: i32,
     /// The schema of the next snapshot.
     pub current_schema_id: i32,
-    /// All schemas that a snapshot has.
+    /// The schemas of all snapshots.
     pub schemas: Vec<Value>,
     /// Always 0.
     pub default_spec_id: i32,
-    /// One without fields.
+    /// One specification without fields: the table is not partitioned.
     pub partition_specs: Vec<Value>,
     /// The specification requires it, even without partitions.
     pub last_partition_id: i32,
     /// Always 0.
     pub default_sort_order_id: i32,
-    /// One without fields.
+    /// One order without fields: the table is not sorted.
     pub sort_orders: Vec<Value>,
-    /// Settings of the table, and what ebb remembers with it.
+    /// Settings of the table, and ebb's own properties of it.
     #[serde(default)]
     pub properties: BTreeMap<String, String>,
     /// The snapshot of the branch `main`.
@@ -52,7 +52,7 @@ pub struct TableMetadata {
     /// All snapshots that the table still has.
     #[serde(default)]
     pub snapshots: Vec<Snapshot>,
-    /// The snapshots that `main` has named, and since when.
+    /// The snapshots that `main` has named, with the time from which on it named each.
     #[serde(default)]
     pub snapshot_log: Vec<SnapshotLogEntry>,
     /// Branches and tags.
@@ -142,7 +142,7 @@ impl TableMetadata {
     /// Returns the JSON of the metadata.
     ///
     /// # Errors
-    /// None that occurs in practice.
+    /// When a value has no form in JSON, which does not occur in practice.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec_pretty(self)
     }

@@ -45,7 +45,7 @@ pub struct RowPosition {
 /// Rows that a publication deletes, by data file. Each takes eight bytes.
 #[derive(Debug, Default)]
 pub struct PositionalDeletes {
-    /// In any order, and some of them perhaps twice.
+    /// The positions by data file, in any order; the same position may occur twice.
     positions: BTreeMap<usize, Vec<u64>>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Deletes {
 struct FileDeletes {
     /// Deletes that are older than the file are of another file that had its name.
     sequence_number: i64,
-    /// In any order, and some of them twice.
+    /// The deleted positions, in any order; the same position may occur twice.
     positions: Vec<u64>,
 }
 

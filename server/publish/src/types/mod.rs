@@ -60,7 +60,7 @@ pub use self::read::read_value;
 pub struct TypeOptions {
     /// The form of `decimal`: a decimal of this precision and scale, or text.
     pub decimal: Option<DecimalForm>,
-    /// Whether `varint` is text. Else it is decimal(38, 0).
+    /// Whether `varint` becomes text. Otherwise it becomes decimal(38, 0).
     pub varint_as_text: bool,
 }
 
