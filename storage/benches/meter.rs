@@ -1,4 +1,4 @@
-//! What a meter costs requests.
+//! The cost of a meter to requests.
 //!
 //! ```sh
 //! cargo bench -p ebb-storage --bench meter
@@ -85,7 +85,7 @@ fn main() {
                 without.push(round(&table, &mut rng, request));
             } else {
                 let mut meter = db.meter();
-                // It knows the rate when it has been asked once.
+                // The first `take` sets the sampling rate from the requests before it.
                 round(&table, &mut rng, request);
                 meter.take();
                 metered.push(round(&table, &mut rng, request));

@@ -1,5 +1,5 @@
-//! Wall-clock time, as far as stored data depends on it: when a snapshot was
-//! created and when it expires, until when an entry lives.
+//! Wall-clock time of stored data: the creation and the expiry of snapshots, and the expiry
+//! of entries.
 //!
 //! Time enters through [`Clock`], so that a test can hold it, and through
 //! [`MonotonicClock`] it never goes back while a database is open: of two views

@@ -1,7 +1,7 @@
 //! One error type for the crate: rich inside, coarse outside.
 //!
-//! [`Error::kind`] says what the caller can do about it; the message says what
-//! happened, where, and what to do.
+//! [`Error::kind`] is the class of an error by what the caller can do; the message contains
+//! what happened, where, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::file_system::{descriptor_advice, is_out_of_descriptors};
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller can do about an [`Error`].
+/// The class of an [`Error`], by what a caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request cannot be served as asked: fix it.
+    /// The request is invalid: fix it.
     InvalidRequest,
     /// The named thing does not exist.
     NotFound,
@@ -43,14 +43,14 @@ pub enum Error {
     /// A call to the operating system failed.
     #[error("cannot {action} {}: {source}{}", path.display(), descriptor_advice(source))]
     Io {
-        /// What was being done, as a verb: "open", "write", "sync".
+        /// The operation that failed, as a verb: "open", "write", "sync".
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// A file does not say what its checksums, its order or its format promise.
+    /// A file contradicts its checksums, its order or its format.
     #[error(
         "corrupt file {} at offset {offset}: {detail}; {}; nothing was changed",
         path.display(),
@@ -61,7 +61,7 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset of the damaged part.
         offset: u64,
-        /// What was expected and what was found.
+        /// The expected and the found content.
         detail: String,
     },
     /// A file was missing or could not be read when it was opened. That is no damage: it may be
@@ -74,7 +74,7 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// A file of a format version that this build does not know.
@@ -122,7 +122,7 @@ pub enum Error {
     NotFound {
         /// "keyspace", "table" or "snapshot".
         what: &'static str,
-        /// Its name.
+        /// The name that was looked up.
         name: String,
     },
     /// A thing of that name is there already.
@@ -130,7 +130,7 @@ pub enum Error {
     AlreadyExists {
         /// "keyspace", "table" or "snapshot".
         what: &'static str,
-        /// Its name.
+        /// The name that is taken.
         name: String,
     },
     /// The request itself is at fault; nothing was done.
@@ -182,7 +182,7 @@ pub enum Error {
     NoDescriptor {
         /// The file that could not be opened.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
     /// A merge operator cannot fold the operands of a key. They stay as they are.
@@ -198,11 +198,11 @@ pub enum Error {
         key: Vec<u8>,
         /// The operator's name.
         operator: String,
-        /// What the operator says.
+        /// The description that the merge operator gave.
         detail: String,
     },
-    /// A commit since the transaction began wrote what this one writes (or
-    /// asked to guard); nothing of the transaction was done.
+    /// A commit since the transaction began wrote a key that the transaction writes or
+    /// guards; nothing of the transaction was done.
     #[error(
         "key \"{}\" of table {table} was written by another commit since the transaction began; \
          begin it again",
@@ -214,8 +214,8 @@ pub enum Error {
         /// The first key found to be contested.
         key: Vec<u8>,
     },
-    /// So much was written since the transaction began that what it may be in
-    /// conflict with is not known any more; nothing of the transaction was done.
+    /// The record of other commits no longer reaches back to the begin of the transaction, so
+    /// conflicts cannot be ruled out; nothing of the transaction was done.
     #[error(
         "the transaction was open for too long: what other commits wrote since it began \
          is no longer known; begin it again, and commit sooner"
@@ -224,7 +224,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the caller can do.
+    /// Returns the class of the error, by what the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } | Self::NoDescriptor { .. } => ErrorKind::Io,
@@ -250,11 +250,11 @@ impl Error {
         }
     }
 
-    /// The error of a write of which nothing was done, if this is one of a call that found no space
-    /// or no file descriptor.
+    /// Converts the error of a call that found no space or no file descriptor into the error
+    /// of a refused write, one that had no effect.
     ///
     /// # Errors
-    /// This error, if it is any other.
+    /// This error, if it is of another kind.
     pub(crate) fn into_refusal(self) -> Result<Self> {
         match self {
             Self::DiskFull { .. } => Ok(self),
@@ -288,7 +288,7 @@ impl Error {
         }
     }
 
-    /// Wraps an I/O error with what was being done to which path.
+    /// Wraps an I/O error with the failed action and the path.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io {
@@ -298,8 +298,8 @@ impl Error {
         }
     }
 
-    /// The same for a call that makes a file or lets one grow: without space for
-    /// that it is [`Error::DiskFull`].
+    /// Wraps the error of a call that creates or extends a file: [`Error::DiskFull`] if space
+    /// is missing, else as [`Self::io`].
     pub(crate) fn no_space_or_io(
         action: &'static str,
         path: &Path,

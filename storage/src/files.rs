@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use crate::key::{FileNumber, NUMBER_MAX};
 
-/// What a file of the directory is.
+/// The kind of a file of the directory, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Manifest(FileNumber),
@@ -53,8 +53,8 @@ impl FileKind {
     }
 }
 
-/// What CURRENT says while a directory is being filled: it opens only once the
-/// last step has put a manifest's name in its place.
+/// The content of CURRENT while a directory is being filled: the directory opens only once
+/// the last step has replaced it by a manifest's name.
 pub(crate) const INCOMPLETE: &[u8] = b"incomplete\n";
 
 /// The end of the name of the second of two files with the same content.
@@ -113,7 +113,7 @@ pub(crate) fn wal(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("wal-{:06}.log", number.0))
 }
 
-/// What becomes a WAL segment by renaming.
+/// Returns the path of the temporary file that becomes a WAL segment when it is renamed.
 pub(crate) fn wal_tmp(dir: &Path) -> PathBuf {
     dir.join(WAL_TMP)
 }

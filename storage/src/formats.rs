@@ -2,8 +2,8 @@
 //! them: a build knows one version of each format, and refuses every other one,
 //! older or newer, before it has changed anything.
 //!
-//! Where a format has parts that are JSON, they may have the fields that this
-//! version names and no others: what a build does not know it cannot keep.
+//! The JSON parts of a format may contain the fields of this version and no others: a build
+//! could not keep a field that it does not know.
 //!
 //! No version is frozen yet, so nothing here reads an older one. Once one is, an
 //! upgrade goes where an opening has read everything and written nothing yet
@@ -20,7 +20,7 @@ pub(crate) const MANIFEST: Format = Format { version: 9 };
 pub(crate) const WAL: Format = Format { version: 5 };
 /// A sorted file.
 pub(crate) const SSTABLE: Format = Format { version: 8 };
-/// How a pinned table is described to another process.
+/// The description of a pinned table for another process.
 pub(crate) const PINNED_TABLE: Format = Format { version: 7 };
 
 /// A format, in the one version that this build reads and writes.

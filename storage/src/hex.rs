@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_bytes_come_back_and_what_is_no_hex_does_not() {
+    fn all_bytes_round_trip_and_invalid_hex_is_refused() {
         let all: Vec<u8> = (0..=255).collect();
         assert_eq!(decode(&encode(&all)), Some(all));
         for bad in ["a", "0g", "é"] {

@@ -14,11 +14,11 @@
 //! ├ read                 one key's versions to a value, many sources as one
 //! │
 //! key            numbers, ids, ranges, versions: vocabulary without I/O
-//! disk           a disk for both doors: that of this machine
+//! disk           the disk of this machine, for both interfaces
 //! simulation     another one, in memory, that loses power when a test says so
-//! table_store    the door for immutable tables
-//! log_store      the door for what is appended: log, manifest, lock
-//! file_system    files and directories, as both doors ask for them
+//! table_store    the interface for immutable tables
+//! log_store      the interface for growing files: log, manifest, lock
+//! file_system    files and directories, as both interfaces need them
 //! ```
 //!
 //! Arrows of use point down only.
@@ -28,9 +28,8 @@
 //! version for each stripe between neighbouring bookmarks, so a snapshot's
 //! content never changes, whatever is written after it.
 //!
-//! What the crate never does: it never calls the file system but through
-//! [`LogStore`] and [`TableStore`], never asks for the time but through [`Clock`], and knows nothing of
-//! jobs or schedulers.
+//! The crate calls the file system only through [`LogStore`] and [`TableStore`], reads the
+//! time only through [`Clock`], and has no notion of jobs or schedulers.
 
 // Allowed in leaf modules that the book names (Architecture).
 #![deny(unsafe_code)]

@@ -1,11 +1,9 @@
-//! Requests as those who make them see them: how many, how long they took, how many
-//! bytes they moved.
+//! Latencies, counts and sizes of requests, as the callers of the database see them.
 //!
-//! Nothing is measured while nobody asks: then a request costs one look at a number
-//! that hardly ever changes. Of a busy store some requests are measured, drawn at
-//! random, and stand for the others: two looks at the clock are a tenth of what a read
-//! from the cache takes. Threads record into a few shards, so that two of them seldom
-//! write to the same line.
+//! Without a meter, nothing is measured: a request costs one read of a number that hardly
+//! ever changes. In a busy store only some requests are measured, drawn at random, and stand
+//! for the others: two reads of the clock cost a tenth of a read from the cache. Threads
+//! record into a few shards, so that two of them seldom write to the same line.
 
 use std::array;
 use std::cell::Cell;
@@ -29,15 +27,15 @@ const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// Up to so many requests per second all are measured ...
+/// Up to this many requests per second all are measured ...
 const MEASURED_PER_S: f64 = 20_000.0;
-/// ... in windows of at least this length, in seconds: of a shorter one its number says
-/// little about the rate.
+/// ... in windows of at least this length, in seconds: the number of requests in a shorter
+/// one is a poor estimate of the rate.
 const WINDOW_S_MIN: f64 = 0.1;
-/// Of more, one in so many at the least.
+/// The sampling rate under high load: at least one in this many requests is measured.
 const STRIDE_MAX: u32 = 16;
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     Read,
@@ -51,7 +49,7 @@ fn config() -> Config {
     Config::new(GROUPING_POWER, LATENCY_NS_POWER).expect("the powers are valid")
 }
 
-/// What threads record of one kind of request.
+/// The measurements of one kind of request, by the threads of a shard.
 struct Recorded {
     latencies_ns: AtomicHistogram,
     bytes: AtomicU64,
@@ -71,7 +69,7 @@ type Shard = [Recorded; KINDS];
 /// The part of a database that requests are recorded in.
 #[derive(Default)]
 pub(crate) struct Metering {
-    /// One request in so many is measured, on average; 0 while there is no meter. Every
+    /// One request in `stride` is measured, on average; 0 while there is no meter. Every
     /// request reads it, so no number that changes all the time shares its cache line.
     stride: CachePadded<AtomicU32>,
     /// Living meters.
@@ -106,7 +104,7 @@ impl Metering {
         })
     }
 
-    /// Ends a request that read so many bytes.
+    /// Ends a request that read `bytes`.
     #[inline]
     pub(crate) fn end(&self, kind: RequestKind, begun: Option<Begun>, bytes: usize) {
         if let Some(begun) = begun {
@@ -115,7 +113,7 @@ impl Metering {
         }
     }
 
-    /// Requests wrote so many bytes of keys and values.
+    /// Adds the bytes of keys and values that requests wrote.
     #[inline]
     pub(crate) fn note_written(&self, bytes: usize) {
         if self.stride.load(Ordering::Relaxed) > 0 {
@@ -138,7 +136,7 @@ impl Metering {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Where this thread records.
+    /// Returns the recorder of this thread's shard.
     fn recorded(&self, kind: RequestKind) -> &Recorded {
         &self.shards()[shard_of_thread()][kind as usize]
     }
@@ -154,7 +152,8 @@ impl Metering {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Measures as many requests as is worth it, after so many in so long.
+    /// Sets the stride from the number of requests in the last window, so that about
+    /// [`MEASURED_PER_S`] are measured.
     fn set_stride(&self, requests: u64, length_s: f64) {
         let measured = MEASURED_PER_S * length_s.max(WINDOW_S_MIN);
         let stride = (requests as f64 / measured) as u32;
@@ -162,7 +161,7 @@ impl Metering {
         self.stride.store(stride, Ordering::Relaxed);
     }
 
-    /// All that was recorded so far.
+    /// Returns the sum of all recorded requests.
     fn total(&self) -> [Requests; KINDS] {
         let mut total = array::from_fn(|_| Requests::default());
         let mut some_ns = Histogram::with_config(&config());
@@ -214,7 +213,7 @@ fn add(a: &Histogram, b: &Histogram) -> Histogram {
 pub(crate) struct Scan {
     metering: Arc<Metering>,
     begun: Begun,
-    /// Its first entry has come.
+    /// The first entry has come, and the latency is recorded.
     is_recorded: bool,
     bytes: u64,
 }
@@ -231,7 +230,8 @@ impl Scan {
         })
     }
 
-    /// The next entry has so many bytes, or there is none.
+    /// Adds an entry of `bytes` to the scan, or its end with 0. The first call ends the
+    /// scan's latency.
     pub(crate) fn note(&mut self, bytes: usize) {
         if !std::mem::replace(&mut self.is_recorded, true) {
             let Begun { at, stands_for } = self.begun;
@@ -296,7 +296,7 @@ impl Requests {
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// These and others together.
+    /// Returns the sum of two measurements.
     fn and(&self, others: &Self) -> Self {
         Self {
             latencies_ns: add(&self.latencies_ns, &others.latencies_ns),
@@ -304,7 +304,7 @@ impl Requests {
         }
     }
 
-    /// What came since `before`.
+    /// Returns the difference from `before`, an earlier measurement.
     fn since(&self, before: &Self) -> Self {
         let latencies_ns = self.latencies_ns.wrapping_sub(&before.latencies_ns);
         Self {
@@ -328,14 +328,16 @@ impl fmt::Debug for Requests {
 /// The requests that a database served over some time, from [`Meter::take`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metered {
-    /// Since the meter was made or was asked before, in seconds.
+    /// The length of the measurement in seconds: since the last [`Meter::take`], or since the
+    /// meter was made.
     pub length_s: f64,
-    /// Point reads of what is now, of views and of transactions. One that asks for many
-    /// keys is one, but in a transaction, where each key counts.
+    /// Point reads of the latest state, of views and of transactions. A read of many keys is
+    /// one request, but in a transaction each key counts.
     pub reads: Requests,
-    /// Commits. They took until they were visible, and as durable as asked.
+    /// Commits. Their latency ends when they are visible, and as durable as requested.
     pub writes: Requests,
-    /// Scans of the same as reads. They took until their first entry came.
+    /// Scans of the latest state, of views and of transactions. Their latency ends with the
+    /// first entry.
     pub scans: Requests,
 }
 
@@ -349,11 +351,11 @@ impl Metered {
 /// Measures the requests of a database for as long as it lives: from
 /// [`Db::meter`](crate::Db::meter).
 ///
-/// Reads of named snapshots are no requests: they are what runs beside a load.
+/// Reads of named snapshots are not counted: they are the work that runs beside a load.
 ///
-/// Up to 20,000 requests per second all are measured. Of more, one in up to 16 is, drawn
-/// at random, and counts for so many; then all numbers are estimates, but for the bytes
-/// of writes.
+/// Up to 20,000 requests per second all are measured. Under a higher load one in up to 16 is
+/// measured, drawn at random, and weighted accordingly; then all numbers are estimates, but
+/// for the bytes of writes.
 #[derive(Debug)]
 pub struct Meter {
     metering: Arc<Metering>,
@@ -378,8 +380,8 @@ impl Meter {
         }
     }
 
-    /// What was requested since the last call, or since the meter was made: the
-    /// requests that ended. Another meter's calls do not matter.
+    /// Returns the requests that ended since the last call, or since the meter was made.
+    /// Calls of other meters do not matter.
     pub fn take(&mut self) -> Metered {
         let total = self.metering.total();
         let length = std::mem::replace(&mut self.taken, Instant::now()).elapsed();

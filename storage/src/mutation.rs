@@ -2,14 +2,14 @@
 //! would notice: *mutation testing* of the engine, with the mutations chosen by
 //! hand at the promises and traps of the architecture.
 //!
-//! A place asks [`is`], [`unless`] or [`replace`] about its mutation. Without the feature
-//! `mutations` the answer is the constant `false`, and nothing of this is
-//! compiled. With it at most one mutation is on in a process: the one of
-//! [`set`], or else that of the environment variable `EBB_MUTATION`.
+//! Code calls [`is`], [`unless`] or [`replace`] with its mutation. Without the feature
+//! `mutations` they return the constant `false`, and nothing of this is compiled. With it at
+//! most one mutation is on in a process: the one of [`set`], or else that of the environment
+//! variable `EBB_MUTATION`.
 //!
 //! `tests/mutations.rs` of the crate `ebb-tests` runs, for each of them, a test that fails.
 
-/// The mutations: a name, and what it breaks.
+/// The mutations: a name, and a description of the broken promise.
 macro_rules! mutations {
     ($($name:ident = $breaks:literal,)*) => {
         /// One promise, broken.
@@ -23,14 +23,14 @@ macro_rules! mutations {
             /// Every mutation.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name by which `EBB_MUTATION` selects it.
+            /// The name that selects the mutation in `EBB_MUTATION`.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
                 }
             }
 
-            /// What it breaks, in a few words.
+            /// Returns the broken promise in a few words.
             pub fn breaks(self) -> &'static str {
                 match self {
                     $(Self::$name => $breaks,)*
@@ -147,7 +147,7 @@ mutations! {
     RepeatFruitlessMerges = "what gained nothing is merged again as often as a picker likes",
     OverlookGarbage = "what nobody needs any more is left in its run",
 
-    // Garbage by timestamps goes when nobody can notice.
+    // Garbage by timestamps goes only when no reader can notice.
     PurgeBesideOlderRuns = "a deletion goes though an older run may have what it deletes",
     PurgeBesideNewerRuns = "a deletion goes though a newer run may have what it deletes",
     PurgeBesideMemtables = "a deletion goes though a memtable may have what it deletes",
@@ -259,14 +259,14 @@ pub(crate) fn unless<E>(mutation: Mutation, step: impl FnOnce() -> Result<(), E>
     if is(mutation) { Ok(()) } else { step() }
 }
 
-/// What stands here, or what stands here with the mutation on.
+/// Returns `wrong` if the mutation is on, else `right`.
 #[inline(always)]
 pub(crate) fn replace<T>(right: T, mutation: Mutation, wrong: T) -> T {
     if is(mutation) { wrong } else { right }
 }
 
-/// With one of the mutations on, lets other threads go first: the race that it
-/// opens is met more often.
+/// Lets other threads go first while one of `mutations` is on, so that the race of that
+/// mutation occurs more often.
 #[inline(always)]
 pub(crate) fn linger(mutations: &[Mutation]) {
     if mutations.iter().any(|mutation| is(*mutation)) {
@@ -286,7 +286,7 @@ mod switch {
     const UNKNOWN: usize = usize::MAX;
     const NONE: usize = usize::MAX - 1;
 
-    /// The position in [`Mutation::ALL`] of the one that is on.
+    /// The position in [`Mutation::ALL`] of the active mutation.
     static ACTIVE: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
     /// Turns one mutation on for the whole process, and every other off.

@@ -1,4 +1,4 @@
-//! How a database and its tables are set up.
+//! The options of a database and of its tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::read::MergeOperators;
 use crate::sstable::{BlockCache, SsTableOptions};
 use crate::table_store::{LocalTables, OpenFiles, TableStore};
 
-/// When a write is acknowledged.
+/// The moment at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// After an fsync, shared by all who wait for one: survives a crash of the
@@ -34,7 +34,7 @@ impl Default for Durability {
     }
 }
 
-/// Who flushes and compacts.
+/// The threads that flush and compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Maintenance {
     /// Threads of the database, as soon as there is work.
@@ -52,7 +52,7 @@ pub enum Maintenance {
 pub struct Options {
     /// Whether opening a directory without a database makes one. Default: true.
     pub create_if_missing: bool,
-    /// When a write is acknowledged; can be raised per write.
+    /// The moment at which a write is acknowledged; can be raised per write.
     pub durability: Durability,
     /// A memtable of this many bytes is flushed. Default: 64 MiB.
     pub memtable_bytes: usize,
@@ -104,18 +104,18 @@ pub struct Options {
     /// the log can be removed, and runs are merged until little of them is garbage. `None`: never.
     /// Only with `Maintenance::Background`. Default: 2 s.
     pub idle_after: Option<Duration>,
-    /// How runs are merged.
+    /// The merge policy for runs.
     pub compaction: CompactionOptions,
-    /// Who flushes and compacts.
+    /// The threads that flush and compact.
     pub maintenance: Maintenance,
-    /// The disk with the directory: log and manifest lie there, and tables unless
-    /// `table_store` says else. Default: the one of this machine.
+    /// The disk with the directory, which holds the log, the manifest and, unless
+    /// `table_store` is set, the tables. Default: the disk of this machine.
     pub disk: Arc<dyn Disk>,
-    /// Where the tables lie; `None`, the default, is the database's directory, on
-    /// `disk`. Log and manifest are there always. A store is of one database only.
+    /// The storage of the tables; `None`, the default, is the database's directory, on
+    /// `disk`. Log and manifest are always in the directory. A store is of one database only.
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// The time by which entries and snapshots expire, and by which merges read a run again that they
-    /// could not read. Default: the clock of the machine.
+    /// The clock for the expiry of entries and snapshots, and for the retries of merges whose
+    /// run could not be read. Default: the clock of the machine.
     pub clock: Arc<dyn Clock>,
     /// The merge operators that tables may name. Default: the built-in ones.
     pub merge_operators: MergeOperators,
@@ -196,7 +196,7 @@ impl Options {
         OpenFiles::new(self.max_open_files)
     }
 
-    /// Where the tables of the database in `dir` lie.
+    /// Returns the table store of the database in `dir`.
     pub(crate) fn tables(&self, dir: &Path) -> Arc<dyn TableStore> {
         match &self.table_store {
             Some(store) => store.clone(),
@@ -205,7 +205,7 @@ impl Options {
     }
 }
 
-/// How runs are merged.
+/// The merge policy for runs.
 ///
 /// ```
 /// use ebb_storage::{Bounding, CompactionOptions, TieredPicker};
@@ -219,7 +219,7 @@ impl Options {
 /// ```
 #[derive(Debug, Clone)]
 pub struct CompactionOptions {
-    /// Decides what is merged. Default: [`TieredPicker`].
+    /// The policy that picks merges. Default: [`TieredPicker`].
     pub picker: Arc<dyn CompactionPicker>,
     /// Merges that may go on at once, each in a thread of its own; at least 1. Of
     /// several one is for short merges alone, so that new runs do not pile up behind
@@ -267,9 +267,9 @@ pub struct TableOptions {
 pub struct SnapshotOptions {
     /// Only this table of the keyspace; all without.
     pub table: Option<String>,
-    /// It is deleted so long after its creation, unless renewed by
-    /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry);
-    /// never without.
+    /// The time from its creation after which the snapshot is deleted, unless renewed by
+    /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry); `None`:
+    /// never.
     pub expires_in: Option<Duration>,
 }
 

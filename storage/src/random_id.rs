@@ -1,4 +1,4 @@
-//! Random numbers by which things are told apart.
+//! Random numbers that identify databases and files.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -1,5 +1,5 @@
-//! What the database consists of, and what it has done, as plain numbers: measured,
-//! not estimated. The engine gathers them.
+//! Statistics of a database: its contents, and its work since it was opened, measured and not
+//! estimated. The engine gathers them.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ impl Counter {
     }
 }
 
-/// What is counted while the database is open.
+/// The counters of an open database.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) writes: Counter,
@@ -58,7 +58,7 @@ impl Counters {
         // The count of all reads is the sum of these: one line written, not two.
         let bucket = (reads.runs_touched as usize).min(Stats::READS_BY_RUNS - 1);
         self.reads_by_runs[bucket].add(1);
-        // A read that a memtable answers touches none of these lines.
+        // A read that needs only a memtable touches none of these lines.
         if reads.runs_touched > 0 {
             self.runs_touched.add(reads.runs_touched);
             self.blocks_read.add(reads.blocks_read);
@@ -86,10 +86,9 @@ pub struct Stats {
     pub write_amplification: f64,
     /// Point reads.
     pub reads: u64,
-    /// Point reads by the runs that each looked into: element 0 counts those that
-    /// memtables and filters answered, element 1 those that looked into one run,
-    /// and so on; the last those that looked into that many or more. There are
-    /// [`Stats::READS_BY_RUNS`].
+    /// Point reads by the number of runs that each searched: element 0 counts those that
+    /// needed only memtables and filters, element 1 those that searched one run, and so on;
+    /// the last those that searched that many or more. There are [`Stats::READS_BY_RUNS`].
     pub reads_by_runs: Vec<u64>,
     /// Runs that point reads looked into: those whose key bounds and filters did
     /// not exclude the key.
@@ -110,7 +109,7 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Blocks that any read did not find in the cache.
     pub cache_misses: u64,
-    /// The part of the reads of blocks that the cache answered, 0 to 1.
+    /// The share of block reads that found the block in the cache, 0 to 1.
     pub cache_hit_ratio: f64,
     /// Bytes in the cache: data blocks, and partitions of indexes and filters.
     pub cache_bytes: u64,
@@ -150,8 +149,8 @@ pub struct Stats {
     /// How many guards of [`Db::pause_merges`](crate::Db::pause_merges) live: no merge begins
     /// while one does.
     pub merge_pauses: usize,
-    /// Bytes that merges have to read until none is worth it, those under way
-    /// included, over all tables.
+    /// Bytes that merges have to read until no merge is worth it, over all tables, with the
+    /// merges under way.
     pub compaction_debt_bytes: u64,
     /// Writes that waited because flushes or compactions were at their limit.
     pub stalls: u64,
@@ -166,8 +165,7 @@ pub struct Stats {
     pub throttles: u64,
     /// The time that throttled writes waited, in microseconds.
     pub throttle_us: u64,
-    /// The longest that one write was held up in both ways together, in
-    /// microseconds.
+    /// The longest delay of one write by throttling and stalls together, in microseconds.
     pub write_wait_us_max: u64,
     /// Calls to the disk that have not returned for five seconds: reads, writes and fsyncs.
     pub disk_calls_stuck: usize,
@@ -196,10 +194,10 @@ pub struct Stats {
     pub snapshots: usize,
     /// The age of the oldest of them in milliseconds; 0 without any.
     pub snapshot_oldest_age_ms: u64,
-    /// Why the database takes no more writes, if it does not.
+    /// The failure since which the database takes no more writes, if there was one.
     pub read_only_cause: Option<String>,
-    /// Why flushing or merging failed when it was last tried, if it did: what
-    /// was committed is safe in the log, and it is tried again.
+    /// The failure of the last attempt to flush or merge, if it failed. Commits are safe in
+    /// the log, and the attempt is repeated.
     pub maintenance_failure: Option<String>,
     /// The tables, by keyspace and name.
     pub tables: Vec<TableStats>,
@@ -208,23 +206,23 @@ pub struct Stats {
 /// A table at one moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TableStats {
-    /// Its keyspace.
+    /// The keyspace that the table is in.
     pub keyspace: String,
-    /// Its name.
+    /// The name of the table within its keyspace.
     pub name: String,
-    /// Whether it was dropped and is there for the snapshots that cover it.
+    /// Whether it was dropped and stays only for the snapshots that cover it.
     pub dropped: bool,
     /// Memory of its memtables, in bytes.
     pub memtable_bytes: u64,
     /// Memtables that wait for their flush.
     pub frozen_memtables: usize,
-    /// How much writers are held up for flushes and merges that are behind: from 0
-    /// (not at all) to 1 (until some are done).
+    /// The throttling of writers because flushes or merges are behind: from 0 (none) to 1
+    /// (writers wait until some are done).
     pub pressure: f64,
     /// Bytes of its SSTables.
     pub file_bytes: u64,
-    /// About how many of them only snapshots and views need. Views count only as far as a version
-    /// in the same run hides what they see.
+    /// About how many of these bytes only snapshots and views need. Views count only as far
+    /// as a newer version in the same run hides the versions that they see.
     pub kept_bytes: u64,
     /// How far off `kept_bytes` may well be.
     pub kept_error_bytes: u64,
@@ -233,30 +231,31 @@ pub struct TableStats {
     pub garbage_bytes: u64,
     /// `file_bytes` for each byte that is neither; 1 without files.
     pub space_amplification: f64,
-    /// Bytes that merges have to read until none is worth it.
+    /// Bytes that merges have to read until no merge is worth it.
     pub compaction_debt_bytes: u64,
-    /// What decides which of its runs are merged.
+    /// The picker that chooses the merges of this table.
     pub picker: String,
-    /// How often its answer was not carried out, because it could not be right or
-    /// gained nothing: nothing is merged then.
+    /// The number of picks that were not carried out, because they were invalid or gained
+    /// nothing: nothing is merged then.
     pub picks_refused: u64,
-    /// Why the last of those was not.
+    /// The reason for which the last refused pick was not carried out.
     pub pick_refused: Option<String>,
     /// Number of its SSTables.
     pub files: usize,
     /// Versions in its SSTables and memtables, shadowed ones included.
     pub versions: u64,
-    /// Its runs, newest first.
+    /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
     /// The commits at which snapshots of it stand, ascending.
     pub bookmarks: Vec<u64>,
     /// Merges of its runs under way.
     pub merges: Vec<MergeStats>,
-    /// Its files that are damaged. Reads that need one of them fail; others do not, and
+    /// The damaged files of the table. Reads that need one of them fail; others do not, and
     /// writes go on.
     pub quarantine: Vec<QuarantinedFile>,
-    /// Its files that were missing or could not be read when they were opened. Reads that need one
-    /// of them fail. They are tried again after a while, and nothing of them is recorded.
+    /// Files of the table that were missing or could not be read when they were opened. Reads
+    /// that need one of them fail. They are tried again after a while, and their state is not
+    /// recorded.
     #[serde(default)]
     pub unreadable: Vec<QuarantinedFile>,
     /// The number of its runs that could not be read, by the last merge of them or when their files

@@ -97,7 +97,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         AcknowledgeWithoutSync,
-        "traps::a_write_that_asks_for_a_sync_survives_with_all_before_it",
+        "traps::a_write_with_a_sync_survives_with_all_before_it",
     ),
     (CloseSegmentWithoutSync, PREFIX),
     (SegmentWithoutDirSync, SYNCED),
@@ -218,7 +218,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         SkipConflictCheck,
-        "transactions::the_first_committer_wins_and_the_other_is_told_the_key",
+        "transactions::the_first_committer_wins_and_the_other_gets_the_key_in_its_error",
     ),
     (
         SkipGuards,
@@ -401,7 +401,7 @@ const KILLERS: &[(Mutation, &str)] = &[
     ),
     (
         StopAboveMemtables,
-        "early_stops::a_full_memtable_that_nobody_flushed_is_waited_for",
+        "early_stops::an_early_stop_includes_a_full_memtable_that_is_not_flushed",
     ),
     (StopAboveUnknownTimestamps, STOPPED),
     (StopByTheNextSource, STOPPED),
@@ -509,7 +509,7 @@ const RANGES: &str =
 const REFUSED: &str = "ingest::an_ingest_that_the_log_refuses_is_not_seen";
 const AT_A_WRITE: &str =
     "traps::read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it";
-const FILES: &str = "traps::files::files_stay_for_open_readers_and_go_once_nobody_needs_them";
+const FILES: &str = "traps::files::files_stay_for_open_readers_and_go_after_the_last_one";
 const FLIPPED: &str = "damage::one_flipped_bit_anywhere_is_found_or_harmless";
 const MODEL: &str = "model::the_database_agrees_with_the_model_whatever_happens_in_whatever_order";
 const BUDGET: &str = "memory_bounds::all_memtables_together_keep_to_their_budget";
@@ -517,7 +517,7 @@ const ORDER: &str = "traps::order_the_newest_value_counts_wherever_merges_put_it
 const PREFIX: &str = "crash::power_lost_at_any_call_leaves_a_prefix_of_the_commits";
 const RETENTION: &str = "traps::wal_retention_a_quiet_table_does_not_hold_the_log_for_ever";
 const STOPPED: &str =
-    "early_stops::a_reader_that_stops_sees_of_what_it_asked_what_it_would_see_of_everything";
+    "early_stops::a_reader_that_stops_early_reads_the_same_columns_as_one_that_reads_everything";
 const UNREADABLE: &str =
     "quarantine::unreadable::an_opening_goes_on_without_a_file_that_cannot_be_read";
 const UNDER: &str =

@@ -35,7 +35,7 @@ pub(crate) struct Claim<'a> {
     runs: Vec<RunId>,
     is_long: bool,
     writes_bytes: u64,
-    /// Those of `writes_bytes` that are not written yet.
+    /// The part of `writes_bytes` that is not written yet.
     reserved_bytes: Cell<u64>,
 }
 
@@ -132,8 +132,8 @@ impl Claims {
         self.state.lock().unwrap().ended
     }
 
-    /// Returns once more than `seen` merges have ended; false when none is under
-    /// way that could.
+    /// Waits until more than `seen` merges have ended; returns false if no merge is under way
+    /// that could end.
     pub(crate) fn wait_for_another_end(&self, seen: u64) -> bool {
         let mut state = self.state.lock().unwrap();
         while state.ended == seen && state.under_way.merges > 0 {
@@ -178,7 +178,7 @@ mod tests {
     /// The output of a merge counted twice, as used and as reserved, so a short merge beside a
     /// long one found no space.
     #[test]
-    fn what_is_written_is_not_reserved_any_more() {
+    fn written_bytes_are_no_longer_reserved() {
         let claims = Claims::new(2, 100);
         let claim = |run, bytes| match claims.claim(&[RunId(run)], bytes, || Some(())) {
             Claiming::Yours(claim, ()) => Some(claim),
@@ -200,7 +200,7 @@ mod tests {
 
     /// Its claim was refused for ever, and the thread called its picker again and again.
     #[test]
-    fn what_reads_nothing_may_begin_beside_a_long_merge() {
+    fn a_merge_without_reads_may_begin_beside_a_long_merge() {
         let claims = Claims::new(2, 0);
         let claim = |run, bytes| claims.claim(&[RunId(run)], (bytes, bytes), || Some(()));
         let Claiming::Yours(_long, ()) = claim(1, 10) else {

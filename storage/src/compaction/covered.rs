@@ -7,13 +7,13 @@ use crate::key::{Boundaries, RunId};
 use crate::mutation::{self, Mutation};
 use crate::runs::Run;
 
-/// The place of a run (in a list, newest first) of which no reader needs anything:
+/// Returns the place of a run (in a list, newest first) whose content no reader needs:
 ///
 /// - every key of it lies under range tombstones of one newer run, and no reader
 ///   stands between its first number and them; or
 /// - it has range tombstones only, with nothing below them.
 ///
-/// A reader who comes later stands above all that is in a run.
+/// Later readers stand above all commits in a run.
 pub(crate) fn covered_run(
     runs: &[Arc<Run>],
     boundaries: impl FnOnce() -> Boundaries,

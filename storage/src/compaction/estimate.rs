@@ -1,4 +1,4 @@
-//! What merges would make of runs, as far as can be told without reading them.
+//! Estimates of the results of merges, from the metadata of the runs alone.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ pub(crate) fn debt_bytes(picker: &dyn CompactionPicker, table: &TableShape<'_>) 
     debt_bytes
 }
 
-/// What becomes of runs that are merged, as far as can be told.
-/// It has the id of the oldest, which is gone.
+/// Estimates the shape of the run that a merge of `runs`, newest first, leaves. The estimate
+/// has the id of the oldest input, which the merge removes.
 ///
 /// # Panics
-/// Of no run.
+/// If `runs` is empty.
 pub(crate) fn merged(runs: &[RunShape]) -> RunShape {
     let oldest = runs.last().expect("a merge has inputs");
     let sum = |of: fn(&RunShape) -> u64| runs.iter().map(of).sum::<u64>();
@@ -67,7 +67,7 @@ pub(crate) fn merged(runs: &[RunShape]) -> RunShape {
     }
 }
 
-/// Of some runs, what a merge of them drops.
+/// The estimated saving of a merge of some runs.
 pub(super) struct Overwritten {
     /// About how many versions.
     entries: u64,
@@ -77,9 +77,10 @@ pub(super) struct Overwritten {
     all: KeySketch,
 }
 
-/// What newer runs overwrite, and at the bottom, where nothing is below them, their
-/// tombstones; those of the oldest run were kept for somebody. `None` when it cannot
-/// be told.
+/// Estimates the versions that newer runs overwrite and, if `is_bottom` (no run lies below),
+/// the tombstones of all runs but the oldest: the merge that wrote the oldest run kept its
+/// tombstones for snapshots or views. `None` if a run does not list the keys that it
+/// overwrites.
 pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwritten> {
     let mut all = KeySketch::default();
     let (mut bytes, mut entries, mut keys, mut distinct) = (0_u64, 0_u64, 0_u64, 0_u64);
@@ -91,7 +92,7 @@ pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwrit
         entries = entries.saturating_add(run.entries);
         keys = keys.saturating_add(run.keys);
     }
-    // Of estimates only a ratio: what is wrong with them is so with both.
+    // Only a ratio of estimates is used: both have the same bias, which cancels out.
     let twice = share(keys, distinct.saturating_sub(all.distinct()), distinct);
     let newer = runs.split_last().map_or(&[][..], |(_, newer)| newer);
     let tombstones = newer.iter().filter(|_| is_bottom).map(|run| run.tombstones);

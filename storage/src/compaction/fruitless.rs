@@ -1,14 +1,13 @@
-//! Which runs were rewritten alone for nothing, so that a picker that never comes to
-//! an end keeps nobody busy.
+//! The runs whose rewriting gained nothing. Without this list a picker that never comes to an
+//! end would have the same run rewritten for ever.
 //!
-//! A merge of several runs always leaves fewer of them. A run that is rewritten alone
-//! gets smaller, or knows better what of it is garbage; or else what was written is
-//! thrown away, and the same is not tried again until something is different.
+//! A merge of several runs always leaves fewer of them. A run that is rewritten alone gets
+//! smaller, or gets a better estimate of its garbage. Otherwise the output is discarded, and
+//! the same rewriting is not tried again until its inputs change.
 
 use crate::key::RunId;
 
-/// What comes of a rewriting of one run depends on this, and, where values expire, on
-/// the time.
+/// The inputs that decide whether a rewriting of one run gains anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rewriting {
     pub(crate) run: RunId,
@@ -16,7 +15,8 @@ pub(crate) struct Rewriting {
     pub(crate) garbage_bytes: u64,
     /// The runs below it.
     pub(crate) older: Vec<RunId>,
-    /// When it is judged what has expired.
+    /// The time at which the merge decides which values have expired, in milliseconds since
+    /// the Unix epoch.
     pub(crate) now_ms: u64,
     /// Whether anything in it expires.
     pub(crate) expires: bool,
@@ -31,13 +31,13 @@ pub(crate) struct Fruitless {
 #[derive(Debug)]
 struct Tried {
     rewriting: Rewriting,
-    /// Where values expire it may be worth it later: from then on.
+    /// From this time on the rewriting may be tried again if values in the run expire.
     again_ms: u64,
     wait_ms: u64,
 }
 
-/// So long after the first try another one may find something expired, then twice as
-/// long each time.
+/// The delay after which a rewriting that gained nothing is tried again, as something may
+/// have expired; it doubles with each attempt.
 const WAIT_MS_MIN: u64 = 60_000;
 
 impl Fruitless {
@@ -52,7 +52,8 @@ impl Fruitless {
         self.tried.iter().any(is_same)
     }
 
-    /// Remembers that this gained nothing. `is_there` says which runs the table has.
+    /// Remembers that `rewriting` gained nothing, and forgets runs that are gone: `is_there`
+    /// returns whether the table has a run.
     pub(crate) fn note(&mut self, rewriting: Rewriting, is_there: impl Fn(RunId) -> bool) {
         let before = |tried: &Tried| tried.rewriting.run == rewriting.run;
         let before = self.tried.iter().find(|tried| before(tried));
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn where_values_expire_it_is_tried_again_ever_more_rarely() {
+    fn rewriting_of_expiring_values_is_retried_ever_more_rarely() {
         let mut fruitless = Fruitless::default();
         let mut now_ms = 5;
         for wait_ms in [60_000, 120_000, 240_000] {

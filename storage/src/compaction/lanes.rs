@@ -28,9 +28,10 @@ impl Lanes {
         if under_way.merges >= self.merges_max {
             return None;
         }
-        Some(match under_way.long >= long_max {
-            true => self.long_bytes,
-            false => u64::MAX,
+        Some(if under_way.long >= long_max {
+            self.long_bytes
+        } else {
+            u64::MAX
         })
     }
 

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!   TableShape ── CompactionPicker ──► Pick ── check ──► neighbouring runs
-//!   boundaries, versions of a key ── Retain ──► what is kept, and for whom
+//!   boundaries, versions of a key ── Retain ──► kept versions, and their readers
 //! ```
 //!
-//! What always holds: content does not depend on what is picked.
+//! Invariant: the content of a table does not depend on the picks.
 
 mod claims;
 mod covered;
@@ -34,7 +34,7 @@ pub use pick::{CompactionPicker, Pick};
 pub(crate) use pin_counter::PinCounter;
 pub use pin_counter::PinnedBytes;
 pub(crate) use pin_estimate::{PinEstimate, PinEstimates, pin_estimates};
-pub(crate) use purge::{Elsewhere, Purger};
+pub(crate) use purge::{OtherParts, Purger};
 pub(crate) use refusal::Refusal;
 pub(crate) use retain::Retain;
 pub(crate) use room::{gives_space_back, output_bytes, part_room_bytes, room_bytes};

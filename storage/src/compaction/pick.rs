@@ -1,4 +1,4 @@
-//! A picker's answer, and the check of it.
+//! The picker interface, and the check of picks.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -10,20 +10,20 @@ use crate::key::RunId;
 
 /// Decides what to merge. The same shape gives the same decision.
 ///
-/// Content is right whatever is picked: an answer is checked, and one that cannot be
-/// right is not carried out ([`TableStats::picks_refused`](crate::TableStats)). A
-/// picker decides what reads, writes and space cost.
+/// The content of a table does not depend on its picks: each is checked, and an invalid one
+/// is not carried out ([`TableStats::picks_refused`](crate::TableStats)). A picker decides
+/// the costs of reads, writes and space.
 ///
-/// It is asked again after each flush, each merge and each deletion of a snapshot,
-/// until it finds nothing worth it, by several threads, none of which holds a lock
-/// meanwhile. It should come to an end; one that does not is stopped at merges that
-/// gain nothing.
+/// The engine calls it after each flush, each merge and each deletion of a snapshot, until it
+/// returns `None`, from several threads, none of which holds a lock meanwhile. It should come
+/// to an end; one that does not is stopped at merges that gain nothing.
 pub trait CompactionPicker: Send + Sync + Debug {
     /// Returns the next merge of a table, if any is worth it.
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick>;
 }
 
-/// What a picker answers. It is code of others: when it panics, that is its answer.
+/// Calls a picker. Pickers are users' code, so a panic is caught and refused like a wrong
+/// pick.
 pub(crate) fn ask(
     picker: &dyn CompactionPicker,
     table: &TableShape<'_>,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_right_is_refused() {
+    fn invalid_picks_are_refused() {
         use Refusal::*;
         for (runs, refusal) in [
             (&[][..], NoRuns),

@@ -1,12 +1,12 @@
-//! What a merge purges of values that have timestamps of their own, on the word of the
-//! table's merge operator ([`MergeOperator::purge`]).
+//! Purging of values that carry timestamps of their own: a merge drops the part of a value
+//! that the table's merge operator ([`MergeOperator::purge`]) permits.
 //!
 //! ```text
 //!   versions of a key ── Retain ──► one for each stripe ── Purger ──► what stays of them
 //! ```
 //!
 //! A deletion that goes too early brings back what it deleted. It goes only when its
-//! timestamp is below all others that somebody could read together with it:
+//! timestamp is below all other timestamps that a reader could see together with it:
 //!
 //! - of every run that is not merged here, newer or older, and of every memtable;
 //! - of the versions of its key that stay for other readers, in other stripes;
@@ -14,8 +14,8 @@
 //!   only if all that is merged is of one stripe, so that every value of the group in it
 //!   is purged under this head.
 //!
-//! Where nothing is known of timestamps they count as the least. Only merges purge:
-//! what a flush writes has seldom served its time.
+//! Unknown timestamps count as the least. Only merges purge: the values that a flush writes
+//! are seldom old enough.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use crate::mutation::{self, Mutation};
 use crate::read::{MergeOperator, Merger, PurgeContext, Purged, timestamps_of};
 use crate::runs::Run;
 
-/// What there is of a table beside the runs that are merged.
+/// The parts of a table that a merge does not read.
 #[derive(Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherParts {
     pub(crate) runs: Vec<Arc<Run>>,
     pub(crate) least_in_memory: i64,
 }
 
-impl Elsewhere {
+impl OtherParts {
     fn least_of_key(&self, key: &[u8]) -> i64 {
         self.least(key, |first| first <= key)
     }
@@ -61,7 +61,7 @@ pub(crate) struct Purger<'a> {
     table: &'a str,
     operator: &'a dyn MergeOperator,
     boundaries: &'a Boundaries,
-    elsewhere: &'a Elsewhere,
+    other_parts: &'a OtherParts,
     /// Whether all that is merged is of one stripe.
     is_one_stripe: bool,
     group: Option<OpenGroup>,
@@ -78,12 +78,12 @@ struct OpenGroup {
 }
 
 impl<'a> Purger<'a> {
-    /// For a merge of what is numbered `span`, from the first to the last; `None` when the
-    /// table's merge operator is not known.
+    /// A purger for a merge of commits numbered `span`, from the first to the last; `None` if
+    /// the table's merge operator is not known.
     pub(crate) fn new(
         merger: &'a Merger,
         boundaries: &'a Boundaries,
-        elsewhere: &'a Elsewhere,
+        other_parts: &'a OtherParts,
         span: (SeqNo, SeqNo),
     ) -> Option<Self> {
         let is_one_stripe = boundaries.stripe(span.0) == boundaries.stripe(span.1);
@@ -91,15 +91,15 @@ impl<'a> Purger<'a> {
             table: merger.table(),
             operator: merger.operator()?,
             boundaries,
-            elsewhere,
+            other_parts,
             is_one_stripe: mutation::replace(is_one_stripe, Mutation::PurgeHeadsOfSnapshots, true),
             group: None,
             has_failed: false,
         })
     }
 
-    /// Whether a value could not be purged under a head that was: what the head deleted
-    /// of it might come back. Nothing of what was written counts then.
+    /// Whether a value could not be purged under a purged head: the part of it that the head
+    /// deleted might come back. The output of the merge must be discarded then.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -111,8 +111,8 @@ impl<'a> Purger<'a> {
         !self.group.as_ref().is_some_and(is_in) || mutation::is(Mutation::EndInGroups)
     }
 
-    /// Purges what is kept of a key, newest first; of keys in ascending order. `bottom`
-    /// says that no older version of the key is anywhere else.
+    /// Purges the retained versions of a key, newest first; keys must come in ascending
+    /// order. `bottom` is true if no older version of the key is anywhere else.
     pub(crate) fn purge(&mut self, key: &[u8], versions: &mut Vec<Version>, bottom: bool) {
         let stripes: Vec<_> = versions
             .iter()
@@ -147,11 +147,11 @@ impl<'a> Purger<'a> {
             self.has_failed |= is_under_purged;
             return;
         }
-        let elsewhere = match group {
+        let other_parts = match group {
             Some(group) if is_head && !mutation::is(Mutation::PurgeHeadsAlone) => {
-                self.elsewhere.least_of_prefix(group.prefix)
+                self.other_parts.least_of_prefix(group.prefix)
             }
-            _ => self.elsewhere.least_of_key(key),
+            _ => self.other_parts.least_of_key(key),
         };
         let beside = self.least_beside(key, versions);
         let mut gone = Vec::new();
@@ -162,7 +162,7 @@ impl<'a> Purger<'a> {
             let context = PurgeContext {
                 table: self.table,
                 read_time_ms: self.boundaries.judged_ms(stripes[at]),
-                oldest_elsewhere: elsewhere.min(beside[at]),
+                oldest_elsewhere: other_parts.min(beside[at]),
                 head: self.head(is_member, stripes[at]),
             };
             match self.operator.purge(key, &version.value, &context) {
@@ -185,7 +185,7 @@ impl<'a> Purger<'a> {
             if !gone.contains(&version.seq) {
                 return true;
             }
-            // It hides what is below it, and goes on hiding it.
+            // A put hides the versions below it, and must go on hiding them.
             let hides = version.kind == Kind::Put && !mutation::is(Mutation::UncoverUnderPurged);
             version.kind = Kind::Delete;
             version.value = Bytes::new();
@@ -203,7 +203,7 @@ impl<'a> Purger<'a> {
         of_stripe.map(|(_, value)| &value[..])
     }
 
-    /// For each of the versions the least timestamp of the others.
+    /// Returns, for each version, the least timestamp of the other versions.
     fn least_beside(&self, key: &[u8], versions: &[Version]) -> Vec<i64> {
         if versions.len() == 1 || mutation::is(Mutation::PurgeBesideOtherStripes) {
             return vec![i64::MAX; versions.len()];

@@ -1,4 +1,4 @@
-//! Why what a picker answers is not carried out.
+//! The reasons for which the engine does not carry out a pick.
 
 use crate::key::RunId;
 

@@ -1,7 +1,7 @@
 //! The truth of a snapshot: what of one key flush and compaction keep.
 //!
-//! Of each stripe ([`crate::key::boundaries`]) a reader at its upper end sees one
-//! value, so one version says it all:
+//! In each stripe ([`crate::key::boundaries`]) the reader at its upper end sees one value, so
+//! one version of the stripe is enough:
 //!
 //! ```text
 //!   seq        1  2  3 | 4  5 | 6  7  8
@@ -15,15 +15,16 @@
 //! Operands fold within their stripe, and never onto a put that some reader
 //! still sees expire.
 //!
-//! It also says of what is kept for whom it is ([`Retain::kept`]), so that it is known
-//! to be garbage when the last of them is gone. Flush and merge have this one rule.
+//! [`Retain::kept`] also returns the boundaries for whose readers alone a version stays. When
+//! the last of these boundaries is gone, the version is known to be garbage. Flush and merge
+//! share this one rule.
 
 use super::Purger;
 use crate::key::{Boundaries, Kind, SeqNo, Version, stripe};
 use crate::mutation::{self, Mutation};
 use crate::read::{Base, Fold, Merger};
 
-/// What decides over the versions of a table.
+/// The rule by which flush and compaction drop versions of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Retain<'a> {
     pub(crate) boundaries: &'a Boundaries,
@@ -31,21 +32,21 @@ pub(crate) struct Retain<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptVersion {
     pub(crate) version: Version,
-    /// Into which run it goes; the oldest is 0.
+    /// The index of the target run; the oldest is 0.
     pub(crate) part: usize,
-    /// The first and the last of the boundaries for whose readers alone it is there;
-    /// `None` when others see it too, or what hides it is in another run: rewriting
-    /// this one would not drop it when they are gone.
+    /// The first and the last of the boundaries whose readers alone see the version. `None`
+    /// if other readers see it too, or if a version in another run hides it: rewriting this
+    /// run would not drop it when they are gone.
     pub(crate) only_for: Option<(SeqNo, SeqNo)>,
 }
 
 impl<'a> Retain<'a> {
-    /// What [`Retain::versions`] keeps, newest first, with where it goes and for whom
-    /// it is there. What is kept is cut into runs at the ascending `splits`: a number up
-    /// to the first goes into part 0. `versions` is empty afterwards. What a `purger`
-    /// takes away is not kept.
+    /// Returns the versions that [`Retain::versions`] keeps, newest first, each with its
+    /// target run and its readers. The versions are cut into runs at the ascending `splits`:
+    /// a number up to the first goes into part 0. `versions` is empty afterwards. Versions
+    /// that a `purger` removes are not returned.
     pub(crate) fn kept<'v>(
         self,
         key: &[u8],
@@ -54,7 +55,7 @@ impl<'a> Retain<'a> {
         bottom: bool,
         splits: &'v [SeqNo],
         purger: Option<&mut Purger<'_>>,
-    ) -> impl Iterator<Item = Kept> + use<'a, 'v> {
+    ) -> impl Iterator<Item = KeptVersion> + use<'a, 'v> {
         self.versions(key, versions, covering, bottom);
         if let Some(purger) = purger {
             purger.purge(key, versions, bottom);
@@ -68,7 +69,7 @@ impl<'a> Retain<'a> {
                 tombstone.filter(|_| !mutation::is(Mutation::OverlookKeptUnderRangeTombstones));
             let hider = newer.into_iter().chain(tombstone.copied()).min();
             let hider = hider.filter(|&hider| stripe(splits, hider) == part);
-            Kept {
+            KeptVersion {
                 only_for: hider.and_then(|by| self.boundaries.needed_by(version.seq, by)),
                 part,
                 version,
@@ -76,11 +77,11 @@ impl<'a> Retain<'a> {
         })
     }
 
-    /// Keeps of one key's versions (newest first) what a reader at some
-    /// boundary, or above all, can see. `covering` are the numbers of the range
-    /// tombstones over the key, newest first; they are kept elsewhere. `bottom`
-    /// says that no older version of the key is anywhere else: then tombstones
-    /// at the end hide nothing and go, and an operand at the end is a value.
+    /// Keeps of one key's versions (newest first) those that a reader at some boundary, or
+    /// above all, can see. `covering` are the numbers of the range tombstones over the key,
+    /// newest first; the run stores these tombstones apart from its versions. `bottom` is
+    /// true if no older version of the key is anywhere else: then tombstones at the end hide
+    /// nothing and go, and an operand at the end is a value.
     ///
     /// Operands that cannot be folded stay as they are.
     pub(crate) fn versions(

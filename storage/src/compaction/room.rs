@@ -9,7 +9,8 @@ use super::shape::RunShape;
 /// One part in this many of the free space is left to the log and to flushes.
 const LEFT_FRACTION: u64 = 8;
 
-/// The least part of what a merge reads that it gives back below the low-water mark.
+/// Below the low-water mark a merge must free at least 1 / `GAIN_FRACTION` of the bytes that
+/// it reads.
 const GAIN_FRACTION: u64 = 8;
 
 /// Returns the bytes that a new merge may write, if `free_bytes` are free and merges under way
@@ -19,8 +20,8 @@ pub(crate) fn room_bytes(free_bytes: u64, reserved_bytes: u64) -> u64 {
     free_bytes - free_bytes.div_ceil(LEFT_FRACTION)
 }
 
-/// Whether a merge of these runs gives back so much that it may take space below the low-water
-/// mark: otherwise nothing would come back there after snapshots or rows were deleted.
+/// Returns whether a merge of these runs frees enough to take space below the low-water mark:
+/// otherwise nothing would be freed there after snapshots or rows were deleted.
 ///
 /// # Panics
 /// If there is no run.

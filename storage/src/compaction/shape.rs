@@ -8,16 +8,16 @@ use crate::sstable::KeySketch;
 /// A table, as far as a picker needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct TableShape<'a> {
-    /// Its keyspace.
+    /// The keyspace that the table is in.
     pub keyspace: &'a str,
-    /// Its name.
+    /// The name of the table within its keyspace.
     pub name: &'a str,
     /// Newest first.
     pub runs: &'a [RunShape],
     /// The commits at which snapshots of the table stand, ascending, each once.
     pub bookmarks: &'a [SeqNo],
-    /// Whether nobody has written to the database for a while, and hardly anybody
-    /// read, so that a merge is in nobody's way and what it makes lasts.
+    /// Whether the database has had no writes and few reads for a while, so that a merge
+    /// delays no request and its result lasts.
     pub is_idle: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct RunShape {
     pub entries: u64,
     /// Different keys in them.
     pub keys: u64,
-    /// Of the versions, those that are tombstones.
+    /// The number of tombstones among the versions.
     pub tombstones: u64,
     /// The keys whose older versions, in older runs, it hides. `None` when it may
     /// hide more than those, or its own versions may go by themselves: it has range

@@ -1,13 +1,12 @@
 //! Tiered compaction that respects snapshots: the picker that is used unless
 //! another one is given.
 //!
-//! The thesis's *bounded compaction* (Polo 2014, 5.2.3.2) merges only runs that
-//! share exactly the same set of snapshots, so that a snapshot's files stay
-//! apart from what was written after it. Here a *stratum* is a stretch of
-//! neighbours of the run list that the same bookmarks see. Inside a stratum
-//! runs form a ladder of sizes, as in RocksDB's universal compaction; but where
-//! that merges all for fear that half of it may be garbage, here the runs' key
-//! sketches tell how much is.
+//! The thesis's *bounded compaction* (Polo 2014, 5.2.3.2) merges only runs that share exactly
+//! the same set of snapshots, so that a snapshot's files stay apart from what was written
+//! after it. Here a *stratum* is a stretch of neighbours of the run list that the same
+//! bookmarks see. Inside a stratum runs form a ladder of sizes, as in RocksDB's universal
+//! compaction. RocksDB merges all runs when half of the bytes may be garbage; here the runs'
+//! key sketches give an estimate of the garbage.
 
 use std::ops::Range;
 
@@ -35,13 +34,13 @@ pub struct TieredPicker {
     /// newer runs of the merge together; above 0. Larger merges more eagerly:
     /// faster reads, more writing. Default: 1.2.
     pub size_ratio: f64,
-    /// The newest stratum is merged for the sake of reads when it has so many
-    /// runs, half of them at least in one merge. More of them means less writing,
-    /// and slower reads of what was written last. Default: 8.
+    /// The newest stratum is merged for the sake of reads when it has this many runs, at
+    /// least half of them in one merge. A higher number means less writing, and slower reads
+    /// of recent writes. Default: 8.
     pub runs_before_merge: usize,
-    /// A stratum is merged when its runs are so many times as large as what they
-    /// would be as one; above 1. Smaller means less space and more writing.
-    /// Default: 2.
+    /// A stratum is merged when the size of its runs exceeds this multiple of their estimated
+    /// size as one run; above 1. A smaller factor means less space and more writing. Default:
+    /// 2.
     pub space_amplification_max: f64,
     /// Whether merges respect the boundaries that snapshots draw.
     pub bounding: Bounding,
@@ -68,7 +67,7 @@ const IDLE_SPACE_AMPLIFICATION_MAX: f64 = 1.125;
 const STRATUM_RUNS_MAX: usize = 12;
 /// More runs than this in a table are too many, whatever their snapshots.
 const TABLE_RUNS_MAX: usize = 24;
-/// A run is rewritten alone when more than one part in so many of it is garbage.
+/// A run is rewritten alone when more than 1 / `GARBAGE_FRACTION` of its bytes are garbage.
 const GARBAGE_FRACTION: u64 = 4;
 
 impl CompactionPicker for TieredPicker {
@@ -88,9 +87,10 @@ impl TieredPicker {
         };
         // Bookmarks at or above a run's smallest number see it.
         let stratum = |run: &RunShape| boundaries.partition_point(|&b| b < run.smallest_seq);
-        let space_max = match table.is_idle {
-            true => IDLE_SPACE_AMPLIFICATION_MAX.min(self.space_amplification_max),
-            false => self.space_amplification_max,
+        let space_max = if table.is_idle {
+            IDLE_SPACE_AMPLIFICATION_MAX.min(self.space_amplification_max)
+        } else {
+            self.space_amplification_max
         };
         let mut start = 0;
         for runs in runs.chunk_by(|a, b| stratum(a) == stratum(b)) {
@@ -121,7 +121,7 @@ impl TieredPicker {
     }
 }
 
-/// What a stratum is held to.
+/// The limits above which a stratum is merged.
 #[derive(Clone, Copy)]
 struct Limits {
     runs_before_merge: usize,
@@ -131,9 +131,9 @@ struct Limits {
 }
 
 impl TieredPicker {
-    /// The next merge in a stratum, which begins at position `start`. Only what
-    /// is not busy is looked at, stretch by stretch: runs below a merge under way
-    /// are none of the business of those above it.
+    /// Returns the next merge in a stratum, which begins at position `start`. Only idle runs
+    /// are considered, stretch by stretch: runs above a merge under way do not depend on
+    /// those below it.
     fn pick_in_stratum(
         &self,
         start: usize,
@@ -150,7 +150,8 @@ impl TieredPicker {
             }
             let wastes_space = match overwritten(stretch, is_oldest && limits.is_bottom) {
                 Some(it) => exceeds(stretch, it.bytes, limits.space_max),
-                // Nobody knows. Each byte of a newer run may hide one of the oldest.
+                // No sketch: in the worst case each byte of a newer run hides one of the
+                // oldest run.
                 None => {
                     let newer = total(&stretch[..stretch.len() - 1]);
                     is_oldest && exceeds(stretch, newer, self.space_amplification_max)
@@ -173,14 +174,14 @@ impl TieredPicker {
     }
 }
 
-/// Whether runs with so much garbage are at least `times` as large as without it.
+/// Returns whether runs with `garbage_bytes` are at least `times` as large as without it.
 fn exceeds(runs: &[RunShape], garbage_bytes: u64, times: f64) -> bool {
     let bytes = total(runs);
     bytes as f64 >= bytes.saturating_sub(garbage_bytes) as f64 * times
 }
 
-/// The length of the longest prefix in which each run is at most `size_ratio`
-/// times as large as all newer ones together.
+/// Returns the length of the longest prefix in which each run is at most `size_ratio` times
+/// as large as all newer ones together.
 fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
     let mut sum = runs[0].bytes;
     let mut len = 1;

@@ -29,8 +29,8 @@ pub(crate) struct Watched<'a> {
 }
 
 impl MergesUnderWay {
-    /// Adds a merge of `inputs`, or of what is left of them after parts that wrote
-    /// `done_versions`.
+    /// Adds a merge of `inputs`, or of the rest of them if parts of the merge that wrote
+    /// `done_versions` are done.
     pub(crate) fn begin(&self, inputs: Vec<RunId>, done_versions: u64) -> Watched<'_> {
         let merge = Arc::new(MergeUnderWay {
             inputs,

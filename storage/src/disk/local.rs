@@ -1,7 +1,7 @@
 //! The real file system.
 //!
-//! A thin layer over `std::fs`: each method is the system call its name says,
-//! plus the syncs the [`FileSystem`] contract asks for.
+//! A thin layer over `std::fs`: each method is the system call of the same name, plus the
+//! syncs that the [`FileSystem`] contract requires.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 #[cfg(target_os = "linux")]
@@ -24,7 +24,7 @@ use crate::table_store::TableFiles;
 const FILE_MODE: u32 = 0o600;
 /// The mode of new directories: only the user of the process may list and enter them.
 const DIR_MODE: u32 = 0o700;
-/// The same where the group may read, too.
+/// The mode of a file that the group may read.
 const GROUP_FILE_MODE: u32 = 0o640;
 const GROUP_DIR_MODE: u32 = 0o750;
 
@@ -50,7 +50,7 @@ impl LocalDisk {
         }
     }
 
-    /// Opens a file, with `options` that write; one that is not there is created.
+    /// Opens a file for writing, with `options`; creates it if it does not exist.
     fn open_or_create(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         if !self.is_group_readable {
             return options.create(true).mode(FILE_MODE).open(path);
@@ -151,10 +151,10 @@ impl TableFiles for LocalDisk {
 
     #[cfg(target_os = "linux")]
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
-        let told = rustix::fs::statvfs(dir)?;
+        let stats = rustix::fs::statvfs(dir)?;
         // Some file systems in user space report zeros.
-        let is_known = told.f_blocks > 0;
-        Ok(is_known.then(|| told.f_bavail.saturating_mul(told.f_frsize)))
+        let is_known = stats.f_blocks > 0;
+        Ok(is_known.then(|| stats.f_bavail.saturating_mul(stats.f_frsize)))
     }
 }
 
@@ -203,7 +203,7 @@ impl ReadFile for DiskFile {
                     offset += read as u64;
                 }
                 Err(Errno::INTR) => {}
-                // It does not know the flag, or the call.
+                // The file system or the kernel does not support the flag, or the call.
                 Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
                     return self.read_exact_at(buf, offset);
                 }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_once_are_the_same_bytes() {
+    fn read_once_returns_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();

@@ -1,5 +1,5 @@
-//! What every [`Disk`] promises, checked on the real disk and on the simulated
-//! one: a database tested on the second must behave alike on the first.
+//! The contract of [`Disk`], checked on the real and on the simulated disk: a database tested
+//! on the second must behave alike on the first.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -148,7 +148,7 @@ fn a_directory_is_removed_once_it_is_empty() {
 }
 
 #[test]
-fn a_copy_has_the_bytes_asked_for_and_shares_none() {
+fn a_copy_has_the_requested_bytes_and_shares_none() {
     on_both(|disk, dir| {
         let (from, to) = (dir.join("a"), dir.join("b"));
         let bytes: Vec<u8> = (0..3 << 20).map(|i| (i % 251) as u8).collect();
@@ -218,7 +218,7 @@ fn second_lock_would_block_until_the_first_guard_drops() {
 }
 
 #[test]
-fn what_is_missing_is_not_found() {
+fn missing_paths_return_not_found() {
     on_both(|disk, dir| {
         let (no_file, no_dir) = (dir.join("none"), dir.join("none/a"));
         assert_eq!(kind(disk.open_read(&no_file)), ErrorKind::NotFound);

@@ -7,21 +7,21 @@ use std::path::Path;
 use super::{FileSystem, ReadFile, WriteFile};
 use crate::mutation::{self, Mutation};
 
-/// Bytes in memory at a time: more saves nothing, and a part of what is freed stays
-/// with the allocator.
+/// The buffer size: a larger one is no faster, and the allocator keeps a part of freed
+/// memory.
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Copies the first `len` bytes of a file into a new one and makes its bytes
 /// durable; its name is after a [`FileSystem::sync_dir`].
 ///
 /// # Errors
-/// `ErrorKind::UnexpectedEof` when the file is shorter; what the system says.
-/// The new file is left as far as it came.
+/// `ErrorKind::UnexpectedEof` if the file is shorter, and the errors of the file system. The
+/// incomplete new file stays.
 pub(crate) fn copy(disk: &dyn FileSystem, from: &Path, to: &Path, len: u64) -> io::Result<()> {
     copy_into(&*disk.open_read(from)?, &mut *disk.create(to)?, len)
 }
 
-/// [`copy`] of a file that is open into one that is new.
+/// Copies as [`copy`] does, from an open file into a new one.
 pub(crate) fn copy_into(
     source: &dyn ReadFile,
     target: &mut dyn WriteFile,

@@ -34,12 +34,13 @@ pub trait FileSystem: Send + Sync + Debug {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes created, linked, renamed and removed names of a directory durable.
     ///
-    /// After an error of the kind `StorageFull` or `QuotaExceeded` the next call that succeeds makes
-    /// up for it, also for names that other threads made: the engine tries again. After any other
-    /// error it writes no more, because names may be lost of which no later call reports anything.
-    /// (Linux reports a block of a directory that it could not write as EIO, never as ENOSPC.)
+    /// After an error of the kind `StorageFull` or `QuotaExceeded` the next call that
+    /// succeeds makes up for it, also for names that other threads made: the engine tries
+    /// again. After any other error the engine writes no more, because names may be lost and
+    /// no later call would report it. (Linux reports a block of a directory that it could not
+    /// write as EIO, never as ENOSPC.)
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Whether a file or directory is there.
+    /// Returns whether a file or directory exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 }
 
@@ -47,14 +48,13 @@ pub trait FileSystem: Send + Sync + Debug {
 pub trait ReadFile: Send + Sync + Debug {
     /// Fills `buf` from `offset`; `ErrorKind::UnexpectedEof` past the end.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// The same of bytes that will not be wanted again soon: a file system that
-    /// caches should forget what it had not cached before, rather than something
-    /// else.
+    /// Reads bytes that will not be needed again soon. A file system that caches should drop
+    /// from its cache what it had not cached before, rather than other data.
     fn read_once_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(buf, offset)
     }
-    /// Has what is read next come from the disk, and not from a cache of the system that
-    /// has it, if that can be.
+    /// Drops the file from the caches of the system, if possible, so that the next read comes
+    /// from the disk.
     fn forget_cached(&self) -> io::Result<()> {
         Ok(())
     }

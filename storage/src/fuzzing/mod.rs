@@ -88,9 +88,9 @@ pub fn commit(bytes: &[u8]) {
     }
 }
 
-/// A whole database with one file replaced: the first byte says which, the rest
-/// is its content, also with the checksums made right. Opening it is an error or
-/// gives a database that can be read from end to end, written to and reopened.
+/// A whole database with one file replaced: the first byte selects the file, the rest is its
+/// content, also with the checksums made right. Opening it is an error or gives a database
+/// that can be read from end to end, written to and reopened.
 pub fn database(bytes: &[u8]) {
     let Some((&which, content)) = bytes.split_first() else {
         return;

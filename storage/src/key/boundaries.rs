@@ -6,19 +6,20 @@
 //!   stripe        0       1       2
 //! ```
 //!
-//! Every reader stands at a boundary, or above all of them (at some number that
-//! is not lower than any that the asker knows of). Each reader judges what
-//! expires at one time of its own.
+//! Every reader stands at a boundary, or above all of them (at a number at or above every
+//! commit that is known when the boundaries are read). Each reader decides what has expired
+//! by one fixed time of its own.
 
 use crate::key::{ReadTime, SeqNo};
 use crate::mutation::{self, Mutation};
 
-/// Where a reader stands.
+/// The position of a reader in the sequence of commits and in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReadPoint {
-    /// It sees what is numbered up to here.
+    /// The last commit that the reader sees.
     pub(crate) seq: SeqNo,
-    /// When it judges what expires, in milliseconds since the Unix epoch.
+    /// The time at which the reader decides what has expired, in milliseconds since the Unix
+    /// epoch.
     pub(crate) read_time_ms: u64,
 }
 
@@ -28,19 +29,19 @@ impl ReadPoint {
     }
 }
 
-/// A table's bookmarks and the live views, and when their readers judge.
+/// The positions and the times of all readers of a table: its bookmarks and the live views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
     /// Ascending, each once.
     seqs: Vec<SeqNo>,
-    /// For each stripe, the earliest time at which a reader that can see it
-    /// judges; one more than `seqs`. Ascending.
+    /// For each stripe, the earliest read time of a reader that can see it; one more than
+    /// `seqs`. Ascending.
     judged_ms: Vec<u64>,
 }
 
 impl Boundaries {
-    /// Boundaries at these points, in any order, for work that judges at
-    /// `now_ms`, which no later reader's time may lie before.
+    /// Boundaries at `points`, in any order. `now_ms` is the time of the flush or merge; no
+    /// later reader has an earlier time.
     pub(crate) fn new(mut points: Vec<ReadPoint>, now_ms: u64) -> Self {
         points.sort_unstable();
         let mut seqs: Vec<SeqNo> = Vec::with_capacity(points.len());
@@ -59,8 +60,8 @@ impl Boundaries {
         Self { seqs, judged_ms }
     }
 
-    /// The boundaries beside the one at a position, without it: the two stripes that it parts are
-    /// one, which is judged as the upper one was.
+    /// Returns the neighbours of the boundary at a position, without the boundary itself: the two
+    /// stripes that it separates become one, with the read time of the upper one.
     pub(crate) fn joined_at(&self, at: usize) -> Self {
         let (first, end) = (at.saturating_sub(1), (at + 2).min(self.seqs.len()));
         let mut joined = Self {
@@ -152,7 +153,7 @@ mod tests {
         for (points, seqs, judged_ms) in [
             (&[][..], &[][..], &[100][..]),
             (&[(5, 70)], &[5], &[70, 100]),
-            // A later view judged earlier by another clock reading.
+            // The clock of a later view returned an earlier time.
             (&[(5, 70), (9, 60)], &[5, 9], &[60, 60, 100]),
             (
                 &[(9, 60), (5, 70), (5, 40), (5, 90)],

@@ -1,12 +1,12 @@
-//! Puts that expire: the form of their values, and who judges them at what time.
+//! Puts that expire: the form of their values, and the time at which a reader compares their
+//! expiry.
 //!
 //! ```text
 //!   expiry u64 LE, milliseconds since the Unix epoch | value
 //! ```
 //!
-//! The expiry is absolute: it is computed once, at the commit, and every reader
-//! holds it against the one time at which it judges. An entry is gone from its
-//! expiry on.
+//! The expiry is absolute: it is computed once, at the commit, and every reader compares it
+//! with the one time of that reader. An entry is gone from its expiry on.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use bytes::Bytes;
 use crate::clock::MonotonicClock;
 use crate::mutation::{self, Mutation};
 
-/// What stands before the value of a put that expires.
+/// The length of the expiry before the value of a put that expires.
 pub(crate) const EXPIRY_BYTES: usize = size_of::<u64>();
 
 /// The expiry and the value proper.
 ///
 /// # Panics
-/// When the expiry is not whole; whoever reads versions from disk checks that
+/// If the expiry is not whole: code that reads versions from disk checks it first
 /// ([`Kind::fits`](crate::key::Kind::fits)).
 pub(crate) fn split(value: &Bytes) -> (u64, Bytes) {
     let expiry = value.first_chunk().expect("an expiry stands before it");
@@ -33,18 +33,18 @@ pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// The time at which puts that expire are judged.
+/// The time with which the expiry of puts is compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadTime<'a> {
     /// A reader's, fixed.
     At(u64),
-    /// Now, asked for only if an entry has an expiry.
+    /// The current time; the clock is read only if an entry has an expiry.
     Now(&'a MonotonicClock),
     /// The earliest time of all the readers that there are and will be.
     EarliestOf(u64),
 }
 
-/// What a [`ReadTime`] says.
+/// The state of a put that expires, at a [`ReadTime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Live,

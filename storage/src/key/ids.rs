@@ -1,4 +1,4 @@
-//! The ids by which tables, runs and files are named; none is ever used twice.
+//! The ids of tables, runs and files; none is ever used twice.
 
 use serde::{Deserialize, Serialize};
 

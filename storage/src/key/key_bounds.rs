@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::KeyRange;
 use crate::hex;
 
-/// Longer keys are cut, so that a manifest of many files stays small: the first one to
-/// what it begins with, the last one to what comes behind all that begin so.
+/// Longer keys are cut, so that a manifest of many files stays small: the first key to its
+/// beginning, the last key to the end of all keys with the same beginning.
 const KEY_BYTES_MAX: usize = 256;
 
-/// A range of keys, none of which is empty. Of a file: all of its keys are in it, and perhaps
-/// others.
+/// A range of keys, none of which is empty. The bounds of a file contain all of its keys, and
+/// may be wider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Hex", into = "Hex")]
 pub(crate) struct KeyBounds(KeyRange);
@@ -22,13 +22,13 @@ type Hex = (String, Option<String>);
 impl KeyBounds {
     pub(crate) fn of(keys: &KeyRange) -> Self {
         let start = keys.start.slice(..keys.start.len().min(KEY_BYTES_MAX));
-        let end = keys
-            .end
-            .as_ref()
-            .and_then(|end| match end.len() > KEY_BYTES_MAX {
-                true => KeyRange::prefix(&end[..KEY_BYTES_MAX]).end,
-                false => Some(end.clone()),
-            });
+        let end = keys.end.as_ref().and_then(|end| {
+            if end.len() > KEY_BYTES_MAX {
+                KeyRange::prefix(&end[..KEY_BYTES_MAX]).end
+            } else {
+                Some(end.clone())
+            }
+        });
         Self(KeyRange { start, end })
     }
 
@@ -69,9 +69,10 @@ impl TryFrom<Hex> for KeyBounds {
         };
         let (start, end) = (key(&start)?, end.as_ref().map(key).transpose()?);
         let range = KeyRange { start, end };
-        match range.is_empty() {
-            true => Err("bounds of keys end before they begin".into()),
-            false => Ok(Self(range)),
+        if range.is_empty() {
+            Err("bounds of keys end before they begin".into())
+        } else {
+            Ok(Self(range))
         }
     }
 }

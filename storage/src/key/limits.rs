@@ -6,7 +6,8 @@ pub const MAX_KEY_BYTES: usize = 256 << 10;
 /// The longest value, in bytes: 256 MiB.
 pub const MAX_VALUE_BYTES: usize = 256 << 20;
 
-/// What is too long, if anything.
+/// Checks that key and value are within their limits; the error names the one that is too
+/// long.
 pub(crate) fn check_lengths(key: &[u8], value: &[u8]) -> Result<(), String> {
     if key.len() > MAX_KEY_BYTES {
         Err(format!(

@@ -8,8 +8,8 @@
 //!   fragments  [a, f) 4     [f, m) 9 4     [m, t) 9
 //! ```
 //!
-//! so that one search finds all that covers a key. A tombstone hides what is
-//! numbered lower: in its own source by its number, in older sources all.
+//! so that one search finds all tombstones over a key. A tombstone hides the lower numbers of
+//! its own source, and all versions in older sources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct RangeTombstone {
 /// A range over which the same tombstones lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// Not empty.
+    /// The deleted keys; never empty.
     pub(crate) range: KeyRange,
     /// Newest first, at least one.
     pub(crate) seqs: Vec<SeqNo>,
@@ -73,14 +73,13 @@ impl RangeTombstones {
         let mut pieces = Vec::new();
         let mut edges = edges.into_iter().peekable();
         while let Some((start, begins, seq)) = edges.next() {
-            match begins {
-                true => *over.entry(seq).or_default() += 1,
-                false => {
-                    let times = over.get_mut(&seq).expect("it began before it ends");
-                    *times -= 1;
-                    if *times == 0 {
-                        over.remove(&seq);
-                    }
+            if begins {
+                *over.entry(seq).or_default() += 1;
+            } else {
+                let times = over.get_mut(&seq).expect("it began before it ends");
+                *times -= 1;
+                if *times == 0 {
+                    over.remove(&seq);
                 }
             }
             let end = match edges.peek() {
@@ -171,16 +170,16 @@ impl RangeTombstones {
         reaching.take_while(|f| f.range.overlaps(range))
     }
 
-    /// The range from the first to the last; `None` when there are none.
+    /// Returns the range from the first to the last tombstone; `None` if there are none.
     pub(crate) fn bounds(&self) -> Option<KeyRange> {
         let (first, last) = (self.fragments.first()?, self.fragments.last()?);
         Some(first.range.hull(&last.range))
     }
 
-    /// What flush and compaction keep: of each fragment and stripe the newest.
-    /// The oldest of a fragment goes when no boundary lies below it (what it
-    /// hides of the same sources goes with it) and no older source
-    /// `has_older` anything in its range.
+    /// Returns the fragments that flush and compaction keep: the newest of each fragment and
+    /// stripe. The oldest of a fragment goes when no boundary lies below it (what it hides of
+    /// the same sources goes with it) and `has_older` is false for its range: no older source
+    /// has anything there.
     pub(crate) fn retained(
         &self,
         boundaries: &Boundaries,
@@ -212,7 +211,7 @@ impl RangeTombstones {
         self.fragments.iter().map(fragment).sum()
     }
 
-    /// Those of each stratum between the ascending `splits`, oldest first.
+    /// Returns the tombstones of each stratum between the ascending `splits`, oldest first.
     pub(crate) fn split(&self, splits: &[SeqNo]) -> Vec<Self> {
         let part = |at: usize| {
             let of_part = |fragment: &Arc<Fragment>| {
@@ -225,7 +224,7 @@ impl RangeTombstones {
         (0..=splits.len()).map(part).collect()
     }
 
-    /// Those over the keys of a range.
+    /// Returns the tombstones that overlap a range of keys.
     pub(crate) fn within(&self, range: &KeyRange) -> Self {
         let within = |fragment: &Arc<Fragment>| {
             let range = fragment.range.intersection(range);

@@ -1,4 +1,4 @@
-//! What one version of a key is, and the order of versions.
+//! A version of a key, its kinds, and the order of versions.
 
 use std::cmp::Ordering;
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::SeqNo;
 use super::expiry::EXPIRY_BYTES;
 
-/// What a version says about its key. The byte is part of the file formats; 4
-/// stands there for a range tombstone, which is no version of a key.
+/// The kind of a version. The byte is part of the file formats; 4 stands there for a range
+/// tombstone, which is no version of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {

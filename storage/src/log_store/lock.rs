@@ -10,7 +10,7 @@ use crate::files;
 /// Takes the lock of a directory for as long as the guard lives.
 ///
 /// # Errors
-/// [`Error::Locked`] when somebody else has it.
+/// [`Error::Locked`] if another process or handle holds the lock.
 pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn LockGuard>> {
     let path = files::lock(dir);
     log_store.lock(&path).map_err(|e| match e.kind() {
@@ -26,7 +26,7 @@ pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn 
 /// directory meanwhile.
 ///
 /// # Errors
-/// [`Error::BeingWritten`] when somebody has the directory open for writing.
+/// [`Error::BeingWritten`] if the directory is open for writing.
 pub(crate) fn share_lock(
     log_store: &dyn LogStore,
     dir: &Path,

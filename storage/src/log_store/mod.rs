@@ -1,13 +1,12 @@
-//! The door for what is appended to and replaced: the log, the manifest, and the lock
-//! that says who may.
+//! The interface to storage for files that grow or are replaced: the log, the manifest, and
+//! the lock that admits one writer.
 //!
 //! ```text
 //!   lock ─► create ─► append, sync ─► sync_dir ─► rename over CURRENT ─► sync_dir
 //! ```
 //!
-//! An object store can do none of this as it is: nothing is ever appended there, and
-//! nothing renamed. Tables, which ask for less, go through
-//! [`TableStore`](crate::TableStore).
+//! An object store supports none of this as it is: it has neither append nor rename. Tables,
+//! which need less, go through [`TableStore`](crate::TableStore).
 
 mod lock;
 
@@ -19,18 +18,17 @@ pub(crate) use lock::{share_lock, take_lock};
 
 use crate::file_system::FileSystem;
 
-/// Where the log and the manifest of a database lie.
+/// The storage of the log and the manifest of a database.
 pub trait LogStore: FileSystem {
     /// Atomically renames, replacing the target. The new name is durable after a
     /// [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes an exclusive lock on a lock file until the guard drops;
-    /// `ErrorKind::WouldBlock` when somebody else holds it.
+    /// Takes an exclusive lock on a lock file until the guard drops; `ErrorKind::WouldBlock`
+    /// if it is already locked.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
-    /// Takes a lock that any number may share on a lock file that is there, until the
-    /// guard drops, and writes nothing; `ErrorKind::WouldBlock` when somebody holds
-    /// it by [`LogStore::lock`]. A disk that cannot do that says
-    /// `ErrorKind::Unsupported`.
+    /// Takes a shared lock on an existing lock file until the guard drops, and writes
+    /// nothing. `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`];
+    /// `ErrorKind::Unsupported` if the disk has no shared locks.
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())

@@ -16,9 +16,9 @@ use crate::wal::{Lsn, Wal};
 #[derive(Debug, Default, Clone)]
 pub(super) struct CountingDisk {
     files: Arc<std::sync::Mutex<Vec<(PathBuf, Arc<CountingFile>)>>>,
-    /// Says that a sync or a cut is done and does nothing.
+    /// Makes syncs and cuts return success without any effect.
     pub(super) lies: bool,
-    /// No append of more than this finds space while the flag is up.
+    /// Appends of more than this number of bytes find no space while the flag is up.
     pub(super) full: Option<(usize, Arc<AtomicBool>)>,
 }
 

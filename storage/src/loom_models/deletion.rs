@@ -34,7 +34,7 @@ impl Deletion {
         })
     }
 
-    /// As the engine does it: done once the record is in the file.
+    /// The engine's own order: the deletion returns once the record is in the file.
     fn delete(&self) {
         let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
         self.wal.write_to(lsn).unwrap();
@@ -93,10 +93,10 @@ fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
     );
 }
 
-/// Broken: the merge syncs the log first and asks for the bookmarks then.
+/// Broken: the merge syncs the log first and reads the bookmarks afterwards.
 #[test]
 #[should_panic(expected = "may be lost")]
-fn loom_bookmarks_asked_for_after_the_sync_are_caught() {
+fn loom_bookmarks_read_after_the_sync_are_caught() {
     deletion_beside_a_merge(Deletion::delete, |deletion| {
         deletion.wal.sync_all().unwrap();
         if deletion.snapshots.bookmark_seqs(span()).is_empty() {

@@ -69,8 +69,8 @@ impl Files {
         self.disk.exists(Path::new(path)).unwrap()
     }
 
-    /// As the engine does it: readers get the new version, the old files are
-    /// marked, and go with the last who holds them.
+    /// The engine's own order: readers get the new version, the old files are marked, and go
+    /// with their last holder.
     fn merge(&self) {
         let old = self.table.version().runs[0].clone();
         let new = run(&self.disk, 2, NEW);
@@ -106,13 +106,13 @@ fn reader_beside_a_merge(merge: impl Fn(&Files) + Copy + Send + Sync + 'static) 
         merge(&files);
         reader.join().unwrap();
         let held = files.table.release_retired();
-        assert_eq!(held, 0, "nobody holds an old version");
-        assert!(!files.has(OLD), "a file that nobody needs is left");
+        assert_eq!(held, 0, "an old version is still held");
+        assert!(!files.has(OLD), "a file that is no longer needed is left");
         assert!(files.has(NEW), "a live file is gone");
     });
 }
 
-/// A file that a reader holds stays; a file that nobody needs goes.
+/// A file that a reader holds stays; a file that is no longer needed goes.
 #[test]
 fn loom_a_file_goes_once_its_last_reader_is_done() {
     reader_beside_a_merge(Files::merge);
@@ -128,10 +128,10 @@ fn loom_a_file_removed_at_once_is_caught() {
     });
 }
 
-/// Broken: nobody says that the old files may go.
+/// Broken: the old files are never marked as obsolete.
 #[test]
 #[should_panic(expected = "is left")]
-fn loom_a_file_that_nobody_retires_is_caught() {
+fn loom_a_file_that_is_never_retired_is_caught() {
     reader_beside_a_merge(|files| {
         let new = run(&files.disk, 2, NEW);
         let replace =

@@ -1,4 +1,4 @@
-//! Group commit: what an acknowledgement says.
+//! Group commit: the guarantees of an acknowledgement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +44,7 @@ fn group_commit(segment_bytes_max: u64, lies: bool) {
     });
 }
 
-/// Whoever is told that a record is written or synced finds it so, whoever did
-/// the work.
+/// A record acknowledged as written or synced is so, whichever thread did the work.
 #[test]
 fn loom_a_group_commit_acknowledges_what_is_on_the_disk() {
     group_commit(1 << 20, false);
@@ -57,7 +56,7 @@ fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
     group_commit(1, false);
 }
 
-/// Broken: an fsync that only says so.
+/// Broken: an fsync that returns success without any effect.
 #[test]
 #[should_panic(expected = "acknowledged")]
 fn loom_an_acknowledgement_without_a_sync_is_caught() {
@@ -101,17 +100,17 @@ fn in_groups(lies: bool) {
             writer.join().unwrap();
         }
         let (queue, ..) = &*store;
-        assert_eq!(queue.visible(), SeqNo(6), "nobody is left behind");
+        assert_eq!(queue.visible(), SeqNo(6), "a commit is left behind");
     });
 }
 
-/// Whoever leads, each of a group wakes, and finds its commit durable and visible.
+/// Each commit of a group wakes, durable and visible, whichever thread leads.
 #[test]
 fn loom_a_leader_commits_for_its_group() {
     in_groups(false);
 }
 
-/// Broken: the leader's fsync only says so.
+/// Broken: the leader's fsync returns success without any effect.
 #[test]
 #[should_panic(expected = "acknowledged")]
 fn loom_a_leader_without_a_sync_is_caught() {
@@ -120,8 +119,8 @@ fn loom_a_leader_without_a_sync_is_caught() {
 
 const RECORD_HEADER_BYTES: u64 = 28;
 
-/// Two commits of which the larger one finds no space until it was refused once,
-/// and takes the other with it where they are written together; then a third.
+/// Two commits: the larger one finds no space until it has been refused once, and the other
+/// is refused with it if they are written together; then a third commit.
 fn no_space(lies: bool) {
     explore(move || {
         let full = Arc::new(AtomicBool::new(true));
@@ -136,9 +135,10 @@ fn no_space(lies: bool) {
             move || {
                 let (queue, wal) = &*log;
                 let (ticket, position) = queue.enter(1, |seq| wal.push(seq, 1, payload));
-                let outcome = match sync {
-                    true => wal.sync_to(position),
-                    false => wal.write_to(position),
+                let outcome = if sync {
+                    wal.sync_to(position)
+                } else {
+                    wal.write_to(position)
                 };
                 match outcome {
                     Ok(()) => ticket.publish(),
@@ -165,8 +165,8 @@ fn no_space(lies: bool) {
     });
 }
 
-/// What finds no space is nowhere, and whoever pushed it is told so; what is
-/// acknowledged is there.
+/// A record without space is nowhere, and the thread that pushed it gets the error; an
+/// acknowledged record is there.
 #[test]
 fn loom_a_record_without_space_is_refused_and_others_are_written() {
     no_space(false);
@@ -175,6 +175,6 @@ fn loom_a_record_without_space_is_refused_and_others_are_written() {
 /// Broken: what fitted of a refused record stays.
 #[test]
 #[should_panic(expected = "what is refused is there")]
-fn loom_a_cut_that_only_says_so_is_caught() {
+fn loom_a_cut_without_effect_is_caught() {
     no_space(true);
 }

@@ -20,7 +20,7 @@ struct Writes {
 }
 
 impl Writes {
-    /// With version 1 written.
+    /// A model with version 1 written.
     fn new() -> Arc<Self> {
         let writes = Arc::new(Self {
             queue: CommitQueue::new(SeqNo(0)),
@@ -44,7 +44,7 @@ impl Writes {
         memtable
     }
 
-    /// As the engine does it: the memtable is pinned under the order lock.
+    /// The engine's own order: the memtable is pinned under the order lock.
     fn write(&self) {
         let (ticket, memtable) = self.queue.enter(1, |_| self.pin());
         memtable.insert(b"k", ticket.first(), Kind::Put, b"");
@@ -168,7 +168,7 @@ fn folds_beside_a_writer(number: impl Fn(&Operands) -> SeqNo + Send + Sync + 'st
     });
 }
 
-/// A reader leaves a fold of what is decided: nothing comes in below it later.
+/// A reader leaves a fold of decided versions: no version comes in below it later.
 #[test]
 fn loom_a_fold_has_all_that_it_stands_for() {
     folds_beside_a_writer(|operands| operands.queue.visible());

@@ -2,11 +2,10 @@
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p ebb-storage --release --lib loom_`
 //!
-//! Each model states its property and drives the engine's own pieces. Beside it
-//! stands a variant that breaks the protocol in the way that suggests itself,
-//! and must fail: a model that cannot fail proves nothing. With more than
-//! [`PREEMPTIONS_MAX`] forced switches between threads nothing is explored;
-//! `LOOM_MAX_PREEMPTIONS` asks for more.
+//! Each model states its property and drives the engine's own pieces. Beside it stands a
+//! variant that breaks the protocol in the way that suggests itself, and must fail: a model
+//! that cannot fail proves nothing. Schedules with more than [`PREEMPTIONS_MAX`] forced
+//! switches between threads are not explored; `LOOM_MAX_PREEMPTIONS` raises the limit.
 
 mod counting_disk;
 mod deletion;

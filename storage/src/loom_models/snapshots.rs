@@ -1,4 +1,4 @@
-//! What is kept: flushes beside snapshots and views being taken.
+//! Retained versions: flushes beside snapshots and views being taken.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ struct OneKey {
 }
 
 impl OneKey {
-    /// With version 1 written.
+    /// A model with version 1 written.
     fn new() -> Arc<Self> {
         Arc::new(Self {
             queue: CommitQueue::new(SeqNo(1)),
@@ -94,8 +94,7 @@ pub(super) fn record() -> SnapshotRecord {
     }
 }
 
-/// Does something while a writer and a flush are under way, and then, when both
-/// are done, looks at what became of it.
+/// Runs `act` beside a writer and a flush, and `look` on its result when both are done.
 fn beside_a_write<T>(
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
     act: impl Fn(&OneKey) -> T + Copy + Send + Sync + 'static,
@@ -131,8 +130,8 @@ fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Syn
     });
 }
 
-/// What a snapshot sees is there when its creation returns and stays, whatever
-/// was under way.
+/// The versions that a snapshot sees are there when its creation returns, and stay, whatever
+/// runs at the same time.
 #[test]
 fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
     snapshot_beside_a_flush(|key| {
@@ -183,7 +182,7 @@ fn register_at_once(key: &OneKey) -> ReadPoint {
     key.snapshots.register_view(|| point(key.queue.visible()))
 }
 
-/// What a view sees stays while it is registered.
+/// The versions that a view sees stay while it is registered.
 #[test]
 fn loom_a_flush_keeps_what_a_view_taken_meanwhile_sees() {
     view_beside_a_flush(register_at_once, OneKey::flush);
@@ -202,10 +201,10 @@ fn loom_a_view_loaded_then_registered_is_caught() {
     );
 }
 
-/// Broken: a flush asks for the boundaries before its input is fixed.
+/// Broken: a flush reads the boundaries before its input is fixed.
 #[test]
 #[should_panic(expected = "is gone")]
-fn loom_boundaries_asked_for_before_the_input_is_fixed_are_caught() {
+fn loom_boundaries_read_before_the_input_is_fixed_are_caught() {
     view_beside_a_flush(register_at_once, |key| {
         let boundaries = key.snapshots.boundaries(span(), 0);
         let input = key.fix_input();

@@ -1,4 +1,4 @@
-//! First committer wins, whoever begins and commits meanwhile.
+//! First committer wins, for transactions that begin and commit at the same time.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Register {
         committed
     }
 
-    /// Whoever read a version and wrote the next has nobody in between.
+    /// Asserts that each version was written by a transaction that had read its predecessor.
     fn assert_nothing_lost(&self) {
         let mut versions = self.versions.lock().unwrap();
         versions.sort_by_key(|version| version.seq);
@@ -117,8 +117,7 @@ fn race(update: impl Fn(&Register) -> bool + Copy + Send + Sync + 'static) {
     });
 }
 
-/// No update is lost, and what is refused was refused for a reason: without
-/// anybody else it commits.
+/// No update is lost, and a refused transaction commits when it runs alone.
 #[test]
 fn loom_no_update_is_lost_among_transactions() {
     race(|register| register.update(register.begin()));
@@ -141,8 +140,8 @@ fn loom_a_transaction_registered_behind_its_number_is_caught() {
     });
 }
 
-/// Broken: a transaction reads at the visible number, registered under the order
-/// lock; a commit under way has a number, and was recorded by nobody.
+/// Broken: a transaction reads at the visible number, registered under the order lock; a
+/// commit under way has a number, but its keys were not recorded.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_that_overlooks_commits_under_way_is_caught() {
@@ -156,7 +155,8 @@ fn loom_a_transaction_that_overlooks_commits_under_way_is_caught() {
     });
 }
 
-/// Broken: asked before the order lock is taken, another may come in between.
+/// Broken: the transaction validates before it takes the order lock, so another commit may
+/// come in between.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_validation_outside_of_the_order_lock_is_caught() {

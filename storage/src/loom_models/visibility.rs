@@ -1,4 +1,4 @@
-//! What is visible: the commit queue.
+//! Visibility of commits: the commit queue.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::key::SeqNo;
 struct Commits {
     queue: CommitQueue,
     inserted: [AtomicBool; 7],
-    /// What the broken variant reads up to.
+    /// The number up to which the broken variant reads.
     newest: AtomicU64,
 }
 
@@ -46,8 +46,8 @@ impl Commits {
     }
 }
 
-/// Writers finish in any order; whoever reads at `visible()` finds all that is
-/// numbered up to there.
+/// Writers finish in any order; a reader at `visible()` finds all commits that are numbered
+/// up to there.
 #[test]
 fn loom_a_reader_sees_each_batch_whole() {
     explore(|| {
@@ -67,7 +67,7 @@ fn loom_a_reader_sees_each_batch_whole() {
     });
 }
 
-/// Broken: a writer makes its own number visible, whoever is before it.
+/// Broken: a writer makes its own number visible before older commits are done.
 #[test]
 #[should_panic(expected = "is visible and not there")]
 fn loom_publishing_out_of_order_is_caught() {
@@ -83,7 +83,7 @@ fn loom_publishing_out_of_order_is_caught() {
 
 /// A commit that fails gives its place up; the one behind it becomes visible.
 #[test]
-fn loom_an_abandoned_commit_holds_nobody_up() {
+fn loom_an_abandoned_commit_delays_no_other() {
     explore(|| {
         let commits = Commits::new();
         let failing = {

@@ -14,9 +14,9 @@
 //!
 //! `target` is the directory, and keeps an older backup in it whole until then.
 //!
-//! The state is captured before the end of the log is: so whatever the state
-//! relies on is in the copy of the log. Nobody waits for a backup but for the
-//! moment in which the state is captured.
+//! The state is captured before the end of the log is: so whatever the state relies on is in
+//! the copy of the log. A backup blocks others only for the moment in which the state is
+//! captured.
 //!
 //! The links keep the files for as long as a slow target takes. A captured log could not be trimmed
 //! meanwhile, and merges would give no space back. Where there are no links the capture is held.
@@ -58,18 +58,18 @@ use crate::sstable::BlockCache;
 use crate::table_store::{LinkFolder, Way};
 use crate::wal::Segment;
 
-/// What a backup consists of.
+/// The files of a backup, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BackupInfo {
     /// SSTables and WAL segments.
     pub files: u64,
-    /// Their bytes.
+    /// The sum of their sizes.
     pub bytes: u64,
-    /// Those of them that are shared with the database, by hard links.
+    /// Bytes of files that are shared with the database, by hard links.
     pub linked_bytes: u64,
-    /// Those that were copied.
+    /// Bytes of the files that were copied.
     pub copied_bytes: u64,
-    /// Those that an older backup in the directory had. They were verified.
+    /// Bytes of files that an older backup in the directory had. They were verified.
     #[serde(default)]
     pub kept_bytes: u64,
     /// The damage in the files of the backup, of each SSTable the first. A file that was missing or
@@ -106,7 +106,7 @@ pub struct Backup<'a> {
 /// The origin of an SSTable of the backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// It was linked, or is to be copied.
+    /// The file of the database was linked, or is to be copied.
     Database(Way),
     /// A file is in its place, and stays if it is this SSTable and whole. Its bytes may not be
     /// durable yet.
@@ -199,7 +199,7 @@ impl<'a> Backup<'a> {
     /// everything is removed.
     ///
     /// # Errors
-    /// As [`Self::copy`]; [`Error::InvalidRequest`] before that has come to its end.
+    /// As [`Self::copy`]; [`Error::InvalidRequest`] before the copy is complete.
     pub fn finish(
         mut self,
         step: &mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>,

@@ -19,8 +19,8 @@ pub(crate) struct DbFiles {
 }
 
 impl DbFiles {
-    /// Those of a directory that nobody writes to, nor will before the lock is freed:
-    /// readers share it. Without a lock file there is none to take, as for
+    /// Lists the files of a directory under a shared lock, so that no writer changes them
+    /// before the lock is freed. Without a lock file there is none to take, as for
     /// [`Db::open_read_only`](crate::Db::open_read_only).
     ///
     /// # Errors
@@ -32,7 +32,8 @@ impl DbFiles {
         dir: &Path,
     ) -> Result<(Self, Option<Box<dyn LockGuard>>)> {
         let lock = log_store::share_lock(log_store, dir)?;
-        // Only now: whoever had the lock may have replaced any of them.
+        // List only now: a writer that had the lock until a moment ago may have replaced any
+        // file.
         Ok((Self::list(log_store, tables, dir)?, lock))
     }
 
@@ -81,8 +82,8 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::table_store::{LocalTables, TableFiles};
 
-    /// Whoever has the directory open merges two files and closes it, just before
-    /// the lock is taken.
+    /// A disk on which a writer merges two files and closes the directory just before the
+    /// lock is taken.
     #[derive(Debug)]
     struct Closing(MemDisk);
 

@@ -1,4 +1,4 @@
-//! Care of a database: copies of it, what is wrong with it, what can be saved.
+//! Maintenance of a database: backups, verification, repair and rewriting.
 
 mod backup;
 mod damaged;

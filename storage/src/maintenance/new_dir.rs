@@ -35,7 +35,7 @@ impl NewDir {
             .create_dir_all(dir)
             .map_err(Error::no_space_or_io("create", dir))?;
         let lock = log_store::take_lock(&*log_store, dir)?;
-        // Once more: somebody may have had the lock meanwhile.
+        // Check again: another process may have had the lock meanwhile.
         refuse_used(&*log_store, dir)?;
         let new = Self {
             log_store,
@@ -72,8 +72,8 @@ impl NewDir {
             .map_err(Error::no_space_or_io("sync", &self.dir))
     }
 
-    /// Removes what is there, CURRENT last: what cannot be removed stays
-    /// refused.
+    /// Removes the new files, CURRENT last: if one cannot be removed, CURRENT still marks the
+    /// directory as incomplete.
     fn clear(&self) -> io::Result<()> {
         for path in self.log_store.list(&self.dir)? {
             if FileKind::of(&path).is_some() {

@@ -1,10 +1,10 @@
-//! How far a backup, a verification or a repair has come.
+//! Progress of a backup, a verification or a repair.
 
-/// How far a backup, a verification or a repair has come, for who waits for it.
+/// The progress of a backup, a verification or a repair, for a progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaintenanceProgress {
     /// Bytes that are dealt with; never falls.
     pub bytes_done: u64,
-    /// Bytes there are, as far as is known; at least those done. May grow.
+    /// The estimated total of bytes; at least `bytes_done`. May grow.
     pub bytes_total: u64,
 }

@@ -1,13 +1,13 @@
-//! Where the entries of a memtable lie: memory that is given out piece by piece
-//! by many threads at once, and goes back as a whole.
+//! The memory of a memtable's entries: many threads take pieces of it at once, and it is
+//! freed as a whole.
 //!
 //! ```text
 //!   chunks    [head| a | b | c ...]  [head| d | e ..|        ]
 //!                  4 KiB                 8 KiB  ▲ used          ... up to 1 MiB
 //! ```
 //!
-//! What always holds: no two pieces share a byte, and a piece stays where it is
-//! for as long as the arena lives.
+//! Invariants: no two pieces share a byte, and a piece stays where it is for as long as the
+//! arena lives.
 
 #![expect(
     unsafe_code,
@@ -22,12 +22,11 @@ use super::pool::ChunkPool;
 use crate::sync::in_place::{AtomicPtr, AtomicUsize};
 use crate::sync::{Mutex, Ordering};
 
-/// What stands at the start of a chunk that an arena uses.
+/// The header at the start of each chunk that an arena uses.
 struct Head {
-    /// Of the whole chunk.
+    /// The size of the whole chunk.
     bytes: usize,
-    /// Bytes given out, this included. Goes beyond `bytes` when what was asked
-    /// for last did not fit.
+    /// Bytes given out, this header included. Exceeds `bytes` once a request did not fit.
     used: AtomicUsize,
 }
 
@@ -85,7 +84,7 @@ impl Arena {
         take(newest, bytes)
     }
 
-    /// Bytes given out, and what was left over at the end of full chunks.
+    /// Bytes given out, with the unused rest of full chunks.
     pub(super) fn bytes(&self) -> usize {
         // In this order a chunk that becomes full meanwhile is not counted twice.
         let full = self.full_bytes.load(Ordering::Acquire);
@@ -97,7 +96,7 @@ impl Arena {
         })
     }
 
-    /// Adds a chunk with room for `bytes`, unless somebody did since `full` was
+    /// Adds a chunk with room for `bytes`, unless another thread added one since `full` was
     /// the newest.
     fn add_chunk(&self, full: *mut Head, bytes: usize) {
         let mut chunks = self.chunks.lock().unwrap();
@@ -128,7 +127,7 @@ fn take(head: NonNull<Head>, bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: a head that was published is written, and stays where it is while
     // the arena lives, which the caller borrows; all that changes is atomic.
     let (chunk_bytes, used) = unsafe { (head.as_ref().bytes, &head.as_ref().used) };
-    // Relaxed: nobody reads what lies in a piece because of this number.
+    // Relaxed: no thread reads the content of a piece because of this number.
     let at = used.fetch_add(bytes, Ordering::Relaxed);
     // SAFETY: `at + bytes` lies within the chunk, to all of which the pointer to
     // its head may go: it was made from that of the chunk.

@@ -35,7 +35,8 @@ impl Chunk {
         Self { start, layout }
     }
 
-    /// Where it begins, aligned to [`ALIGN_BYTES`]; the pointer may go all over it.
+    /// Returns the start of the chunk, aligned to [`ALIGN_BYTES`]; the pointer is valid for
+    /// the whole chunk.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }

@@ -1,5 +1,5 @@
-//! What a node of the skip list is in memory: its parts, where they lie, and how many levels
-//! it is on. Who writes and reads it is [`super::skiplist`].
+//! The memory layout of a node of the skip list: its parts, their offsets, and its number of
+//! levels. [`super::skiplist`] writes and reads the nodes.
 //!
 //! ```text
 //!   | prefix 16 | number 8 | lengths 8 | kind, height | links | key | value |
@@ -11,14 +11,14 @@ use super::chunk::ALIGN_BYTES;
 use crate::key::{Kind, SeqNo};
 use crate::sync::in_place::{AtomicPtr, Complete};
 
-/// Enough for 4^12 nodes, as each level has a quarter of the one below. A checker
-/// looks at each link.
+/// Enough for 4^12 nodes, as each level has a quarter of the one below. Fewer for loom, which
+/// explores each access to a link.
 pub(super) const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
 
 /// How many bytes of a key are compared as integers.
 pub(super) const PREFIX_BYTES: usize = 16;
 
-/// Where a link leads; null at the end of a level.
+/// A link to the next node of a level; null at the end.
 pub(super) type Link = AtomicPtr<Node>;
 
 /// A version, its links behind it (as many as `height`, and of an operand one to its
@@ -72,18 +72,20 @@ impl Header {
     #[inline]
     pub(super) fn value_offset(&self) -> usize {
         let end = self.key_offset() + self.key_bytes as usize;
-        match self.shared {
-            true => end.next_multiple_of(align_of::<Bytes>()),
-            false => end,
+        if self.shared {
+            end.next_multiple_of(align_of::<Bytes>())
+        } else {
+            end
         }
     }
 
     #[inline]
     pub(super) fn node_bytes(&self) -> usize {
         self.value_offset()
-            + match self.shared {
-                true => size_of::<Bytes>(),
-                false => self.value_bytes as usize,
+            + if self.shared {
+                size_of::<Bytes>()
+            } else {
+                self.value_bytes as usize
             }
     }
 }

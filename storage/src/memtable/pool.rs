@@ -10,8 +10,8 @@ use super::chunk::{CHUNK_BYTES, Chunk};
 
 /// Chunks of [`CHUNK_BYTES`] that no memtable uses: at most as many as one fills.
 ///
-/// A lock of std's, for a checker too: it is held for a moment in which no other
-/// is touched.
+/// The lock is std's even under a checker: it is held for a moment in which no other lock is
+/// touched.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkPool {
     free: Mutex<Vec<Chunk>>,
@@ -19,7 +19,7 @@ pub(crate) struct ChunkPool {
 }
 
 impl ChunkPool {
-    /// Keeps what a memtable of so many bytes fills.
+    /// A pool that keeps as many free chunks as a memtable of `memtable_bytes` fills.
     pub(crate) fn new(memtable_bytes: usize) -> Self {
         Self {
             free: Mutex::default(),

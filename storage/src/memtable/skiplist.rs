@@ -7,7 +7,7 @@
 //!   level 0   head ► a7 ─► a4 ───► b9 ─► b2 ───► c1 ───► ·
 //! ```
 //!
-//! [`super::node`] says what a node is in memory.
+//! [`super::node`] defines the memory layout of a node.
 //!
 //! An operand's node has one more link: to a *fold*, a node on no level, once a reader
 //! left one there ([`SkipList::leave_fold`]).
@@ -16,10 +16,9 @@
 //! of one node, and most comparisons end in the first 16 bytes of the key, which
 //! are compared as two integers.
 //!
-//! What always holds: a node is complete before a link leads to it and never
-//! changes but for its links; level 0 has every node that is linked anywhere; each
-//! level is in order (see [`crate::key`]). A node that is not found is inserted
-//! later.
+//! Invariants: a node is complete before a link leads to it and never changes but for its
+//! links; level 0 has every node that is linked anywhere; each level is in order (see
+//! [`crate::key`]). A search that misses a node ran before the node was inserted.
 
 #![expect(
     unsafe_code,
@@ -39,11 +38,12 @@ use crate::key::{Kind, SeqNo};
 use crate::sync::Ordering;
 use crate::sync::in_place::{AtomicUsize, Complete};
 
-/// A value of more bytes lies outside of the arena, and who reads it shares it;
-/// a smaller one is copied, so that it keeps no memtable alive.
+/// Larger values lie outside of the arena, and readers share their memory; smaller ones are
+/// copied to each reader, so that they keep no memtable alive.
 pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// So many steps from where another key was found cost less than a search from the top.
+/// The greatest number of steps from the place of another key: more of them cost more than a
+/// search from the top.
 const STEPS_MAX: usize = 4;
 
 /// A place in the order.
@@ -89,7 +89,7 @@ impl<'a> Target<'a> {
 /// A version in a list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
-    /// Of the piece of the arena that the node is: it may go all over it.
+    /// The node, with provenance over its whole piece of the arena.
     node: NonNull<Node>,
     list: PhantomData<&'a SkipList>,
 }
@@ -162,8 +162,8 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// What a reader left here of this operand and of all that it lies on in the list: a
-    /// version of this number, without a key.
+    /// Returns the fold that a reader left at this operand, if there is one: a version of the
+    /// same number, without a key, for the operand and all older versions of its key.
     #[inline]
     pub(crate) fn fold(self) -> Option<Self> {
         let header = self.header();
@@ -198,8 +198,9 @@ struct Tower<'a> {
 }
 
 impl<'a> Tower<'a> {
-    /// The link of a level. Only levels of the tower are asked for: the head has
-    /// all, and a node is reached on levels that it has. An operand has one more.
+    /// Returns the link of a level, which must be below the height of the tower: the head has
+    /// all levels, and a search reaches a node only on levels that the node has. An operand
+    /// has one more link.
     #[inline(always)]
     fn link(self, level: usize) -> &'a Link {
         // SAFETY: the links of a node are written before it is linked, those of the
@@ -209,14 +210,14 @@ impl<'a> Tower<'a> {
 
     #[inline(always)]
     fn next(self, level: usize) -> Option<Entry<'a>> {
-        // Acquire: whoever linked the node wrote it before.
+        // Acquire: the thread that linked the node wrote the node before.
         let next = NonNull::new(self.link(level).load(Ordering::Acquire))?;
         // SAFETY: found by a link of a list that lives for `'a`.
         Some(unsafe { Entry::new(next) })
     }
 }
 
-/// Has the processor fetch what a link leads to, while it looks at something else.
+/// Prefetches the node behind a link, while the processor works on something else.
 #[inline(always)]
 fn prefetch(link: &Link) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -241,8 +242,8 @@ struct Unlinked<'a> {
 pub(crate) struct SkipList {
     head: [Link; HEIGHT_MAX],
     arena: Arena,
-    /// Those that lie in nodes, which are not dropped. A lock of std's: see
-    /// [`ChunkPool`].
+    /// The [`Bytes`] that lie in nodes: the list drops them one by one, because nodes are not
+    /// dropped. A lock of std's: see [`ChunkPool`].
     shared_values: Mutex<Vec<SharedValue>>,
     shared_bytes: AtomicUsize,
 }
@@ -293,10 +294,11 @@ impl SkipList {
         self.link(node, Ordering::Release);
     }
 
-    /// Leaves with `operand`, a version of this list, what it and all that it lies on in
-    /// the list come to, for readers to come. Those versions must all be there: who is
-    /// inserted below it later is missed by whoever trusts the fold. False where there is
-    /// no room at hand: a reader waits for no lock.
+    /// Leaves a fold at `operand`, a version of this list, for later readers: the result of
+    /// the operand and all older versions of its key. Those versions must all be there:
+    /// readers that use the fold miss a version that is inserted below it later. Returns
+    /// false if the arena's chunk has no room: a reader never takes the arena's lock to add
+    /// one.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) -> bool {
         self.publish_fold(operand, kind, value, Ordering::Release)
     }
@@ -318,14 +320,14 @@ impl SkipList {
             return false;
         };
         let fold = self.write(piece, header, &[], value, None);
-        // One that others left meanwhile says the same.
+        // A fold that another reader left meanwhile is equal.
         let link = operand.tower().link(height.into());
         link.store(fold.entry.node.as_ptr(), publish);
         true
     }
 
-    /// Writes a node that nobody but the caller knows into a piece of the arena that is
-    /// its own, of [`Header::node_bytes`].
+    /// Writes a node that is not linked yet into `piece`, an unused piece of the arena of
+    /// [`Header::node_bytes`].
     fn write(
         &self,
         piece: NonNull<u8>,
@@ -357,16 +359,16 @@ impl SkipList {
                 }
             }
             Unlinked {
-                // Nobody else knows of it: what it says is ours to see.
+                // The node is not linked, so only this thread accesses it.
                 entry: Entry::new(node),
                 height,
             }
         }
     }
 
-    /// Links a node in, level by level from the lowest, so that whoever finds it on
-    /// one finds it on those below. `publish` is Release: whoever finds the node
-    /// sees what was written.
+    /// Links a node in, level by level from the lowest, so that a node found on one level is
+    /// on all levels below. `publish` is Release: a thread that follows the link sees the
+    /// node's content.
     fn link(&self, node: Unlinked<'_>, publish: Ordering) {
         let entry = node.entry;
         let target = Target::new(entry.key(), entry.seq());
@@ -402,8 +404,8 @@ impl SkipList {
         found
     }
 
-    /// The same, by way of what an earlier seek found for a place that is not behind this
-    /// one: mostly it is found there, or a few steps on.
+    /// Seeks as [`Self::seek`] does, starting from the result of an earlier seek for a place
+    /// not behind this one: mostly the target is there, or a few steps on.
     pub(crate) fn seek_on<'a>(
         &'a self,
         found: Entry<'a>,
@@ -453,9 +455,9 @@ impl SkipList {
         self.descend(is_before, |_, _, _| {}).0
     }
 
-    /// Goes from the top to where `is_before` ends to be true: the last version
-    /// for which it is, and the first for which it is not. Tells `visit` of each
-    /// level whose links lead over the place, and where.
+    /// Descends from the top to the end of the versions for which `is_before` is true:
+    /// returns the last of these and the version behind it. Calls `visit` with each level
+    /// whose links lead over the place, and the place on that level.
     #[inline(always)]
     fn descend<'a>(
         &'a self,
@@ -464,8 +466,8 @@ impl SkipList {
     ) -> (Option<Entry<'a>>, Option<Entry<'a>>) {
         let (mut tower, mut before, mut after) = (self.head(), None, None::<Entry<'a>>);
         for level in (0..HEIGHT_MAX).rev() {
-            // Half of the time the search goes down from here, to what waits for
-            // memory as long as what is looked at now.
+            // Half of the time the search goes down from here, to a node that takes as long
+            // to load as the current one: both loads overlap.
             let below = level.saturating_sub(1);
             prefetch(tower.link(below));
             after = loop {
@@ -515,8 +517,8 @@ impl Drop for SkipList {
         let shared = self.shared_values.get_mut();
         let shared = shared.unwrap_or_else(|poisoned| poisoned.into_inner());
         for SharedValue(place) in shared.drain(..) {
-            // SAFETY: written once, into the arena, which is dropped after this;
-            // nobody borrows the list.
+            // SAFETY: written once, into the arena, which is dropped after this; no borrow of
+            // the list is left.
             unsafe { place.drop_in_place() }
         }
     }
@@ -553,7 +555,7 @@ impl Position {
     /// Moves to the next version.
     ///
     /// # Panics
-    /// Nowhere there is none.
+    /// If the position is nowhere.
     pub(crate) fn next(&mut self) {
         let entry = self.entry().expect("stands on a version");
         self.node = entry.next().map(|entry| entry.node);

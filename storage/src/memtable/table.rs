@@ -1,4 +1,4 @@
-//! What a memtable is to the rest of the engine.
+//! A memtable: the newest writes of a table, sorted in memory.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory}
 /// Folds that readers leave take at most this part of the memory of the versions.
 const FOLDS_PART: usize = 4;
 
-/// A fold of more bytes is not left: whoever finds it copies it.
+/// Larger folds are not left, because each reader that uses a fold copies it.
 const FOLD_BYTES_MAX: usize = 64 << 10;
 
 /// The newest writes of one table.
@@ -28,15 +28,16 @@ pub(crate) struct Memtable {
     entries: Arc<SkipList>,
     /// Replaced as a whole, so that no reader waits; `None` while there are none.
     range_tombstones: ArcSwapOption<DeletedRanges>,
-    /// Set with the first one: what a read pays where there are none.
+    /// Set with the first range tombstone, so that reads of tables without any check only
+    /// this flag.
     has_range_tombstones: AtomicBool,
     /// Held to replace them.
     replacing: Mutex<()>,
     tombstone_bytes: AtomicUsize,
     count: AtomicU64,
-    /// Of the values of folds that readers left.
+    /// The total size of the folds that readers left, in bytes of their values.
     fold_bytes: AtomicUsize,
-    /// What knows the timestamps in the values.
+    /// The table's merge operator, which reads the timestamps in values.
     operator: Option<Arc<dyn MergeOperator>>,
     /// [`Memtable::least_timestamp`], as far below `u64::MAX` as that is below
     /// [`i64::MAX`].
@@ -51,7 +52,7 @@ pub(crate) struct Memtable {
     /// An ingested run that has its place here among the memtables, until those
     /// below it are flushed. There are no entries then.
     run: Option<Arc<Run>>,
-    /// The commit of the run failed: nobody sees it any more.
+    /// The commit of the run failed, so that no reader sees the memtable.
     abandoned: AtomicBool,
 }
 
@@ -107,8 +108,8 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Adds a version whose value is a slice of `payload`, most of which it has to
-    /// be to keep it alive; then a large one is not copied.
+    /// Adds a version whose value is a slice of `payload`. A large value is not copied, if
+    /// most of `payload` is this value: it keeps all of `payload` alive.
     pub(crate) fn insert_of(
         &self,
         payload: &Bytes,
@@ -117,16 +118,19 @@ impl Memtable {
         kind: Kind,
         value: &[u8],
     ) {
-        let share = |value: &[u8]| match value.len() > payload.len() / 2 {
-            true => payload.slice_ref(value),
-            false => Bytes::copy_from_slice(value),
+        let share = |value: &[u8]| {
+            if value.len() > payload.len() / 2 {
+                payload.slice_ref(value)
+            } else {
+                Bytes::copy_from_slice(value)
+            }
         };
         self.note_timestamps(key, kind, value);
         self.entries.insert(key, seq, kind, value, share);
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Before the commit is visible: who waits for that knows of its timestamps.
+    /// Runs before the commit is visible, so that its readers get bounds that include it.
     fn note_timestamps(&self, key: &[u8], kind: Kind, value: &[u8]) {
         let Some(operator) = self.operator.as_deref() else {
             return;
@@ -149,16 +153,16 @@ impl Memtable {
         raise(&self.above_least, i64::MIN.abs_diff(bounds.greatest));
     }
 
-    /// No value has a timestamp below it, of those that were visible when it was asked;
-    /// [`i64::MAX`] without any, [`i64::MIN`] when nothing is known. A table without a
+    /// Returns a lower bound of the timestamps in all values that were visible at the call;
+    /// [`i64::MAX`] if they have none, [`i64::MIN`] if they are unknown. A table without a
     /// merge operator has no timestamps.
     pub(crate) fn least_timestamp(&self) -> i64 {
         i64::MAX.wrapping_sub_unsigned(self.below_greatest.load(Memory::Relaxed))
     }
 
-    /// No value has a timestamp above it, of those that were visible when it was asked;
-    /// [`i64::MIN`] without any, [`i64::MAX`] when nothing is known, as where the table has
-    /// no merge operator.
+    /// Returns an upper bound of the timestamps in all values that were visible at the call;
+    /// [`i64::MIN`] if they have none, [`i64::MAX`] if they are unknown, as in a table
+    /// without a merge operator.
     pub(crate) fn greatest_timestamp(&self) -> i64 {
         if self.operator.is_none() && self.len() > 0 {
             return i64::MAX;
@@ -184,9 +188,10 @@ impl Memtable {
     }
 
     pub(crate) fn range_tombstones(&self) -> Option<Arc<DeletedRanges>> {
-        match self.has_range_tombstones.load(Memory::Acquire) {
-            true => self.range_tombstones.load_full(),
-            false => None,
+        if self.has_range_tombstones.load(Memory::Acquire) {
+            self.range_tombstones.load_full()
+        } else {
+            None
         }
     }
 
@@ -199,9 +204,9 @@ impl Memtable {
         tombstones.as_ref()?.covering(key, seq)
     }
 
-    /// The first version that is not before (key, seq): the newest of `key` with a number
-    /// `<= seq`, which older ones follow, or one of a key behind it. `found` is what this
-    /// answered for a smaller key.
+    /// Returns the first version that is not before (key, seq): the newest of `key` with a
+    /// number `<= seq`, followed by older ones, or one of a key behind it. `found` is the
+    /// result of an earlier call for a smaller key.
     pub(crate) fn seek<'a>(
         &'a self,
         found: Option<Entry<'a>>,
@@ -214,9 +219,9 @@ impl Memtable {
         }
     }
 
-    /// Leaves with `operand`, a version of this memtable, what it and the versions below it
-    /// come to, if that takes no more than a part of the memtable's memory. It is for
-    /// readers that see `operand`; no version below it may come any more.
+    /// Leaves a fold of `operand`, a version of this memtable, and the versions below it,
+    /// unless the folds of the memtable would take too much of its memory. Readers that see
+    /// `operand` use it; no version below may be added any more.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) {
         let budget = self.entries.bytes() / FOLDS_PART;
         let folds = self.fold_bytes.load(Memory::Relaxed) + value.len();
@@ -250,8 +255,8 @@ impl Memtable {
         self.count.load(Memory::Relaxed)
     }
 
-    /// Says that a record about to be pushed to the WAL has entries for this
-    /// memtable; called under the order lock.
+    /// Notes the WAL segment of a record that has entries for this memtable. Call it under
+    /// the order lock, before the record is pushed.
     pub(crate) fn note_segment(&self, segment: FileNumber) {
         self.first_segment.get_or_init(|| segment);
     }

@@ -57,7 +57,7 @@ fn a_reader_sees_the_newest_version_at_or_below_its_number() {
     assert!(!cursor.valid());
 }
 
-/// What is compared first are 16 bytes with zeros behind a shorter key.
+/// Comparisons begin with 16 bytes of the key, zeros behind a shorter one.
 #[test]
 fn keys_that_differ_in_zeros_or_behind_the_prefix_are_in_order() {
     let mut keys: Vec<Vec<u8>> = vec![vec![], vec![1], vec![0xff; 15], vec![0xff; 40]];
@@ -141,7 +141,7 @@ fn draw_value(rng: &mut ChaCha8Rng, kind: Kind) -> Vec<u8> {
     vec![rng.random(); len]
 }
 
-/// What one thread of a seed inserts: its numbers are its own.
+/// Returns the inserts of one thread of a seed; no other thread uses their numbers.
 fn script(seed: u64, thread: u64) -> Vec<(Version, (Kind, Vec<u8>))> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(thread);
@@ -175,7 +175,7 @@ fn read_beside(memtable: &Memtable, all: &Oracle, ended: &AtomicBool) {
                 assert!(order.is_lt(), "out of order");
             }
             let (version, content) = found(entry);
-            assert_eq!(all.get(&version), Some(&content), "as nobody wrote it");
+            assert_eq!(all.get(&version), Some(&content), "not as it was written");
             last = Some(entry);
             seen += 1;
         }
@@ -189,8 +189,8 @@ fn read_beside(memtable: &Memtable, all: &Oracle, ended: &AtomicBool) {
 }
 
 #[test]
-fn it_is_a_sorted_map_whoever_inserts() {
-    let test = "it_is_a_sorted_map_whoever_inserts";
+fn a_memtable_is_a_sorted_map_under_concurrent_inserts() {
+    let test = "a_memtable_is_a_sorted_map_under_concurrent_inserts";
     for_seeds(test, 1, |seed| {
         let scripts: Vec<_> = (0..THREADS).map(|thread| script(seed, thread)).collect();
         let all: Oracle = scripts.iter().flatten().cloned().collect();
@@ -263,7 +263,7 @@ fn it_is_a_sorted_map_whoever_inserts() {
     });
 }
 
-/// A value that somebody keeps must not keep tens of megabytes alive.
+/// A value that a caller keeps must not keep tens of megabytes alive.
 #[test]
 fn a_value_that_is_kept_keeps_no_memtable() {
     let pool = Arc::new(ChunkPool::new(CHUNK_BYTES));
@@ -288,7 +288,7 @@ fn a_value_that_is_kept_keeps_no_memtable() {
     let [large, _, _] = kept;
     assert!(!payload.is_unique());
     drop(large);
-    assert!(payload.is_unique(), "nobody else has it any more");
+    assert!(payload.is_unique(), "another reference is left");
     assert!(
         batch.is_unique(),
         "a batch is not kept for one of its values"
@@ -319,7 +319,7 @@ fn the_next_memtable_gets_the_memory_of_the_last() {
     assert_eq!(pool.len(), 2);
 }
 
-/// A damaged log may say anything that fits in a record.
+/// A damaged log may contain any record that fits.
 #[test]
 fn a_key_larger_than_a_chunk_fits() {
     let memtable = Memtable::default();

@@ -210,7 +210,7 @@ impl TombstoneIndex {
     }
 }
 
-/// The first eight bytes, with zeros behind what is shorter.
+/// Returns the first eight bytes as a number, padded with zeros.
 fn head(rest: &[u8]) -> u64 {
     let mut bytes = [0; size_of::<u64>()];
     let len = rest.len().min(bytes.len());

@@ -1,4 +1,4 @@
-//! Claims about what is measured of requests.
+//! Tests of the meter.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ fn record(metering: &Metering, kind: RequestKind, latency_us: u64, bytes: u64) {
 }
 
 #[test]
-fn nothing_is_measured_while_nobody_asks() {
+fn nothing_is_measured_without_a_meter() {
     let metering = Arc::new(Metering::default());
     assert_eq!(metering.begin(), None);
     metering.end(RequestKind::Read, None, 7);
@@ -41,7 +41,7 @@ fn quantiles_are_a_thirty_second_part_off_at_most() {
 }
 
 #[test]
-fn each_meter_has_what_came_since_it_was_asked_and_each_thread_counts() {
+fn each_meter_counts_the_requests_of_all_threads_since_its_last_take() {
     let metering = Arc::new(Metering::default());
     let (mut often, mut once) = (Meter::new(&metering), Meter::new(&metering));
     let mut seen = 0;
@@ -78,7 +78,7 @@ fn a_scan_counts_once_and_its_bytes_when_it_ends() {
 }
 
 #[test]
-fn of_a_busy_store_some_requests_stand_for_all() {
+fn a_busy_store_measures_a_sample_of_its_requests() {
     let metering = Arc::new(Metering::default());
     let mut meter = Meter::new(&metering);
     assert_eq!(metering.stride.load(Ordering::Relaxed), 1);
@@ -96,7 +96,7 @@ fn of_a_busy_store_some_requests_stand_for_all() {
     const REQUESTS: u32 = 200_000;
     let mut measured = 0;
     for number in 0..REQUESTS {
-        // As who reads and writes in turn.
+        // Alternating reads and writes.
         let kind = match number % 2 {
             0 => RequestKind::Read,
             _ => RequestKind::Write,

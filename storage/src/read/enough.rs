@@ -1,4 +1,4 @@
-//! What a reader who goes from newer to older sources may end at.
+//! The condition under which a reader that goes from newer to older sources may stop early.
 //!
 //! A value that is ordered by timestamps of its own ([`MergeOperator::timestamps`]) may be
 //! decided before all versions of its key are found: by those that are newer than anything
@@ -10,16 +10,17 @@
 
 use bytes::Bytes;
 
-/// What was found of some keys in newer sources, before older ones are read.
+/// The values of some keys found in newer sources, before older ones are read.
 #[derive(Debug, Clone, Copy)]
 pub struct FoundSoFar<'f> {
-    /// For each key, in their order, what its versions so far make together; none where
-    /// there are none, or the newest of them is a deletion.
+    /// For each key, in their order, the fold of the versions found so far; `None` if there
+    /// are none, or the newest of them is a deletion.
     pub values: &'f [Option<Bytes>],
-    /// No timestamp that was not looked at is above it, of these keys or any others. It is
-    /// [`i64::MIN`] when nothing is left that has timestamps, [`i64::MAX`] when nothing is known.
+    /// An upper bound of the timestamps in the remaining sources, of these keys and all
+    /// others: [`i64::MIN`] if no remaining value has a timestamp, [`i64::MAX`] if they are
+    /// unknown.
     pub greatest_left: i64,
 }
 
-/// Says whether a reader needs no older versions of its keys.
+/// Returns whether a reader needs no older versions of its keys.
 pub(crate) type IsEnough<'f> = &'f dyn Fn(&FoundSoFar<'_>) -> bool;

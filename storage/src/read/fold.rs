@@ -1,4 +1,4 @@
-//! What the versions of one key say together: the one mechanism by which gets,
+//! The fold of the versions of one key into its value: the one mechanism by which gets,
 //! iterators, flushes and compactions read a key.
 //!
 //! ```text
@@ -28,10 +28,10 @@ pub(crate) struct Fold<'a> {
     base: Base,
 }
 
-/// What lies below the operands.
+/// The state of the key below the operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// Not reached yet.
+    /// The base is not reached yet.
     Open,
     Value(Bytes),
     /// The key is gone.
@@ -51,7 +51,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Says that a range tombstone of this number covers the key.
+    /// Notes that a range tombstone of this number covers the key.
     pub(crate) fn hide_below(&mut self, seq: SeqNo) {
         self.hidden_below = self.hidden_below.max(seq);
     }
@@ -100,8 +100,9 @@ impl<'a> Fold<'a> {
         self.operands.len()
     }
 
-    /// Folds all operands but the first so many, of which there are more, and what they
-    /// lie on, if that was reached. None, and nothing changes, where they cannot be folded.
+    /// Folds all operands but the `newer` newest, and the base below them if it was reached;
+    /// there must be more than `newer`. `None`, and nothing changes, if they cannot be
+    /// folded.
     pub(crate) fn fold_behind(
         &mut self,
         newer: usize,
@@ -123,8 +124,8 @@ impl<'a> Fold<'a> {
         Some((kind, folded))
     }
 
-    /// The value as far as it was taken, for which operands are folded; none inside where
-    /// there is none. None, and nothing changes, where they cannot be folded.
+    /// Returns the value of the versions taken so far, folding their operands; `Some(None)`
+    /// if there is no value, `None`, and nothing changes, if they cannot be folded.
     pub(crate) fn so_far(&mut self, key: &[u8], merger: &Merger) -> Option<Option<Bytes>> {
         let is_based = self.base != Base::Open;
         if self.operands.len() > 1 || is_based && !self.operands.is_empty() {
@@ -156,7 +157,7 @@ impl<'a> Fold<'a> {
         merger.fold(key, &self.operands, base).map(Some)
     }
 
-    /// The operands, newest first, and what they lie on.
+    /// Returns the operands, newest first, and their base.
     pub(crate) fn into_parts(self) -> (Vec<Bytes>, Base) {
         let base = match self.base {
             Base::Open if self.is_covered() => Base::Nothing,

@@ -1,16 +1,17 @@
-//! What a merge operator whose values carry timestamps of their own says of them, so
-//! that a merge can collect what is garbage by these timestamps.
+//! The part of a merge operator that lets merges collect garbage by timestamps: for operators
+//! whose values carry timestamps of their own.
 //!
 //! The engine orders by commit. An operator that orders by a user's timestamps keeps
-//! deletions as values, and the engine cannot know when one has served its time. It
-//! knows what else there is, and who reads: [`PurgeContext`]. The operator knows the rest.
+//! deletions as values, and the engine cannot decide when one has served its time. The engine
+//! supplies what it can, the other sources and the readers ([`PurgeContext`]); the operator
+//! decides by its timestamps.
 
 use serde::{Deserialize, Serialize};
 
 use super::MergeOperator;
 use crate::key::Kind;
 
-/// Bounds over the timestamps in values, in whatever unit the operator has them.
+/// Bounds of the timestamps in values, in the unit of the merge operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimestampBounds {
@@ -24,14 +25,14 @@ pub struct TimestampBounds {
 }
 
 impl TimestampBounds {
-    /// Of no value.
+    /// The bounds of an empty set of timestamps.
     pub const NONE: Self = Self {
         least: i64::MAX,
         greatest: i64::MIN,
         greatest_local_time_s: i64::MIN,
     };
 
-    /// Of both.
+    /// Returns the bounds of both sets together.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -46,13 +47,13 @@ impl TimestampBounds {
 /// has. What the value of its *head* deletes it deletes of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group<'k> {
-    /// What its keys begin with.
+    /// The common prefix of the group's keys.
     pub prefix: &'k [u8],
     /// Whether the key is the head, which sorts before the others.
     pub is_head: bool,
 }
 
-/// What a merge knows of the one value that may be purged.
+/// The state of the table around one value that may be purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PurgeContext<'a> {
     /// The table, as `KEYSPACE.TABLE`.
@@ -70,14 +71,14 @@ pub struct PurgeContext<'a> {
     pub head: Option<&'a [u8]>,
 }
 
-/// What becomes of a value.
+/// The outcome of a purge of one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purged {
-    /// It stays as it is.
+    /// The value stays unchanged.
     Kept,
     /// This takes its place.
     Rewritten(Vec<u8>),
-    /// Nothing of it is left.
+    /// The whole value goes.
     Gone,
 }
 

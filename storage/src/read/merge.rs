@@ -9,14 +9,13 @@ use crate::key::{Cursor, Version, compare_versions};
 
 /// The versions of all sources in order; descending when `BACKWARD`.
 ///
-/// No two sources hold the same (key, sequence number). The sources stand in a
-/// line, in the order of their versions. A step moves the first one and puts it
-/// back in its place, so that a source which stays ahead costs one comparison, and
-/// one that is alone none.
+/// No two sources hold the same (key, sequence number). The sources stand in a line, in the
+/// order of their versions. A step moves the first source and puts it back in its place: a
+/// source that stays first costs one comparison, a single source none.
 #[derive(Debug)]
 pub(crate) struct Merge<C, const BACKWARD: bool> {
     sources: Vec<C>,
-    /// Those that have more, by their places in `sources`.
+    /// The sources that are not at their end, by their places in `sources`.
     line: Vec<usize>,
 }
 
@@ -57,9 +56,10 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
             return Ok(());
         };
         let source = &mut self.sources[first];
-        let moved = match BACKWARD {
-            true => source.prev(),
-            false => source.next(),
+        let moved = if BACKWARD {
+            source.prev()
+        } else {
+            source.next()
         };
         if moved.is_err() {
             self.line.clear();
@@ -120,10 +120,7 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
     #[inline]
     fn compare(a: &C, b: &C) -> Ordering {
         let order = compare_versions((a.key(), a.seq()), (b.key(), b.seq()));
-        match BACKWARD {
-            true => order.reverse(),
-            false => order,
-        }
+        if BACKWARD { order.reverse() } else { order }
     }
 }
 

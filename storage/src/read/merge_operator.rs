@@ -13,23 +13,23 @@ use super::{ExpiryBounds, Group, PurgeContext, Purged, TimestampBounds, ValueBou
 
 /// An associative operation on values.
 ///
-/// For all `a`, `b`, `c`: `merge(merge(a, b), c) == merge(a, merge(b, c))`. The
-/// order of operands is kept, so it need not be commutative. An operand that
-/// meets no older value is the value itself. What it answers must depend on its
-/// arguments alone, and stay the same for as long as a table uses the name.
+/// For all `a`, `b`, `c`: `merge(merge(a, b), c) == merge(a, merge(b, c))`. The order of
+/// operands is kept, so it need not be commutative. An operand without an older value is the
+/// value itself. The result must depend on the arguments alone, and stay the same for as long
+/// as a table uses the name.
 pub trait MergeOperator: Send + Sync + Debug {
-    /// Its name, as tables store it.
+    /// Returns the name that tables store for the operator.
     fn name(&self) -> &str;
 
     /// The value (or operand) that `newer` makes of `older`.
     ///
     /// # Errors
-    /// In words, what is wrong with the arguments. Reads of the key then fail;
-    /// the operands stay as they are.
+    /// A description of the fault in the arguments. Reads of the key then fail; the operands
+    /// stay as they are.
     fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
 
-    /// The bounds of all timestamps in a value or operand. `None`, the default, says that
-    /// they are not known; then no merge purges anything for which they would count.
+    /// Returns the bounds of all timestamps in a value or operand. `None`, the default, means
+    /// unknown; then no merge purges anything for which they would count.
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
         let _ = (key, value);
         None
@@ -60,10 +60,10 @@ pub trait MergeOperator: Send + Sync + Debug {
 
     /// The group that a key belongs to; by default each key stands for itself.
     ///
-    /// Of a group no key is put or deleted on its own: its values are operands, and a
-    /// range that is deleted holds all of it or nothing. Whoever reads a group reads its
-    /// head first, or all of it by one iterator: the head that is read behind its group
-    /// may have been purged together with it.
+    /// No single key of a group may be put or deleted: its values are operands, and a deleted
+    /// range holds all of the group or nothing of it. Readers of a group must read its head
+    /// first, or all of the group by one iterator: a head that is read after its group may
+    /// have been purged together with it.
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
         let _ = key;
         None
@@ -80,22 +80,22 @@ pub trait MergeOperator: Send + Sync + Debug {
         Some(self.group(key)?.prefix)
     }
 
-    /// What a merge may leave of a value so that no reader notices, now or after later
-    /// writes; by default all of it.
+    /// Returns the part of a value that a merge keeps; by default all of it. No reader may
+    /// notice, now or after later writes.
     ///
     /// It may leave out what its group's head deletes: of a value that has a head in its
-    /// context it must, since the head's deletions may go with it. Beside that it may
-    /// leave out what was deleted, or has expired, so long before the time of the
-    /// earliest reader that no write with a timestamp that it could hide will come any
-    /// more, provided that its timestamp is below [`PurgeContext::oldest_elsewhere`].
-    /// A write that comes later all the same is hidden until the merge is installed and
-    /// seen afterwards, whoever reads.
+    /// context it must, since the head's deletions may go with it. Beside that it may leave
+    /// out what was deleted, or has expired, so long before the time of the earliest reader
+    /// that no write with a timestamp that it could hide will come any more, provided that
+    /// its timestamp is below [`PurgeContext::oldest_elsewhere`]. A write that comes later
+    /// all the same is hidden until the merge is installed and visible to all readers
+    /// afterwards.
     ///
     /// The order of commits must not count in [`MergeOperator::merge`]: it is commutative
     /// and idempotent then.
     ///
     /// # Errors
-    /// In words, what is wrong with the value, which then stays.
+    /// A description of the fault in the value, which then stays.
     fn purge(
         &self,
         key: &[u8],
@@ -135,7 +135,7 @@ pub struct MergeOperators {
 }
 
 impl MergeOperators {
-    /// No operator at all.
+    /// An empty set of operators.
     pub fn none() -> Self {
         Self {
             by_name: BTreeMap::new(),

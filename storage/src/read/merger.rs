@@ -1,4 +1,4 @@
-//! A table's merge operator, as far as this opening of the database knows it.
+//! A table's merge operator, if this opening of the database has it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::read::{
 /// Folds the operands of one table.
 #[derive(Debug)]
 pub(crate) struct Merger {
-    /// As `KEYSPACE.TABLE`, for errors.
+    /// The full name `KEYSPACE.TABLE`, for errors.
     table: String,
     /// The name that the table stores.
     name: Option<String>,
@@ -32,7 +32,7 @@ impl Merger {
         }
     }
 
-    /// The same of a table whose filters have these prefixes.
+    /// Sets the prefixes in the table's filters.
     pub(crate) fn with_prefixes(self, of: Option<FilterPrefix>) -> Self {
         let prefixes = KeyPrefixes::new(of, self.operator.as_ref());
         Self { prefixes, ..self }
@@ -53,7 +53,7 @@ impl Merger {
         &self.table
     }
 
-    /// What folds the operands, where it is known.
+    /// Returns the operator that folds the operands, if it is known.
     pub(crate) fn operator(&self) -> Option<&dyn MergeOperator> {
         self.operator.as_deref()
     }
@@ -76,7 +76,7 @@ impl Merger {
         }
     }
 
-    /// What the operands, newest first and at least one, make of `base`.
+    /// Folds the operands, newest first and at least one, onto `base`.
     ///
     /// # Errors
     /// `InvalidRequest` when the operator is not known; `Merge` when it fails,

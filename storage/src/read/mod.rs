@@ -1,4 +1,5 @@
-//! Reading: sorted sources as one, and what the versions of a key say together.
+//! Reading: sorted sources merged into one, and the versions of each key folded into its
+//! value.
 //!
 //! ```text
 //!   Merge       many cursors, forwards or backwards

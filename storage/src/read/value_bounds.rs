@@ -1,5 +1,5 @@
-//! The bounds of what is in values: files record them, so that readers and merges know of a file
-//! what matters to them without reading it.
+//! The bounds of expiries and timestamps in values. Files record them, so that readers and
+//! merges can skip a file without reading it.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub enum ExpiryBounds {
     /// No value of the file expires.
     #[default]
     Never,
-    /// All that expires does so between two times, both included.
+    /// All expiries in the file lie between two times, both included.
     Within {
         /// The earliest, in milliseconds since the Unix epoch.
         least_ms: u64,

@@ -23,7 +23,7 @@ pub(crate) struct RunBuilder<'a> {
     /// The key from which on the open file, or the next one, stands for the table; `None` for the
     /// start of all keys.
     start: Option<Bytes>,
-    /// The merge operator, which knows the timestamps and the expiries in the values.
+    /// The merge operator, which reads the timestamps and the expiries in the values.
     operator: Option<&'a dyn MergeOperator>,
     prefixes: Option<&'a KeyPrefixes>,
     writer: Option<(FileNumber, SsTableWriter)>,
@@ -39,8 +39,9 @@ pub(crate) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    /// A run of `table`, the files of which together stand for `origin`. Without the table's
-    /// merge operator no timestamps are known of it, and no expiries if the table has one.
+    /// A builder of a run of `table`; its files together stand for `origin`. Without the
+    /// table's merge operator the timestamps are unknown, and the expiries too if the table
+    /// has an operator.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
@@ -67,13 +68,13 @@ impl<'a> RunBuilder<'a> {
         }
     }
 
-    /// The same of a run that stands only for the keys from one on.
+    /// Makes the run stand only for the keys from `start` on.
     pub(crate) fn beginning_at(mut self, start: Option<Bytes>) -> Self {
         self.start = start;
         self
     }
 
-    /// The same with prefixes of keys in the filters.
+    /// Adds prefixes of keys to the filters.
     pub(crate) fn with_prefixes(mut self, prefixes: Option<&'a KeyPrefixes>) -> Self {
         self.prefixes = prefixes;
         self
@@ -84,7 +85,7 @@ impl<'a> RunBuilder<'a> {
         self.add_slices(key, version.seq, version.kind, &version.value)
     }
 
-    /// The same of a version that is not on its own.
+    /// As [`Self::add`], for a version in borrowed parts.
     pub(crate) fn add_slices(
         &mut self,
         key: &[u8],
@@ -110,7 +111,7 @@ impl<'a> RunBuilder<'a> {
         Ok(())
     }
 
-    /// The open file; a new one when there is none.
+    /// Returns the open file; begins a new one if there is none.
     fn writer(&mut self) -> Result<&mut SsTableWriter> {
         if self.writer.is_none() {
             let number = self.numbers.next_file_number()?;
@@ -139,13 +140,14 @@ impl<'a> RunBuilder<'a> {
         self.bytes + open
     }
 
-    /// Says of a version that is added too that only readers at boundaries `by`
-    /// (first, last) can see it.
+    /// Notes that only readers at boundaries `by` (first, last) can see `version`, which is
+    /// also added to the run.
     pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &[u8], version: &Version) {
         *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
 
-    /// What was kept for whom, in bytes as they are stored.
+    /// Returns the stored bytes that stay for snapshots and views only, by the boundaries of
+    /// their readers.
     fn kept_for(&self) -> Vec<KeptFor> {
         let stored = |plain: u64| {
             let bytes = u128::from(plain) * u128::from(self.bytes);

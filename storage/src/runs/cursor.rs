@@ -219,9 +219,10 @@ impl RunCursor {
         let passed = run.gaps().iter().filter(is_passed);
         if let Some(gap) = passed.min_by_key(|gap| &gap.range.start) {
             let largest = run.meta().largest_seq;
-            let (key, seq) = match *gap.range.start > *from_key {
-                true => (&gap.range.start[..], largest),
-                false => (from_key, from_seq.min(largest)),
+            let (key, seq) = if *gap.range.start > *from_key {
+                (&gap.range.start[..], largest)
+            } else {
+                (from_key, from_seq.min(largest))
             };
             self.stand_on(key.to_vec(), seq, gap.error.clone());
         }

@@ -1,4 +1,4 @@
-//! What is recorded of a run, in the manifest and in the WAL.
+//! The metadata of a run, in the manifest and in the WAL.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -20,21 +20,21 @@ pub(crate) struct RunMeta {
     pub(crate) largest_seq: SeqNo,
     /// Ascending by key.
     pub(crate) files: Vec<FileMeta>,
-    /// The keys of which it counts what the files hold, since a merge of it, or into it, has begun
-    /// that is done in parts. All without.
+    /// The keys that count in its files, once a merge in parts of this run, or into it, has
+    /// begun. `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
-    /// Of a run that was written elsewhere and ingested, the commit that did:
-    /// all its versions have this number, whatever is in the files.
+    /// The commit that ingested the run, if another process wrote it: all its versions have
+    /// this number, whatever is in the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ingested_at: Option<SeqNo>,
-    /// What of it is there for snapshots and views only.
+    /// The parts of the run that stay for snapshots and views only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) kept_for: Vec<KeptFor>,
 }
 
-/// Versions of a run that nobody can see but readers at boundaries (snapshots and
-/// views) numbered `from..=to`: a newer version of each is in the same run.
+/// Versions of a run that only readers at boundaries (snapshots and views) numbered
+/// `from..=to` can see: a newer version of each is in the same run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeptFor {
@@ -48,7 +48,7 @@ pub(crate) struct KeptFor {
 const KEPT_FOR_MAX: usize = 256;
 
 impl RunMeta {
-    /// Says what cannot be in a meta that the engine wrote.
+    /// Checks that the engine may have written this metadata.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.files.iter().try_for_each(FileMeta::check)?;
         let mut numbers = [self.id.0, self.bytes(), self.entries()].into_iter();
@@ -196,13 +196,14 @@ impl RunMeta {
         self
     }
 
-    /// About how many bytes were kept for boundaries of which none is left.
+    /// Returns about how many bytes were kept for boundaries that are all gone.
     pub(crate) fn garbage_bytes(&self, boundaries: &Boundaries) -> u64 {
         let never = mutation::is(Mutation::OverlookGarbage);
         self.hidden_bytes(|kept| !boundaries.has_any(kept.from, kept.to) && !never)
     }
 
-    /// About how many bytes only snapshots and views can see, of those asked for.
+    /// Returns about how many bytes only snapshots and views can see, of the entries that
+    /// `of` selects.
     pub(crate) fn hidden_bytes(&self, of: impl Fn(&KeptFor) -> bool) -> u64 {
         let kept = self.kept_for.iter().filter(|kept| of(kept));
         kept.fold(0, |sum, kept| sum.saturating_add(kept.bytes))

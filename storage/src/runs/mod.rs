@@ -8,8 +8,7 @@
 //!   RunBuilder ── RunStore         writing: files with numbers of their own
 //! ```
 //!
-//! What always holds: a run never changes, and its files stay for as long as
-//! somebody holds it.
+//! Invariant: a run never changes, and its files stay while there is a reference to it.
 
 mod builder;
 mod cursor;

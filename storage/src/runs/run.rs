@@ -13,7 +13,7 @@ use crate::key::{
 use crate::mutation::{self, Mutation};
 use crate::sstable::{KeySketch, Properties, ReadCounters, SsTable};
 
-/// A run with its files open, all that open.
+/// A run with its files, as far as they could be opened.
 #[derive(Debug)]
 pub(crate) struct Run {
     meta: RunMeta,
@@ -40,10 +40,14 @@ impl Run {
             has_versions && keys.is_none_or(|keys| keys_of(table).overlaps(keys))
         };
         let sorted: Vec<_> = open().filter(counts).cloned().collect();
-        let gaps = meta.files.iter().zip(&files).filter_map(|(told, file)| {
-            let gaps = |error| Gap::of(told, meta.ingested_at, error);
-            file.error().map(gaps)
-        });
+        let gaps = meta
+            .files
+            .iter()
+            .zip(&files)
+            .filter_map(|(file_meta, file)| {
+                let gaps = |error| Gap::of(file_meta, meta.ingested_at, error);
+                file.error().map(gaps)
+            });
         let gaps = gaps.flatten();
         let gaps: Vec<_> = gaps.filter_map(|gap| gap.within(keys)).collect();
         Arc::new(Self {
@@ -77,8 +81,8 @@ impl Run {
         keys_that_count(&self.meta)
     }
 
-    /// Those of the files that are open and hold versions of keys that count, ascending by
-    /// key. The first and the last may hold others beside them.
+    /// Returns the open files that hold versions of keys that count, ascending by key. The
+    /// first and the last may hold other versions too.
     #[inline]
     pub(crate) fn sorted(&self) -> &[Arc<SsTable>] {
         &self.sorted
@@ -138,8 +142,8 @@ impl Run {
         !none && self.gaps.iter().any(|gap| fits(&gap.range))
     }
 
-    /// The same run without what lies before a key, and the files that go with that; `None`
-    /// for the run when nothing is left of it.
+    /// Returns this run without the keys before `key`, and the files that go with them;
+    /// `None` for the run if nothing is left of it.
     pub(crate) fn beginning_at(&self, key: &Bytes) -> (Option<Arc<Self>>, Vec<Arc<RunFile>>) {
         let mut meta = self.meta.clone();
         let gone = meta.begin_at(key);
@@ -193,10 +197,10 @@ impl Run {
     /// The files that are missing or could not be read when they were opened, with the errors.
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&FileMeta, &Error)> {
         let files = self.meta.files.iter().zip(&self.files);
-        files.filter_map(|(told, file)| Some((told, file.unreadable()?)))
+        files.filter_map(|(file_meta, file)| Some((file_meta, file.unreadable()?)))
     }
 
-    /// The same run with a file in quarantine; `None` when it has no such file.
+    /// Returns this run with a file in quarantine; `None` if it has no such file.
     pub(crate) fn quarantined(
         &self,
         number: FileNumber,
@@ -303,13 +307,13 @@ impl Run {
         self.sum(|properties| properties.expiring) > 0
     }
 
-    /// Whether its values have timestamps by which they may become garbage.
+    /// Whether its values have timestamps that may make them garbage.
     pub(crate) fn has_timestamps(&self) -> bool {
         let mut tables = self.sorted.iter();
         tables.any(|table| table.properties().timestamps.is_some())
     }
 
-    /// Number of different user keys in it, as far as its files say.
+    /// Number of different user keys in the run, by the properties of its files.
     pub(crate) fn keys(&self) -> u64 {
         self.sum(|properties| properties.keys)
     }
@@ -328,9 +332,9 @@ impl Run {
         each.fold(0, u64::saturating_add)
     }
 
-    /// No value of these keys has a timestamp below it: those from `start` on, for as
-    /// long as `has` says that there may be one behind the first key of a file.
-    /// [`i64::MAX`] without any, [`i64::MIN`] when nothing is known.
+    /// Returns a lower bound of the timestamps of the keys from `start` on, up to the first
+    /// file whose smallest key `has` rejects. [`i64::MAX`] if there are none, [`i64::MIN`] if
+    /// they are unknown.
     pub(crate) fn least_timestamp(&self, start: &[u8], has: impl Fn(&[u8]) -> bool) -> i64 {
         let unknown = mutation::replace(i64::MIN, Mutation::TrustUnknownTimestamps, i64::MAX);
         let reaches = |gap: &&Gap| is_before(start, gap.range.end.as_ref());
@@ -344,8 +348,8 @@ impl Run {
         least.min().unwrap_or(i64::MAX)
     }
 
-    /// No value has a timestamp above it; [`i64::MIN`] without any, [`i64::MAX`] when nothing
-    /// is known.
+    /// Returns an upper bound of the timestamps in values; [`i64::MIN`] if there are none,
+    /// [`i64::MAX`] if they are unknown.
     pub(crate) fn greatest_timestamp(&self) -> i64 {
         self.greatest_timestamp
     }

@@ -6,7 +6,7 @@ use crate::key::KeyRange;
 use crate::read::{KeyPrefixes, PrefixesOf};
 use crate::sstable::key_hash;
 
-/// A key range, and the prefix that all its keys have, if there is one that filters may have.
+/// A key range, and the common prefix of its keys, if filters may have it.
 #[derive(Debug)]
 pub(crate) struct Sought<'a> {
     pub(super) keys: KeyRange,

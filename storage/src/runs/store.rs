@@ -1,4 +1,4 @@
-//! Where the files of a database's runs are, and which numbers they get.
+//! The storage of a database's runs: their files and the numbers of new files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ pub(crate) struct RunStore {
     tables: Arc<dyn TableStore>,
     open_files: Arc<OpenFiles>,
     cache: Arc<BlockCache>,
-    /// Runs are cut into files of about so many bytes.
+    /// The size in bytes at which a run is cut into files.
     file_bytes: u64,
     numbers: Mutex<Numbers>,
     next_run: AtomicU64,
 }
 
-/// Those of files. None is used twice, whatever a crash forgets: only those below a
-/// bound are used that is durable.
+/// The next file numbers. No number is used twice, even after a crash: only numbers below a
+/// durable bound are used.
 #[derive(Debug, Default)]
 struct Numbers {
     next: FileNumber,
     below: FileNumber,
 }
 
-/// So many numbers are reserved at once: one sync of the manifest serves them all.
+/// The count of numbers in one reservation: one sync of the manifest serves them all.
 const RESERVED_AT_ONCE: u64 = 256;
 
 /// Gives out the numbers of new files.
@@ -60,15 +60,15 @@ impl RunStore {
         }
     }
 
-    /// Numbers what is written from now on: files from `next` on, with those below
-    /// `below` reserved already.
+    /// Sets the numbers of new files and runs: files from `next` on, with those below `below`
+    /// reserved already.
     pub(crate) fn number_from(&self, next: FileNumber, below: FileNumber, run: RunId) {
         *self.numbers.lock().unwrap() = Numbers { next, below };
         self.next_run.store(run.0, Ordering::Relaxed);
     }
 
-    /// The next number of a file. Where none is reserved any more, `reserve` makes a
-    /// bound durable first.
+    /// Returns the next number of a file. If no reserved number is left, `reserve` makes a
+    /// higher bound durable first.
     pub(crate) fn next_file_number(
         &self,
         reserve: impl FnOnce(FileNumber) -> Result<()>,
@@ -105,7 +105,7 @@ impl RunStore {
         self.file_bytes
     }
 
-    /// What errors call a file.
+    /// Returns the name of a file for errors.
     pub(crate) fn name(&self, number: FileNumber) -> PathBuf {
         self.tables.name(number.0)
     }
@@ -147,7 +147,7 @@ impl RunStore {
         Ok((meta, RunFile::new(Ok(table), number, self.tables.clone())))
     }
 
-    /// Opens one file by itself; one that is known by its `id` under any number.
+    /// Opens one file by itself; a file with a known `id` under any number.
     pub(crate) fn open_table(
         &self,
         number: FileNumber,
@@ -162,15 +162,15 @@ impl RunStore {
     /// Opens the file of this record.
     ///
     /// # Errors
-    /// As [`Self::open_table`]; `Corruption` too when it is another file.
+    /// As [`Self::open_table`]; `Corruption` also if it is another file.
     fn open_known(&self, meta: &FileMeta) -> Result<Arc<SsTable>> {
         let table = self.open_table(meta.number, Some(meta.id))?;
         meta.check_file(&table)?;
         Ok(table)
     }
 
-    /// Opens the file of this record, after it has checked that it is whole on the disk. `skip`
-    /// leaves the check out.
+    /// Opens the file of this record, after a check that it is whole on the disk. With `skip`
+    /// on, there is no check.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -205,8 +205,8 @@ impl RunStore {
     ) -> Result<Arc<Run>> {
         let mut meta = meta.clone();
         let mut files = Vec::with_capacity(meta.files.len());
-        for told in &mut meta.files {
-            let file = self.open_file(told);
+        for file_meta in &mut meta.files {
+            let file = self.open_file(file_meta);
             if let Some(error) = file.error() {
                 let found = Quarantine::of(error);
                 let is_refused = found.is_none() && mutation::is(Mutation::RefuseUnreadableFiles);
@@ -214,10 +214,10 @@ impl RunStore {
                     return Err(error.clone());
                 }
                 if let Some(found) = found
-                    && told.quarantine.is_none()
+                    && file_meta.quarantine.is_none()
                 {
-                    met(told.number, &found);
-                    told.quarantine = Some(found);
+                    met(file_meta.number, &found);
+                    file_meta.quarantine = Some(found);
                 }
             }
             files.push(file);

@@ -14,12 +14,12 @@ use std::ops::Range;
 
 use super::rng::SplitMix64;
 
-/// The unit in which unsynced bytes reach the platter or do not.
+/// The unit in which unsynced bytes survive a power loss or do not.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Default)]
 pub(super) struct MemFile {
-    /// What readers see.
+    /// The content that readers see.
     bytes: Vec<u8>,
     /// The length a crash cannot shorten.
     durable_len: usize,
@@ -149,7 +149,7 @@ impl MemFile {
     }
 }
 
-/// What becomes of the unsynced bytes of one file.
+/// The outcome of a power loss for the unsynced bytes of one file.
 enum Fate {
     AllLost,
     AllKept,

@@ -1,4 +1,4 @@
-//! What the simulated disk hands out: open files and held locks.
+//! The handles of the simulated disk: open files and held locks.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use super::names::Inode;
 use crate::file_system::{ReadFile, SyncFile, WriteFile};
 use crate::log_store::LockGuard;
 
-/// An open file, whichever way it was opened: the trait it is handed out
-/// behind says what may be done with it.
+/// An open file, whichever way it was opened: the trait it is handed out behind limits the
+/// operations.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) disk: MemDisk,

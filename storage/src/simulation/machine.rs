@@ -1,5 +1,5 @@
-//! The machine around the simulated disk: its power, its call counter, the
-//! faults it was told to show, its open files and locks.
+//! The machine around the simulated disk: its power, its call counter, the faults to inject,
+//! its open files and locks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ pub(super) struct Machine {
     names: Names,
     files: BTreeMap<Inode, Slot>,
     next_inode: u64,
-    locks: BTreeMap<PathBuf, Held>,
+    locks: BTreeMap<PathBuf, LockMode>,
 
     pub(super) has_power: bool,
     pub(super) boot: Boot,
@@ -28,12 +28,12 @@ pub(super) struct Machine {
     slow: Option<Slow>,
 }
 
-/// How a lock is held.
+/// The mode of a held lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Alone,
-    /// By so many who share it.
-    By(usize),
+enum LockMode {
+    Exclusive,
+    /// Shared by this many handles.
+    Shared(usize),
 }
 
 /// How long a slow disk keeps a call waiting, in turns of other threads.
@@ -62,7 +62,7 @@ struct Fault {
     kind: io::ErrorKind,
 }
 
-/// What becomes of one call.
+/// The outcome of one call.
 enum Verdict {
     Passes,
     PowerFails,
@@ -308,19 +308,23 @@ impl Machine {
             if machine.locks.contains_key(&path) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            machine.locks.insert(path.clone(), Held::Alone);
+            machine.locks.insert(path.clone(), LockMode::Exclusive);
             Ok(path)
         })
     }
 
-    /// Takes a lock on a file that is there, beside others who do.
+    /// Takes a shared lock on an existing file.
     pub(super) fn lock_shared(&mut self, path: &Path) -> io::Result<PathBuf> {
         self.call(self.boot, None, |machine| {
             let path = absolute(path);
             machine.names.file(&path)?;
-            match machine.locks.entry(path.clone()).or_insert(Held::By(0)) {
-                Held::Alone => Err(io::ErrorKind::WouldBlock.into()),
-                Held::By(readers) => {
+            match machine
+                .locks
+                .entry(path.clone())
+                .or_insert(LockMode::Shared(0))
+            {
+                LockMode::Exclusive => Err(io::ErrorKind::WouldBlock.into()),
+                LockMode::Shared(readers) => {
                     *readers += 1;
                     Ok(path)
                 }
@@ -404,7 +408,7 @@ impl Machine {
             return;
         }
         match self.locks.get_mut(path) {
-            Some(Held::By(readers)) if *readers > 1 => *readers -= 1,
+            Some(LockMode::Shared(readers)) if *readers > 1 => *readers -= 1,
             _ => drop(self.locks.remove(path)),
         }
     }
@@ -427,7 +431,7 @@ impl Machine {
         match self.verdict(boot, op)? {
             Verdict::Passes => effect(self),
             Verdict::PowerFails => {
-                // Nobody learns whether it would have succeeded.
+                // The power fails either way, so a failure of the effect is never reported.
                 let _ = effect(self);
                 Err(power_loss())
             }

@@ -25,8 +25,8 @@ use crate::file_system::{FileSystem, ReadFile, WriteFile};
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::TableFiles;
 
-/// A file system in memory with the rules of a disk: what was not synced may
-/// be lost when the power fails, and the power fails when the test says so.
+/// A file system in memory with the rules of a disk: unsynced data may be lost when the power
+/// fails, and a test chooses when the power fails.
 ///
 /// Clones share one disk. Relative paths start at its root, `/`, the only
 /// directory a new disk has.
@@ -122,8 +122,8 @@ pub enum FaultOp {
     Read,
     /// [`FileSystem::truncate`]; changes nothing.
     Truncate,
-    /// Every call, those that have no kind of their own too. One of the above
-    /// fails as it says there; another changes nothing.
+    /// Every call, also those without a kind of their own. A call with a kind fails as
+    /// described there; any other changes nothing.
     Any,
 }
 
@@ -141,12 +141,12 @@ impl MemDisk {
     }
 
     /// Lets the power fail in the `nth` I/O call from now; 1 is the next.
-    /// Replaces what an earlier `crash_at` asked for.
+    /// Replaces an earlier `crash_at`.
     ///
-    /// That call and all after it fail with [`io::ErrorKind::Other`],
-    /// "simulated power loss", until [`MemDisk::restart`]. What the call was to
-    /// do happens in part, under the rules for what was not synced: a crash in
-    /// a sync, for instance, may find all, some or none of the bytes durable.
+    /// The call and all calls after it fail with [`io::ErrorKind::Other`], "simulated power
+    /// loss", until [`MemDisk::restart`]. The effect of the call happens in part, under the
+    /// rules for unsynced data: a crash in a sync, for instance, may find all, some or none
+    /// of the bytes durable.
     ///
     /// # Panics
     ///
@@ -195,9 +195,9 @@ impl MemDisk {
         self.machine().clear_faults();
     }
 
-    /// Makes the disk a slow one, by the order of things rather than by time:
-    /// before a call, a thread lets others go ahead, up to `turns_max` times as
-    /// a draw from `seed` says. 0, the default, is a fast disk.
+    /// Makes the disk a slow one, by the order of things rather than by time: before a call,
+    /// a thread lets others go ahead, for up to `turns_max` turns, drawn from `seed`. 0, the
+    /// default, is a fast disk.
     pub fn set_slow(&self, turns_max: u32, seed: u64) {
         self.machine().set_slow(turns_max, seed);
     }

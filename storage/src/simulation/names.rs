@@ -24,7 +24,7 @@ pub(super) struct Names {
     seen: BTreeMap<PathBuf, Inode>,
     /// The files a crash cannot take away.
     durable: BTreeMap<PathBuf, Inode>,
-    /// What leads from `durable` to `seen`, oldest first.
+    /// The changes from `durable` to `seen`, oldest first.
     journal: Vec<NameOp>,
 }
 
@@ -121,12 +121,12 @@ impl Names {
         Ok(())
     }
 
-    /// Leaves it to the coming restart how many of the directories are there.
+    /// Creates a random part of the missing directories at the coming restart.
     pub(super) fn half_create_dir_all(&mut self, dir: &Path) {
         self.half_created_dirs = self.missing_dirs(dir).unwrap_or_default();
     }
 
-    /// Those of `dir` and its parents that are not there, outermost first.
+    /// Returns `dir` and its parents as far as they do not exist, outermost first.
     fn missing_dirs(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         let mut missing: Vec<PathBuf> = dir
             .ancestors()
@@ -134,13 +134,14 @@ impl Names {
             .map(Path::to_path_buf)
             .collect();
         missing.reverse();
-        match missing.iter().any(|path| self.seen.contains_key(path)) {
-            true => Err(io::ErrorKind::NotADirectory.into()),
-            false => Ok(missing),
+        if missing.iter().any(|path| self.seen.contains_key(path)) {
+            Err(io::ErrorKind::NotADirectory.into())
+        } else {
+            Ok(missing)
         }
     }
 
-    /// Gives a file its first name, one that is free.
+    /// Gives a file its first name, which must be free.
     pub(super) fn link(&mut self, path: PathBuf, inode: Inode) {
         self.log(NameOp::Link { path, inode });
     }
@@ -212,16 +213,17 @@ impl Names {
             }
         }
         for (commit, op) in commit.into_iter().zip(std::mem::take(&mut self.journal)) {
-            match commit {
-                true => op.apply(&mut self.durable),
-                false => self.journal.push(op),
+            if commit {
+                op.apply(&mut self.durable)
+            } else {
+                self.journal.push(op)
             }
         }
         Ok(())
     }
 
-    /// Loses what was not durable, but for a random prefix of the changes of
-    /// each directory.
+    /// Drops the changes that are not durable, but for a random prefix of the changes of each
+    /// directory.
     pub(super) fn lose_power(&mut self, rng: &mut SplitMix64) {
         let mut left: BTreeMap<PathBuf, usize> = BTreeMap::new();
         for dir in self.journal.iter().flat_map(NameOp::dirs) {

@@ -322,7 +322,7 @@ fn create_dir_all_is_durable_at_once_and_a_crash_in_it_leaves_a_prefix() {
 }
 
 #[test]
-fn what_survived_one_power_loss_survives_the_next() {
+fn data_that_survived_one_power_loss_survives_the_next() {
     for seed in SEEDS {
         let disk = MemDisk::new();
         append_new(&disk, "/a", &[7; 3000]);

@@ -32,7 +32,7 @@ const U32_BYTES: usize = size_of::<u32>();
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     bytes: Bytes,
-    /// Where the entries end and the restart offsets begin.
+    /// The end of the entries, where the restart offsets begin.
     entries_end: usize,
     restarts: usize,
 }
@@ -48,15 +48,15 @@ pub(super) struct Entry<'a> {
     pub(super) kind: Kind,
     pub(super) value: Range<usize>,
     pub(super) start: usize,
-    /// Where the next entry starts.
+    /// The start of the next entry.
     pub(super) end: usize,
 }
 
-/// What [`Block::find`] found.
+/// An entry found by [`Block::find`], and whether it is of the key.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     pub(super) entry: Entry<'a>,
-    /// Whether the entry's user key is the one that was looked for.
+    /// Whether the entry has the requested user key.
     pub(super) same_key: bool,
 }
 
@@ -122,7 +122,7 @@ impl Block {
         }
     }
 
-    /// Where the last entry ends.
+    /// Returns the end of the last entry.
     pub(super) fn entries_end(&self) -> usize {
         self.entries_end
     }
@@ -132,7 +132,8 @@ impl Block {
         self.bytes.slice(range)
     }
 
-    /// The same of a block that is needed no more: its reference goes on.
+    /// As [`Self::value_bytes`], for a block that is no longer needed: the value takes over
+    /// its reference to the memory.
     pub(super) fn into_value(self, range: Range<usize>) -> Bytes {
         let mut value = self.bytes;
         value.truncate(range.end);
@@ -140,7 +141,7 @@ impl Block {
         value
     }
 
-    /// The same for as long as the block is at hand.
+    /// Returns the value at `range`, borrowed from the block.
     pub(super) fn value_bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }
@@ -238,7 +239,8 @@ impl Block {
         Ok(None)
     }
 
-    /// The entry at `start` if it is of `key`, of which the entry before is.
+    /// Returns the entry at `start` if it is of `key`. The entry before it must be of `key`
+    /// too.
     pub(super) fn find_older(&self, key: &[u8], start: usize) -> Result<Option<Found<'_>>, Damage> {
         let entry = self.entry(start)?;
         let Some(rest) = key.get(entry.shared..) else {

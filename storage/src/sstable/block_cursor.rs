@@ -10,8 +10,8 @@ use crate::key::{Kind, SeqNo};
 
 /// Walks a [`Block`]. Starts out nowhere; after damage it is nowhere again.
 ///
-/// Unlike [`Block::find`] it puts the key together, because a caller of `key`
-/// wants a slice; the buffer lives as long as the cursor.
+/// Unlike [`Block::find`] it assembles the whole key, because [`Cursor`](crate::key::Cursor)
+/// returns it as a slice; the buffer lives as long as the cursor.
 #[derive(Debug)]
 pub(super) struct BlockCursor {
     block: Block,

@@ -23,10 +23,11 @@ const HEAD_BYTES: usize = size_of::<u64>();
 /// Stands for the length of a bound that is no head.
 const LONG: u8 = u8::MAX;
 
-/// A bound: not below the last version of what it is of, and below the first of the next.
+/// The bound of a block: not below the last version of the block, and below the first version
+/// of the next.
 pub(super) type Bound = (Vec<u8>, SeqNo);
 
-/// Ascending bounds of what lies one behind the other.
+/// The ascending bounds of neighbouring blocks.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
     /// The bytes at their start that all bounds have in common.
@@ -105,15 +106,16 @@ impl Bounds {
         high += self.heads[from..].partition_point(|other| *other == head);
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.is_below(middle, key, rest, seq) {
-                true => low = middle + 1,
-                false => high = middle,
+            if self.is_below(middle, key, rest, seq) {
+                low = middle + 1
+            } else {
+                high = middle
             }
         }
         low
     }
 
-    /// Whether a bound is below `(key, seq)`; `rest` is of the key what is behind
+    /// Returns whether a bound is below `(key, seq)`; `rest` is the part of the key behind
     /// the prefix.
     fn is_below(&self, position: usize, key: &[u8], rest: &[u8], seq: SeqNo) -> bool {
         match self.lengths[position] {
@@ -148,9 +150,9 @@ impl Bounds {
     }
 }
 
-/// The first eight bytes as a number that sorts as they do; of what is shorter,
-/// as if zeros followed. Of two keys the one with the smaller head is smaller;
-/// of equal heads the keys decide.
+/// Returns the first eight bytes, padded with zeros, as a number that sorts as they do. Of
+/// two keys the one with the smaller head is smaller; if the heads are equal, the keys
+/// decide.
 fn head(rest: &[u8]) -> u64 {
     match rest.first_chunk::<HEAD_BYTES>() {
         Some(bytes) => u64::from_be_bytes(*bytes),

@@ -115,7 +115,7 @@ impl BlockCache {
     /// blocks all other users of the shard: with four shards for each core, the default of
     /// `quick_cache`, that was one read in a hundred of eight threads.
     const SHARDS_MAX: u64 = 64;
-    /// So that a shard holds blocks of any usual size.
+    /// A shard must hold blocks of any usual size.
     const SHARD_BYTES_MIN: u64 = 1 << 20;
 
     /// The cache gets at least one part in this many of the shared budget.
@@ -218,8 +218,7 @@ impl BlockCache {
         found
     }
 
-    /// Puts a verified, uncompressed block in; returns one that had to go for it, if
-    /// any had to.
+    /// Puts a verified, uncompressed block in; returns an evicted block, if there was one.
     pub(super) fn insert(&self, file_number: u64, offset: u64, block: Block) -> Option<Block> {
         let mut evicted = Evicted::default();
         let (blocks, key) = (self.blocks.as_ref()?, (file_number, offset));
@@ -305,7 +304,7 @@ mod tests {
     use super::*;
     use crate::sstable::block_builder::BlockBuilder;
 
-    /// Of about 1000 bytes.
+    /// A block of about 1000 bytes.
     fn block() -> Block {
         let mut builder = BlockBuilder::new(1);
         builder.add(b"k", crate::SeqNo(1), crate::key::Kind::Put, &[0; 985]);
@@ -325,7 +324,7 @@ mod tests {
         assert_eq!((cache.hits(), cache.misses()), (1, 1));
     }
 
-    /// Beside the cache, the indexes and filters of 1 TB took 31 GB that no option knew of.
+    /// The indexes and filters of 1 TB took 31 GB beside the cache, which no option limited.
     #[test]
     fn blocks_get_what_open_tables_leave() {
         let cache = BlockCache::beside_tables(1 << 20);

@@ -18,11 +18,11 @@ use super::damage::Damage;
 use super::file_id::BlockPlace;
 use crate::mutation::{self, Mutation};
 
-/// How blocks are compressed.
+/// The compression of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
     /// LZ4: cheap enough to pay for itself on almost every disk. A block that
     /// it makes less than an eighth smaller is stored as it is.
@@ -189,7 +189,8 @@ fn check(stored: &[u8], place: BlockPlace) -> Result<(Compression, &[u8]), Damag
     }
 }
 
-/// Unpacks what was packed so into what `memory` has for a length.
+/// Unpacks a payload that begins with its unpacked length. `memory` returns a buffer for that
+/// length.
 fn unpack(
     packing: Compression,
     packed: &[u8],
@@ -266,7 +267,7 @@ mod tests {
         out.split_off(6)
     }
 
-    /// A stored block with a right checksum over whatever is in it.
+    /// Returns a stored block of `payload` with a right checksum.
     fn stored(payload: &[u8], kind: u8) -> Bytes {
         let mut out = payload.to_vec();
         out.push(kind);
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_little_is_not_kept() {
+    fn compression_that_saves_little_is_not_kept() {
         let noise: Vec<u8> = (0..500_u64)
             .flat_map(|i| xxhash_rust::xxh3::xxh3_64(&i.to_le_bytes()).to_le_bytes())
             .collect();
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_zstd_packs_best_is_unpacked() {
+    fn the_best_compression_of_zstd_is_unpacked() {
         let zeros = vec![0; PAYLOAD_BYTES_MAX];
         let stored = seal(&zeros, Compression::Zstd);
         assert!(zeros.len() / stored.len() <= ZSTD_RATIO_MAX);

@@ -1,14 +1,13 @@
-//! What is wrong with some bytes, before it is known which file they are from.
+//! A description of damaged bytes, without the file that they are from.
 //!
-//! Decoders of parts (blocks, filters, footers) see slices only and answer with
-//! [`Damage`]; whoever read the bytes adds the path and the offset, and so the
-//! hot path carries neither.
+//! Decoders of parts (blocks, filters, footers) see slices only and return [`Damage`]; the
+//! code that read the bytes adds the path and the offset, so the hot path carries neither.
 
 use std::path::Path;
 
 use crate::error::Error;
 
-/// What a decoder expected and what it found.
+/// The content that a decoder expected and the content that it found.
 #[derive(Debug)]
 pub(super) struct Damage(pub(super) String);
 

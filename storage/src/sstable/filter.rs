@@ -18,7 +18,7 @@ pub(crate) fn key_hash(key: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(key)
 }
 
-/// The filter of one partition; by default one that excludes nothing.
+/// The filter of one partition; the default excludes no key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     bits: Bytes,

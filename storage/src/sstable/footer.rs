@@ -1,4 +1,4 @@
-//! The end of the file, from which everything else is found.
+//! The footer: the end of the file, which leads to everything else.
 //!
 //! ```text
 //!   partitions: offset u64, length u64 | length of top level u64 | length of properties u64

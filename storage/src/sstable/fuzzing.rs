@@ -71,7 +71,7 @@ pub fn stored_block(bytes: &[u8]) {
     }
 }
 
-/// A filter's payload: it answers any hash.
+/// A filter's payload: a decoded filter accepts look-ups of any hash.
 pub fn filter(bytes: &[u8]) {
     if let Ok(filter) = Filter::decode(Bytes::copy_from_slice(bytes)) {
         for hash in [0, 1, u64::MAX, key_hash(bytes), key_hash(b"key")] {
@@ -233,8 +233,8 @@ fn payload_at(bytes: &[u8], footer: &Footer, handle: BlockHandle) -> Result<Byte
 
 fn tombstone_handle(bytes: &[u8], footer: &Footer) -> Option<BlockHandle> {
     let payload = payload_at(bytes, footer, footer.properties).ok()?;
-    let told = Properties::decode(&payload).ok()?.range_tombstones?;
-    Some(told.handle())
+    let tombstones = Properties::decode(&payload).ok()?.range_tombstones?;
+    Some(tombstones.handle())
 }
 
 /// The data blocks of a partition.

@@ -1,4 +1,4 @@
-//! Where a block lies in its file.
+//! The location of a block in its file.
 
 use super::damage::Damage;
 use crate::varint;

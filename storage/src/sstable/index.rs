@@ -87,7 +87,7 @@ impl Index {
         self.bounds.position(key, seq)
     }
 
-    /// Where the data block at a position below [`Self::len`] is.
+    /// Returns the location of the data block at a position below [`Self::len`].
     pub(super) fn handle(&self, position: usize) -> BlockHandle {
         let offset = match position {
             0 => self.start,
@@ -155,9 +155,10 @@ impl IndexBuilder {
 
     pub(super) fn start_block(&mut self, key: &[u8]) {
         if let Some((last, seq, handle)) = self.last.take() {
-            match last == key {
-                true => self.add(&last, seq, handle),
-                false => self.add(separator(&last, key), SeqNo::ZERO, handle),
+            if last == key {
+                self.add(&last, seq, handle)
+            } else {
+                self.add(separator(&last, key), SeqNo::ZERO, handle)
             }
         }
     }
@@ -166,7 +167,7 @@ impl IndexBuilder {
         self.last = Some((key.to_vec(), seq, handle));
     }
 
-    /// No data block begins any more.
+    /// Ends the last data block; no other may begin.
     pub(super) fn end_blocks(&mut self) {
         if let Some((last, seq, handle)) = self.last.take() {
             self.add(&last, seq, handle);
@@ -193,9 +194,10 @@ impl IndexBuilder {
 /// the start of one of them.
 fn separator<'a>(low: &'a [u8], high: &'a [u8]) -> &'a [u8] {
     let parted = common_prefix_len(low, high) + 1;
-    match parted < high.len() {
-        true => &high[..parted],
-        false => low,
+    if parted < high.len() {
+        &high[..parted]
+    } else {
+        low
     }
 }
 
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_is_damage() {
+    fn an_index_that_cannot_be_searched_is_damage() {
         let build = |entries: &[(&str, u64, Kind, &[u8])], interval| {
             let mut block = BlockBuilder::new(interval);
             for (key, seq, kind, value) in entries {

@@ -31,9 +31,10 @@ impl IndexBlock {
     /// # Errors
     /// `Damage`.
     pub(super) fn new(payload: Bytes) -> Result<Self, Damage> {
-        match *payload == EMPTY {
-            true => Ok(Self(Block::empty())),
-            false => Block::new(payload).map(Self),
+        if *payload == EMPTY {
+            Ok(Self(Block::empty()))
+        } else {
+            Block::new(payload).map(Self)
         }
     }
 

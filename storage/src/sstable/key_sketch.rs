@@ -1,10 +1,10 @@
 //! How many different keys there are in some runs, without reading them.
 //!
-//! A HyperLogLog sketch (Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007)
-//! with the estimator of Ertl, "New cardinality estimation algorithms for
-//! HyperLogLog sketches", 2017, algorithm 6, which needs no tables and has no
-//! bias at small numbers. Sketches of several runs make that of their union, so
-//! it can be told how many keys of one run another one overwrites.
+//! A HyperLogLog sketch (Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007) with the
+//! estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017,
+//! algorithm 6, which needs no tables and has no bias at small numbers. Sketches of several
+//! runs combine into that of their union, which gives an estimate of the keys of one run that
+//! another one overwrites.
 
 use std::fmt;
 
@@ -23,8 +23,8 @@ const SPARSE_BYTES: usize = 3;
 /// An estimate of a number of different keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySketch {
-    /// Of the keys whose hash begins with the index, one more than the largest
-    /// number of zeros that follow it; 0 without such a key.
+    /// For each index, one more than the largest number of zeros that follow the index in the
+    /// hash of a key; 0 without such a key.
     ranks: Box<[u8; REGISTERS]>,
 }
 
@@ -74,8 +74,8 @@ impl KeySketch {
         distinct.saturating_mul(33) / 1000
     }
 
-    /// What [`Self::decode`] reads: all ranks in order, or, of a sketch of few
-    /// keys, those that are not 0.
+    /// Encodes the sketch for [`Self::decode`]: all ranks in order or, if few are set, only
+    /// those that are not 0.
     pub(super) fn encode(&self) -> Vec<u8> {
         let used = self.ranks.iter().filter(|&&rank| rank > 0).count();
         if used * SPARSE_BYTES >= REGISTERS {

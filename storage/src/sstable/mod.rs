@@ -9,10 +9,9 @@
 //!        └──── SsTableCursor ── ReadAhead, BlockCursor                      a scan
 //! ```
 //!
-//! What always holds: a table's file never changes once
-//! [`SsTableWriter::finish`] returned; every byte of it lies under a checksum;
-//! no bytes, however damaged, make a reader panic, loop or allocate without
-//! bound. The bytes are drawn in the book, Formats: SSTable.
+//! Invariants: a table's file never changes once [`SsTableWriter::finish`] returned; every
+//! byte of it lies under a checksum; no bytes, however damaged, make a reader panic, loop or
+//! allocate without bound. The bytes are drawn in the book, Formats: SSTable.
 
 mod block;
 mod block_builder;

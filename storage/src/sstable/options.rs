@@ -1,4 +1,4 @@
-//! How an SSTable is laid out.
+//! The layout options of an SSTable.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use super::compression::Compression;
 use crate::error::{Error, Result};
 use crate::read::FilterPrefix;
 
-/// How new SSTables are laid out. Every table records what it was written with,
-/// so a change touches new files only.
+/// The layout of new SSTables. Every table records the options that it was written with, so a
+/// change affects new files only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsTableOptions {
@@ -26,10 +26,11 @@ pub struct SsTableOptions {
     /// as many bits as a key. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter_prefix: Option<FilterPrefix>,
-    /// How data blocks and the index are compressed.
+    /// The compression of data blocks and of the index.
     pub compression: Compression,
-    /// The same where a merge writes the oldest of a table's runs, which has most of its bytes and
-    /// is written least often; otherwise as the rest. (`bottommost_compression` of RocksDB.)
+    /// The compression of the oldest of a table's runs, which has most of its bytes and is
+    /// written least often; by default that of the others. (`bottommost_compression` of
+    /// RocksDB.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottom_compression: Option<Compression>,
 }
@@ -51,7 +52,7 @@ impl SsTableOptions {
     /// Upper end of `block_bytes`.
     const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
-    /// Those of a run: the table's oldest, or one above it.
+    /// Returns the options of a run: the table's oldest, or one above it.
     pub(crate) fn of_run(&self, is_oldest: bool) -> Self {
         let at_bottom = self.bottom_compression.filter(|_| is_oldest);
         Self {

@@ -113,11 +113,12 @@ fn check_bounds(
     let first = index.bound(0);
     let is_below =
         |below: Bound| compare_versions((&below.0, below.1), (&first.0, first.1)).is_lt();
-    match below.is_none_or(is_below) {
-        true => Ok(()),
-        false => Err(Damage(
+    if below.is_none_or(is_below) {
+        Ok(())
+    } else {
+        Err(Damage(
             "the index of a partition goes below the bound of the one before".into(),
-        )),
+        ))
     }
 }
 

@@ -162,10 +162,10 @@ mod tests {
             };
             builder.end_block(key, SeqNo(1), handle);
         }
-        let said = builder.len();
+        let bytes_max = builder.len();
         let built = builder.finish();
         let bytes = |it: &BuiltPartition| it.filter.len() + it.index.len();
-        assert!(built.iter().map(bytes).sum::<usize>() <= said);
+        assert!(built.iter().map(bytes).sum::<usize>() <= bytes_max);
         (built, hashes)
     }
 

@@ -38,7 +38,7 @@ impl Parts {
     /// Reads and checks the parts of the file with this number, or with this id if one is given.
     ///
     /// # Errors
-    /// The same as [`SsTable::open`](super::SsTable::open).
+    /// The errors of [`SsTable::open`](super::SsTable::open).
     pub(super) fn read(
         file: &dyn ReadFile,
         path: &Path,
@@ -120,16 +120,16 @@ fn read_tombstones(
     footer: &Footer,
     properties: &Properties,
 ) -> Result<Option<Arc<RangeTombstones>>> {
-    let Some(told) = &properties.range_tombstones else {
+    let Some(listed) = &properties.range_tombstones else {
         return Ok(None);
     };
-    let handle = told.handle();
+    let handle = listed.handle();
     let tombstones = tombstone_block::decode(&read_block(file, path, footer.file_id, handle)?)
         .and_then(|tombstones| match tombstones.count() {
-            count if count == told.count => Ok(tombstones),
+            count if count == listed.count => Ok(tombstones),
             count => Err(Damage(format!(
                 "{count} range tombstones; the properties say {}",
-                told.count
+                listed.count
             ))),
         })
         .map_err(|damage| damage.at(path, handle.offset))?;
@@ -145,10 +145,10 @@ fn check_properties(
 ) -> Result<Properties, Damage> {
     // The block of range tombstones, if any, lies between data and partitions.
     let data_end = match &properties.range_tombstones {
-        Some(told) if told.handle().end() == Some(footer.partitions.offset) => told.offset,
-        Some(told) => {
+        Some(listed) if listed.handle().end() == Some(footer.partitions.offset) => listed.offset,
+        Some(listed) => {
             return Err(Damage(format!(
-                "the range tombstones, {told:?}, do not lie before the partitions"
+                "the range tombstones, {listed:?}, do not lie before the partitions"
             )));
         }
         None => footer.partitions.offset,

@@ -1,5 +1,5 @@
-//! What a table says about itself, as JSON, so that `strings` and people can
-//! read it. See the book, Formats: SSTable.
+//! The properties of a table, stored in it as JSON, so that `strings` and people can read
+//! them. See the book, Formats: SSTable.
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -54,8 +54,8 @@ pub(crate) struct Properties {
     pub(crate) raw_value_bytes: u64,
     /// The offset at which the stored data blocks end; they begin behind the header.
     pub(crate) data_end: u64,
-    /// The bounds of the timestamps in the values, where the table's merge operator
-    /// knows those of all of them.
+    /// The bounds of the timestamps in the values; `None` if the table's merge operator
+    /// cannot read all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamps: Option<TimestampBounds>,
     /// The bounds of the times at which something in the file expires.
@@ -71,7 +71,7 @@ pub(crate) struct Properties {
     /// The table, and the part of its history in the file, for a repair without a manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<Origin>,
-    /// How the table is laid out.
+    /// The layout of the table.
     pub(crate) options: SsTableOptions,
     /// The program that wrote the table, as "ebb 0.1.0".
     pub(crate) created_by: String,
@@ -119,7 +119,7 @@ impl TombstoneProperties {
 }
 
 impl Properties {
-    /// Those of a table with nothing in it yet.
+    /// The properties of a table without entries.
     pub(super) fn new((file_number, table_id): (u64, u32), options: SsTableOptions) -> Self {
         Self {
             format_version: SSTABLE.version,
@@ -133,8 +133,8 @@ impl Properties {
         }
     }
 
-    /// Counts one more version in. The largest key is left to the caller, who
-    /// knows it at the end without a copy per version.
+    /// Counts one more version in. The caller sets the largest key at the end, which saves a
+    /// copy for each version.
     pub(super) fn count(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value_len: usize) {
         if self.entries == 0 {
             self.smallest_key = key.to_vec();

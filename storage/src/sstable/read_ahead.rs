@@ -5,7 +5,7 @@
 //!   read        [b0] [b1   b2   b3] [b4   b5   b6   b7   b8 ...
 //! ```
 //!
-//! What is read ahead stays packed until it is asked for, so that too much of it
+//! Blocks that were read ahead stay packed until they are requested, so that reading too many
 //! costs a copy out of the page cache and no more.
 
 use std::path::Path;
@@ -26,22 +26,22 @@ const BYTES_MAX: usize = 256 << 10;
 /// A larger block is not kept here.
 pub(super) const BLOCK_BYTES_MAX: u64 = (BYTES_MAX / 2) as u64;
 
-/// The stored bytes around the block that was asked for last; grows while each
-/// block follows the one before, in either direction.
+/// The stored bytes around the last requested block; grows while each block follows the one
+/// before, in either direction.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     /// Stored bytes from `start` on are in the first `filled` bytes.
     buffer: Vec<u8>,
     filled: usize,
     start: u64,
-    /// Where the block that was asked for last starts and ends.
+    /// Start and end of the last requested block.
     last: Option<(u64, u64)>,
     bytes: usize,
     once: bool,
 }
 
 impl ReadAhead {
-    /// `once`: what is read will not be wanted again soon, and the system is told so.
+    /// With `once` the system is advised that the data will not be read again soon.
     pub(super) fn new(once: bool) -> Self {
         Self {
             buffer: Vec::new(),
@@ -99,15 +99,15 @@ impl ReadAhead {
         Ok(stored)
     }
 
-    /// Where a block lies in the buffer, if all of it is there.
+    /// Returns the range of a block in the buffer, if all of it is there.
     fn range_of(&self, handle: BlockHandle) -> Option<std::ops::Range<usize>> {
         let from = usize::try_from(handle.offset.checked_sub(self.start)?).ok()?;
         let to = from.checked_add(handle.len as usize)?;
         (to <= self.filled).then_some(from..to)
     }
 
-    /// What to read for a block that is not there: where it starts, and how many
-    /// bytes.
+    /// Returns the piece to read for a block that is not in the buffer: its offset and its
+    /// length.
     fn next_piece(&mut self, handle: BlockHandle, end: u64) -> (u64, usize) {
         let block_end = handle.offset + handle.len;
         let (follows, precedes) = self.last.map_or((false, false), |(start, end)| {

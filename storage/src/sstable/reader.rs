@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::file_system::{FileSystem, ReadFile};
 use crate::key::{Kind, RangeTombstones, SeqNo, Version};
 
-/// What a lookup cost, summed over the runs it went to.
+/// The cost of a lookup, summed over the runs that it searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ReadCounters {
     /// Runs that were searched because their filter did not exclude the key.
@@ -60,8 +60,8 @@ impl SsTable {
     /// blocks are checked as they are read.
     ///
     /// # Errors
-    /// `Corruption` names what is wrong and where, also when this is the file of
-    /// another number; `UnsupportedFormat` for a later version; `Io`.
+    /// `Corruption` with the damage and its place, also if this is the file of another
+    /// number; `UnsupportedFormat` for another version; `Io`.
     pub(crate) fn open(
         disk: &dyn FileSystem,
         path: &Path,
@@ -106,14 +106,14 @@ impl SsTable {
         (parts + size_of::<Self>() + KeySketch::BYTES) as u64
     }
 
-    /// [`Self::verify`] of what is on the disk, not in a cache of the system.
+    /// Verifies as [`Self::verify`] does, but from the disk, past the caches of the system.
     pub(crate) fn verify_past_caches(&self) -> Result<()> {
         let forgotten = self.file.forget_cached();
         forgotten.map_err(Error::io("read past the cache", &self.path))?;
         self.verify()
     }
 
-    /// What the table says about itself.
+    /// Returns the properties that the table's file contains.
     pub(crate) fn properties(&self) -> &Properties {
         &self.parts.properties
     }
@@ -131,10 +131,10 @@ impl SsTable {
         self.parts.footer.file_bytes()
     }
 
-    /// Gives `take` the versions of `key` with sequence numbers `<= seq`, newest first, up
-    /// to the first that is no operand; tombstones included. It answers true when it needs
-    /// no older ones; that is what this answers. `hash` is [`super::key_hash`] of `key`.
-    /// Adds its cost to `reads`.
+    /// Gives `take` the versions of `key` with sequence numbers `<= seq`, newest first, up to
+    /// the first that is no operand; tombstones included. `take` returns true when it needs
+    /// no older ones; so does this function. `hash` is [`super::key_hash`] of `key`. Adds its
+    /// cost to `reads`.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -201,15 +201,17 @@ impl SsTable {
                     value,
                 };
                 let is_block_done = entry.end == block.entries_end();
-                next = match kind == Kind::Merge && !is_block_done {
-                    true => block.find_older(key, entry.end).map_err(damaged)?,
-                    false => None,
+                next = if kind == Kind::Merge && !is_block_done {
+                    block.find_older(key, entry.end).map_err(damaged)?
+                } else {
+                    None
                 };
                 if next.is_none() && !(kind == Kind::Merge && is_block_done) {
                     // The last one: the block's reference goes on with it.
-                    return Ok(match take(version(block.into_value(value))) {
-                        true => Looked::Enough,
-                        false => Looked::AtAll,
+                    return Ok(if take(version(block.into_value(value))) {
+                        Looked::Enough
+                    } else {
+                        Looked::AtAll
                     });
                 }
                 if take(version(block.value(value))) {
@@ -366,7 +368,7 @@ impl SsTable {
         self.cache.get(self.properties().file_number, handle.offset)
     }
 
-    /// Puts a data block into the cache, and keeps the memory of one that went for it.
+    /// Puts a data block into the cache, and keeps the memory of an evicted one.
     pub(super) fn cache_block(&self, handle: BlockHandle, block: &Block) {
         let number = self.properties().file_number;
         let evicted = self.cache.insert(number, handle.offset, block.clone());
@@ -400,7 +402,7 @@ impl SsTable {
         read_block(&*self.file, &self.path, self.id(), handle)
     }
 
-    /// The same by way of what is read ahead, in the memory of `spare` if that is
+    /// Reads a data block by way of the read-ahead, into the memory of `spare` if that is
     /// free.
     pub(super) fn read_data_block_ahead(
         &self,

@@ -1,4 +1,4 @@
-//! What can still be read of a damaged SSTable.
+//! Recovery of the readable part of a damaged SSTable.
 //!
 //! Blocks are found through the index, which also has the bounds of the keys in a damaged block, so
 //! only that block is lost. The id of the file comes from the footer, or else from the header.
@@ -120,14 +120,16 @@ impl Salvage {
             return Ok(salvage);
         }
         if let Some(footer) = &footer {
-            let told = part(&bytes, id, footer.properties);
-            salvage.properties = told.and_then(|told| Properties::decode(&told)).ok();
+            let payload = part(&bytes, id, footer.properties);
+            salvage.properties = payload
+                .and_then(|payload| Properties::decode(&payload))
+                .ok();
         }
         match footer.map(|footer| (footer, part(&bytes, id, footer.top))) {
             Some((footer, Ok(top))) => salvage.by_index(&bytes, top, footer.partitions),
             Some((footer, Err(_))) => {
-                let told = salvage.properties.as_ref();
-                let data_end = told.map_or(footer.partitions.offset, |told| told.data_end);
+                let properties = salvage.properties.as_ref();
+                let data_end = properties.map_or(footer.partitions.offset, |it| it.data_end);
                 salvage.in_sequence(&bytes, Some(data_end));
             }
             None => salvage.in_sequence(&bytes, None),
@@ -147,8 +149,8 @@ impl Salvage {
         self.lost.iter().map(|lost| lost.bytes).sum()
     }
 
-    /// The versions of the good blocks, in order. `read_bytes` is told the bytes of each block
-    /// that was read.
+    /// Iterates over the versions of the good blocks, in order. Calls `read_bytes` with the
+    /// length of each block read.
     pub(crate) fn versions(
         self,
         read_bytes: impl Fn(u64),
@@ -178,17 +180,17 @@ impl Salvage {
         })
     }
 
-    /// Reads the range tombstones that the properties name. Without them, the
-    /// block is what lies between data and partitions; where that is not known
-    /// either, nobody can say whether there were any.
+    /// Reads the range tombstones that the properties name. Without properties, their block
+    /// is the part between data and partitions; if its bounds are unknown too, so is whether
+    /// there were any.
     fn tombstones(&mut self, bytes: &Bytes, footer: Option<&Footer>) {
         const HID: &str = "are lost, what they hid may show";
-        let told = self.properties.as_ref().map(|told| &told.range_tombstones);
-        let (handle, what) = match (told, self.data_end, footer) {
+        let listed = self.properties.as_ref().map(|it| &it.range_tombstones);
+        let (handle, what) = match (listed, self.data_end, footer) {
             (Some(None), _, _) => return,
-            (Some(Some(told)), _, _) => {
-                let what = format!("; {} deletions of key ranges {HID}", told.count);
-                (told.handle(), what)
+            (Some(Some(listed)), _, _) => {
+                let what = format!("; {} deletions of key ranges {HID}", listed.count);
+                (listed.handle(), what)
             }
             (None, Some(end), Some(footer)) if end <= footer.partitions.offset => {
                 let len = footer.partitions.offset - end;
@@ -265,7 +267,7 @@ impl Salvage {
         }
     }
 
-    /// The same of a partition whose index does not read.
+    /// Salvages the blocks of a partition whose index cannot be read.
     fn without_partition(
         &mut self,
         bytes: &Bytes,
@@ -296,15 +298,15 @@ impl Salvage {
     fn in_sequence(&mut self, bytes: &Bytes, data_end: Option<u64>) {
         let id = self.id;
         let found: Vec<_> = stored_blocks(bytes, id, HEADER_BYTES as u64).collect();
-        let told = |handle: &BlockHandle| {
+        let properties_at = |handle: &BlockHandle| {
             let payload = part(bytes, id, *handle).ok()?;
             Properties::decode(&payload).ok()
         };
         if self.properties.is_none() {
-            self.properties = found.last().and_then(told);
+            self.properties = found.last().and_then(properties_at);
         }
-        let told = self.properties.as_ref().map(|told| told.data_end);
-        let known_end = data_end.or(told);
+        let recorded_end = self.properties.as_ref().map(|it| it.data_end);
+        let known_end = data_end.or(recorded_end);
         let data_end = known_end.unwrap_or(bytes.len() as u64);
         let start = (HEADER_BYTES as u64).min(data_end);
         let (end, last) = self.take(bytes, found, (start, data_end), None, None);
@@ -322,7 +324,7 @@ impl Salvage {
     }
 
     /// Takes stored blocks between two offsets, up to the first that is no block of versions
-    /// behind `last` and up to the bound. Answers where the last good one ends, and what is its
+    /// behind `last` and up to the bound. Returns the end of the last good block, and its
     /// last version.
     fn take(
         &mut self,
@@ -416,9 +418,10 @@ fn is_up_to(versions: &[KeyVersion], bound: &Bound) -> Result<(), Damage> {
     let end = versions
         .last()
         .map(|(key, version)| (&key[..], version.seq));
-    match end.is_some_and(|end| compare_versions(end, (&bound.0, bound.1)).is_le()) {
-        true => Ok(()),
-        false => Err(Damage("it goes on above what the index says".into())),
+    if end.is_some_and(|end| compare_versions(end, (&bound.0, bound.1)).is_le()) {
+        Ok(())
+    } else {
+        Err(Damage("it goes on above what the index says".into()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading what is stored at a place of a file, into memory that the thread keeps.
+//! Reading of stored blocks from a file, into memory that the thread keeps.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(super) fn read_block(
     read_block_into(file, path, id, handle, Bytes::new())
 }
 
-/// The same in the memory of `spare`, if it is free and fits.
+/// As [`read_block`], into the memory of `spare`, if it is free and fits.
 pub(super) fn read_block_into(
     file: &dyn ReadFile,
     path: &Path,
@@ -52,8 +52,8 @@ pub(super) fn read_block_into(
     payload.map_err(|damage| damage.at(path, handle.offset))
 }
 
-/// Has memory for what is stored at a place, which must lie in the file: that which the thread
-/// keeps, if it is not too much.
+/// Calls a function with memory for the stored block at a place, which must lie in the file:
+/// memory that the thread keeps, unless the block is too large.
 pub(super) fn with_stored<T>(
     handle: BlockHandle,
     read: impl FnOnce(&mut [u8]) -> Result<T>,

@@ -14,9 +14,9 @@ use super::reader::SsTable;
 use crate::error::{Error, Result};
 use crate::key::{Cursor, Kind, SeqNo};
 
-/// A cursor over so many more blocks that the cache had not than of those that it
-/// had reads at length: more than a short scan goes to, and few enough to leave the
-/// cache what it is for.
+/// A cursor with this surplus of cache misses over hits has read at length: more than a short
+/// scan needs. From then on its blocks are not put into the cache, so that they do not
+/// displace others.
 const SHORT_BLOCKS_MAX: u32 = 64;
 
 /// Walks a table; see [`Cursor`]. Keeps the table, a partition, a block, and what is read
@@ -49,10 +49,10 @@ impl SsTable {
     /// `fill_cache`, as long as it does not turn out to read at length: a scan of
     /// the table shall not push out what lookups need.
     ///
-    /// Without, it does not ask the cache either: it may run on a thread that loses
-    /// its core at any moment, and must not lose it while it holds a lock that a
-    /// transactional read waits for. Nor does what it reads stay in the system's
-    /// cache, unless it was there before.
+    /// Without, it does not use the cache either: it may run on a thread that loses its core
+    /// at any moment, and must not lose it while it holds a lock that a transactional read
+    /// waits for. The blocks that it reads do not stay in the system's cache either, unless
+    /// they were there before.
     pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
         SsTableCursor {
             table: Arc::clone(self),
@@ -94,9 +94,10 @@ impl SsTableCursor {
             return Ok(None);
         }
         if !matches!(&self.partition, Some((loaded, _)) if *loaded == number) {
-            let partition = match self.goes_by_cache() {
-                true => self.table.partition_to_keep(number)?,
-                false => self.table.partition_past_cache(number, !self.fill_cache)?,
+            let partition = if self.goes_by_cache() {
+                self.table.partition_to_keep(number)?
+            } else {
+                self.table.partition_past_cache(number, !self.fill_cache)?
             };
             self.partition = Some((number, partition));
         }
@@ -149,9 +150,10 @@ impl SsTableCursor {
             }
             self.misses += 1;
         }
-        let spare = match cached {
-            true => self.table.take_evicted(),
-            false => std::mem::take(&mut self.spare),
+        let spare = if cached {
+            self.table.take_evicted()
+        } else {
+            std::mem::take(&mut self.spare)
         };
         let payload = self
             .table
@@ -207,7 +209,7 @@ impl SsTableCursor {
         }
     }
 
-    /// Moves within the loaded block and says whether that led to a version.
+    /// Moves within the loaded block and returns whether that led to a version.
     #[inline]
     fn move_data(
         &mut self,
@@ -220,18 +222,18 @@ impl SsTableCursor {
     /// Between which places the versions of the block lie that it was moved to last, also
     /// if that failed: at or behind the first, at or before the second.
     pub(crate) fn bounds_here(&self) -> ((Vec<u8>, SeqNo), (Vec<u8>, SeqNo)) {
-        let (top, told) = (self.table.top(), self.table.properties());
+        let (top, properties) = (self.table.top(), self.table.properties());
         let index = self.here().map(|partition| &partition.index);
         let before = self.at.checked_sub(1);
         let below = match (index.zip(before), self.number.checked_sub(1)) {
             (Some((index, before)), _) => index.bound(before),
             (None, Some(before)) if before < top.len() => top.bound(before),
-            _ => (told.smallest_key.clone(), SeqNo::MAX),
+            _ => (properties.smallest_key.clone(), SeqNo::MAX),
         };
         let above = match index.filter(|index| self.at < index.len()) {
             Some(index) => index.bound(self.at),
             None if self.number < top.len() => top.bound(self.number),
-            None => (told.largest_key.clone(), SeqNo::ZERO),
+            None => (properties.largest_key.clone(), SeqNo::ZERO),
         };
         (below, above)
     }
@@ -270,9 +272,10 @@ impl Cursor for SsTableCursor {
             return self.enter_last_below(number);
         };
         let at = partition.index.position(key, seq);
-        match self.enter_block(at, |data| data.seek_before(key, seq))? {
-            true => Ok(()),
-            false => self.enter_before(),
+        if self.enter_block(at, |data| data.seek_before(key, seq))? {
+            Ok(())
+        } else {
+            self.enter_before()
         }
     }
 

@@ -34,7 +34,7 @@ struct Ends {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartitionPlace {
-    /// Its data blocks, one behind the other.
+    /// The data blocks of the partition, one behind the other.
     pub(super) data: BlockHandle,
     pub(super) filter: BlockHandle,
     /// Stored behind the filter.
@@ -126,7 +126,7 @@ impl TopLevel {
     }
 }
 
-/// Reads the ends of the partition that follows the one that ends at `before`.
+/// Decodes the ends of a partition; `before` are those of the partition before it.
 fn ends(value: &[u8], before: Ends) -> Result<Ends, Damage> {
     let mut at = 0;
     let [data, filter_len, index_len] = [(); 3].map(|()| varint::get(value, &mut at));

@@ -130,15 +130,18 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(parts: &'a Parts) -> Self {
-        let told = &parts.properties;
-        let mut seen = Properties::new((told.file_number, told.table_id), told.options.clone());
-        seen.created_by.clone_from(&told.created_by);
-        seen.origin.clone_from(&told.origin);
+        let properties = &parts.properties;
+        let mut seen = Properties::new(
+            (properties.file_number, properties.table_id),
+            properties.options.clone(),
+        );
+        seen.created_by.clone_from(&properties.created_by);
+        seen.origin.clone_from(&properties.origin);
         // Only the table's merge operator can compute these.
-        seen.timestamps = told.timestamps;
-        seen.expiries = told.expiries;
-        seen.filter_prefixes.clone_from(&told.filter_prefixes);
-        let of = match told.filter_prefixes {
+        seen.timestamps = properties.timestamps;
+        seen.expiries = properties.expiries;
+        seen.filter_prefixes.clone_from(&properties.filter_prefixes);
+        let of = match properties.filter_prefixes {
             Some(PrefixesOf::Bytes(bytes)) => Some(FilterPrefix::Bytes(bytes)),
             _ => None,
         };
@@ -223,25 +226,27 @@ impl<'a> Walk<'a> {
 
     fn check_prefix(&self, key: &[u8], filter: &Filter) -> Result<(), Damage> {
         let prefix = (self.prefixes.as_ref()).and_then(|prefixes| prefixes.of_key(key));
-        match prefix.is_none_or(|prefix| filter.may_contain(key_hash(prefix))) {
-            true => Ok(()),
-            false => Err(Damage(format!(
+        if prefix.is_none_or(|prefix| filter.may_contain(key_hash(prefix))) {
+            Ok(())
+        } else {
+            Err(Damage(format!(
                 "the filter denies the prefix of the key {key:02x?}"
-            ))),
+            )))
         }
     }
 
     /// Holds the sums against the properties.
     fn finish(mut self) -> Result<(), Damage> {
-        let told = &self.parts.properties;
-        if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &told.range_tombstones) {
+        let properties = &self.parts.properties;
+        if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &properties.range_tombstones)
+        {
             self.seen.count_tombstones(tombstones, at.handle());
         }
-        if self.seen == *told {
+        if self.seen == *properties {
             return Ok(());
         }
         Err(Damage(format!(
-            "the properties are {told:?}, the data has {:?}",
+            "the properties are {properties:?}, the data has {:?}",
             self.seen
         )))
     }

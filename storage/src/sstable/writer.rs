@@ -32,11 +32,11 @@ use crate::read::{KeyPrefixes, ValueBounds};
 /// Finished blocks are gathered up to this size before the file is appended to.
 const APPEND_BYTES: usize = 256 << 10;
 
-/// No top level of an index grows larger: where restart points lie is four bytes wide.
+/// The limit of the top level of an index: offsets of restart points are four bytes wide.
 const TOP_LEVEL_BYTES_MAX: usize = u32::MAX as usize;
 
-/// Upper bound of what an entry costs beside key and value: three lengths, the
-/// kind, the sequence number, a restart point and the number of them.
+/// Upper bound of the size of an entry beside key and value: three lengths, the kind, the
+/// sequence number, a restart point and the number of them.
 const ENTRY_OVERHEAD_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 4 + 4;
 
 /// A table being written. Dropped without [`Self::finish`], or after an error,
@@ -55,7 +55,7 @@ pub(crate) struct SsTableWriter {
 /// A table that is complete and synced.
 #[derive(Debug, Clone)]
 pub(crate) struct FinishedTable {
-    /// What the table says about itself.
+    /// The properties that were written.
     #[cfg(test)]
     pub(crate) properties: Properties,
     pub(crate) file_bytes: u64,
@@ -104,7 +104,7 @@ impl SsTableWriter {
         })
     }
 
-    /// Gives a file in which nothing is yet another id.
+    /// Gives an empty file another id.
     #[cfg(test)]
     pub(super) fn set_id(&mut self, id: FileId) {
         self.out.id = id;
@@ -201,7 +201,7 @@ impl SsTableWriter {
         self.tombstones = tombstones;
     }
 
-    /// Says what the file stands for.
+    /// Sets the part of the database that the file stands for.
     pub(crate) fn set_origin(&mut self, origin: Origin) {
         self.properties.origin = Some(origin);
     }

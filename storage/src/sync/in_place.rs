@@ -1,6 +1,6 @@
-//! What stands in memory that is freed without being dropped: the entries of a
-//! memtable. Shuttle's atomics own memory of their own, so there these are std's,
-//! and no switch happens at them.
+//! Types for values in memory that is freed without being dropped: the entries of a memtable.
+//! Shuttle's atomics own memory of their own, so there these are std's, and no switch happens
+//! at them.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicUsize};
@@ -8,8 +8,8 @@ pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicUsize};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
-/// A value that is complete before anybody else hears of it. Loom checks that
-/// each reader was told of it in a way that makes it see the value.
+/// A value that is complete before it is shared. Loom checks that each reader got its
+/// reference through a synchronization that makes the value visible.
 #[derive(Debug)]
 pub(crate) struct Complete<T> {
     value: T,

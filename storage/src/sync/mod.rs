@@ -6,9 +6,9 @@
 //!   otherwise       std's, and [`Published`] is an `ArcSwap`
 //! ```
 //!
-//! What always holds: whatever is held, waited for or joined while another
-//! thread may run goes through here. What does not (the block cache, counters, the
-//! disk in memory; for shuttle also what is [`in_place`]) blocks nobody but for a
+//! Invariant: locks that are held, conditions that are waited for and threads that are joined
+//! while another thread may run go through this module. Exceptions (the block cache,
+//! counters, the disk in memory; for shuttle also [`in_place`]) block others only for a
 //! moment in which none of these is touched.
 
 pub(crate) mod in_place;

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-/// What readers take and writers replace.
+/// A shared value that readers load and writers replace.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) type Published<T> = arc_swap::ArcSwap<T>;
 
-/// What a reader holds for the length of a look-up.
+/// A reference to a published value for the length of a look-up.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) type PublishedGuard<T> = arc_swap::Guard<Arc<T>>;
 
-/// The same for a checker: a switch to another thread is possible before each
-/// load and each swap.
+/// The variant for checkers: a switch to another thread is possible before each load and each
+/// swap.
 #[cfg(any(loom, shuttle))]
 #[derive(Debug)]
 pub(crate) struct Published<T>(super::Mutex<Arc<T>>);
 
-/// What a reader holds for the length of a look-up.
+/// A reference to a published value for the length of a look-up.
 #[cfg(any(loom, shuttle))]
 pub(crate) type PublishedGuard<T> = Arc<T>;
 

@@ -7,12 +7,12 @@ use super::TableFiles;
 use crate::error::{Error, Result};
 use crate::file_system::copy;
 
-/// How a file came to be there.
+/// The way in which a file came to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It is the same file.
+    /// A hard link: the same file.
     Linked,
-    /// It is another one, and its bytes are durable.
+    /// A copy, whose bytes are durable.
     Copied,
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn link(disk: &dyn TableFiles, from: &Path, to: &Path) -> Result<bool
     }
 }
 
-/// Whether this says that the file cannot have a name there, rather than that
-/// something went wrong. Some file systems without links answer "not permitted".
+/// Returns whether an error means that the disk cannot link, rather than that something went
+/// wrong. Some file systems without links answer "not permitted".
 fn has_no_link(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -55,7 +55,7 @@ fn has_no_link(error: &io::Error) -> bool {
 }
 
 fn failed(action: &'static str, from: &Path, to: &Path) -> impl FnOnce(io::Error) -> Error {
-    // What cannot grow is the new file, whichever of the two is at fault else.
+    // Missing space is an error of the new file; any other error may be of either file.
     move |error| match Error::no_space_or_io(action, to)(error) {
         Error::Io { action, source, .. } => Error::Io {
             action,

@@ -22,7 +22,7 @@ pub struct LocalTables {
 }
 
 impl LocalTables {
-    /// Those of a directory on a disk.
+    /// The tables in a directory of a disk.
     pub fn new(disk: Arc<dyn TableFiles>, dir: impl Into<PathBuf>) -> Self {
         Self {
             disk,

@@ -6,8 +6,9 @@
 //!   import ────────────────────┘
 //! ```
 //!
-//! Nothing here asks for a directory, a rename or a lock: an object store can do all of
-//! it. What grows or is replaced (the log, the manifest) goes through [`LogStore`](crate::LogStore).
+//! A table store needs no directories, renames or locks, so that an object store can
+//! implement all of it. Files that grow or are replaced (the log, the manifest) go through
+//! [`LogStore`](crate::LogStore).
 
 mod link_folder;
 mod link_or_copy;
@@ -29,17 +30,17 @@ pub use table_files::TableFiles;
 use crate::error::Result;
 use crate::file_system::{ReadFile, WriteFile};
 
-/// Where the tables of one database lie, and of no other one. By default that is the
+/// The storage of the tables of one database, and of no other one. By default that is the
 /// database's directory ([`LocalTables`]); set another one in
 /// [`Options::table_store`](crate::Options::table_store).
 pub trait TableStore: Send + Sync + Debug {
-    /// Which store it is, in a form by which another process finds it: see
+    /// Returns the location of the store, in a form by which another process finds it: see
     /// [`DetachedTable`](crate::DetachedTable).
     fn locator(&self) -> io::Result<String>;
-    /// What errors call a table. It need not be a path of the file system.
+    /// Returns the name of a table in errors. It need not be a path of the file system.
     fn name(&self, number: u64) -> PathBuf;
-    /// Begins a table. The number was used by none before, but perhaps for one that a
-    /// crash left half written in another opening's name.
+    /// Begins a table. Its number was never used before, except perhaps by a half-written
+    /// table of an earlier opening that crashed.
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
     /// Takes a file of the local disk in, which never changes: by a second name for it
     /// where that can be, or by a copy. Its bytes are durable when this returns.
@@ -55,26 +56,25 @@ pub trait TableStore: Send + Sync + Debug {
     fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>>;
     /// The numbers of all tables, finished or not, in any order.
     fn list(&self) -> io::Result<Vec<u64>>;
-    /// Deletes a table that nobody reads any more. It may go later: its number is not
-    /// used again.
+    /// Deletes a table that has no readers any more. It may go later: its number is not used
+    /// again.
     fn delete(&self, number: u64) -> io::Result<()>;
-    /// Bytes that more tables may take; `None` where nobody can tell.
+    /// Returns the bytes that more tables may take; `None` if they are unknown.
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
-    /// Where a table is a file of the local disk, that file: it can get a second name
-    /// in a backup.
+    /// Returns the path of a table that is a file of the local disk: a backup can link it.
     fn local_file(&self, number: u64) -> Option<PathBuf> {
         let _ = number;
         None
     }
 }
 
-/// How a file came to be a table.
+/// The way in which a file came to be a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Imported {
-    /// It is the same file.
+    /// A hard link: the same file.
     Linked,
-    /// It is a copy.
+    /// The table is a copy of the file.
     Copied,
 }

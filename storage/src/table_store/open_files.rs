@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_open_and_all_can_be_read() {
+    fn open_files_keep_within_the_limit_and_all_can_be_read() {
         let tables = tables(20);
         let files = OpenFiles::new(Some(4));
         let all: Vec<_> = (1..=20).map(|n| files.open(&tables, n).unwrap()).collect();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_read_again_and_again_stays_open() {
+    fn a_file_that_is_read_often_stays_open() {
         let tables = tables(20);
         let files = OpenFiles::new(Some(4));
         let all: Vec<_> = (1..=20).map(|n| files.open(&tables, n).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! What tables in a directory ask of a disk beside files.
+//! The operations that tables in a directory need of a disk, beside those of files.
 
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub trait TableFiles: FileSystem {
         let _ = dir;
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Bytes that more files of a directory may take; `None` where nobody can tell.
+    /// Returns the bytes that more files of a directory may take; `None` if they are unknown.
     fn free_bytes(&self, dir: &Path) -> io::Result<Option<u64>> {
         let _ = dir;
         Ok(None)

@@ -13,9 +13,9 @@
 //! - a version up to the older reader of which something expires after the time of the older
 //!   reader and not after that of the newer one.
 //!
-//! This holds whatever was flushed and merged since, because each of the two readers is registered
-//! ([`crate::snapshots`]) from its beginning on, and so is a boundary of every flush and merge of
-//! what it sees:
+//! This holds after any flushes and merges, because each of the two readers is registered
+//! ([`crate::snapshots`]) from its beginning on, and so is a boundary of every flush and
+//! merge of the versions that it sees:
 //!
 //! - *No merge joins the two sides of a boundary.* The versions of a key fold within their stripe,
 //!   and the result has the number of one of them. So if a key had versions in the window, each

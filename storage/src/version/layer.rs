@@ -1,4 +1,4 @@
-//! What a point read looks at, one after the other.
+//! The layers of a table that a point read searches, one after the other.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub(super) enum Layer<'v> {
 }
 
 impl Layer<'_> {
-    /// No value in it that is visible has a greater timestamp; [`i64::MIN`] without any,
-    /// [`i64::MAX`] when nothing is known.
+    /// Returns an upper bound of the timestamps of visible values; [`i64::MIN`] if they have
+    /// none, [`i64::MAX`] if they are unknown.
     fn greatest_timestamp(self) -> i64 {
         match self {
             Self::Memtable(_) if mutation::is(Mutation::StopAboveMemtables) => i64::MIN,
@@ -25,8 +25,8 @@ impl Layer<'_> {
         }
     }
 
-    /// The same of several. The order of layers is that of commits: a timestamp in the last
-    /// of them may be the greatest.
+    /// Returns the upper bound over several layers. All of them count, because layers are in
+    /// the order of commits: the last one may have the greatest timestamp.
     pub(super) fn greatest_timestamp_of(layers: impl Iterator<Item = Self>) -> i64 {
         let first = mutation::replace(usize::MAX, Mutation::StopByTheNextSource, 1);
         let each = layers.take(first).map(Self::greatest_timestamp);

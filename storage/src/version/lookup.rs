@@ -10,10 +10,10 @@ use crate::read::{Fold, FoundSoFar, IsEnough, Merger};
 use crate::runs::Run;
 use crate::sstable::{ReadCounters, key_hash};
 
-/// A reader that met so many operands in a memtable leaves what they come to.
+/// A reader that met this many operands in a memtable leaves a fold of them there.
 const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// One key, and what was found of it so far.
+/// A look-up of one key: the versions found so far, and its cost.
 #[derive(Debug)]
 pub(crate) struct Lookup<'k, 't> {
     key: &'k [u8],
@@ -21,9 +21,9 @@ pub(crate) struct Lookup<'k, 't> {
     hash: Option<u64>,
     fold: Fold<'t>,
     reads: ReadCounters,
-    /// It needs nothing from older sources.
+    /// No older source can change the result.
     is_done: bool,
-    /// Something was found, and since somebody asked.
+    /// Whether a version was found; `has_changed`: since the last [`Self::take_changed`].
     has_found: bool,
     has_changed: bool,
 }
@@ -41,7 +41,7 @@ impl<'k, 't> Lookup<'k, 't> {
         }
     }
 
-    /// What it cost.
+    /// Returns the cost of the look-up so far.
     pub(crate) fn reads(&self) -> &ReadCounters {
         &self.reads
     }
@@ -55,7 +55,7 @@ impl<'k, 't> Lookup<'k, 't> {
         self.fold.finish(self.key, merger)
     }
 
-    /// Those that go on to older sources.
+    /// Returns the look-ups that need older sources.
     #[inline]
     pub(super) fn open(lookups: &mut [Self]) -> impl Iterator<Item = &mut Self> {
         lookups.iter_mut().filter(|lookup| !lookup.is_done)
@@ -65,8 +65,7 @@ impl<'k, 't> Lookup<'k, 't> {
         self.key
     }
 
-    /// Says that a range tombstone of this number, in the source that comes next, covers
-    /// the key.
+    /// Notes that a range tombstone of this number, in the next source, covers the key.
     pub(super) fn hide_below(&mut self, tombstone: SeqNo) {
         self.fold.hide_below(tombstone);
     }
@@ -87,7 +86,7 @@ impl<'k, 't> Lookup<'k, 't> {
         Ok(())
     }
 
-    /// Says of a source whether it had versions, and whether the base was among them.
+    /// Notes whether a source had versions, and whether the base was among them.
     fn note(&mut self, has_any: bool, is_based: bool) {
         self.is_done = is_based || self.fold.is_covered();
         self.has_found |= has_any;
@@ -99,14 +98,14 @@ impl<'k, 't> Lookup<'k, 't> {
         lookups.iter().any(|lookup| lookup.has_found)
     }
 
-    /// Whether more was found of a key since this was asked before.
+    /// Returns whether more was found of any key since the last call.
     pub(super) fn take_changed(lookups: &mut [Self]) -> bool {
         let take = |any, lookup: &mut Self| any | std::mem::take(&mut lookup.has_changed);
         lookups.iter_mut().fold(false, take)
     }
 
-    /// Whether the reader needs nothing of the sources that are left, none of which has a
-    /// timestamp above `greatest_left`. What cannot be folded is never enough.
+    /// Returns whether the reader needs none of the remaining sources, none of which has a
+    /// timestamp above `greatest_left`. Versions that cannot be folded are never enough.
     pub(super) fn are_enough(
         lookups: &mut [Self],
         greatest_left: i64,
@@ -149,11 +148,11 @@ impl<'k, 't> Lookup<'k, 't> {
     /// Takes the versions of a memtable from the newest that the reader sees; true when the
     /// base is reached.
     ///
-    /// Many operands become one for readers to come, who find it with the newest of them
-    /// ([`Memtable::leave_fold`]). So it is for those alone who see that operand, and it is
-    /// what they would fold themselves: nothing comes in below, as all that is numbered so
-    /// is decided, and a range tombstone among the operands is seen by all who see the
-    /// newest. Where a put expires under them, readers differ, and nothing is left.
+    /// Many operands become one fold for later readers, who find it at the newest of them
+    /// ([`Memtable::leave_fold`]). Only readers that see this operand use the fold, and it
+    /// equals their own result: no version is added below, as all lower numbers are decided,
+    /// and a range tombstone among the operands is seen by all who see the newest. Where a
+    /// put expires under them, readers differ, and no fold is left.
     fn take_from(&mut self, newest: Entry<'_>, memtable: &Memtable, merger: &Merger) -> bool {
         let Self { key, fold, .. } = self;
         let newer = fold.operands();

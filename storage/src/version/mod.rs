@@ -1,6 +1,6 @@
-//! What a table consists of at one moment: its memtables, and the ordered list of
-//! its runs. A [`Lookup`] of a key goes through them, and a [`ChangeWindow`] finds the sources
-//! of what changed between two readers.
+//! The state of a table at one moment: its memtables, and the ordered list of its runs. A
+//! [`Lookup`] of a key goes through them, and a [`ChangeWindow`] finds the sources of the
+//! changes between two readers.
 
 mod change_window;
 mod layer;

@@ -1,4 +1,4 @@
-//! What a reader of a table merges: a memtable or a run.
+//! A source that a reader of a table merges: a memtable or a run.
 
 use bytes::Bytes;
 
@@ -7,9 +7,9 @@ use crate::key::{Cursor, Kind, SeqNo};
 use crate::memtable::MemtableCursor;
 use crate::runs::RunCursor;
 
-/// A position in one source of a table; see [`Cursor`]. The two kinds are told
-/// apart by a branch that is nearly always foreseen, and what it leads to is
-/// compiled into the loop around it: that of a table of virtual calls is not.
+/// A position in one source of a table; see [`Cursor`]. An enum rather than a trait object:
+/// the branch between the two kinds is nearly always predicted, and both are inlined into the
+/// loop around them, which virtual calls are not.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,

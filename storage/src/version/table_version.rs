@@ -1,5 +1,4 @@
-//! What a table consists of at one moment: its memtables and the ordered list
-//! of its runs.
+//! The state of a table at one moment: its memtables and the ordered list of its runs.
 //!
 //! ```text
 //!   memtable   frozen memtables   runs
@@ -9,10 +8,10 @@
 //! An ingested run begins among the frozen memtables, in one that holds it
 //! instead of entries.
 //!
-//! What always holds: for any key, a version further left has a higher sequence
-//! number than every version further right. The *position* is the truth; runs
-//! are never sorted by their spans. A version of this list is immutable; it is
-//! replaced as a whole, and whoever holds one keeps its files.
+//! Invariant: for any key, a version further left has a higher sequence number than every
+//! version further right. The *position* is the truth; runs are never sorted by their spans.
+//! A version of this list is immutable; it is replaced as a whole, and a reference to an old
+//! one keeps its files.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -45,7 +44,8 @@ pub(crate) struct TableVersion {
 }
 
 impl TableVersion {
-    /// One of these runs, whose memtables are made like `memtable`, its first.
+    /// A version with these runs, and `memtable` as its first memtable and the model of later
+    /// ones.
     pub(crate) fn new(memtable: Memtable, runs: Vec<Arc<Run>>) -> Self {
         Self {
             memtable: Arc::new(memtable),
@@ -54,10 +54,10 @@ impl TableVersion {
         }
     }
 
-    /// Gives each look-up the versions of its key numbered `<= seq`, as many as it takes.
-    /// All that is numbered so is decided. Keys that ascend and are neighbours cost less.
-    /// A range tombstone of a source hides what is older in it, and all that older sources
-    /// have. With `enough` it ends where that says so.
+    /// Gives each look-up the versions of its key numbered `<= seq`, as many as it takes. All
+    /// commits numbered so are decided. Keys that ascend and are neighbours cost less. A
+    /// range tombstone of a source hides what is older in it, and all that older sources
+    /// have. With `enough` the reading ends as soon as `enough` returns true.
     pub(crate) fn get(
         &self,
         lookups: &mut [Lookup<'_, '_>],
@@ -97,7 +97,7 @@ impl TableVersion {
                 && Lookup::any_found(lookups)
             {
                 let left = Layer::greatest_timestamp_of(layers.clone());
-                // The same answer as before otherwise.
+                // Otherwise the result would be the same as before.
                 if (Lookup::take_changed(lookups) || left < asked_with)
                     && Lookup::are_enough(lookups, left, merger, enough)
                 {
@@ -109,7 +109,7 @@ impl TableVersion {
         Ok(())
     }
 
-    /// What a reader at `seq` looks at, newest first.
+    /// Returns the layers that a reader at `seq` searches, newest first.
     fn layers(&self, seq: SeqNo) -> impl Iterator<Item = Layer<'_>> + Clone {
         let memtables = std::iter::once(&self.memtable).chain(&self.frozen);
         let memtables = memtables.map(|memtable| match memtable.run() {
@@ -130,8 +130,9 @@ impl TableVersion {
         })
     }
 
-    /// Cursors over every source that a reader at `seq` may see and that may have what is
-    /// sought, newest first; and how many runs are left out for the prefixes in their filters.
+    /// Returns cursors over every source that a reader at `seq` may see and that may hold
+    /// keys of `sought`, newest first; and the number of runs that the prefixes in their
+    /// filters exclude.
     pub(crate) fn cursors(
         &self,
         seq: SeqNo,
@@ -191,15 +192,17 @@ impl TableVersion {
         self.frozen.iter().filter_map(|memtable| memtable.run())
     }
 
-    /// Number of runs that may be merged, and may lie over each other: what a merge in parts has
-    /// written has no key of what is left. Runs that are `left_out` may not be merged.
+    /// Returns the number of runs that may be merged and may overlap: the output of a merge
+    /// in parts has no key of the rest of its inputs. Runs that are `left_out` may not be
+    /// merged.
     pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
         let mergeable = |run: &&Arc<Run>| run.is_mergeable() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();
         let begun = self.unfinished(left_out).into_iter();
-        let beside = begun.map(|merge| match merge.is_stuck {
-            true => self.runs[merge.runs()].iter().filter(mergeable).count(),
-            false => {
+        let beside = begun.map(|merge| {
+            if merge.is_stuck {
+                self.runs[merge.runs()].iter().filter(mergeable).count()
+            } else {
                 let output = merge.output().map(|at| &self.runs[at]);
                 usize::from(output.as_ref().is_some_and(mergeable))
             }
@@ -216,7 +219,7 @@ impl TableVersion {
         unfinished(self.runs.iter().map(|run| run.meta()), &stuck)
     }
 
-    /// The same with a file in quarantine; `None` when no run has it.
+    /// Returns this version with a file in quarantine; `None` if no run has the file.
     pub(crate) fn quarantined(&self, file: FileNumber, quarantine: &Quarantine) -> Option<Self> {
         let mut next = self.clone();
         let mut runs = next.runs.iter_mut();
@@ -227,8 +230,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// The same with a whole file in the place of a damaged one, or of itself if it did not open;
-    /// `None` when no run has that.
+    /// Returns this version with a whole file in the place of a damaged one, or of itself if
+    /// it did not open; `None` if no run has the file.
     pub(crate) fn restored(
         &self,
         damaged: FileNumber,
@@ -244,8 +247,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// The same with the files of `rest` in the place of one; a run without files is gone. `None`
-    /// when no run has that file.
+    /// Returns this version with the files of `rest` in the place of the lost one; a run
+    /// without files is removed. `None` if no run has the lost file.
     pub(crate) fn without_lost(&self, lost: FileNumber, rest: Option<&Run>) -> Option<Self> {
         let mut runs = self.runs.iter().enumerate();
         let (at, run) = runs.find_map(|(at, run)| Some((at, run.without_lost(lost, rest)?)))?;
@@ -300,8 +303,8 @@ impl TableVersion {
         })
     }
 
-    /// The same with a fresh memtable; the old one is frozen at `end`. One that
-    /// never got a write is not.
+    /// Returns this version with a fresh memtable, and the old one frozen at `end`; `None` if
+    /// the old one never got a write.
     pub(crate) fn rotated(&self, end: SeqNo) -> Option<Self> {
         self.memtable.first_segment()?;
         self.memtable.freeze(end);
@@ -312,8 +315,8 @@ impl TableVersion {
         Some(next)
     }
 
-    /// The same with a run that the next commit ingests above all that is there;
-    /// `layer` holds it.
+    /// Returns this version with a run that the next commit ingests, above all other sources;
+    /// `layer` holds the run.
     pub(crate) fn ingested(&self, layer: &Arc<Memtable>) -> Self {
         let end = layer.end_seq().and_then(SeqNo::before).unwrap_or_default();
         let mut next = self.rotated(end).unwrap_or_else(|| self.clone());
@@ -322,14 +325,15 @@ impl TableVersion {
         next
     }
 
-    /// The same without a layer whose commit failed; `None` when it is not there.
+    /// Returns this version without a layer whose commit failed; `None` if the layer is not
+    /// there.
     pub(crate) fn without(&self, layer: &Arc<Memtable>) -> Option<Self> {
         let mut next = self.clone();
         next.frozen.retain(|other| !Arc::ptr_eq(other, layer));
         (next.frozen.len() < self.frozen.len()).then_some(next)
     }
 
-    /// The same with the oldest frozen memtable replaced by the runs that hold
+    /// Returns this version with the oldest frozen memtable replaced by the runs that hold
     /// its content (newest first, possibly none).
     pub(crate) fn flushed(&self, memtable: &Arc<Memtable>, runs: &[Arc<Run>]) -> Self {
         let mut next = self.clone();
@@ -342,9 +346,9 @@ impl TableVersion {
         next
     }
 
-    /// The same with the contiguous `inputs` replaced by `output`, or what of them lies before
-    /// the `rest`; and the files that are in it no more. With `onto` the output goes into the
-    /// run behind the inputs.
+    /// Returns this version with the contiguous `inputs` replaced by `output`, or the part of
+    /// the inputs before `rest`; and the files that it no longer contains. With `onto` the
+    /// output goes into the run behind the inputs.
     pub(crate) fn compacted(
         &self,
         inputs: &[RunId],

@@ -1,11 +1,10 @@
 //! The writing side: records are pushed in commit order, and reach the file and
 //! the disk in groups.
 //!
-//! A push copies the record into a buffer (no system call). Whoever then needs
-//! it written becomes the *writer* unless there is one: it takes the whole
-//! buffer and writes it with one call, for all who pushed meanwhile. Syncing
-//! works the same way beside it, so that an fsync does not hold up those who
-//! only need the bytes written.
+//! A push copies the record into a buffer (no system call). The first thread that then needs
+//! its record written becomes the *writer* unless there is one: it takes the whole buffer and
+//! writes it with one call, for all who pushed meanwhile. Syncing works the same way beside
+//! it, so that an fsync does not hold up those who only need the bytes written.
 //!
 //! A group that finds no space is refused, and so is all that was pushed behind
 //! it meanwhile: the segment is cut back, durably, to where it was good, so that
@@ -37,12 +36,11 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Lsn(pub(crate) u64);
 
-/// Where a pushed record ends, in bytes ever pushed. Refused records count too,
-/// so that no two records share a position, though they may share an [`Lsn`].
-/// To be waited for once, with [`Wal::write_to`], [`Wal::sync_to`] or
-/// [`Wal::sync_group`].
+/// The end of a pushed record, in bytes ever pushed. Refused records count too, so that no
+/// two records share a position, though they may share an [`Lsn`]. Must be waited for once,
+/// with [`Wal::write_to`], [`Wal::sync_to`] or [`Wal::sync_group`].
 #[derive(Debug)]
-#[must_use = "nobody else waits for the record, or learns that it was refused"]
+#[must_use = "no other thread waits for the record, or gets the error if it is refused"]
 pub(crate) struct Position(pub(crate) u64);
 
 #[derive(Debug)]
@@ -88,8 +86,7 @@ struct Buffer {
     end: u64,
     /// Number of records in `bytes`.
     records: u64,
-    /// Set by a failure: what is pushed from then on is never written, and
-    /// need not be kept.
+    /// Set by a failure: records pushed from then on are never written, and need not be kept.
     closed: bool,
 }
 
@@ -145,7 +142,7 @@ impl Wal {
         let mut buffer = self.buffer.lock().unwrap();
         let durable = mutation::replace(durable, Mutation::OverestimateDurable, buffer.end);
         if buffer.closed {
-            // Whoever waits for this position is told of the failure.
+            // The wait for this position returns the failure.
             return Position(buffer.end);
         }
         let before = buffer.bytes.len();
@@ -210,8 +207,8 @@ impl Wal {
                 progress = self.wait(progress);
                 continue;
             }
-            // Nobody writes, so the open segment is in its place; there is one,
-            // because closed segments are durable and `durable` is behind.
+            // There is no writer, so the open segment is in its place; there is one, because
+            // closed segments are durable and `durable` is behind.
             let syncer = progress
                 .segment
                 .as_ref()
@@ -232,12 +229,12 @@ impl Wal {
                 Err(_) if mutation::is(Mutation::GoOnAfterFailedSync) => {}
                 Err(e) => self.fail(&mut progress, &format!("fsync of the WAL failed: {e}")),
             }
-            self.tell(&progress);
+            self.wake(&progress);
         }
     }
 
-    /// Makes everything durable that has been pushed so far, but for what is
-    /// refused: that is the matter of those who pushed it.
+    /// Makes everything durable that has been pushed so far. Refused records are no error
+    /// here: only the threads that pushed them get it.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let end = self.buffer.lock().unwrap().end;
         let progress = self.settled(end)?;
@@ -290,11 +287,10 @@ impl Wal {
         progress.closed.len() + usize::from(progress.segment.is_some())
     }
 
-    /// The newest segment that is there for certain; the next one without any.
+    /// Returns the newest segment that certainly exists; without any, the next one.
     pub(crate) fn newest_segment(&self) -> FileNumber {
         let progress = self.progress.lock().unwrap();
-        // Also of the segment that a writer has taken out: the answer never goes
-        // back.
+        // The segment that a writer has taken out counts too: the result never goes back.
         let written = progress.written_segment.map(|(number, _)| number);
         let closed = || progress.closed.last().map(|(number, _)| *number);
         written.or_else(closed).unwrap_or(progress.next_segment)
@@ -308,9 +304,8 @@ impl Wal {
         closed.any(|(number, _)| *number < floor) && !is_held
     }
 
-    /// Deletes the closed segments numbered below `floor`, oldest first (so
-    /// that what is left is always without a hole). While they are held, none
-    /// goes; the next call makes up for it.
+    /// Deletes the closed segments numbered below `floor`, oldest first, so that the rest
+    /// never has a hole. While they are held, none goes; the next call makes up for it.
     ///
     /// # Errors
     /// [`Error::DiskFull`] if there is no space to remove a segment; the next call tries again.
@@ -363,8 +358,8 @@ impl Wal {
         Ok(segments)
     }
 
-    /// Returns once no write and no sync of the log is under way, or after
-    /// `wait_max`; tells how long it took.
+    /// Waits until no write and no sync of the log is under way, or for `wait_max`; returns
+    /// the time waited.
     pub(crate) fn wait_while_busy(&self, wait_max: Duration) -> Duration {
         let is_busy = |progress: &mut Progress| progress.writing || progress.syncing;
         let mut progress = self.progress.lock().unwrap();
@@ -390,7 +385,7 @@ impl Wal {
     pub(crate) fn poison(&self, cause: &str) {
         let mut progress = self.progress.lock().unwrap();
         self.fail(&mut progress, cause);
-        self.tell(&progress);
+        self.wake(&progress);
     }
 
     fn written(&self, position: Position) -> Result<MutexGuard<'_, Progress>> {
@@ -405,8 +400,8 @@ impl Wal {
     fn settled(&self, end: u64) -> Result<MutexGuard<'_, Progress>> {
         let mut progress = self.progress.lock().unwrap();
         loop {
-            // A failure refuses also what had been written before it: the
-            // commit is not acknowledged, and a reopening will tell.
+            // A failure refuses also what had been written before it: the commit is not
+            // acknowledged, and only a reopening shows whether it survived.
             progress.check()?;
             if progress.written.pushed >= end {
                 return Ok(progress);
@@ -422,12 +417,12 @@ impl Wal {
         }
     }
 
-    /// Writes what was pushed. Nobody else writes; if `closes`, the open segment is
-    /// closed before.
+    /// Writes the pushed records. The caller must be the only writer; if `closes`, the open
+    /// segment is closed before.
     ///
     /// # Errors
-    /// That of a sync that failed meanwhile. Whether the group was written stands
-    /// in the progress.
+    /// The error of a sync that failed meanwhile. The outcome of the group itself is in the
+    /// progress.
     fn write_group<'a>(
         &'a self,
         mut progress: MutexGuard<'a, Progress>,
@@ -445,11 +440,11 @@ impl Wal {
             progress = self.wait(progress);
         }
         if let Err(e) = progress.check() {
-            // A sync that is tried again after one that failed may succeed
-            // without what the first one lost.
+            // A sync that is tried again after a failed one may succeed without the data that
+            // the first one lost.
             self.set_writing(&mut progress, false);
             progress.segment = segment;
-            self.tell(&progress);
+            self.wake(&progress);
             return Err(e);
         }
         let written = progress.written;
@@ -498,7 +493,7 @@ impl Wal {
             group.bytes.clear();
             progress.spare = group.bytes;
         }
-        self.tell(&progress);
+        self.wake(&progress);
         Ok(progress)
     }
 
@@ -515,9 +510,10 @@ impl Wal {
         drop(progress);
         let is_over = spin_until(|| !self.is_writing.load(Ordering::Acquire));
         let progress = self.progress.lock().unwrap();
-        match is_over || !progress.writing {
-            true => progress,
-            false => self.wait(progress),
+        if is_over || !progress.writing {
+            progress
+        } else {
+            self.wait(progress)
         }
     }
 
@@ -529,15 +525,15 @@ impl Wal {
         progress
     }
 
-    /// Wakes those who wait, if anybody does: waking nobody would still cost a
+    /// Wakes the waiting threads, if there are any: an unneeded wake-up would still cost a
     /// system call on every commit.
-    fn tell(&self, progress: &Progress) {
+    fn wake(&self, progress: &Progress) {
         if progress.waiting > 0 {
             self.progressed.notify_all();
         }
     }
 
-    /// Takes what was pushed, and leaves `empty` for what comes.
+    /// Takes the pushed records, and leaves `empty` for later ones.
     fn take_buffer(&self, empty: Vec<u8>) -> Buffer {
         let mut buffer = self.buffer.lock().unwrap();
         Buffer {
@@ -547,9 +543,9 @@ impl Wal {
         }
     }
 
-    /// Refuses a group for which there was no space or no descriptor, and what was
-    /// pushed behind it. All that was written is durable, unless a sync under way
-    /// fails: the segment was cut back and synced, or the one before it closed.
+    /// Refuses a group for which there was no space or no descriptor, and the records pushed
+    /// behind it. All written records are durable, unless a sync under way fails: the segment
+    /// was cut back and synced, or the one before it closed.
     fn refuse(&self, progress: &mut Progress, group: &Buffer, error: Error) {
         let mut buffer = self.buffer.lock().unwrap();
         buffer.bytes = Vec::new();
@@ -573,8 +569,8 @@ impl Wal {
         }
     }
 
-    /// Refuses everything from now on. Locks the buffer inside of `progress`,
-    /// as nobody does the other way round.
+    /// Refuses everything from now on. Locks the buffer while `progress` is locked; no other
+    /// code takes the two locks in the opposite order.
     fn fail(&self, progress: &mut Progress, cause: &str) {
         if progress.failed.is_none() {
             let cause: Arc<str> = cause.into();

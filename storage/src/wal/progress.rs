@@ -1,5 +1,5 @@
-//! How far the log has come, for all who wait for it: what is written, what is
-//! durable, what found no space.
+//! The progress of the log, for all who wait for it: the ends of the written and of the
+//! durable part, and the refused records.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::segment_files::OpenSegment;
 use crate::error::{Error, Result};
 use crate::key::FileNumber;
 
-/// The same place, as a position and in the files.
+/// A place in the log: the bytes pushed before it, refused ones included, and its LSN.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) pushed: u64,
@@ -20,7 +20,7 @@ pub(super) struct Progress {
     /// Everything pushed before is in the files, or was refused.
     pub(super) written: Place,
     pub(super) durable: Place,
-    /// What was refused and not yet told to all who wait for it, ascending.
+    /// Refused records whose waiting threads have not all got the error yet, ascending.
     pub(super) refused: Vec<Refused>,
     /// The last group with records found no space.
     pub(super) is_out_of_space: bool,
@@ -50,13 +50,13 @@ pub(super) struct Progress {
 pub(super) struct Refused {
     from: u64,
     to: u64,
-    /// How many have not been told.
+    /// The number of waiting threads that have not got the error.
     waiting: u64,
     error: Error,
 }
 
 impl Progress {
-    /// Of a log that ends at `end`, with these closed segments.
+    /// The progress of a log that ends at `end`, with these closed segments.
     pub(super) fn new(
         end: Place,
         closed: Vec<(FileNumber, u64)>,

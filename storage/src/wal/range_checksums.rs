@@ -7,9 +7,9 @@ use crc32fast::Hasher;
 /// The checksums of the prefixes that end at multiples of this are kept.
 const STEP_BYTES: usize = 4 << 10;
 
-/// The CRC-32 of `A` and `B` together is that of `A`, as it becomes by passing as
-/// many zeros as `B` is long, xor that of `B`: so those of two prefixes give that
-/// of what lies between their ends.
+/// CRC-32 is linear: the checksum of `A` followed by `B` is the checksum of `A`, shifted by
+/// as many zeros as `B` is long, xor the checksum of `B`. So the checksums of two prefixes
+/// give that of the bytes between their ends.
 #[derive(Debug)]
 pub(super) struct RangeChecksums<'a> {
     bytes: &'a [u8],

@@ -8,10 +8,10 @@
 //!     first sequence number u64 | operations u32 | payload
 //! ```
 //!
-//! All integers are little-endian. An LSN is a position in the log counted in
-//! record bytes over all segments. A record's *durable LSN* says how much of
-//! the log was known to be on the disk when the record was made: a bad record
-//! below the durable LSN of a later good one is damage, not a torn tail.
+//! All integers are little-endian. An LSN is a position in the log counted in record bytes
+//! over all segments. A record's *durable LSN* is the length of the log that was known to be
+//! on the disk when the record was made: a bad record below the durable LSN of a later good
+//! one is damage, not a torn tail.
 
 use crate::formats::WAL;
 use crate::key::{FileNumber, SeqNo};

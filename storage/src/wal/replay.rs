@@ -23,7 +23,7 @@ pub(crate) struct Segment {
     pub(crate) path: PathBuf,
 }
 
-/// What the replay of one segment found.
+/// The result of the replay of one segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replayed {
     /// Bytes of the segment up to the end of its last good record; 0 when not
@@ -180,11 +180,11 @@ pub(crate) fn renumbered_header(
 /// Makes the first `good_bytes` of the last segment durable and cuts off the
 /// rest: from now on it is not the last one.
 ///
-/// By a copy, because what was read may never reach the disk from where it is:
-/// after an fsync that failed the system takes the pages for clean, and a later
-/// fsync of the same file leaves them out. Only where there is no space for the
-/// copy or its name is the segment synced as it is; a full disk must not keep a
-/// database from being read.
+/// The segment is replaced by a copy, because the bytes that were read may never reach the
+/// disk from where they are: after a failed fsync the system takes the pages for clean, and a
+/// later fsync of the same file leaves them out. Only if there is no space for the copy or
+/// its name is the segment synced as it is; a full disk must not keep a database from being
+/// read.
 ///
 /// # Errors
 /// [`Error::DiskFull`], [`Error::Io`]; the segment is as it was, or as it shall be.
@@ -268,7 +268,7 @@ fn check_header(bytes: &[u8], segment: &Segment, base: Option<Lsn>) -> Result<Op
     Ok(Some(start))
 }
 
-/// The record at `at`, its checksum verified; the error says what is wrong.
+/// Returns the record at `at`, its checksum verified; the error describes the damage.
 pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<RecordHeader, String> {
     let left = bytes.len() - at;
     let header = RecordHeader::decode(&bytes[at..]).ok_or_else(|| {
@@ -405,8 +405,8 @@ mod tests {
         ));
     }
 
-    /// A segment that says that it begins near the last position there is, or a
-    /// commit numbered so, each with a good checksum, made sums overflow.
+    /// A segment whose header places it near the last position there is, or a commit numbered
+    /// so, each with a good checksum, made sums overflow.
     #[test]
     fn numbers_out_of_all_bounds_are_damage() {
         let (path, dir) = (

@@ -1,4 +1,4 @@
-//! What can still be read of a damaged WAL segment.
+//! Recovery of the readable part of a damaged WAL segment.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,10 +14,9 @@ use crate::error::Result;
 use crate::formats::WAL;
 use crate::key::{NUMBER_MAX, SeqNo};
 
-/// Calls `commit(first, operations, payload)` for the records of a segment that
-/// are good, in order, and `lost(offset, bytes, detail)` for what is between
-/// them. `last` is the number of the last operation before, and becomes that of
-/// the last one here.
+/// Calls `commit(first, operations, payload)` for the good records of a segment, in order,
+/// and `lost(offset, bytes, detail)` for the parts between them. `last` is the number of the
+/// last operation before; it is set to the last one here.
 ///
 /// Records behind a bad one count when they follow one another without a gap to
 /// the end of the segment: bytes of a value may look like a record, but not
@@ -79,7 +78,7 @@ pub(crate) fn refuse_other_versions(bytes: &[u8], path: &Path) -> Result<()> {
     WAL.check(path, found)
 }
 
-/// Where in the log a segment begins, if its header is good.
+/// Returns the position in the log at which a segment begins, if its header is good.
 pub(crate) fn base_lsn(bytes: &[u8]) -> Option<u64> {
     let header = bytes.get(..SEGMENT_HEADER_BYTES)?;
     let is_good = crc32fast::hash(&header[16..]) == record::u32_at(header, 12);
@@ -91,10 +90,10 @@ pub(crate) fn base_lsn(bytes: &[u8]) -> Option<u64> {
 /// each; where they are a log that was kept as a value, many follow one another.
 struct Search<'a> {
     bytes: &'a [u8],
-    /// Where in the log the first record begins, where that is known.
+    /// The position of the first record in the log, if it is known.
     base: Option<u64>,
     checksums: RangeChecksums<'a>,
-    /// Offsets of good records behind which, at once or later, there is none.
+    /// Offsets of good records from which the search has already come to a bad one.
     dead: HashSet<usize>,
 }
 
@@ -160,8 +159,8 @@ mod tests {
     use super::*;
     use crate::key::FileNumber;
 
-    /// A segment of so many records, numbered from 1, with these values; and where
-    /// each record lies.
+    /// Returns a segment of one record for each of `values`, numbered from 1, and the place
+    /// of each record.
     fn segment(values: &[Vec<u8>]) -> (Vec<u8>, Vec<Range<usize>>) {
         let mut bytes = record::encode_segment_header(FileNumber(1), 0).to_vec();
         let mut places = Vec::new();
@@ -188,7 +187,7 @@ mod tests {
         (found, lost)
     }
 
-    /// Bytes that say nothing, from xorshift64.
+    /// Returns random bytes, from xorshift64.
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {

@@ -18,8 +18,8 @@ use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Where the segments are, and how much is in them. Which of them there are, who
-/// writes and who syncs is the log's.
+/// The paths and the total size of the segments. The log itself keeps their list, and decides
+/// who writes and who syncs.
 #[derive(Debug)]
 pub(super) struct SegmentFiles {
     log_store: Arc<dyn LogStore>,
@@ -33,7 +33,7 @@ pub(super) struct SegmentFiles {
     written_bytes: AtomicU64,
 }
 
-/// What became of a group.
+/// The outcome of writing a group.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) segment: Option<OpenSegment>,
@@ -47,7 +47,7 @@ pub(super) struct Outcome {
 pub(super) enum WriteFailure {
     /// Nothing of the group is in the files, and the next group may be written.
     Refused(Error),
-    /// It is not known what the files hold.
+    /// The content of the files is unknown.
     Failed(Error),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct OpenSegment {
     path: PathBuf,
     file: Box<dyn WriteFile>,
     pub(super) syncer: Arc<dyn SyncFile>,
-    /// Up to the end of the last group that was written whole.
+    /// Length up to the end of the last group that was written whole.
     pub(super) bytes: u64,
 }
 
@@ -69,8 +69,8 @@ impl OpenSegment {
 }
 
 impl SegmentFiles {
-    /// `next` is the segment that the first write makes; those that are there have
-    /// so many `bytes`.
+    /// `next` is the segment that the first write makes; `bytes` is the size of all existing
+    /// segments together.
     pub(super) fn new(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -107,7 +107,7 @@ impl SegmentFiles {
         segment.bytes >= self.segment_bytes_max
     }
 
-    /// Removes a closed segment of so many bytes.
+    /// Removes a closed segment of size `bytes`.
     ///
     /// # Errors
     /// [`Error::DiskFull`] if the removal needs space and finds none, as on a file system that copies

@@ -1,4 +1,5 @@
-//! Backups: what they keep while they copy, what they check, and what they leave behind.
+//! Backups: the files that they hold while they copy, their checks, and the state that they
+//! leave.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

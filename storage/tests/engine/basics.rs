@@ -249,11 +249,11 @@ fn bad_requests_are_refused_by_name_and_change_nothing() {
     ));
 }
 
-/// A scan may run on a thread that loses its core at any moment. It once asked
-/// the block cache, and transactional reads waited for the lock of a shard that
-/// such a thread held.
+/// A scan may run on a thread that loses its core at any moment. Scans once went through the
+/// block cache, and transactional reads waited for the lock of a shard that such a thread
+/// held.
 #[test]
-fn a_snapshot_scan_does_not_ask_the_block_cache() {
+fn a_snapshot_scan_does_not_use_the_block_cache() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
     let ks = db.keyspace("app").unwrap();
@@ -265,13 +265,13 @@ fn a_snapshot_scan_does_not_ask_the_block_cache() {
     }
     ks.create_snapshot("s").unwrap();
     db.flush().unwrap();
-    let asked = || (db.stats().cache_hits, db.stats().cache_misses);
-    let before = asked();
+    let cache_uses = || (db.stats().cache_hits, db.stats().cache_misses);
+    let before = cache_uses();
     let snapshot = ks.snapshot("s").unwrap().table("t").unwrap();
     assert_eq!(snapshot.scan::<&[u8], _>(..).count(), 2000);
-    assert_eq!(asked(), before);
+    assert_eq!(cache_uses(), before);
     assert_eq!(snapshot.range::<&[u8], _>(..).count(), 2000);
-    assert_ne!(asked(), before, "the counters count");
+    assert_ne!(cache_uses(), before, "the counters count");
 }
 
 #[test]

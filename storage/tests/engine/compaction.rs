@@ -51,8 +51,8 @@ fn fill(table: &Table, keys: u32, value: u8) {
     }
 }
 
-/// What was kept for a snapshot stayed when it was deleted, until writes made
-/// the run worth a merge: in an idle database for ever.
+/// Versions that only a deleted snapshot needed stayed until writes made the run worth a
+/// merge: in an idle database for ever.
 #[test]
 fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
     must_end(|| {
@@ -148,7 +148,7 @@ fn an_idle_database_flushes_its_memtable_trims_its_log_and_merges_its_garbage() 
     });
 }
 
-/// What snapshots that share versions keep is garbage when the last one goes.
+/// Versions shared by snapshots become garbage when the last of these is deleted.
 #[test]
 fn a_version_that_another_snapshot_needs_is_no_garbage() {
     let mem = MemDisk::new();
@@ -185,9 +185,9 @@ fn a_version_that_another_snapshot_needs_is_no_garbage() {
     assert_eq!(db.stats().tables[0].versions, 203);
 }
 
-/// A flush did not count what it keeps for a snapshot below a range tombstone, as a
-/// merge does. When the snapshot went, nothing of the run was known to be garbage,
-/// and the space of a truncated table stayed taken.
+/// A flush, unlike a merge, did not count the versions that it keeps for a snapshot below a
+/// range tombstone. When the snapshot went, nothing of the run was known to be garbage, and
+/// the space of a truncated table stayed taken.
 #[test]
 fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
     let mem = MemDisk::new();
@@ -407,7 +407,7 @@ fn stats_show_how_far_a_running_merge_is() {
 }
 
 #[test]
-fn what_is_written_read_and_left_to_merge_is_counted() {
+fn writes_reads_and_merge_debt_are_counted() {
     let mem = MemDisk::new();
     let (db, _keyspace, table) = open(options(&mem, Maintenance::Manual));
     for value in 0..4 {
@@ -443,8 +443,8 @@ fn what_is_written_read_and_left_to_merge_is_counted() {
     assert_eq!(after.tables[0].space_amplification, 1.0);
 }
 
-/// After a failure merges were still tried, though none could be installed, and two
-/// threads woke each other for the one that failed for ever.
+/// After a failure merges were still tried, though none could be installed, and two threads
+/// woke each other for ever to repeat the failed merge.
 #[test]
 fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
     let mem = MemDisk::new();

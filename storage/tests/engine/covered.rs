@@ -276,7 +276,7 @@ fn a_snapshot_after_a_crash_covers_a_table_that_was_created_after_lost_commits()
         assert!(after.tables().eq(["early", "late"]), "seed {seed}");
         let found = after.table("late").unwrap().get(b"key").unwrap();
         assert_eq!(found.unwrap(), "value", "seed {seed}");
-        // It is there if the log was not lost.
+        // The snapshot is there if the log was not lost.
         if let Ok(before) = keyspace.snapshot("before") {
             assert!(before.tables().eq(["early"]), "seed {seed}");
         }

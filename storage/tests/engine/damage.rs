@@ -8,8 +8,8 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Error, Options};
 
-/// A database with every kind of file, WAL segments before and behind what is
-/// flushed, and a snapshot; what it holds; its directory.
+/// Returns a database with every kind of file, WAL segments before and behind the flushed
+/// commits, and a snapshot; with its content.
 fn small_database() -> (MemDisk, Everything) {
     let mem = MemDisk::new();
     let (db, users) = small(&mem, Durability::Sync);
@@ -38,7 +38,7 @@ fn small_database() -> (MemDisk, Everything) {
     (mem, state)
 }
 
-/// The same after a restart and a flush: nothing is left in the log.
+/// As [`small_database`], after a restart and a flush: the log is empty.
 fn small_flushed_database() -> (MemDisk, Everything) {
     let (mem, expected) = small_database();
     let (db, _table) = small(&mem, Durability::Sync);
@@ -79,8 +79,8 @@ fn read_damaged(mem: &MemDisk) -> Result<Everything, Error> {
     outcome
 }
 
-/// The states of a log whose last records are lost: what damage to the last
-/// segment alone cannot be told from (a torn tail looks the same).
+/// The states of a log whose last records are lost. Damage to the last segment alone cannot
+/// be distinguished from this: a torn tail looks the same.
 fn states_of_a_torn_tail(mem: &MemDisk) -> Vec<Everything> {
     let last = files(mem, ".log").pop().unwrap();
     let mut states = Vec::new();
@@ -117,7 +117,7 @@ fn flip_one_bit_anywhere(mem: &MemDisk, expected: &Everything) {
                 Err(error) if has_a_copy(&path) => panic!("{place}: {error}"),
                 Err(_) => refused += 1,
                 Ok(found) if found == *expected => harmless += 1,
-                // Only the very last record: that it was durable says nobody.
+                // Only the very last record: no later record proves that it was durable.
                 Ok(found) if path == last_wal => assert!(found == torn[1], "{place}"),
                 Ok(found) => assert_eq!(found, *expected, "{place}"),
             }

@@ -89,7 +89,7 @@ fn the_files_stay_until_the_pin_is_gone_whatever_becomes_of_table_and_snapshot()
     f.keyspace.delete_snapshot("s").unwrap();
     f.keyspace.drop_table("t").unwrap();
     let Fixture { mem, db, table, .. } = f;
-    // Who has a table keeps what is in it.
+    // A handle would keep the files of the dropped table.
     drop(table);
     db.flush().unwrap();
     assert_eq!(values(&mem, &description), ["then"]);
@@ -115,7 +115,7 @@ fn a_dropped_table_is_pinned_as_its_snapshot_sees_it() {
 }
 
 #[test]
-fn what_is_no_description_is_an_error_that_says_so() {
+fn an_invalid_description_is_an_error_that_names_it() {
     let f = fixture();
     f.put_all("then");
     f.keyspace.create_snapshot("s").unwrap();
@@ -188,9 +188,9 @@ fn a_pin_is_of_one_database_and_of_no_copy_in_its_place() {
         mem.create(&to).unwrap().append(&bytes).unwrap();
     }
     match open(&mem, &description) {
-        Err(Error::InvalidRequest(said)) => {
-            let names_both = said.contains("app.t") && said.contains("pin it again");
-            assert!(names_both && said.contains(DIR), "{said}");
+        Err(Error::InvalidRequest(message)) => {
+            let names_both = message.contains("app.t") && message.contains("pin it again");
+            assert!(names_both && message.contains(DIR), "{message}");
         }
         other => panic!("{other:?}"),
     }

@@ -1,6 +1,5 @@
-//! Tables dropped and made again under their names, and what snapshots of the
-//! dropped ones still say.
-//! Power lost meanwhile stands in the crate `ebb-tests`.
+//! Tables dropped and made again under their names, and reads of snapshots of the dropped
+//! ones. Power lost meanwhile stands in the crate `ebb-tests`.
 
 use crate::common::{DIR, content, files, files_in_use, for_seeds, manual, must_end, rng};
 use ebb_storage::simulation::MemDisk;
@@ -110,8 +109,7 @@ fn each_snapshot_sees_the_table_of_its_time() {
     assert_eq!(db.stats().tables.len(), 0);
 }
 
-/// A table that is gone must not hold on to the log, and its writes in there
-/// belong to nobody.
+/// A table that is gone must not hold on to the log; its writes in there belong to no table.
 #[test]
 fn the_log_of_a_forgotten_table_is_passed_over_and_goes() {
     let mem = MemDisk::new();
@@ -182,9 +180,9 @@ fn a_dropped_keyspace_leaves_nothing() {
     assert_eq!(files(&mem, ".sst").len(), 0);
 }
 
-/// Flushes and merges of a table that is dropped meanwhile end without harm. A
-/// writer that waited for the flush of a full memtable waited for ever when the
-/// table was dropped: nobody flushes one that is gone.
+/// Flushes and merges of a table that is dropped meanwhile end without harm. A writer that
+/// waited for the flush of a full memtable waited for ever when the table was dropped: a
+/// dropped table is not flushed.
 #[test]
 fn tables_are_dropped_under_threads_that_write_flush_and_compact() {
     let test = "tables_are_dropped_under_threads_that_write_flush_and_compact";

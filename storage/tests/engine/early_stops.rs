@@ -1,5 +1,5 @@
-//! A reader that stops where it has enough sees of what it asked for what it would see of
-//! everything, wherever timestamps lie.
+//! A reader that stops early returns the same values for its columns as a reader of all
+//! sources, wherever timestamps lie.
 //!
 //! `EBB_STEPS` is the number of operations of a run.
 
@@ -84,8 +84,8 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Whether each of the keys has the asked columns, newer than all that is left.
-fn has_all(found: &FoundSoFar<'_>, asked: &[&str]) -> bool {
+/// Returns whether each of the keys has the `requested` columns, newer than all that is left.
+fn has_all(found: &FoundSoFar<'_>, requested: &[&str]) -> bool {
     found.values.iter().all(|value| {
         let value = value.as_ref().map(|value| Register::read(value).unwrap());
         let value = value.unwrap_or_default();
@@ -94,28 +94,28 @@ fn has_all(found: &FoundSoFar<'_>, asked: &[&str]) -> bool {
                 .get(*name)
                 .is_some_and(|(t, _)| *t > found.greatest_left)
         };
-        asked.iter().all(newer)
+        requested.iter().all(newer)
     })
 }
 
-fn of_asked(value: Option<String>, asked: &[&str]) -> String {
+fn of_requested(value: Option<String>, requested: &[&str]) -> String {
     let mut columns = value.map_or_else(Columns::new, |value| columns(&value).unwrap());
-    columns.retain(|name, _| asked.contains(&name.as_str()));
+    columns.retain(|name, _| requested.contains(&name.as_str()));
     shown(&columns)
 }
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// Reads two keys with an early stop; true when it stopped.
-fn stops(view: &View, table: &Table, keys: [&str; 2], asked: &[&str]) -> (bool, Vec<String>) {
+fn stops(view: &View, table: &Table, keys: [&str; 2], requested: &[&str]) -> (bool, Vec<String>) {
     let stopped = Cell::new(false);
     let enough = |found: &FoundSoFar<'_>| {
-        assert!(!stopped.get(), "asked again after it was enough");
-        stopped.set(has_all(found, asked));
+        assert!(!stopped.get(), "called again after it was enough");
+        stopped.set(has_all(found, requested));
         stopped.get()
     };
     let found = view.get_many_until(table, &keys, &enough).unwrap();
-    let shown = |value: Option<Value>| of_asked(text(value), asked);
+    let shown = |value: Option<Value>| of_requested(text(value), requested);
     (stopped.get(), found.into_iter().map(shown).collect())
 }
 
@@ -134,7 +134,7 @@ fn a_reader_of_what_was_written_last_looks_into_one_run() {
     assert_eq!((stopped, found), (true, vec!["v=5:x".to_owned(); 2]));
     assert_eq!(touched() - before, 2, "of each key the newest");
     let (stopped, _) = stops(&view, &table, ["a", "b"], &["w"]);
-    assert!(!stopped, "nobody has said anything of it");
+    assert!(!stopped, "no timestamp of it is known");
     assert_eq!(touched() - before, 12);
 }
 
@@ -172,7 +172,7 @@ fn timestamps_of_the_future_in_old_places_are_waited_for() {
 }
 
 #[test]
-fn a_full_memtable_that_nobody_flushed_is_waited_for() {
+fn an_early_stop_includes_a_full_memtable_that_is_not_flushed() {
     let mem = MemDisk::new();
     let (db, _, table) = open(options(&mem), merging("register"));
     table.merge(b"a", b"v=9:future").unwrap();
@@ -226,7 +226,7 @@ fn a_damaged_file_is_waited_for_only_if_it_has_later_timestamps() {
     }
 }
 
-/// What was written, in the order of commits.
+/// A write of the model, in the order of commits.
 enum Write {
     Merge(&'static str, Columns),
     Put(&'static str, Columns),
@@ -254,7 +254,7 @@ struct Trial {
     db: Db,
     table: Table,
     writes: Vec<Write>,
-    /// With how many writes each sees.
+    /// Each view with the number of writes that it sees.
     views: Vec<(View, usize)>,
     ingested: usize,
     stops: usize,
@@ -306,7 +306,7 @@ impl Trial {
                 self.table.delete_range(""..key).unwrap();
                 self.writes.push(Write::DeleteBelow(key));
             }
-            // A memtable is full, and nobody flushes it yet.
+            // A memtable is full, and not flushed yet.
             62..72 => self
                 .table
                 .merge(b"z", "f=1:x ".repeat(400).as_bytes())
@@ -335,7 +335,7 @@ impl Trial {
         columns
     }
 
-    /// Of some files nothing is known.
+    /// Ingests a file; half of the files have no known timestamps.
     fn ingest(&mut self, now: i64) {
         let knows = self.rng.random_bool(0.5);
         let options = SortedWriterOptions {
@@ -366,14 +366,14 @@ impl Trial {
     }
 
     fn check(&mut self) {
-        let asked: &[&str] = [&["v"][..], &["w"], &["v", "w"]][self.rng.random_range(0..3)];
+        let requested: &[&str] = [&["v"][..], &["w"], &["v", "w"]][self.rng.random_range(0..3)];
         let keys = [(); 2].map(|()| KEYS[self.rng.random_range(0..KEYS.len())]);
         let now = (self.db.view(), self.writes.len());
         for (view, writes) in self.views.iter().chain([&now]) {
-            let (stopped, found) = stops(view, &self.table, keys, asked);
+            let (stopped, found) = stops(view, &self.table, keys, requested);
             let expected = keys.map(|key| {
                 let mut columns = model(&self.writes[..*writes], key);
-                columns.retain(|name, _| asked.contains(&name.as_str()));
+                columns.retain(|name, _| requested.contains(&name.as_str()));
                 shown(&columns)
             });
             assert_eq!(
@@ -386,9 +386,9 @@ impl Trial {
 }
 
 #[test]
-fn a_reader_that_stops_sees_of_what_it_asked_what_it_would_see_of_everything() {
+fn a_reader_that_stops_early_reads_the_same_columns_as_one_that_reads_everything() {
     let steps = number("EBB_STEPS").unwrap_or(1500);
-    let test = "a_reader_that_stops_sees_of_what_it_asked_what_it_would_see_of_everything";
+    let test = "a_reader_that_stops_early_reads_the_same_columns_as_one_that_reads_everything";
     for_seeds(test, 20, |seed| {
         let mut trial = Trial::new(seed);
         for at in 0..steps {

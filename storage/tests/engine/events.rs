@@ -72,7 +72,7 @@ fn flushes_and_parts_of_merges_are_events() {
             db.flush().unwrap();
             assert!(events.try_iter().eq(["app.t flushed true"]));
         }
-        // Nothing is there to be flushed.
+        // There is nothing to flush.
         db.flush().unwrap();
         assert_eq!(events.try_iter().count(), 0);
         drop(pause);

@@ -1,6 +1,7 @@
-//! Calls that fail, a process that dies, power that goes, a log that was not synced: a read gives an
-//! error and no wrong value, writing ends when nobody knows what the disk has, and what
-//! was acknowledged is there after it. Power lost at every call stands in the crate `ebb-tests`.
+//! Calls that fail, a process that dies, power that goes, a log that was not synced: a read
+//! gives an error and no wrong value, writing ends when the state of the disk is unknown, and
+//! acknowledged writes are there after it. Power lost at every call stands in the crate
+//! `ebb-tests`.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::Other;
@@ -20,7 +21,7 @@ fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_re
     table.put(b"a", b"1").unwrap();
     mem.fail_next(FaultOp::Sync, 1, Other);
     assert!(matches!(table.put(b"b", b"2"), Err(Error::ReadOnly { .. })));
-    // The disk works again; nobody knows what it dropped.
+    // The disk works again, but which writes it dropped is unknown.
     for _ in 0..2 {
         assert!(matches!(table.put(b"a", b"3"), Err(Error::ReadOnly { .. })));
         assert!(matches!(table.delete(b"a"), Err(Error::ReadOnly { .. })));
@@ -43,12 +44,12 @@ fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_re
     assert_eq!(table.get(b"a").unwrap().unwrap(), "4");
 }
 
-/// The fsync of a commit failed, and reopening found the commit in the page
-/// cache. It was never written, as the system took the page for clean; commits
-/// that were acknowledged after the reopening lay behind it, in a segment of
-/// their own. The next power loss left a hole before them, and the database did
-/// not open any more. The same with an edit of the manifest: the opening that found
-/// it removed what it replaced, and then it was gone.
+/// The fsync of a commit failed, and reopening found the commit in the page cache. It was
+/// never written, as the system took the page for clean; later commits, acknowledged after
+/// the reopening, lay behind it, in a segment of their own. The next power loss left a hole
+/// before them, and the database did not open any more. The same happened with an edit of the
+/// manifest: the opening that found it removed the files that it replaced, and then the edit
+/// was gone.
 #[test]
 fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     for seed in 0..20 {
@@ -61,16 +62,16 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
         let (db, table) = small(&mem, Durability::Sync);
         let found = table.get(b"b").unwrap();
         table.put(b"c", b"3").unwrap();
-        // The first of these begins a manifest, to which the next edits are appended.
+        // The first of these begins a manifest; the others append edits to it.
         for value in [b"4", b"5", b"6", b"7"] {
             table.put(b"d", value).unwrap();
             db.flush().unwrap();
         }
-        // The fsync of what is merged, and that of the edit.
+        // The fsync of the merge's output, and that of the edit.
         mem.fail_next(FaultOp::Sync, 2, Other);
         db.compact().unwrap_err();
         drop((db, table));
-        // Removes what was merged, if it found the edit.
+        // Removes the merged files, if it found the edit.
         let (db, table) = small(&mem, Durability::Sync);
         lose_power(&mem, (db, table), seed);
 
@@ -105,9 +106,9 @@ fn what_was_acknowledged_survives_a_crash_of_the_process() {
     }
 }
 
-/// Of a log that nobody synced any sectors may be lost, also before others that are
-/// there. That is a torn tail: no record behind the hole may say that what is before
-/// it was durable.
+/// A power loss may take any sectors of a log that was not synced, also before others that
+/// survive. That is a torn tail: no record behind the hole may claim that earlier ones were
+/// durable.
 #[test]
 fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
     const WRITES: u8 = 40;
@@ -181,8 +182,8 @@ fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
     });
 }
 
-/// The manifest takes no edit after one that failed, so nothing could be flushed
-/// any more; but writes were still taken, into memtables that only grew.
+/// The manifest takes no edit after a failed one, so nothing could be flushed any more; but
+/// writes were still taken, into memtables that only grew.
 #[test]
 fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
     let mem = MemDisk::new();

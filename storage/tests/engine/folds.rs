@@ -1,5 +1,5 @@
 //! Long chains of operands in a memtable: a reader that folded one leaves the fold for
-//! others, and each of them sees what it would see without.
+//! others, and each of them reads the same as without the fold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,7 +151,7 @@ fn folds_take_a_part_of_a_memtable() {
 /// A key as it should be.
 #[derive(Debug, Clone, Default)]
 struct Model {
-    /// What was put, and when it goes.
+    /// The value of the put, and its expiry.
     base: Option<(String, u64)>,
     operands: String,
 }
@@ -179,7 +179,7 @@ fn every_reader_sees_the_same_before_and_after_folds() {
     });
 }
 
-/// Writes at random to two keys, and compares each reader with what it saw first.
+/// Writes at random to two keys, and compares the reads of each reader with its first ones.
 fn check_readers(rng: &mut Rng) {
     let clock = ManualClock::at_ms(1000);
     let options = Options {

@@ -89,7 +89,8 @@ fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
     );
 }
 
-/// What [`database`] wrote is all there, in the source or what repair made of it.
+/// Asserts that all data of [`database`] is there, in the source or in the result of a
+/// repair.
 fn assert_whole(mem: &MemDisk, dir: &str) {
     let db = Db::open(dir, manual(mem)).unwrap();
     let table = db.existing_keyspace("app").unwrap();
@@ -126,7 +127,7 @@ fn a_log_of_another_version_is_refused_by_name() {
 #[test]
 fn a_manifest_of_another_version_is_refused_by_name() {
     for version in [0, 1, 2, 3, 4, 5, 6, 7, 8, 77] {
-        // From the start, or from some edit on, it says what only that version
+        // From the start, or from some edit on, it contains a field that only that version
         // knows.
         for keep in [false, true] {
             let mem = database();
@@ -175,7 +176,7 @@ fn records(bytes: &[u8]) -> Vec<String> {
 /// An older build ignored the fields that a newer one had added to the manifest, and
 /// so misread it.
 #[test]
-fn a_manifest_with_a_field_that_nobody_knows_is_refused() {
+fn a_manifest_with_an_unknown_field_is_refused() {
     let known = [
         "\"wal_floor\":",
         "\"flushed_seq\":",
@@ -208,7 +209,7 @@ fn a_manifest_with_a_field_that_nobody_knows_is_refused() {
 /// A torn tail of the log was cut, and the manifest replaced, before a file of another
 /// version was met.
 #[test]
-fn what_a_crash_left_is_kept_when_another_file_is_refused() {
+fn leftovers_of_a_crash_stay_when_another_file_is_refused() {
     let mem = database();
     let log = file(&mem, ".log");
     change(&mem, &log, |bytes| bytes.extend_from_slice(&[7; 9]));

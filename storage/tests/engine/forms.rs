@@ -123,7 +123,7 @@ fn the_oldest_run_is_compressed(part_bytes: u64) {
 }
 
 #[test]
-fn what_is_merged_above_an_older_run_is_not_at_the_bottom() {
+fn a_merge_above_an_older_run_is_not_at_the_bottom() {
     let merged_above = |form| {
         let (db, table) = open(&MemDisk::new(), form);
         let snapshots = db.keyspace("app").unwrap();
@@ -169,7 +169,7 @@ fn an_altered_form_is_that_of_new_files_and_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_altered_is_refused_with_what_to_do() {
+fn an_invalid_alteration_is_refused_with_advice() {
     let (db, table) = open(&MemDisk::new(), sstable(None));
     let app = db.keyspace("app").unwrap();
     let refused = |name: &str, form: SsTableOptions| app.alter_table(name, form).unwrap_err();
@@ -181,12 +181,12 @@ fn what_cannot_be_altered_is_refused_with_what_to_do() {
         block_bytes: 0,
         ..sstable(None)
     };
-    for (error, said) in [
+    for (error, expected) in [
         (refused("t", other_prefix), "copy what there is"),
         (refused("t", no_block), "block_bytes is 0"),
     ] {
         assert!(matches!(error, Error::InvalidRequest(_)));
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
     assert!(matches!(
         refused("u", sstable(None)),

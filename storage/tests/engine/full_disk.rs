@@ -1,6 +1,6 @@
-//! A disk without space: what finds none is refused whole, everything else goes
-//! on, and writing works again as soon as there is space. Space that comes and goes
-//! among all else stands in the crate `ebb-tests`.
+//! A disk without space: a write without space is refused whole, everything else goes on, and
+//! writing works again as soon as there is space. Space that comes and goes during other
+//! operations stands in the crate `ebb-tests`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,8 +35,8 @@ fn a_full_disk_is_a_clean_error_wherever_it_strikes() {
 
 const WRITES: usize = 120;
 
-/// Writes until an error; what was written reads back all the while. Returns
-/// the writes acknowledged, and the bytes on disk in the end.
+/// Writes until an error; acknowledged writes read back all the while. Returns their number,
+/// and the bytes on disk in the end.
 fn fill(mem: &MemDisk) -> (usize, Result<u64, Error>) {
     let mut acknowledged = 0;
     let mut fill = || {

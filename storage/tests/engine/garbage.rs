@@ -1,5 +1,5 @@
-//! Values with timestamps of their own: merges purge what these say is garbage, and no
-//! reader notices, whatever is written late, flushed, merged, reopened or held open.
+//! Values with timestamps of their own: merges purge what is garbage by these timestamps, and
+//! no reader notices, whatever is written late, flushed, merged, reopened or held open.
 
 #[path = "garbage/any_order.rs"]
 mod any_order;
@@ -20,7 +20,7 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// Writes come at most so much later than their timestamps, less twice the skew.
+/// The longest delay of a write after its timestamp, less twice the skew.
 const GRACE_S: i64 = 20;
 /// Timestamps are at most so far ahead of the time.
 const SKEW_S: i64 = 2;
@@ -28,7 +28,8 @@ const SKEW_S: i64 = 2;
 /// The deletion of all that is in a row, or in a group.
 const DELETION: u8 = 0;
 
-/// What a value has in one place. The greatest of several counts.
+/// A cell of a value: a write or a deletion with its timestamp. The greatest of several
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cell {
     timestamp: i64,
@@ -160,11 +161,12 @@ impl MergeOperator for LastWrite {
 /// The places of some runs in a list, newest first, and how many it has.
 type Places = (Range<usize>, usize);
 
-/// Merges these runs once: while the list has so many.
+/// A picker of planned merges: it picks these runs while the list has the expected number of
+/// them.
 #[derive(Debug, Clone, Default)]
-struct Told(Arc<Mutex<Option<Places>>>);
+struct PlannedMerge(Arc<Mutex<Option<Places>>>);
 
-impl CompactionPicker for Told {
+impl CompactionPicker for PlannedMerge {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         let (places, of) = self.0.lock().unwrap().clone()?;
         let picked = table.runs.get(places)?;
@@ -213,10 +215,10 @@ const KNOWS: LastWrite = LastWrite {
     knows_timestamps: true,
 };
 
-/// A database of one table in which the test says what is merged.
+/// A database of one table in which the test chooses the merges.
 struct Bench {
     clock: ManualClock,
-    told: Told,
+    planned: PlannedMerge,
     mem: MemDisk,
     db: Db,
     keyspace: Keyspace,
@@ -235,13 +237,13 @@ impl Bench {
 
     fn in_parts(operator: LastWrite, part_bytes: u64) -> Self {
         let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(100_000));
-        let told = Told::default();
-        let mut options = options(&mem, &clock, Arc::new(told.clone()), operator);
+        let planned = PlannedMerge::default();
+        let mut options = options(&mem, &clock, Arc::new(planned.clone()), operator);
         options.compaction.part_bytes = part_bytes;
         let (db, keyspace, table) = open(options, merging("last write"));
         Self {
             clock,
-            told,
+            planned,
             mem,
             db,
             keyspace,
@@ -251,14 +253,17 @@ impl Bench {
 
     fn reopened(self, operator: LastWrite) -> Self {
         let Self {
-            clock, told, mem, ..
+            clock,
+            planned,
+            mem,
+            ..
         } = self;
         drop((self.db, self.keyspace, self.table));
-        let options = options(&mem, &clock, Arc::new(told.clone()), operator);
+        let options = options(&mem, &clock, Arc::new(planned.clone()), operator);
         let (db, keyspace, table) = open(options, merging("last write"));
         Self {
             clock,
-            told,
+            planned,
             mem,
             db,
             keyspace,
@@ -290,9 +295,9 @@ impl Bench {
     /// Merges the runs at these places of the list, newest first.
     fn merge(&self, places: Range<usize>) {
         let runs = self.db.stats().tables[0].runs.len();
-        *self.told.0.lock().unwrap() = Some((places, runs));
+        *self.planned.0.lock().unwrap() = Some((places, runs));
         self.db.compact().unwrap();
-        *self.told.0.lock().unwrap() = None;
+        *self.planned.0.lock().unwrap() = None;
     }
 
     fn wait_for_grace(&self) {
@@ -303,7 +308,7 @@ impl Bench {
         self.db.stats().tables[0].versions
     }
 
-    /// What a reader sees now of the keys of a group or one key.
+    /// Returns the number of keys with a live value, under a group's prefix or a whole key.
     fn live(&self, prefix: &str) -> usize {
         let view = self.db.view();
         let range = view.prefix(&self.table, prefix.as_bytes());
@@ -350,7 +355,7 @@ fn live_cells<K: AsRef<[u8]>, V: AsRef<[u8]>>(all: &[(K, V)], now_s: i64) -> Liv
 }
 
 #[test]
-fn what_was_deleted_gives_its_space_back_after_the_grace() {
+fn deletions_give_space_back_after_the_grace() {
     let bench = Bench::new();
     for row in 0..100 {
         bench.write(&format!("a{row}"), 90);
@@ -361,7 +366,7 @@ fn what_was_deleted_gives_its_space_back_after_the_grace() {
     bench.delete("b1", 95);
     bench.flush();
     bench.merge(0..2);
-    // The rows go with what is seen of them, their deletion only with the grace.
+    // The deleted rows go at the first merge; their deletions stay until the grace is over.
     assert_eq!(bench.versions(), 2);
     bench.write("c1", 99);
     bench.flush();
@@ -435,7 +440,7 @@ fn a_deletion_stays_beside_what_it_deletes_in_an_older_run() {
     }
 }
 
-/// The deletion is in the oldest run, and what it deletes came late.
+/// The deletion is in the oldest run, and the deleted values came late.
 #[test]
 fn a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables() {
     for (head, flushed) in [("a1", true), ("a1", false), ("a-", true), ("a-", false)] {
@@ -456,7 +461,7 @@ fn a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables() {
     }
 }
 
-/// A late write that a snapshot sees without the deletion, and everybody else under it.
+/// A late write that a snapshot sees without the deletion, and all other readers under it.
 #[test]
 fn a_deletion_stays_beside_what_it_deletes_in_another_stripe() {
     for head in ["a1", "a-"] {
@@ -484,7 +489,7 @@ fn a_snapshot_keeps_a_deletion_beside_what_it_deletes_above() {
         bench.delete(head, 95);
         bench.flush();
         bench.wait_for_grace();
-        // Its readers judge late enough.
+        // The read time of the snapshot is after the grace.
         bench.keyspace.create_snapshot("s").unwrap();
         bench.write("a1", 90);
         bench.flush();
@@ -550,7 +555,7 @@ fn a_group_goes_whole() {
     }
 }
 
-/// What is wrong with a row cannot be known when the deletion above it went.
+/// The purge cannot read a damaged row of a group after the head's deletion went.
 #[test]
 fn the_deletions_of_a_group_stay_when_a_value_in_it_cannot_be_read() {
     let bench = Bench::new();

@@ -244,7 +244,7 @@ fn a_hold_goes_before_a_write_is_refused_for_lack_of_space() {
     let free_bytes = 2 * MARK_BYTES - 1;
     f.mem
         .set_capacity_bytes(Some(f.mem.used_bytes() + free_bytes));
-    // The first flush looks at the free space, and what comes next lets the hold go.
+    // The first flush checks the free space, and the next flush lets the hold go.
     f.db.flush().unwrap();
     f.db.flush().unwrap();
     assert!(!f.is_held("copied"));

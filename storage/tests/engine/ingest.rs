@@ -14,7 +14,7 @@ use ebb_storage::{
     SortedWriter, SortedWriterOptions, SsTableOptions, Table, TableOptions, repair, verify,
 };
 
-/// Where the files are written.
+/// The directory of the written files.
 const OUT: &str = "/out";
 
 type Rows = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -61,9 +61,9 @@ fn text(table: &Table, key: &str) -> Option<String> {
     Some(String::from_utf8(value.to_vec()).unwrap())
 }
 
-fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, said: &str) {
+fn assert_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, expected: &str) {
     match outcome {
-        Err(Error::InvalidRequest(text)) => assert!(text.contains(said), "{text}"),
+        Err(Error::InvalidRequest(text)) => assert!(text.contains(expected), "{text}"),
         other => panic!("{other:?}"),
     }
 }
@@ -180,18 +180,18 @@ fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     keyspace.create_snapshot("s").unwrap();
     table.ingest(&out.finish().unwrap()).unwrap();
     table.merge(b"b", b"after").unwrap();
-    let told = |table: &Table| ["a", "b", "c"].map(|key| text(table, key).unwrap_or_default());
+    let values = |table: &Table| ["a", "b", "c"].map(|key| text(table, key).unwrap_or_default());
     let expected = ["put,ingested,", "before,ingested,after", "ingested,"];
-    assert_eq!(told(&table), expected);
+    assert_eq!(values(&table), expected);
     db.flush().unwrap();
     db.compact().unwrap();
-    assert_eq!(told(&table), expected);
+    assert_eq!(values(&table), expected);
     let before = keyspace.snapshot("s").unwrap().table("t").unwrap();
     assert_eq!(before.get(b"c").unwrap(), None);
     drop((before, table, keyspace, db));
     let db = Db::open(DIR, manual(&mem)).unwrap();
     let table = db.existing_keyspace("app").unwrap();
-    assert_eq!(told(&table.existing_table("t").unwrap()), expected);
+    assert_eq!(values(&table.existing_table("t").unwrap()), expected);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_second_writer_of_the_same_name_leaves_what_was_ingested() {
 }
 
 #[test]
-fn what_cannot_be_ingested_is_refused_and_leaves_nothing() {
+fn an_invalid_ingest_is_refused_and_leaves_nothing() {
     let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     let first = rows(&[("a", Some("1")), ("m", Some("1"))]);
@@ -268,11 +268,11 @@ fn what_cannot_be_ingested_is_refused_and_leaves_nothing() {
     assert_eq!(files(&mem, ".sst").len(), 0);
 }
 
-/// The log refuses: nobody ever sees any of it, and whether it is there after
-/// reopening is what the log says, whole or not at all.
+/// The log refuses: no reader ever sees any of it, and whether it is there after reopening
+/// depends on the log, whole or not at all.
 #[test]
 fn an_ingest_that_the_log_refuses_is_not_seen() {
-    // What was not synced survives the restart or does not, as the seed says.
+    // Unsynced bytes survive the restart or not, depending on the seed.
     for fault in [FaultOp::Append, FaultOp::Sync] {
         for (nth, seed) in (1..8).flat_map(|nth| (0..6).map(move |seed| (nth, seed))) {
             let mem = MemDisk::new();
@@ -339,8 +339,8 @@ fn a_transaction_is_in_conflict_with_what_was_ingested_into_its_keys() {
     outside.commit().unwrap();
 }
 
-/// Rows written, ingested, written, ingested and written; the first so many of
-/// the ingests are in the manifest, the others wait.
+/// Writes rows, ingests, writes, ingests and writes; the first `installed` ingests are in the
+/// manifest, the others wait.
 fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
     let (db, keyspace, table) = open(mem);
     for (round, key) in ["b", "d"].into_iter().enumerate() {
@@ -358,7 +358,7 @@ fn layered(mem: &MemDisk, installed: usize) -> (Db, Keyspace, Table) {
     (db, keyspace, table)
 }
 
-/// What [`layered`] wrote, now and at the snapshot.
+/// Asserts that all rows of [`layered`] are there, now and at the snapshot.
 fn assert_layered(db: &Db) {
     let keyspace = db.existing_keyspace("app").unwrap();
     let table = keyspace.existing_table("t").unwrap();
@@ -436,10 +436,10 @@ fn a_repair_has_what_was_ingested_whether_flushed_or_not() {
     }
 }
 
-/// An ingested file does not say which table it is of; without a manifest only
-/// the log can. A repair once took such a file for lost and saved it all the same.
+/// An ingested file does not contain the id of its table; without a manifest only the log
+/// does. A repair once took such a file for lost and saved it all the same.
 #[test]
-fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
+fn without_a_manifest_the_log_names_the_table_of_an_ingested_file() {
     for installed in 0..3 {
         let mem = MemDisk::new();
         let (db, keyspace, _) = layered(&mem, installed);
@@ -464,7 +464,7 @@ fn without_a_manifest_the_log_says_whose_an_ingested_file_is() {
         assert_eq!(lost.count(), 0, "{:?}", report.lost);
         assert_layered(&Db::open("/repaired", manual(&mem)).unwrap());
 
-        // Nor does anything say so without the log.
+        // Without the log its table is unknown.
         for path in files(&mem, ".log") {
             mem.remove(&path).unwrap();
         }

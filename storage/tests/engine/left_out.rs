@@ -155,7 +155,7 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
         it.begin(Fault::Unreadable(errno));
         let error = it.db.compact().unwrap_err();
         assert!(matches!(&error, Error::Io { path, .. } if is_sstable(path)));
-        // What is above the run is merged, and what is below it.
+        // The runs above it are merged, and those below it.
         assert_eq!(it.runs(), (3, 1));
         assert!(it.db.stats().maintenance_failure.is_some());
         assert_eq!(it.of_users().quarantine, []);
@@ -173,7 +173,8 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
             assert_eq!(failures_after(wait_ms), failures, "after {wait_ms} ms");
         }
         assert_eq!(*waits.lock().unwrap(), [1, 2, 4, 8]);
-        // An operator who has mounted the disk again does not wait for the retry.
+        // After an operator has mounted the disk again, a manual compaction does not wait for
+        // the retry.
         it.db.compact().unwrap_err();
         assert_eq!(failures_after(15_999), 5);
         it.set(None);

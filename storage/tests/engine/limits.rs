@@ -25,9 +25,9 @@ fn open(options_of_db: Options) -> (Db, Table) {
     (db, table)
 }
 
-fn refused<T: Debug>(outcome: Result<T, Error>, said: &str) {
+fn refused<T: Debug>(outcome: Result<T, Error>, expected: &str) {
     match outcome {
-        Err(Error::InvalidRequest(text)) => assert!(text.contains(said), "{text}"),
+        Err(Error::InvalidRequest(text)) => assert!(text.contains(expected), "{text}"),
         other => panic!("{other:?}"),
     }
 }
@@ -246,7 +246,7 @@ fn options_that_contradict_the_stored_ones_are_named_beside_them() {
     let mem = MemDisk::new();
     let (db, table) = open(manual(&mem));
     let keyspace = db.existing_keyspace("app").unwrap();
-    let contradicting = |change: fn(&mut TableOptions), stored: &str, asked: &str| {
+    let contradicting = |change: fn(&mut TableOptions), stored: &str, requested: &str| {
         let mut other = options();
         change(&mut other);
         let outcome = keyspace.table("t", other);
@@ -255,8 +255,11 @@ fn options_that_contradict_the_stored_ones_are_named_beside_them() {
             other => panic!("{other:?}"),
         };
         assert!(text.contains("app.t"), "{text}");
-        let (at, with) = (text.find(stored), text.rfind(asked));
-        assert!(at.is_some() && at < with, "{stored} and {asked} in {text}");
+        let (at, with) = (text.find(stored), text.rfind(requested));
+        assert!(
+            at.is_some() && at < with,
+            "{stored} and {requested} in {text}"
+        );
     };
     contradicting(|o| o.merge_operator = None, "\"append\"", "None");
     contradicting(

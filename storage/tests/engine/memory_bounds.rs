@@ -45,7 +45,7 @@ fn on_disk(disk: HookedDisk) -> Options {
 
 const WRITERS: u64 = 3;
 const WRITES: u32 = 2000;
-/// A writer looks at the statistics once in this many writes.
+/// A writer checks the statistics once in this many writes.
 const WRITES_PER_LOOK: u32 = 50;
 
 /// Sizes in bytes while 6 MB were written.
@@ -110,8 +110,8 @@ fn write_to_many(tables: usize, options: impl FnOnce(Options) -> Options) -> Siz
     }
 }
 
-/// Each of 200 tables had a memtable that was far from full, and all together took three times
-/// what was meant for them. One table alone may not take more either.
+/// Each of 200 tables had a memtable that was far from full, and all together took three
+/// times their budget. One table alone may not exceed it either.
 #[test]
 fn all_memtables_together_keep_to_their_budget() {
     for tables in [200, 1] {
@@ -132,8 +132,8 @@ fn all_memtables_together_keep_to_their_budget() {
     }
 }
 
-/// With 200 tables the log took 277 MB where 64 were allowed: memtables were flushed for the log
-/// only once it was too large, and no writer waited for that.
+/// With 200 tables the log took 277 MB where 64 were allowed: memtables were flushed for the
+/// log only once it was too large, and writers did not wait for the flushes.
 #[test]
 fn the_log_keeps_within_its_bound() {
     must_end(|| {
@@ -173,9 +173,10 @@ fn a_budget_that_cannot_be_flushed_for_is_an_error() {
             let is_full = Arc::new(AtomicBool::new(true));
             let full = is_full.clone();
             let disk = HookedDisk::new(&MemDisk::new(), move |call, path| {
-                match call == Call::Create && is_sstable(path) && full.load(Ordering::SeqCst) {
-                    true => Err(io::ErrorKind::StorageFull.into()),
-                    false => Ok(()),
+                if call == Call::Create && is_sstable(path) && full.load(Ordering::SeqCst) {
+                    Err(io::ErrorKind::StorageFull.into())
+                } else {
+                    Ok(())
                 }
             });
             let (db, app) = open(Options {

@@ -43,9 +43,10 @@ impl Filling {
             let is_new = call == Call::Create && is_sstable(path);
             let take = |left: usize| left.checked_sub(1);
             let relaxed = Ordering::Relaxed;
-            match is_new && seen.fetch_update(relaxed, relaxed, take).is_err() {
-                true => Err(io::ErrorKind::StorageFull.into()),
-                false => Ok(()),
+            if is_new && seen.fetch_update(relaxed, relaxed, take).is_err() {
+                Err(io::ErrorKind::StorageFull.into())
+            } else {
+                Ok(())
             }
         });
         Self { disk, left }
@@ -105,8 +106,9 @@ fn key(i: u32) -> Vec<u8> {
 
 const KEYS: u32 = 300;
 
-/// Runs with puts, deletions, operands, range tombstones, perhaps one of them ingested, and a
-/// snapshot between them. What is there in the end, and what the snapshot sees.
+/// Writes runs with puts, deletions, operands, range tombstones, perhaps one of them
+/// ingested, and a snapshot between them. Returns the content in the end, and that of the
+/// snapshot.
 fn write(
     ingests_on: Option<&MemDisk>,
     (db, keyspace, table): (&Db, &Keyspace, &Table),
@@ -169,8 +171,8 @@ fn copied_backup(mem: &MemDisk, db: &Db) {
     }
 }
 
-/// Damages all files of which a backup has a copy, and restores them: they are the same files
-/// with higher numbers.
+/// Damages all files that are in a backup, and restores them: they are the same files with
+/// higher numbers.
 fn restore_all(mem: &MemDisk, options: Options) {
     let copies = mem.list("/backup".as_ref()).unwrap();
     let copies = copies.iter().filter(|path| is_sstable(path));
@@ -186,8 +188,8 @@ fn restore_all(mem: &MemDisk, options: Options) {
     assert_eq!(report.left, []);
 }
 
-/// A repaired copy of the database, of one without its manifest if so wished, and what is in its
-/// only table.
+/// Repairs a copy of the database, without its manifest if `loses_manifest`, and returns it
+/// with the content of its only table.
 fn repaired(mem: &MemDisk, options: &Options, loses_manifest: bool) -> (Db, Content) {
     let copy = mem.fork();
     for path in copy.list(DIR.as_ref()).unwrap() {
@@ -440,9 +442,9 @@ fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
     assert!(found == now);
 }
 
-/// A file stood for what is between its first key and its last: a deletion that was dropped
-/// between two files, with the value that it deleted, was not known of, and the value was still in
-/// a file that is merged in part.
+/// A file stood for the keys between its first and its last: the repair did not know of a
+/// deletion that was dropped between two files, with the value that it deleted, and the value
+/// was still in a file that is merged in part.
 #[test]
 fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     let mem = MemDisk::new();
@@ -452,7 +454,7 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
         memtable_bytes: 1 << 20,
         ..options(&mem, 1 << 10)
     };
-    // All of the oldest run is in one file, which is there until the end.
+    // All of the oldest run is in one file, which stays until the end.
     let (db, keyspace, table) = open(Options {
         file_bytes: 1 << 20,
         ..options()
@@ -491,10 +493,10 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     assert!(parts > 3, "{parts} parts");
 }
 
-/// A flush stood for all numbers behind those of the newest run. When that is merged away up to
-/// its end, what was merged of it stands behind older runs.
+/// A flush stood for all numbers behind those of the newest run. When that run is merged away
+/// up to its end, the merged part stands behind older runs.
 #[test]
-fn what_is_flushed_between_two_parts_stands_for_nothing_that_was_merged() {
+fn a_flush_between_two_parts_replaces_no_merged_version() {
     let mem = MemDisk::new();
     let filling = Filling::new(&mem);
     let options = || Options {
@@ -523,8 +525,8 @@ fn what_is_flushed_between_two_parts_stands_for_nothing_that_was_merged() {
     assert_eq!(lost, now);
 }
 
-/// One part needs room, and the files in which it ends: before, a merge needed room for all that
-/// it writes beside all that it reads.
+/// One part needs room, and the files in which it ends: before, a merge needed room for all
+/// its output beside all its input.
 #[test]
 fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
     let mem = MemDisk::new();
@@ -559,7 +561,7 @@ fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
     assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
 }
 
-/// Both what was merged and what is left is read, and runs above are merged.
+/// Both the merged part and the rest are read, and runs above are merged.
 #[test]
 fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
     let mem = MemDisk::new();

@@ -1,5 +1,5 @@
-//! Pickers of one's own: what they may say, what becomes of nonsense, and leveled
-//! compaction as an example of one.
+//! Users' own pickers: their picks, the refusal of invalid ones, and leveled compaction as an
+//! example of a picker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use rand::RngExt;
 struct Leveled {
     /// More small runs than this are merged into the first level.
     fresh_max: usize,
-    /// A run of so many bytes is a level.
+    /// The size in bytes from which a run is a level.
     level_bytes_min: u64,
     fanout: u64,
 }
@@ -148,32 +148,32 @@ fn leveled_compaction_keeps_content() {
     });
 }
 
-/// Says what it is told to, as long as it is.
-struct Says<F>(F);
+/// A picker made of a function.
+struct FnPicker<F>(F);
 
-impl<F> std::fmt::Debug for Says<F> {
+impl<F> std::fmt::Debug for FnPicker<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Says")
+        f.write_str("FnPicker")
     }
 }
 
-impl<F: Fn(&TableShape<'_>) -> Option<Pick> + Send + Sync> CompactionPicker for Says<F> {
+impl<F: Fn(&TableShape<'_>) -> Option<Pick> + Send + Sync> CompactionPicker for FnPicker<F> {
     fn pick(&self, table: &TableShape<'_>) -> Option<Pick> {
         self.0(table)
     }
 }
 
-fn says<F>(pick: F) -> Arc<dyn CompactionPicker>
+fn fn_picker<F>(pick: F) -> Arc<dyn CompactionPicker>
 where
     F: Fn(&TableShape<'_>) -> Option<Pick> + Send + Sync + 'static,
 {
-    Arc::new(Says(pick))
+    Arc::new(FnPicker(pick))
 }
 
-/// The answer of a picker was asserted: one that named a run that is not there, or one
-/// that is busy, stopped the thread, and with it all writes.
+/// The result of a picker was asserted: an unknown or busy run in it stopped the thread, and
+/// with it all writes.
 #[test]
-fn nonsense_is_refused_and_said_and_changes_nothing() {
+fn an_invalid_pick_is_refused_with_a_reason_and_changes_nothing() {
     type Answer = fn(&TableShape<'_>) -> Pick;
     let nonsense: [(Answer, &str); 5] = [
         (|_| Pick::merge([]), "names no run"),
@@ -198,7 +198,7 @@ fn nonsense_is_refused_and_said_and_changes_nothing() {
             must_end(move || {
                 let mem = MemDisk::new();
                 let ready = |table: &TableShape<'_>| table.runs.len() >= 3;
-                let picker = says(move |table| ready(table).then(|| answer(table)));
+                let picker = fn_picker(move |table| ready(table).then(|| answer(table)));
                 let (db, _keyspace, table) = open(Options {
                     maintenance,
                     ..with_picker(&mem, picker)
@@ -210,8 +210,8 @@ fn nonsense_is_refused_and_said_and_changes_nothing() {
                 assert_eq!(stats(&db).runs.len(), 60, "{why}");
                 assert_eq!(table.get(&[0; 4]).unwrap().unwrap(), [59; 50][..]);
                 let stats = db.stats();
-                let said = stats.tables[0].pick_refused.clone().unwrap_or_default();
-                assert!(said.contains(why), "{said:?} and expected {why:?}");
+                let reason = stats.tables[0].pick_refused.clone().unwrap_or_default();
+                assert!(reason.contains(why), "{reason:?} and expected {why:?}");
                 assert_eq!((stats.compactions, stats.tables[0].pressure), (0, 0.0));
                 assert_eq!(
                     (stats.read_only_cause, stats.maintenance_failure),
@@ -222,16 +222,16 @@ fn nonsense_is_refused_and_said_and_changes_nothing() {
     }
 }
 
-/// A run that gives nothing back when it is rewritten would be so for ever.
+/// A run whose rewriting gains nothing would be rewritten for ever.
 #[test]
 fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
     let mem = MemDisk::new();
-    let asked = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
     let picker = {
-        let asked = asked.clone();
-        // In the end it gives up, so that the test ends when nobody stops it.
-        let is_patient = move || asked.fetch_add(1, Ordering::Relaxed) < 500;
-        says(move |table: &TableShape<'_>| {
+        let calls = calls.clone();
+        // In the end it gives up, so that the test ends also if the engine never stops it.
+        let is_patient = move || calls.fetch_add(1, Ordering::Relaxed) < 500;
+        fn_picker(move |table: &TableShape<'_>| {
             let last = table.runs.last().filter(|_| is_patient())?;
             Some(Pick::merge([last]))
         })
@@ -249,7 +249,7 @@ fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
     db.compact().unwrap();
     assert_eq!(db.stats().compaction_bytes, first.compaction_bytes);
     assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
-    assert!(asked.load(Ordering::Relaxed) < 50);
+    assert!(calls.load(Ordering::Relaxed) < 50);
     // Something to gain does.
     table.truncate().unwrap();
     keyspace.create_snapshot("s").unwrap();
@@ -259,17 +259,17 @@ fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
     assert_eq!(all(&table).len(), 50);
 }
 
-/// Writers who saw many runs asked the picker themselves, and waited for a lock that was
-/// held while it thought.
+/// Writers who saw many runs called the picker themselves, and waited for a lock that was
+/// held during the call.
 #[test]
-fn nobody_waits_for_a_picker_that_thinks_long() {
+fn no_writer_waits_for_a_slow_picker() {
     must_end(|| {
         let mem = MemDisk::new();
         let thinks = Arc::new(AtomicBool::new(true));
         let met = Arc::new(AtomicBool::new(false));
         let picker = {
             let (thinks, met) = (thinks.clone(), met.clone());
-            says(move |_| {
+            fn_picker(move |_| {
                 if thread::current().name() == Some("ebb-compact") {
                     met.store(true, Ordering::SeqCst);
                     until("the picker to be let go", || !thinks.load(Ordering::SeqCst));
@@ -284,7 +284,7 @@ fn nobody_waits_for_a_picker_that_thinks_long() {
         for value in 0..60 {
             write_run(&db, &table, 0..2, value);
         }
-        until("the picker to be asked", || met.load(Ordering::SeqCst));
+        until("the picker to be called", || met.load(Ordering::SeqCst));
         table.put(b"k", b"v").unwrap();
         assert_eq!((stats(&db).runs.len(), stats(&db).pressure), (60, 0.0));
         thinks.store(false, Ordering::SeqCst);

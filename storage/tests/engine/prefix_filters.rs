@@ -12,7 +12,7 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// Its prefixes end with the first '/'.
+/// A merge operator whose prefixes end with the first '/'.
 #[derive(Debug)]
 struct UpToSlash;
 
@@ -42,7 +42,7 @@ fn sstable(filter_prefix: Option<FilterPrefix>) -> SsTableOptions {
     }
 }
 
-/// With files so large that each run is one.
+/// A size of files with which each run is one file.
 const LARGE: usize = 64 << 20;
 
 fn options(mem: &MemDisk, file_bytes: usize) -> Options {
@@ -100,7 +100,7 @@ fn filled(
     (db, table, all)
 }
 
-/// Both ways of reading a range are held against what is there.
+/// Compares both ways of reading a range with the model.
 fn check(table: &Table, all: &Content, (lower, upper): (Bound<Vec<u8>>, Bound<Vec<u8>>)) {
     let range = || table.range::<Vec<u8>, _>((lower.clone(), upper.clone()));
     let keys = (lower.as_ref(), upper.as_ref());
@@ -111,11 +111,12 @@ fn check(table: &Table, all: &Content, (lower, upper): (Bound<Vec<u8>>, Bound<Ve
         }
         _ => false,
     };
-    let expected: Content = match is_empty {
-        true => Content::new(),
-        false => (all.range::<Vec<u8>, _>(keys))
+    let expected: Content = if is_empty {
+        Content::new()
+    } else {
+        (all.range::<Vec<u8>, _>(keys))
             .map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
+            .collect()
     };
     assert_eq!(content(range()).unwrap(), expected, "{lower:?} {upper:?}");
     let backward: Result<BTreeMap<_, _>, Error> = range().rev().collect();
@@ -151,7 +152,7 @@ fn every_prefix_is_found_and_most_that_are_not_there_cost_no_search() {
         }
         db.verify().unwrap();
         let skips = db.stats().prefix_skips;
-        // A prefix that is there is in one run of four.
+        // An existing prefix is in one run of four.
         let right = u64::from(2 * PREFIXES * 4 - PREFIXES);
         assert!(skips > right * 99 / 100, "{skips} of {right}");
         assert!(skips <= right);

@@ -1,5 +1,5 @@
-//! A damaged file costs the keys that it may hold, and nothing else: each answer is right or names
-//! the damage, and all other reads and writes go on.
+//! A damaged file costs the keys that it may hold, and nothing else: each read is right or
+//! names the damage, and all other reads and writes go on.
 
 #[path = "quarantine/beside_merges.rs"]
 mod beside_merges;
@@ -47,7 +47,7 @@ fn options(mem: &MemDisk) -> Options {
     }
 }
 
-/// Gives up what is listed as lost of the table `users`. Lists again if merges have changed that.
+/// Gives up the listed losses of the table `users`. Lists again if merges have changed them.
 fn rewrite(db: &Db) -> ebb_storage::Result<LossReport> {
     loop {
         let accepted = db.list_lost("app", "users")?.token.unwrap_or_default();
@@ -127,7 +127,7 @@ fn database(seed: u64) -> (MemDisk, Model) {
     (mem, model)
 }
 
-/// The number of right answers, and of errors that name the damaged file.
+/// The number of right results, and of errors that name the damaged file.
 #[derive(Debug, Default)]
 struct Answers {
     right: u64,
@@ -158,7 +158,7 @@ impl Answers {
         }
     }
 
-    /// A scan gives what is right, in order, and ends there or with an error.
+    /// Checks that a scan gives right entries, in order, and ends there or with an error.
     fn scan<'a>(
         &mut self,
         found: impl Iterator<Item = Result<Entry, Error>>,

@@ -1,5 +1,5 @@
-//! Deleted ranges: what is gone and what is not, empty bounds, truncation, and
-//! when a range tombstone may go.
+//! Deleted ranges: the keys that they delete, empty bounds, truncation, and the end of a
+//! range tombstone.
 
 use crate::common::one_table::{all, merging, open, refused};
 use crate::common::{content, manual};
@@ -171,8 +171,8 @@ fn a_truncated_table_gives_its_space_back_unread() {
     }
 }
 
-/// A run is as wide as its range tombstones: one that goes because all its keys
-/// are deleted once more takes along what its tombstones hid elsewhere.
+/// A run is as wide as its range tombstones: a run that goes because all its keys are deleted
+/// once more would take tombstones along that still hide older versions.
 #[test]
 fn a_run_whose_keys_are_covered_stays_for_its_range_tombstones() {
     let mem = MemDisk::new();
@@ -226,7 +226,7 @@ fn range_tombstones_stay_while_anything_is_under_them_and_go_in_the_end() {
     assert_eq!(db.stats().tables[0].runs.len(), 0);
 }
 
-/// A view that began before a truncation goes on reading what was there.
+/// A view that began before a truncation still reads the truncated versions.
 #[test]
 fn a_view_keeps_runs_that_a_truncation_covers() {
     let mem = MemDisk::new();

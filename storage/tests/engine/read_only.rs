@@ -18,18 +18,18 @@ use ebb_storage::{
     TableFiles, WriteBatch, WriteFile, verify,
 };
 
-/// A disk that takes no change, and remembers who asked for one.
+/// A disk that takes no change, and records the operations that tried one.
 #[derive(Debug, Clone)]
 struct Sealed {
     mem: MemDisk,
-    asked: Arc<Mutex<Vec<String>>>,
+    attempts: Arc<Mutex<Vec<String>>>,
 }
 
 impl Sealed {
     fn new(mem: &MemDisk) -> Self {
         Self {
             mem: mem.clone(),
-            asked: Arc::default(),
+            attempts: Arc::default(),
         }
     }
 
@@ -41,14 +41,14 @@ impl Sealed {
     }
 
     fn refuse<T>(&self, what: &str, path: &Path) -> io::Result<T> {
-        let asked = format!("{what} {}", path.display());
-        self.asked.lock().unwrap().push(asked);
+        let attempt = format!("{what} {}", path.display());
+        self.attempts.lock().unwrap().push(attempt);
         Err(ReadOnlyFilesystem.into())
     }
 
     #[track_caller]
     fn assert_left_alone(&self) {
-        assert_eq!(*self.asked.lock().unwrap(), [""; 0]);
+        assert_eq!(*self.attempts.lock().unwrap(), [""; 0]);
     }
 }
 
@@ -165,10 +165,10 @@ fn a_reader_is_refused_beside_a_writer_and_a_writer_beside_readers() {
     let writer = Db::open(DIR, manual(&mem)).unwrap();
     let refused = Db::open_read_only(DIR, manual(&mem)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Locked);
-    let said = refused.to_string();
+    let message = refused.to_string();
     assert!(
-        said.contains("open for writing in another process"),
-        "{said}"
+        message.contains("open for writing in another process"),
+        "{message}"
     );
     drop(writer);
     let readers = [(); 2].map(|()| Db::open_read_only(DIR, manual(&mem)).unwrap());
@@ -200,7 +200,7 @@ fn a_verification_shares_the_lock_with_readers_and_keeps_writers_out() {
     assert!(bytes(&mem) == before);
 }
 
-/// A plain copy may lack the lock's file. Readers make none, and so keep nobody away.
+/// A plain copy may lack the lock's file. Readers make none, and so keep no writer away.
 #[test]
 fn without_a_lock_file_readers_read_and_no_writer_is_kept_away() {
     let mem = database();
@@ -266,9 +266,9 @@ fn everything_that_would_write_is_refused() {
     assert!(bytes(&mem) == before);
 }
 
-/// What a crash left is for the next writer to clear away.
+/// The leftovers of a crash are for the next writer to clear away.
 #[test]
-fn what_a_crash_left_is_read_around_and_stays() {
+fn readers_ignore_the_leftovers_of_a_crash_and_leave_them() {
     let mem = database();
     let orphans = ["000099.sst", "CURRENT.tmp", "MANIFEST-000099"];
     for orphan in orphans {
@@ -292,7 +292,7 @@ fn what_a_crash_left_is_read_around_and_stays() {
 }
 
 #[test]
-fn nothing_is_made_where_no_database_is() {
+fn an_opening_without_a_database_creates_nothing() {
     let mem = MemDisk::new();
     mem.create_dir_all(DIR.as_ref()).unwrap();
     let disk = Sealed::new(&mem);

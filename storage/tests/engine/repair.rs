@@ -1,5 +1,5 @@
-//! Repair: what is known to go wrong, told in a story each. Random damage to random
-//! databases stands in the crate `ebb-tests`.
+//! Repair: known failures, each with its story. Random damage to random databases stands in
+//! the crate `ebb-tests`.
 
 use std::path::PathBuf;
 
@@ -72,7 +72,7 @@ fn a_damaged_block_costs_its_keys_only() {
 }
 
 #[test]
-fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
+fn the_source_must_be_a_closed_database_and_the_target_empty() {
     let mem = MemDisk::new();
     let fails =
         |from: &str, to: &str| repair(from, to, &manual(&mem), &mut |_| ()).expect_err("refused");
@@ -85,11 +85,10 @@ fn the_source_must_be_a_database_that_nobody_has_open_and_the_target_empty() {
     run(&mem);
 }
 
-/// A merge folded operands 1 to 3 of a key into one; files that it was made from
-/// were still there when the manifest was lost. Repair took the versions of all
-/// files, those of the newest file first, and so folded in again what had other
-/// numbers than the result. The log came even before the newest file: what it
-/// still had of a value hid the whole one.
+/// A merge folded operands 1 to 3 of a key into one; its input files were still there when
+/// the manifest was lost. Repair took the versions of all files, those of the newest file
+/// first, and so folded operands in again that had other numbers than the result. The log
+/// came even before the newest file: its part of a value hid the whole one.
 #[test]
 fn what_a_merge_replaced_is_not_folded_in_again() {
     for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
@@ -138,9 +137,10 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
         }
         for path in paths(&mem) {
             if path.to_string_lossy().contains("MANIFEST") {
-                match gone {
-                    true => mem.remove(&path).unwrap(),
-                    false => mem.flip_bit(&path, 20, 1).unwrap(),
+                if gone {
+                    mem.remove(&path).unwrap()
+                } else {
+                    mem.flip_bit(&path, 20, 1).unwrap()
                 }
             }
         }
@@ -238,9 +238,9 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     }
 }
 
-/// A snapshot was deleted and another one created under its name. The record of
-/// the deletion was damaged, and the new database had two of that name: it
-/// showed the older one, and neither could be told from the other.
+/// A snapshot was deleted and another one created under its name. The record of the deletion
+/// was damaged, and the new database had two of that name: it showed the older one, and the
+/// name did not distinguish them.
 #[test]
 fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     let mem = MemDisk::new();
@@ -283,19 +283,19 @@ fn backup_and_repair_tell_how_far_they_have_come() {
     }
     table.put(b"logged", b"1").unwrap();
 
-    let mut told = Vec::new();
-    let info = db.backup_with_progress("/copy", &mut |now| told.push(now));
+    let mut reports = Vec::new();
+    let info = db.backup_with_progress("/copy", &mut |now| reports.push(now));
     let info = info.unwrap();
-    assert!(told.len() as u64 >= info.files);
-    assert!(told.is_sorted_by_key(|now| now.bytes_done));
-    assert!(told.iter().all(|now| now.bytes_total == info.bytes));
-    assert_eq!(told.last().unwrap().bytes_done, info.bytes);
+    assert!(reports.len() as u64 >= info.files);
+    assert!(reports.is_sorted_by_key(|now| now.bytes_done));
+    assert!(reports.iter().all(|now| now.bytes_total == info.bytes));
+    assert_eq!(reports.last().unwrap().bytes_done, info.bytes);
     drop((db, keyspace, table));
 
-    let mut told = Vec::new();
-    repair("/copy", TARGET, &manual(&mem), &mut |now| told.push(now)).unwrap();
-    assert!(told.is_sorted_by(|before, now| before.bytes_done < now.bytes_done));
-    let last = told.last().unwrap();
+    let mut reports = Vec::new();
+    repair("/copy", TARGET, &manual(&mem), &mut |now| reports.push(now)).unwrap();
+    assert!(reports.is_sorted_by(|before, now| before.bytes_done < now.bytes_done));
+    let last = reports.last().unwrap();
     assert_eq!(last.bytes_total, 2 * info.linked_bytes + info.copied_bytes);
     // Everything once, and the blocks of versions once more.
     assert!((info.bytes + 1..=last.bytes_total).contains(&last.bytes_done));

@@ -131,8 +131,8 @@ fn stats_of(db: &Db, table: &str) -> TableStats {
     tables.find(|of| of.name == table).unwrap()
 }
 
-/// A truncation was refused. Beside readers no database becomes idle and flushes what is in
-/// memory, so the files of a truncated table stayed.
+/// A truncation was refused. A database with readers never becomes idle, so it did not flush
+/// the truncation, and the files of the truncated table stayed.
 #[test]
 fn a_truncation_on_a_full_disk_gives_its_space_back_without_another_write() {
     must_end(|| {
@@ -311,7 +311,7 @@ fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
 
 /// On a disk with little space the reserve would take the space that is missing.
 #[test]
-fn nothing_is_held_back_where_there_is_little() {
+fn no_reserve_is_held_on_a_small_disk() {
     let mem = MemDisk::new();
     mem.set_capacity_bytes(Some(2 << 20));
     let db = Db::open(DIR, manual(&mem)).unwrap();

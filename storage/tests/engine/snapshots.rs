@@ -1,5 +1,4 @@
-//! Named snapshots as things of their own: when they expire, what they cost,
-//! and how many there may be.
+//! Named snapshots: their expiry, their cost, and the limit on their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -174,12 +173,12 @@ fn a_renewed_snapshot_lives_on_over_a_restart() {
 }
 
 #[test]
-fn whoever_listens_hears_of_each_snapshot_that_expires_and_of_no_other() {
+fn a_listener_gets_each_snapshot_that_expires_and_no_other() {
     let f = fixture(Maintenance::Manual);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, expired) = std::sync::mpsc::channel();
     f.db.on_event(move |event| {
         if let Event::SnapshotExpired { keyspace, name } = event {
-            tell.send(format!("{keyspace}@{name}")).unwrap();
+            sender.send(format!("{keyspace}@{name}")).unwrap();
         }
     });
     for name in ["a", "b", "deleted", "renewed"] {
@@ -190,13 +189,13 @@ fn whoever_listens_hears_of_each_snapshot_that_expires_and_of_no_other() {
     f.clock.advance_ms(999);
     f.db.flush().unwrap();
     f.clock.advance_ms(1);
-    assert_eq!(told.try_iter().count(), 0);
+    assert_eq!(expired.try_iter().count(), 0);
     // Its name is taken anew before it was deleted.
     f.create("a", None);
-    assert!(told.try_iter().eq(["app@a"]));
+    assert!(expired.try_iter().eq(["app@a"]));
     f.db.flush().unwrap();
     f.db.flush().unwrap();
-    assert!(told.try_iter().eq(["app@b"]));
+    assert!(expired.try_iter().eq(["app@b"]));
     assert_eq!(f.names(), ["renewed", "a"]);
 }
 
@@ -214,7 +213,7 @@ fn threads_delete_what_has_expired() {
 }
 
 #[test]
-fn a_snapshot_says_what_it_covers_and_reads() {
+fn a_snapshot_lists_the_tables_that_it_covers_and_reads() {
     let f = fixture(Maintenance::Manual);
     f.keyspace.table("u", TableOptions::default()).unwrap();
     for i in 0..40u8 {
@@ -270,10 +269,11 @@ fn pinned_bytes_are_what_deleting_snapshots_frees() {
                 11..=13 => f.db.flush().unwrap(),
                 14 => f.db.compact().unwrap(),
                 15..=18 => {
-                    // Hides what it covers, and is no version itself.
-                    let end = match rng.random_bool(0.2) {
-                        true => b"l".to_vec(),
-                        false => format!("k{}", rng.random_range(0..30)).into_bytes(),
+                    // A range tombstone hides versions, and is no version itself.
+                    let end = if rng.random_bool(0.2) {
+                        b"l".to_vec()
+                    } else {
+                        format!("k{}", rng.random_range(0..30)).into_bytes()
                     };
                     f.table.delete_range(&key[..]..&end[..]).unwrap();
                     let seq = f.db.view().seq().0;
@@ -297,8 +297,8 @@ fn pinned_bytes_are_what_deleting_snapshots_frees() {
             }
         }
         let snapshots = f.keyspace.snapshots();
-        // Bytes of what readers at the snapshots that fit, at views and at the end see, without
-        // the tombstones that have nothing below them.
+        // The bytes that readers at the matching snapshots, at views and at the end see,
+        // without the tombstones that have nothing below them.
         let kept = |fits: &dyn Fn(&str) -> bool| -> usize {
             let fit = snapshots.iter().filter(|info| fits(&info.name));
             let mut readers: Vec<_> = fit.map(|info| info.seq.0).collect();

@@ -12,12 +12,12 @@ use ebb_storage::{
     SortedWriterOptions, SyncFile, Table, TableStore, WriteFile, repair, verify,
 };
 
-/// A store as objects are: no directory, no second names, and what is deleted goes
-/// when it is swept.
+/// A store of objects: no directories, no second names, and deleted objects go when they are
+/// swept.
 #[derive(Debug, Clone)]
 struct Shelf {
     name: &'static str,
-    /// Where files that are imported are read from.
+    /// The disk from which files are imported.
     disk: MemDisk,
     inside: Arc<Mutex<Inside>>,
 }
@@ -63,7 +63,7 @@ impl Shelf {
     }
 }
 
-/// An object that is there once it is whole.
+/// An object that appears once it is whole.
 #[derive(Debug)]
 struct Upload {
     shelf: Shelf,
@@ -268,9 +268,12 @@ fn a_pinned_table_is_found_by_its_store_and_in_no_other() {
     assert_eq!(content(table.scan::<&[u8], _>(..)).unwrap().len(), 100);
     for store in [None, Some(Shelf::new("two", &mem))] {
         match open(store) {
-            Err(Error::InvalidRequest(said)) => {
-                assert!(said.contains("shelf:one"), "{said}");
-                assert!(said.contains("DetachedOptions::table_store"), "{said}");
+            Err(Error::InvalidRequest(message)) => {
+                assert!(message.contains("shelf:one"), "{message}");
+                assert!(
+                    message.contains("DetachedOptions::table_store"),
+                    "{message}"
+                );
             }
             other => panic!("{other:?}"),
         }

@@ -1,5 +1,4 @@
-//! What a transaction promises: one instant to read at, its own writes on top,
-//! and the first committer wins.
+//! Transactions: one instant to read at, its own writes on top, and the first committer wins.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +68,7 @@ fn a_transaction_reads_at_one_instant_whatever_is_written_flushed_and_merged() {
 }
 
 #[test]
-fn own_writes_are_read_and_nobody_else_reads_them_before_the_commit() {
+fn own_writes_are_read_and_no_other_reader_sees_them_before_the_commit() {
     let (db, users, mails) = in_memory();
     users.put(b"a", b"1").unwrap();
     users.put(b"c", b"1").unwrap();
@@ -99,7 +98,7 @@ fn a_transaction_that_is_dropped_leaves_nothing() {
 }
 
 #[test]
-fn the_first_committer_wins_and_the_other_is_told_the_key() {
+fn the_first_committer_wins_and_the_other_gets_the_key_in_its_error() {
     let (db, users, mails) = in_memory();
     let (mut one, mut two, mut three) = (db.begin(), db.begin(), db.begin());
     one.put(&users, b"a", b"1").unwrap();
@@ -143,7 +142,7 @@ fn a_guarded_key_prevents_write_skew() {
             } else {
                 txn.get(&users, other).unwrap()
             };
-            assert!(other.is_some(), "somebody else is on call");
+            assert!(other.is_some(), "another one is on call");
             txn.delete(&users, own).unwrap();
         }
         one.commit().unwrap();
@@ -168,7 +167,7 @@ fn a_guard_is_no_write() {
     assert_eq!(contested(two.commit()), None);
     assert_eq!(text(users.get(b"a").unwrap()).unwrap(), "2");
 
-    // And who writes nothing has nothing to lose.
+    // A transaction that writes nothing has no conflicts.
     let mut reader = db.begin();
     reader.get_for_update(&users, b"a").unwrap();
     users.put(b"a", b"3").unwrap();
@@ -318,7 +317,7 @@ fn log_table(db: &Db) -> Table {
     db.keyspace("app").unwrap().table("log", options).unwrap()
 }
 
-/// Many threads add to the same counters; what they were told is what counts.
+/// Many threads add to the same counters; the sums of acknowledged updates count.
 #[test]
 fn no_update_is_lost_among_threads() {
     let (db, users, _) = open(Options {
@@ -352,9 +351,9 @@ fn no_update_is_lost_among_threads() {
     }
 }
 
-/// A plain write that got its number while no transaction lived has told nobody
-/// what it writes. A transaction that begins before it is visible must not read
-/// below it: it would commit over what it has not seen.
+/// A plain write that got its number while no transaction lived has not recorded its keys. A
+/// transaction that begins before it is visible must not read below it: its commit would
+/// overwrite that write unseen.
 #[test]
 fn a_plain_write_under_way_is_not_lost_to_a_transaction_that_begins_meanwhile() {
     let (db, users, _) = in_memory();
@@ -476,8 +475,8 @@ fn compare_range(
     }
 }
 
-/// With `sync` a commit survives a power loss, whatever the database's
-/// durability; what was not committed is not there.
+/// With `sync` a commit survives a power loss, whatever the database's durability;
+/// uncommitted writes are not there.
 #[test]
 fn a_synced_commit_survives_a_power_loss() {
     let mem = MemDisk::new();
@@ -489,7 +488,7 @@ fn a_synced_commit_survives_a_power_loss() {
     let mut open_one = db.begin();
     open_one.put(&users, b"b", b"1").unwrap();
     mem.crash_at(1);
-    // This one may survive or not: nobody was told that it would.
+    // This write was not acknowledged, so it may survive or not.
     users.put(b"c", b"1").unwrap_err();
     drop((open_one, users, mails, db));
     mem.restart(1);

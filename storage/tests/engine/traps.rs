@@ -1,5 +1,5 @@
-//! One test for each trap of the architecture that applies: each opens with the
-//! story of what goes wrong where the trap is not known.
+//! One test for each trap of the architecture that applies: each opens with the failure of a
+//! design that ignores the trap.
 
 #[path = "traps/files.rs"]
 mod files;
@@ -16,8 +16,8 @@ use ebb_storage::{
     TableOptions, TieredPicker, WriteBatch, WriteOptions,
 };
 
-/// A database that writes nothing to the disk of its own accord but the log,
-/// and syncs nothing that is not flushed or asked for.
+/// A database that writes nothing to the disk of its own accord but the log, and syncs only
+/// flushes and writes that require it.
 fn options(mem: &MemDisk) -> Options {
     Options {
         durability: Durability::Os,
@@ -53,10 +53,9 @@ fn names(keyspace: &Keyspace) -> Vec<String> {
     snapshots.map(|snapshot| snapshot.name).collect()
 }
 
-/// A flush puts a snapshot into the manifest. The power fails, and with it goes
-/// the part of the log that nobody synced. A database that counts on from the
-/// end of its log gives numbers again that the snapshot may see, and the next
-/// write slips into it.
+/// A flush puts a snapshot into the manifest. The power fails, and with it goes the unsynced
+/// part of the log. A database that counts on from the end of its log gives numbers again
+/// that the snapshot may see, and the next write slips into it.
 #[test]
 fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
     for seed in 0..50 {
@@ -81,9 +80,9 @@ fn sequence_reuse_a_write_after_a_crash_does_not_slip_into_a_snapshot() {
     }
 }
 
-/// The end of the log rots after a snapshot and its files are in the manifest, and
-/// passes for torn off by a crash. A database that counts on from the end of what
-/// is left of the log gives the snapshot's numbers again.
+/// The end of the log rots after a snapshot and its files are in the manifest, and passes for
+/// torn off by a crash. A database that counts on from the end of the rest of the log gives
+/// the snapshot's numbers again.
 #[test]
 fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     for cut in 0.. {
@@ -116,8 +115,8 @@ fn sequence_reuse_a_write_after_the_log_is_cut_does_not_slip_into_a_snapshot() {
     }
 }
 
-/// A merge records the snapshots that there are. A snapshot that the manifest
-/// knows while the log has lost writes below it is not what it was.
+/// A merge records the current snapshots. A snapshot that is in the manifest while the log
+/// has lost writes below it is not what it was.
 #[test]
 fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
     for seed in 0..50 {
@@ -139,9 +138,9 @@ fn sequence_reuse_a_bookmark_is_never_more_durable_than_the_writes_below_it() {
     }
 }
 
-/// A snapshot was created in the log and deleted there; a merge dropped what it
-/// alone could see; the part of the log with the deletion went. Replaying the
-/// creation would bring back a snapshot whose content is gone.
+/// A snapshot was created in the log and deleted there; a merge dropped the versions that
+/// only it could see; the part of the log with the deletion went. Replaying the creation
+/// would bring back a snapshot whose content is gone.
 #[test]
 fn resurrection_replay_does_not_revive_a_deleted_snapshot() {
     for (crash, bounding) in [(false, Bounding::Preferred), (true, Bounding::Off)] {
@@ -212,8 +211,8 @@ fn resurrection_a_merge_makes_the_deletion_that_it_relies_on_durable() {
     }
 }
 
-/// Two snapshots with nothing written between them keep the same versions. If
-/// what is kept belonged to one of them, deleting it would take the other's.
+/// Two snapshots with nothing written between them keep the same versions. If the kept
+/// versions belonged to one of them, deleting it would take the other's.
 #[test]
 fn shared_s_deleting_one_of_two_snapshots_of_the_same_content_keeps_the_other() {
     for deleted in ["a", "b"] {
@@ -378,9 +377,9 @@ fn wal_retention_a_quiet_table_does_not_hold_the_log_for_ever() {
     assert!(!files(&mem, ".log").is_empty());
 }
 
-/// A batch writes two tables; one is flushed, the other is not; then the power
-/// fails, and the log's tail, which nobody synced, is lost. Unless the flush
-/// synced the log first, half of the batch survives.
+/// A batch writes two tables; one is flushed, the other is not; then the power fails, and the
+/// log's tail, which was not synced, is lost. Unless the flush synced the log first, half of
+/// the batch survives.
 #[test]
 fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
     const WRITES: usize = 14;
@@ -415,10 +414,10 @@ fn wal_synced_before_install_a_batch_over_two_tables_does_not_tear() {
     assert!(lost > 0, "no restart lost anything that was not synced");
 }
 
-/// A reader takes the number up to which it reads and one table's files, then
-/// the next table's, while writers go on and merges drop what nobody needs. If
-/// number and registration are two steps, or each table has its own instant,
-/// the reader sees half of a batch or misses a version.
+/// A reader takes the number up to which it reads and one table's files, then the next
+/// table's, while writers go on and merges drop what no reader needs. If number and
+/// registration are two steps, or each table has its own instant, the reader sees half of a
+/// batch or misses a version.
 #[test]
 fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     let mem = MemDisk::new();
@@ -531,9 +530,9 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     }
 }
 
-/// Runs are held apart by snapshots, so a table may have more of them than
-/// writers are let through with; with nothing to merge they waited for ever.
-/// With manual maintenance they waited for memtables that nobody flushed.
+/// Runs are held apart by snapshots, so a table may have more of them than writers are let
+/// through with; with nothing to merge they waited for ever. With manual maintenance they
+/// waited for memtables that were never flushed.
 #[test]
 fn writers_do_not_wait_for_merges_that_never_come() {
     must_end(|| {
@@ -570,7 +569,7 @@ fn writers_do_not_wait_for_merges_that_never_come() {
 
 /// A write may ask for more than the database's durability.
 #[test]
-fn a_write_that_asks_for_a_sync_survives_with_all_before_it() {
+fn a_write_with_a_sync_survives_with_all_before_it() {
     for seed in 0..20 {
         let mem = MemDisk::new();
         let (db, keyspace, table) = open(&mem);

@@ -1,5 +1,4 @@
-//! What a version can say beyond put and delete: merge operands, puts that
-//! expire.
+//! Versions beyond put and delete: merge operands, and puts that expire.
 
 use std::time::Duration;
 
@@ -207,7 +206,7 @@ fn a_put_with_a_ttl_goes_at_its_time_wherever_it_lies() {
         db.flush().unwrap();
         db.compact().unwrap();
     }
-    // Whoever began to read before judges as of then.
+    // A reader compares expiry with the time at which it began.
     let expected = [
         (b"a".to_vec(), b"new".to_vec()),
         (b"b".to_vec(), b"12".to_vec()),
@@ -231,7 +230,7 @@ fn a_put_with_a_ttl_goes_at_its_time_wherever_it_lies() {
 }
 
 #[test]
-fn what_expired_for_all_is_gone_from_the_files() {
+fn values_that_expired_for_all_readers_are_gone_from_the_files() {
     let (mem, clock) = (MemDisk::new(), ManualClock::at_ms(1000));
     let (db, _, table) = open(clocked(&mem, &clock), TableOptions::default());
     for i in 0..100 {

@@ -175,7 +175,7 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
         let runs = || db.stats().tables[0].runs.len();
         assert_eq!((runs(), db.stats().tables[0].pressure), (60, 0.0));
         picker.on.store(true, Ordering::Relaxed);
-        // This flush is what asks for merges.
+        // This flush starts the merges.
         table.put(b"61", b"1").unwrap();
         db.flush().unwrap();
         table.put(b"last", b"1").unwrap();
@@ -188,7 +188,7 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
 /// Snapshots hold the runs apart: there are more of them than any limit, and
 /// nothing to wait for. Beside it memtables do fill up faster than is allowed.
 #[test]
-fn strict_bounding_and_many_snapshots_hold_nobody_up_for_ever() {
+fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
     must_end(|| {
         let mem = MemDisk::new();
         let strict = TieredPicker {
@@ -244,7 +244,8 @@ fn write_two_runs(db: &Db, table: &Table) {
     }
 }
 
-/// Merges tables of just so many runs, as long as no snapshot stands between them.
+/// Merges all runs of a table when there are exactly `runs` of them and no snapshot stands
+/// between them.
 #[derive(Debug, Default)]
 struct UnlessSnapshot {
     runs: AtomicUsize,
@@ -295,7 +296,7 @@ fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
         // It merged nothing after all, so that its end is no reason to look again.
         keyspace.drop_table("other").unwrap();
         picker.runs.store(60, Ordering::SeqCst);
-        // A deletion asks for merges, so what there is to merge is looked up anew.
+        // A deletion of a snapshot makes the merging threads look for work again.
         keyspace.create_snapshot("gone").unwrap();
         keyspace.delete_snapshot("gone").unwrap();
         thread::scope(|scope| {
@@ -442,8 +443,8 @@ fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
         let other = keyspace.table("other", TableOptions::default()).unwrap();
         write_two_runs(&db, &other);
         until("the merge to come to its door", || merge.is_waited_at());
-        // In the first rounds the flushing thread may try again because it was asked
-        // before.
+        // In the first rounds the flushing thread may try again because of an earlier
+        // request.
         for _ in 0..5 {
             let fail = || fails.store(true, Ordering::SeqCst);
             let (failure, outcome) = fail_while_a_writer_waits((&db, &table), &door, fail);

@@ -10,7 +10,7 @@ use crate::read::{MergeOperator, MergeOperators};
 
 const NOW_MS: u64 = 100;
 
-/// Concatenation, which shows order; it refuses whatever has a "!".
+/// Concatenation, which shows order; it refuses operands that contain a "!".
 #[derive(Debug)]
 struct Picky;
 
@@ -29,9 +29,10 @@ impl MergeOperator for Picky {
 }
 
 fn merger(known: bool) -> Merger {
-    let operators = match known {
-        true => MergeOperators::none().with(Picky),
-        false => MergeOperators::none(),
+    let operators = if known {
+        MergeOperators::none().with(Picky)
+    } else {
+        MergeOperators::none()
     };
     Merger::new("app.users".into(), Some("picky"), &operators)
 }
@@ -78,7 +79,7 @@ fn seqs(list: &[u64]) -> Vec<SeqNo> {
     list.iter().map(|&seq| SeqNo(seq)).collect()
 }
 
-/// Boundaries as (number, time at which it judges).
+/// Builds boundaries from pairs of a number and a read time.
 fn boundaries(list: &[(u64, u64)]) -> Boundaries {
     let point = |&(seq, read_time_ms): &(u64, u64)| ReadPoint {
         seq: SeqNo(seq),
@@ -87,7 +88,7 @@ fn boundaries(list: &[(u64, u64)]) -> Boundaries {
     Boundaries::new(list.iter().map(point).collect(), NOW_MS)
 }
 
-/// A case: versions, boundaries, range tombstones, bottom, what is kept.
+/// A case: versions, boundaries, range tombstones, bottom, kept versions.
 type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [u64], bool, &'a str);
 
 fn check(known: bool, cases: &[Case<'_>]) {
@@ -210,7 +211,7 @@ fn operands_fold_onto_no_put_that_a_reader_may_see_expire() {
 }
 
 #[test]
-fn what_a_range_tombstone_of_its_stripe_hides_goes() {
+fn versions_under_a_range_tombstone_of_their_stripe_go() {
     check(
         true,
         &[
@@ -231,7 +232,7 @@ fn what_a_range_tombstone_of_its_stripe_hides_goes() {
     );
 }
 
-/// What a reader at a point gets: all versions, newest first.
+/// Returns the value that a reader sees at a point, given all versions, newest first.
 fn read(
     versions: &[Version],
     covering: &[SeqNo],
@@ -271,9 +272,10 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         for case in 0..20_000 {
             let bottom = rng.random_bool(0.5);
-            let older: Vec<_> = match bottom {
-                true => Vec::new(),
-                false => some_of(&mut rng, 1..10, 0.3),
+            let older: Vec<_> = if bottom {
+                Vec::new()
+            } else {
+                some_of(&mut rng, 1..10, 0.3)
             };
             let chance = rng.random_range(0.1..0.9);
             let mut numbers = some_of(&mut rng, 10..30, chance);
@@ -321,12 +323,18 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     });
 }
 
-/// Versions, boundaries, range tombstones and splits; each kept version with its part
-/// and for whom it is there.
+/// Versions, boundaries, range tombstones and splits; then each kept version with its part
+/// and the boundaries for whose readers alone it stays.
 #[test]
-fn what_is_kept_says_for_whom_unless_what_hides_it_is_in_another_run() {
-    type Told<'a> = &'a [(u64, usize, Option<(u64, u64)>)];
-    type Case<'a> = (&'a str, &'a [u64], &'a [u64], &'a [u64], Told<'a>);
+fn a_kept_version_lists_its_readers_unless_a_version_in_another_run_hides_it() {
+    type ExpectedVersions<'a> = &'a [(u64, usize, Option<(u64, u64)>)];
+    type Case<'a> = (
+        &'a str,
+        &'a [u64],
+        &'a [u64],
+        &'a [u64],
+        ExpectedVersions<'a>,
+    );
     let cases: [Case<'_>; 8] = [
         ("8 3", &[], &[], &[], &[(8, 0, None)]),
         ("8 3", &[5], &[], &[], &[(8, 0, None), (3, 0, Some((5, 5)))]),
@@ -368,11 +376,11 @@ fn what_is_kept_says_for_whom_unless_what_hides_it_is_in_another_run() {
         let (covering, splits) = (seqs(covering), seqs(splits));
         let mut versions = versions(before);
         let kept = retain.kept(b"k", &mut versions, &covering, false, &splits, None);
-        let told = |kept: Kept| {
+        let summary = |kept: KeptVersion| {
             let only_for = kept.only_for.map(|(first, last)| (first.0, last.0));
             (kept.version.seq.0, kept.part, only_for)
         };
-        let found: Vec<_> = kept.map(told).collect();
+        let found: Vec<_> = kept.map(summary).collect();
         assert_eq!(found, expected, "{before} at {points:?} under {covering:?}");
         assert_eq!(versions, []);
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::key::{RunId, SeqNo};
 use crate::sstable::{KeySketch, key_hash};
 
-/// One of which nobody knows what it overwrites.
+/// A run without a key sketch: the keys that it overwrites are unknown.
 fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     RunShape {
         id: RunId(0),
@@ -23,7 +23,7 @@ fn run(bytes: u64, smallest_seq: u64) -> RunShape {
     }
 }
 
-/// One of these keys, one byte each.
+/// A run with a sketch of these keys, one byte each.
 fn run_of(keys: Range<u64>) -> RunShape {
     let mut overwrites = KeySketch::default();
     let bytes = keys.end - keys.start;
@@ -123,7 +123,7 @@ fn strata_are_merged_across_only_when_there_are_too_many_runs() {
 /// "5 30* 40g" are runs of 5 bytes, of 30 that is busy, and of 40 with 11 of
 /// garbage.
 #[test]
-fn what_is_busy_is_left_alone_and_garbage_is_rewritten() {
+fn busy_runs_are_left_alone_and_garbage_is_rewritten() {
     for (text, expected) in [
         ("10* 10*", None),
         ("10 10*", None),

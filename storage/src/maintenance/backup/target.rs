@@ -58,7 +58,7 @@ impl BackupDir {
         matches!(self, Self::Older(_))
     }
 
-    /// Returns what is there under the name of an SSTable.
+    /// Looks up the name of an SSTable in the directory.
     pub(super) fn find(&self, number: FileNumber) -> Found {
         match self {
             Self::New(_) => Found::Nothing,
@@ -216,7 +216,7 @@ impl Drop for OlderBackup {
 /// Reads the manifest of a backup of the database `source`.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] if the directory is none.
+/// [`Error::InvalidRequest`] if the directory is no backup.
 fn load(disk: &Arc<dyn Disk>, dir: &Path, source: DatabaseId) -> Result<Manifest> {
     let refused = |what: &str| {
         let text = format!(

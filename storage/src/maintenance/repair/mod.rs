@@ -11,9 +11,9 @@
 //! file it was found in, and a snapshot shows what it showed. The source is only
 //! read.
 //!
-//! What is found is never wrong, but it may be old: where a version is lost, an
-//! older one of the same key comes up. The report names every part that was
-//! lost, with its keys as far as they are known.
+//! Recovered values are never wrong, but may be old: where a version is lost, an older one of
+//! the same key comes up. The report names every part that was lost, with its keys as far as
+//! they are known.
 
 mod names;
 mod reading;
@@ -97,7 +97,7 @@ pub fn repair(
     for table in source.tables {
         let (meta, has_operands) =
             write_table(&engine, table, source.last_seq, &mut report, &mut || {
-                reading.tell(progress);
+                reading.report(progress);
             })?;
         if has_operands && meta.options.merge_operator.is_none() {
             let lost = report::unknown_operator(from, &meta, &report.lost);
@@ -112,8 +112,8 @@ pub fn repair(
     Ok(report)
 }
 
-/// Writes all versions of a table as one run, and says whether there are merge
-/// operands among them.
+/// Writes all versions of a table as one run, and returns whether there are merge operands
+/// among them.
 fn write_table(
     engine: &Engine,
     table: SourceTable,

@@ -34,8 +34,8 @@ impl TableNames {
         found.or_insert_with(|| (keyspace.to_string(), name.to_string()));
     }
 
-    /// Returns the names of tables that have none, as far as they were noted and no table has them
-    /// that is `taken`.
+    /// Returns the noted names of tables that have none, except `taken` ones. If several
+    /// tables had a name, the newest gets it.
     pub(super) fn assign(self, mut taken: BTreeSet<TableName>) -> Vec<(TableId, TableName)> {
         let Self { unnamed, found } = self;
         let newest_first = found.into_iter().rev();

@@ -6,17 +6,18 @@ use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
 use crate::table_store::TableStore;
 
-/// Counts what is read: each SSTable twice, once for what it has and once for its
+/// The progress of reading: counts each SSTable twice, once for its metadata and once for its
 /// versions, and the log once.
 #[derive(Debug)]
 pub(super) struct Reading {
     done: Cell<u64>,
     total: Cell<u64>,
-    told: Cell<u64>,
+    reported: Cell<u64>,
 }
 
 impl Reading {
-    /// Nothing is read yet. What has no length is not counted: it cannot be read.
+    /// The progress before the first read. Files without a known length are not counted: they
+    /// cannot be read.
     pub(super) fn of(files: &DbFiles, tables: &dyn TableStore) -> Self {
         let bytes = |number: u64| tables.open(number).and_then(|file| file.len());
         let sstables = files.sstables.iter();
@@ -24,7 +25,7 @@ impl Reading {
         Self {
             done: Cell::new(0),
             total: Cell::new(2 * total),
-            told: Cell::new(0),
+            reported: Cell::new(0),
         }
     }
 
@@ -37,10 +38,10 @@ impl Reading {
         self.done.set(self.done.get() + bytes);
     }
 
-    /// Tells how far it has come, if that is further than when it was last told.
-    pub(super) fn tell(&self, progress: &mut dyn FnMut(MaintenanceProgress)) {
+    /// Reports the progress if it has grown since the last report.
+    pub(super) fn report(&self, progress: &mut dyn FnMut(MaintenanceProgress)) {
         let done = self.done.get();
-        if self.told.replace(done) < done {
+        if self.reported.replace(done) < done {
             progress(MaintenanceProgress {
                 bytes_done: done,
                 bytes_total: self.total.get().max(done),

@@ -17,13 +17,13 @@ use crate::key::{KeyRange, SeqNo};
 /// A range of keys, both ends included; `None` is no bound.
 type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// What one source of versions is known to have.
+/// The known contents of one source of versions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extent {
     /// The numbers that it stands for; `None` when nothing is known to be
     /// replaced by it.
     pub(super) origin: Option<(SeqNo, SeqNo)>,
-    /// The smallest and the largest number of what it has.
+    /// The smallest and the largest sequence number in the source.
     pub(super) seqs: (SeqNo, SeqNo),
     /// The keys for which it stands, where known.
     pub(super) keys: Option<KeyRange>,
@@ -38,8 +38,8 @@ impl Extent {
             .is_some_and(|origin| origin.0 <= older.seqs.1 && older.seqs.0 <= origin.1)
     }
 
-    /// Whether it replaces the version `seq` of a key in an older source.
-    /// `has_key` says that it has versions of that key itself.
+    /// Returns whether this source replaces the version `seq` of a key in an older source.
+    /// `has_key` is true if this source has versions of that key itself.
     fn replaces(&self, key: &[u8], seq: SeqNo, has_key: bool) -> bool {
         let stands_for = |origin: (SeqNo, SeqNo)| origin.0 <= seq && seq <= origin.1;
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
@@ -56,7 +56,8 @@ impl Extent {
     }
 }
 
-/// The sources of a table, the newest first, by what they replace.
+/// The sources of a table, the newest first, with the parts of older sources that each
+/// replaces.
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_file_stands_for_counts_no_more_but_where_it_is_lost() {
+    fn versions_that_a_newer_file_replaces_do_not_count_unless_it_lost_them() {
         let mut merged = extent((3, 9), (8, 9), ("d", "p"));
         let key = |key: &str| Some(key.as_bytes().to_vec());
         merged.lost = vec![(key("k"), key("m"))];

@@ -1,4 +1,4 @@
-//! What a repair saved, and what it could not.
+//! The report of a repair: what was saved, and what was lost.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct Lost {
     /// The file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// Where in the file it begins.
+    /// The offset in the file at which the lost part begins.
     pub offset: u64,
     /// How long it is; 0 where that is not known.
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub struct Lost {
     pub from_key: Option<Vec<u8>>,
     /// The largest, included; `None` is no bound.
     pub to_key: Option<Vec<u8>>,
-    /// What is wrong, and what follows from it.
+    /// The damage and its consequences, in words.
     pub detail: String,
 }
 
@@ -42,15 +42,15 @@ impl Lost {
 /// A table of the new database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RepairedTable {
-    /// Its keyspace; `recovered` where nothing says which it was.
+    /// The keyspace of the table; `recovered` if it is unknown.
     pub keyspace: String,
-    /// Its name; `table_N` where nothing says which it was.
+    /// The name of the table; `table_N` if it is unknown.
     pub name: String,
     /// Versions saved, shadowed ones included.
     pub versions: u64,
 }
 
-/// What a repair did.
+/// The results of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RepairReport {
     /// The tables of the new database.
@@ -61,13 +61,13 @@ pub struct RepairReport {
     pub bytes: u64,
     /// Named snapshots saved.
     pub snapshots: u64,
-    /// Those of them that may miss something, as `KEYSPACE: NAME`.
+    /// Snapshots that may miss something, as `KEYSPACE: NAME`.
     pub snapshots_incomplete: Vec<String>,
-    /// All that was lost; what is not named here is as it was.
+    /// All losses; everything that is not named here is unchanged.
     pub lost: Vec<Lost>,
 }
 
-/// Returns the snapshots that may show a table of which something is lost.
+/// Returns the snapshots that may show a table with a loss.
 pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> {
     let bookmarks = state.bookmarks.list.iter();
     // It may concern a table that is in no list any more.
@@ -89,8 +89,8 @@ pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> 
         .collect()
 }
 
-/// What of a table in `dir` cannot be read any more, as nothing says how to merge
-/// it. The damage to the manifest is among `lost`.
+/// The loss of a table in `dir` whose merge operator is unknown: its operands cannot be read.
+/// The damage to the manifest is among `lost`.
 pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
     let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
     let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
@@ -111,9 +111,8 @@ mod tests {
     use crate::key::TableId;
     use crate::snapshots::{CoveredTable, SnapshotRecord};
 
-    /// A table that was dropped and made again had a new name after a repair, and
-    /// what it had lost was not looked for under that one: its snapshot was said
-    /// to be complete.
+    /// A table that was dropped and made again had a new name after a repair. The repair
+    /// looked for the losses under the old name only, and reported the snapshot as complete.
     #[test]
     fn a_snapshot_is_incomplete_whatever_its_table_is_named_now() {
         let table = |id, keyspace: &str, name: &str| TableMeta {

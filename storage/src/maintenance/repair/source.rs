@@ -1,4 +1,4 @@
-//! Reading the damaged database: which files count, and what they hold.
+//! Reading of the damaged database: the files that count, and their contents.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -49,13 +49,14 @@ pub(super) struct SourceTable {
     pub(super) tombstones: RangeTombstones,
 }
 
-/// What there is to save.
+/// The data that a repair found in the old directory.
 pub(super) struct Source {
-    /// Its keyspaces and bookmarks count; its tables are in `tables`.
+    /// The state with the keyspaces and bookmarks; the tables in it do not count, see
+    /// `tables`.
     pub(super) state: State,
     pub(super) tables: Vec<SourceTable>,
-    /// No version and no snapshot has a higher number, also no lost one whose
-    /// number is known.
+    /// The largest sequence number of all versions and snapshots, with those of lost ones as
+    /// far as they are known.
     pub(super) last_seq: SeqNo,
     pub(super) lost: Vec<report::Lost>,
 }
@@ -112,7 +113,7 @@ impl Source {
     }
 }
 
-/// Where a file belongs, as the manifest or the log has it.
+/// The owner of a file, according to the manifest or the log.
 #[derive(Debug, Clone)]
 struct Place {
     table: TableId,
@@ -141,7 +142,7 @@ struct Reader<'a> {
     log_store: &'a dyn LogStore,
     tables: &'a dyn TableStore,
     dir: &'a Path,
-    /// Whether the manifest says which files count.
+    /// Whether the manifest is whole, so that its list of files is complete.
     exact: bool,
     state: State,
     /// The sources of each table, newest first, each with the number that they are sorted by.
@@ -149,7 +150,7 @@ struct Reader<'a> {
     /// Files whose table is not known yet; the log may name it.
     unclaimed: BTreeMap<FileNumber, Lost>,
     tombstones: BTreeMap<TableId, Vec<RangeTombstone>>,
-    /// What the log has of each table.
+    /// The entries of each table that were found in the log.
     logged: BTreeMap<TableId, Arc<Memtable>>,
     /// The names of tables that the manifest does not list.
     names: TableNames,
@@ -246,7 +247,7 @@ impl Reader<'_> {
         let bytes = file.as_ref().map_or(0, |file| file.len().unwrap_or(0));
         let opened = Salvage::open(file, &path, None);
         self.reading.add(bytes);
-        self.reading.tell(self.progress);
+        self.reading.report(self.progress);
         let salvage = match opened {
             Ok(salvage) => salvage,
             Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
@@ -255,8 +256,8 @@ impl Reader<'_> {
                 return Ok(());
             }
         };
-        let told = salvage.properties.as_ref();
-        let table = told.map(|told| TableId(told.table_id));
+        let properties = salvage.properties.as_ref();
+        let table = properties.map(|properties| TableId(properties.table_id));
         let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
         let Some(table) = place.as_ref().map(|place| place.table).or(table) else {
             let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
@@ -268,17 +269,17 @@ impl Reader<'_> {
         if self.is_forgotten(table) {
             return Ok(());
         }
-        if let Some(told) = told {
+        if let Some(properties) = properties {
             let options = TableOptions {
-                sstable: told.options.clone(),
-                merge_operator: told
+                sstable: properties.options.clone(),
+                merge_operator: properties
                     .origin
                     .as_ref()
                     .and_then(|origin| origin.merge_operator.clone()),
             };
-            self.last_seq = self.last_seq.max(told.largest_seq);
+            self.last_seq = self.last_seq.max(properties.largest_seq);
             self.table(table, options);
-            if let Some(origin) = &told.origin {
+            if let Some(origin) = &properties.origin {
                 self.names.note(table, &origin.keyspace, &origin.table);
                 if self.names.lacks(table)
                     && let Some(meta) = self.state.tables.get_mut(&table)
@@ -315,10 +316,10 @@ impl Reader<'_> {
             let all = self.tombstones.entry(table).or_default();
             all.extend(tombstones.iter());
         }
-        let told_number = salvage
+        let recorded_number = salvage
             .properties
             .as_ref()
-            .map_or(0, |told| told.file_number);
+            .map_or(0, |properties| properties.file_number);
         let ingested_at = place.as_ref().and_then(|place| place.ingested_at);
         let reading = self.reading.clone();
         let blocks_read = move |bytes| reading.add(bytes);
@@ -334,29 +335,32 @@ impl Reader<'_> {
             })
         }));
         // One that was restored from a backup has a new name, and was written when it was written.
-        let written_as = match told_number {
+        let written_as = match recorded_number {
             0 => number.0,
             _ if mutation::is(Mutation::StandByName) => number.0,
             written_as => written_as,
         };
         let sources = self.sources.entry(table).or_default();
-        let at = match self.exact {
-            true => sources.len(),
-            false => sources.partition_point(|(newer, _)| *newer >= written_as),
+        let at = if self.exact {
+            sources.len()
+        } else {
+            sources.partition_point(|(newer, _)| *newer >= written_as)
         };
         sources.insert(at, (written_as, (extent, versions)));
         Ok(())
     }
 
-    /// What a file has. Where the manifest says which files count, none was
-    /// replaced by another.
+    /// Returns what is known of the contents of a file. If the manifest lists the files, no
+    /// listed file was replaced by another.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
-        let told = salvage.properties.as_ref();
+        let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);
-        let stands_for = told.and_then(|told| told.origin.as_ref());
+        let stands_for = properties.and_then(|properties| properties.origin.as_ref());
         let origin = stands_for.map(|origin| (origin.smallest_seq, origin.largest_seq));
-        let has = told.filter(|told| told.entries > 0);
-        let has = has.map(|told| KeyRange::spanning(&told.smallest_key, &told.largest_key));
+        let has = properties.filter(|properties| properties.entries > 0);
+        let has = has.map(|properties| {
+            KeyRange::spanning(&properties.smallest_key, &properties.largest_key)
+        });
         let between = mutation::is(Mutation::StandBetweenKeys);
         let keys = stands_for
             .filter(|_| !between)
@@ -365,7 +369,7 @@ impl Reader<'_> {
                 None => KeyRange::all(),
             });
         let ingested_at = place.and_then(|place| place.ingested_at);
-        let seqs = told.map(|told| (told.smallest_seq, told.largest_seq));
+        let seqs = properties.map(|properties| (properties.smallest_seq, properties.largest_seq));
         let seqs = ingested_at.map(|seq| (seq, seq)).or(seqs).or(span);
         let lost = salvage.lost.iter();
         Extent {
@@ -441,7 +445,7 @@ impl Reader<'_> {
             };
             self.reading.expect(bytes.len() as u64);
             self.reading.add(bytes.len() as u64);
-            self.reading.tell(self.progress);
+            self.reading.report(self.progress);
             wal::refuse_other_versions(&bytes, &path)?;
             let base = wal::base_lsn(&bytes);
             if let (Some((path, len, end)), Some(base)) = (before.take(), base)
@@ -539,8 +543,8 @@ impl Reader<'_> {
             }
             Op::SnapshotDelete(id) if seq > bookmarks.as_of => {
                 bookmarks.remove(seq, id);
-                // Its creation may be lost. No id is out of all bounds but a damaged
-                // one, with which the new database would not open.
+                // Its creation may be lost. An id out of all bounds is damaged, and the new
+                // database would not open with it.
                 if id < NUMBER_MAX {
                     bookmarks.last_id = bookmarks.last_id.max(id);
                 }
@@ -558,7 +562,7 @@ impl Reader<'_> {
                         Err(e) => Err(e),
                     };
                     let path = self.tables.name(number.0);
-                    // It is gone once it is merged, which the manifest had said.
+                    // The file is gone if it was merged: the lost manifest had recorded that.
                     if self.exact || is_there.map_err(Error::io("look for", &path))? {
                         self.unclaimed.remove(&number);
                         self.file(number, Some(Place::of(table, &run)))?;
@@ -570,8 +574,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where what the log says of a table goes; `None` for what counts no more:
-    /// what is flushed may have been dropped since by a merge.
+    /// Returns the memtable for the logged entries of a table; `None` for entries that no
+    /// longer count: what is flushed may have been dropped since by a merge.
     fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
         if self.is_forgotten(table) {
             return None;
@@ -585,11 +589,11 @@ impl Reader<'_> {
     fn finish(mut self) -> Source {
         self.lost
             .extend(std::mem::take(&mut self.unclaimed).into_values());
-        // The holders of holds would not notice what is lost of them.
+        // Holds go: their holders would not notice the losses.
         let bookmarks = &mut self.state.bookmarks.list;
         bookmarks.retain(|bookmark| bookmark.record.held_for.is_none());
         self.name_tables();
-        // Readers stand at snapshots, or above all that is saved.
+        // Readers stand at snapshots, or above all recovered versions.
         let bookmarks = self.state.bookmarks.list.iter().map(|b| b.point());
         let boundaries = Boundaries::new(bookmarks.collect(), 0);
         let mut tables = Vec::new();

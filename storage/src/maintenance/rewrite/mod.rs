@@ -56,8 +56,8 @@ pub(crate) fn rewrite_damaged(
         if token.as_ref().is_some_and(|token| token != accepted) {
             return Ok(None);
         }
-        // A new file that a crash leaves beside a missing one keeps the database from opening. So
-        // files go first of which nothing is written.
+        // A new file that a crash leaves beside a missing one keeps the database from
+        // opening. So files without a new file go first.
         damaged.sort_by_key(|file| file.loss.entries_read > 0);
         for file in &mut damaged {
             file.rewrite(engine)?;
@@ -163,7 +163,7 @@ fn read(engine: &Engine, file: &FileMeta) -> Result<Result<Salvage>> {
     }
 }
 
-/// Returns what is lost of a file that is damaged for a reason.
+/// Returns the loss of a file that is damaged for a reason.
 fn loss_of(
     engine: &Engine,
     table: &TableCore,

@@ -1,4 +1,4 @@
-//! The report on damaged files: what is lost of each, and whether it was rewritten.
+//! The report on damaged files: the loss of each, and whether it was rewritten.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ impl LossReport {
     }
 }
 
-/// A file that is damaged, missing or unreadable, and what is lost of it.
+/// A file that is damaged, missing or unreadable, with its loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileLoss {
     /// The table of the file, as `KEYSPACE.TABLE`.

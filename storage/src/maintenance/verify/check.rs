@@ -1,4 +1,4 @@
-//! Goes through the files of a database and notes what is wrong.
+//! Verification of the files of a database.
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -77,7 +77,7 @@ pub(crate) fn verify_state(
     is_whole.then_some(check.report)
 }
 
-/// Verifies the log alone, as [`verify_state`] does, and returns what is wrong.
+/// Verifies the log alone, as [`verify_state`] does, and returns the findings.
 pub(crate) fn verify_log(
     options: &Options,
     dir: &Path,
@@ -211,7 +211,7 @@ impl<'a> Check<'a> {
                 before = None;
                 continue;
             };
-            let told = file.properties();
+            let properties = file.properties();
             let found = FileMeta {
                 quarantine: meta.quarantine.clone(),
                 ..FileMeta::of(meta.number, &file)
@@ -221,30 +221,31 @@ impl<'a> Check<'a> {
                 self.add(file.path(), 0, detail);
             }
             let ingested = run.ingested_at.is_some();
-            let (expected, span) = match ingested {
-                true => (0, (SeqNo::ZERO, SeqNo::ZERO)),
-                false => (table.id.0, (run.smallest_seq, run.largest_seq)),
+            let (expected, span) = if ingested {
+                (0, (SeqNo::ZERO, SeqNo::ZERO))
+            } else {
+                (table.id.0, (run.smallest_seq, run.largest_seq))
             };
-            if told.table_id != expected {
-                let detail = format!("{name} has a file of table {}", told.table_id);
+            if properties.table_id != expected {
+                let detail = format!("{name} has a file of table {}", properties.table_id);
                 self.add(file.path(), 0, detail);
             }
-            if told.smallest_seq < span.0 || told.largest_seq > span.1 {
+            if properties.smallest_seq < span.0 || properties.largest_seq > span.1 {
                 let detail = format!(
                     "{name} spans {} to {}, the file {} to {}",
-                    span.0, span.1, told.smallest_seq, told.largest_seq
+                    span.0, span.1, properties.smallest_seq, properties.largest_seq
                 );
                 self.add(file.path(), 0, detail);
             }
-            if told.entries == 0 {
+            if properties.entries == 0 {
                 // Range tombstones only: they have no place among the keys.
                 continue;
             }
-            if before.is_some_and(|before| before >= told.smallest_key) {
+            if before.is_some_and(|before| before >= properties.smallest_key) {
                 let detail = format!("{name}: the file before it reaches into its keys");
                 self.add(file.path(), 0, detail);
             }
-            before = Some(told.largest_key.clone());
+            before = Some(properties.largest_key.clone());
         }
         ControlFlow::Continue(())
     }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use crate::key::SeqNo;
 use crate::manifest::State;
 
-/// What in the manifest's state contradicts itself: the first thing for which a
-/// database does not open, and all for which it does.
+/// Returns the contradictions in the manifest's state: of those with which a database does
+/// not open only the first, of the others all.
 pub(super) fn contradictions(state: &State) -> Vec<String> {
     let mut found: Vec<_> = state.check().err().into_iter().collect();
     let mut names = HashSet::new();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_contradicts_itself_is_told() {
+    fn a_state_that_contradicts_itself_is_reported() {
         assert_eq!(contradictions(&sound()), [] as [String; 0]);
         type Change = fn(&mut State);
         fn table(state: &mut State) -> &mut TableMeta {

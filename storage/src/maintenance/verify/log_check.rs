@@ -8,7 +8,7 @@ use crate::manifest::State;
 use crate::runs::RunMeta;
 use crate::snapshots::Bookmarks;
 
-/// What the log says, as far as it is read.
+/// The contents of the log, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct LogCheck<'a> {
     /// `None` where the manifest does not read.
@@ -54,7 +54,7 @@ impl<'a> LogCheck<'a> {
         let Some(state) = self.state else {
             return Ok(());
         };
-        // One up to the last that is not there was dropped since.
+        // A lower id without a table is of a table that was dropped since.
         if let Some(unknown) = table_of(&op).filter(|table| *table > state.last_table_id) {
             return Err(format!("no table {}", unknown.0));
         }

@@ -1,4 +1,4 @@
-//! Verify: whether the files of a database say what they must.
+//! Verify: checks the files of a database against each other.
 //!
 //! ```text
 //!   manifest ─► runs ─► SSTables      each by itself, and as the run has it
@@ -6,8 +6,8 @@
 //!       └─────► WAL segments          records, numbers, tables
 //! ```
 //!
-//! It reads and never writes, and goes on behind what it finds. Without a
-//! manifest that reads, each file is checked by itself.
+//! It only reads, and continues after each finding. Without a readable manifest, each file is
+//! checked by itself.
 
 mod check;
 mod contradictions;

@@ -1,4 +1,4 @@
-//! What a verification found.
+//! The findings of a verification.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ pub struct Finding {
     /// The file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// Byte offset of what is wrong; 0 where it is the file as a whole.
+    /// Byte offset of the fault; 0 if it is the file as a whole.
     pub offset: u64,
-    /// What was expected and what was found.
+    /// The expected and the found content.
     pub detail: String,
 }
 
-/// What was looked at, and what is wrong.
+/// The number of things checked, and the findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Everything that is wrong; empty when all is well.
@@ -45,7 +45,7 @@ pub struct VerifyReport {
     pub lifted: Vec<String>,
 }
 
-/// An error as a finding; one that names no file is of the directory.
+/// Converts an error to a finding; an error without a file is attributed to the directory.
 pub(crate) fn finding(error: Error, dir: &Path) -> Finding {
     let (path, offset, detail) = match error {
         Error::Corruption {

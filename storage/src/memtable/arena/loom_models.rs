@@ -7,7 +7,7 @@ use super::*;
 /// A chunk has room for one of these and half of another.
 const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTES * ALIGN_BYTES;
 
-/// Three threads, each of which takes a piece.
+/// Has three threads take a piece each.
 fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);
@@ -34,14 +34,13 @@ fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
     });
 }
 
-/// Whoever takes pieces, and adds chunks, at the same time: no byte is given out
-/// twice.
+/// No byte is given out twice while several threads take pieces and add chunks.
 #[test]
 fn loom_pieces_of_memory_share_no_byte() {
     three_pieces(|arena| arena.allocate(PIECE_BYTES));
 }
 
-/// Broken: what is used is looked at, then set.
+/// Broken: the used size is read and set in two steps.
 #[test]
 #[should_panic(expected = "two pieces share bytes")]
 fn loom_a_piece_taken_in_two_steps_is_caught() {

@@ -51,9 +51,10 @@ fn a_reader_at_any_number_finds_the_newest_over_a_key() {
             let mut all = Vec::new();
             for seq in 1..=len {
                 let range = KeyRange {
-                    start: match rng.random_bool(0.3) {
-                        true => Bytes::new(),
-                        false => key(rng.random_range(0..keys)),
+                    start: if rng.random_bool(0.3) {
+                        Bytes::new()
+                    } else {
+                        key(rng.random_range(0..keys))
                     },
                     end: rng.random_bool(0.9).then(|| key(rng.random_range(0..keys))),
                 };
@@ -76,13 +77,15 @@ fn a_reader_at_any_number_finds_the_newest_over_a_key() {
             expected.sort_by_key(|tombstone| tombstone.seq);
             assert_eq!(listed, expected);
             for _ in 0..200 {
-                let at = match rng.random_bool(0.9) {
-                    true => key(rng.random_range(0..keys)),
-                    false => Bytes::from(prefix[..prefix.len() / 2].to_string()),
+                let at = if rng.random_bool(0.9) {
+                    key(rng.random_range(0..keys))
+                } else {
+                    Bytes::from(prefix[..prefix.len() / 2].to_string())
                 };
-                let seq = match rng.random_bool(0.5) {
-                    true => SeqNo::MAX,
-                    false => SeqNo(rng.random_range(0..len + 2)),
+                let seq = if rng.random_bool(0.5) {
+                    SeqNo::MAX
+                } else {
+                    SeqNo(rng.random_range(0..len + 2))
                 };
                 let over = all.iter().filter(|t| t.range.contains(&at) && t.seq <= seq);
                 let newest = over.map(|tombstone| tombstone.seq).max();

@@ -11,7 +11,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// How a version is inserted.
+/// A way to insert a version.
 type Insert = fn(&SkipList, &[u8], SeqNo);
 
 fn insert(list: &SkipList, key: &[u8], seq: SeqNo) {
@@ -24,7 +24,7 @@ fn write<'a>(list: &'a SkipList, key: &[u8], seq: SeqNo) -> Unlinked<'a> {
     list.write(piece, header, key, key, None)
 }
 
-/// Where a version belongs on each level.
+/// Returns the place of a version on each level.
 fn places<'a>(
     list: &'a SkipList,
     key: &[u8],
@@ -89,20 +89,20 @@ fn neighbours(insert_one: Insert) {
     });
 }
 
-/// Whoever finds a version sees all of it; none is lost, and all are in order.
+/// A version that a reader finds is complete; none is lost, and all are in order.
 #[test]
 fn loom_neighbours_are_inserted_beside_a_reader() {
     neighbours(insert);
 }
 
-/// Broken: the link does not say that what it leads to was written.
+/// Broken: the link is stored without Release, so that the node may not be written.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_version_linked_without_release_is_caught() {
     neighbours(|list, key, seq| list.link(write(list, key, seq), Ordering::Relaxed));
 }
 
-/// Broken: a link is set whatever it has become since it was looked at.
+/// Broken: a link is set without a check that it has not changed since it was read.
 #[test]
 #[should_panic(expected = "a version is")]
 fn loom_a_link_set_without_comparing_is_caught() {
@@ -172,13 +172,13 @@ fn folds(publish: Ordering) {
     });
 }
 
-/// Whoever finds a fold sees all of it.
+/// A fold that a reader finds is complete.
 #[test]
 fn loom_a_fold_is_left_beside_readers_and_a_writer() {
     folds(Ordering::Release);
 }
 
-/// Broken: the link does not say that the fold was written.
+/// Broken: the link is stored without Release, so that the fold may not be written.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_fold_left_without_release_is_caught() {

@@ -21,9 +21,10 @@ impl Versions {
     fn step(&mut self, to: Option<usize>) -> Result<()> {
         let failed = self.at == self.fails_at;
         self.at = to.filter(|&at| at < self.all.len() && !failed);
-        match failed {
-            true => Err(Error::InvalidRequest("a step failed".into())),
-            false => Ok(()),
+        if failed {
+            Err(Error::InvalidRequest("a step failed".into()))
+        } else {
+            Ok(())
         }
     }
 }
@@ -76,8 +77,8 @@ impl Cursor for Versions {
     }
 }
 
-/// All versions in order, and the same dealt out to some sources, some of which may
-/// get none; runs of neighbours now and then stay together.
+/// Returns all versions in order, and the same dealt out to some sources, some of which may
+/// get none; runs of neighbours sometimes stay together.
 fn dealt(rng: &mut ChaCha8Rng) -> (Vec<Version>, Vec<Versions>) {
     let mut all: Vec<Version> = (0..rng.random_range(0..200))
         .map(|seq| {
@@ -103,7 +104,7 @@ fn dealt(rng: &mut ChaCha8Rng) -> (Vec<Version>, Vec<Versions>) {
     (all, sources.into_iter().map(versions).collect())
 }
 
-/// What a merge yields until it ends, and whether that was by an error.
+/// Returns all versions that a merge yields, and whether it ended with an error.
 fn drain<const BACKWARD: bool>(mut merge: Merge<Versions, BACKWARD>) -> (Vec<Version>, bool) {
     let mut seen = Vec::new();
     while let Some(source) = merge.peek().unwrap() {

@@ -1,5 +1,5 @@
-//! Damaged files: the right answer or an error that says where, never a wrong
-//! answer, never a panic.
+//! Damaged files: reads return the right value or an error with the place of the damage;
+//! never a wrong value, never a panic.
 
 use super::*;
 use crate::error::Error;
@@ -46,7 +46,7 @@ fn read_all(table: &Arc<SsTable>, oracle: &Oracle, what: &str) {
     read_all_of(table, oracle, what);
 }
 
-/// The same of a table with any range tombstones.
+/// Reads everything of a table with any range tombstones.
 fn read_all_of(table: &Arc<SsTable>, oracle: &Oracle, what: &str) {
     for (key, Reverse(seq)) in oracle.keys() {
         if let Some(found) = or_corruption(get(table, key, *seq), what) {
@@ -185,8 +185,8 @@ fn a_missing_file_is_an_io_error() {
     assert!(matches!(error, Error::Io { action: "open", .. }), "{error}");
 }
 
-/// The same for whole tables: parts that contradict each other under right
-/// checksums. Answers may be wrong then, but they come.
+/// Whole tables whose parts contradict each other under right checksums. The results may be
+/// wrong then, but they come.
 #[test]
 fn parts_that_lie_neither_panic_nor_loop() {
     with_rng("parts_that_lie_neither_panic_nor_loop", |rng| {
@@ -219,9 +219,9 @@ fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
     let footer = table.reread_parts().unwrap().footer;
     let mut handles = vec![footer.top, footer.properties];
     let tombstones = table.properties().range_tombstones.as_ref();
-    handles.extend(tombstones.map(|told| BlockHandle {
-        offset: told.offset,
-        len: told.bytes,
+    handles.extend(tombstones.map(|tombstones| BlockHandle {
+        offset: tombstones.offset,
+        len: tombstones.bytes,
     }));
     handles.extend(
         table

@@ -126,7 +126,7 @@ fn get(table: &SsTable, key: &[u8], seq: u64) -> Result<Option<Version>> {
     Ok(versions(table, key, seq, 1)?.pop())
 }
 
-/// The versions of a key that a lookup takes which wants at most so many.
+/// Returns the versions of a key that a lookup takes, at most `wanted`.
 fn versions(table: &SsTable, key: &[u8], seq: u64, wanted: usize) -> Result<Vec<Version>> {
     let (hash, mut reads) = (key_hash(key), ReadCounters::default());
     let mut taken = Vec::new();
@@ -138,7 +138,7 @@ fn versions(table: &SsTable, key: &[u8], seq: u64, wanted: usize) -> Result<Vec<
     Ok(taken)
 }
 
-/// What `versions` should answer.
+/// Returns the expected result of `versions`.
 fn expected_versions(oracle: &Oracle, key: &[u8], seq: u64, wanted: usize) -> Vec<Version> {
     let older = std::iter::successors(expected_version(oracle, key, seq), |version| {
         let below = (version.kind == Kind::Merge).then(|| version.seq.before());
@@ -147,7 +147,7 @@ fn expected_versions(oracle: &Oracle, key: &[u8], seq: u64, wanted: usize) -> Ve
     older.take(wanted).collect()
 }
 
-/// What `get` should answer.
+/// Returns the expected result of `get`.
 fn expected_version(oracle: &Oracle, key: &[u8], seq: u64) -> Option<Version> {
     let ((found, Reverse(seq)), (kind, value)) =
         oracle.range((key.to_vec(), Reverse(seq))..).next()?;

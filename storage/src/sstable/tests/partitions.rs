@@ -1,4 +1,4 @@
-//! Partitions of index and filter come and go; what the cache counts is what is in memory.
+//! Partitions of index and filter come and go; the cache counts exactly those in memory.
 
 use std::thread;
 
@@ -66,7 +66,7 @@ fn index_and_filter_keep_to_the_cache_with_the_blocks() {
 }
 
 #[test]
-fn what_fits_is_read_once_and_goes_with_its_file() {
+fn partitions_that_fit_are_read_once_and_go_with_their_file() {
     let cache = Arc::new(BlockCache::new(16 << 20));
     let (_disk, table) = table(&cache);
     let read_all = || {
@@ -141,7 +141,7 @@ fn threads_that_read_and_evict_leave_nothing_uncounted() {
     assert!(cache.used_bytes() <= capacity_bytes);
 }
 
-/// Without a cache nothing is kept, and everything is found.
+/// Without a cache no partition is kept, and lookups still find everything.
 #[test]
 fn without_a_cache_lookups_read_the_partition_each_time() {
     let cache = Arc::new(BlockCache::new(0));

@@ -52,8 +52,8 @@ fn a_scan_reads_the_file_once_in_few_large_pieces() {
 
 /// `scan` goes past the block cache, `scan_back` by it.
 #[test]
-fn what_goes_past_the_block_cache_is_read_once() {
-    with_rng("what_goes_past_the_block_cache_is_read_once", |rng| {
+fn reads_past_the_block_cache_use_read_once() {
+    with_rng("reads_past_the_block_cache_use_read_once", |rng| {
         let large: Vec<u8> = (0..300_000).map(|_| rng.random()).collect();
         let (disk, mut oracle) = table(rng);
         oracle.insert((b"large".to_vec(), Reverse(1)), (Kind::Put, large));
@@ -137,8 +137,8 @@ fn a_scan_of_what_the_cache_has_reads_no_file() {
     });
 }
 
-/// What cannot be read ahead is no error until it is asked for, and then the one of
-/// the block that was.
+/// A failed read ahead is no error until one of its blocks is requested; then it is the error
+/// of that block.
 #[test]
 fn all_before_a_cut_is_read() {
     with_rng("all_before_a_cut_is_read", |rng| {
@@ -164,7 +164,7 @@ fn all_before_a_cut_is_read() {
     });
 }
 
-/// The memory of a block is used again only when nobody has a value of it.
+/// The memory of a block is used again only when no value of it is left.
 #[test]
 fn values_that_are_kept_stay_what_they_are() {
     with_rng("values_that_are_kept_stay_what_they_are", |rng| {

@@ -1,4 +1,4 @@
-//! What was written is what is read, whatever the keys, values and layout.
+//! Tables read back as written, for all keys, values and layouts.
 
 use super::*;
 use crate::error::Error;
@@ -114,9 +114,10 @@ fn operands_come_newest_first_down_to_what_they_lie_on() {
                 let mut oracle = Oracle::new();
                 for _ in 0..600 {
                     let key = vec![b'k'; rng.random_range(0..8)];
-                    let kind = match rng.random_bool(0.9) {
-                        true => Kind::Merge,
-                        false => Kind::Put,
+                    let kind = if rng.random_bool(0.9) {
+                        Kind::Merge
+                    } else {
+                        Kind::Put
                     };
                     let value = random_value(rng, 40);
                     oracle.insert((key, Reverse(rng.random_range(1..200))), (kind, value));
@@ -127,9 +128,10 @@ fn operands_come_newest_first_down_to_what_they_lie_on() {
                 for len in 0..9 {
                     let key = vec![b'k'; len];
                     for seq in [0, 1, 50, 120, 199, u64::MAX] {
-                        let wanted = match rng.random_bool(0.5) {
-                            true => usize::MAX,
-                            false => rng.random_range(1..20),
+                        let wanted = if rng.random_bool(0.5) {
+                            usize::MAX
+                        } else {
+                            rng.random_range(1..20)
                         };
                         assert_eq!(
                             versions(&table, &key, seq, wanted).unwrap(),

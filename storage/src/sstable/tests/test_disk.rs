@@ -1,4 +1,4 @@
-//! As much of a disk as tables need: files in memory that a test can damage.
+//! The part of a disk that tables need: files in memory that a test can damage.
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
 pub(super) struct TestDisk {
     files: Files,
     reads: Reads,
-    /// Reads of what will not be wanted again.
+    /// The number of reads with `once`.
     once: Arc<AtomicUsize>,
 }
 
@@ -37,7 +37,7 @@ impl TestDisk {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
 
-    /// How many reads since the last call were of what will not be wanted again.
+    /// Returns the number of reads with `once` since the last call.
     pub(super) fn take_reads_once(&self) -> usize {
         self.once.swap(0, Ordering::Relaxed)
     }

@@ -33,7 +33,7 @@ fn recovered(mem: &MemDisk) -> Vec<u64> {
     found
 }
 
-/// Nobody writes the buffer after a failure, and each refused write left its
+/// After a failure there is no writer to empty the buffer, and each refused write left its
 /// record there: retries filled the memory.
 #[test]
 fn after_a_failure_records_are_refused_and_not_kept() {
@@ -55,7 +55,7 @@ fn after_a_failure_records_are_refused_and_not_kept() {
 /// A full disk was a failed write like any other: the database took no more
 /// writes until it was opened again, however much space there was.
 #[test]
-fn what_finds_no_space_is_refused_and_the_next_record_is_written() {
+fn a_record_without_space_is_refused_and_the_next_is_written() {
     for (segment_bytes_max, seed) in [(1 << 20, 1), (100, 2)] {
         let (mem, wal) = log(segment_bytes_max);
         let mut kept = Vec::new();
@@ -67,9 +67,10 @@ fn what_finds_no_space_is_refused_and_the_next_record_is_written() {
             let position = wal.push(SeqNo(seq), 1, &[seq as u8; 50]);
             let behind = wal.push(SeqNo(seq + 100), 1, &[seq as u8; 50]);
             let sync = seq % 3 == 0;
-            let outcome = match sync {
-                true => wal.sync_to(position),
-                false => wal.write_to(position),
+            let outcome = if sync {
+                wal.sync_to(position)
+            } else {
+                wal.write_to(position)
             };
             if full {
                 assert!(matches!(outcome, Err(Error::DiskFull { .. })), "{seq}");
@@ -98,7 +99,7 @@ fn what_finds_no_space_is_refused_and_the_next_record_is_written() {
     }
 }
 
-/// Whoever waits for a refused record later than others is told too, though
+/// A thread that waits for a refused record later than others gets the error too, though
 /// records behind it were written meanwhile.
 #[test]
 fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
@@ -117,7 +118,7 @@ fn a_record_that_was_refused_stays_so_whatever_is_written_after_it() {
     assert_eq!(recovered(&mem), [1, 4]);
 }
 
-/// Nobody knows what is left of a record that could not be cut off.
+/// After a failed cut it is unknown what is left of the record.
 #[test]
 fn a_cut_that_fails_is_a_failure_for_good() {
     let (mem, wal) = log(1 << 20);
@@ -217,11 +218,11 @@ impl Drop for EndSyncOnDrop<'_> {
     }
 }
 
-/// A writer waited for the sync of a full segment to close it. The sync failed,
-/// and the writer synced the segment again: the system says yes to that, with the
-/// lost pages taken for clean. Whoever still waited for the first sync was told
-/// that its record was durable, and the next segment was begun, so that after a
-/// crash the hole was no torn tail, and the database did not open.
+/// A writer waited for the sync of a full segment to close it. The sync failed, and the
+/// writer synced the segment again: the system reports success then, as it takes the lost
+/// pages for clean. A thread still waiting for the first sync got its record acknowledged as
+/// durable, and the next segment was begun, so that after a crash the hole was no torn tail,
+/// and the database did not open.
 #[test]
 fn a_segment_whose_sync_failed_is_not_closed() {
     let (mem, wal) = log(100);

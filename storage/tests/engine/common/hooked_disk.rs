@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, TableFiles, WriteFile};
 
-/// A call that a test is told of.
+/// A call that a test can hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     Create,
@@ -33,8 +33,8 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// The hook is called by the thread that makes the call, with what is created, opened,
-    /// synced or read.
+    /// The hook runs in the thread that makes the call, with the path that is created,
+    /// opened, synced or read.
     pub fn new(
         mem: &MemDisk,
         hook: impl Fn(Call, &Path) -> io::Result<()> + Send + Sync + 'static,
@@ -173,7 +173,7 @@ impl Door {
         inside.waiting -= 1;
     }
 
-    /// Whether somebody waits.
+    /// Returns whether a thread waits at the door.
     pub fn is_waited_at(&self) -> bool {
         let inside = self.inside.lock().unwrap();
         inside.closed && inside.waiting > 0

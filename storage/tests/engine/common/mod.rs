@@ -115,7 +115,7 @@ pub fn content(range: Range) -> Result<Content> {
     Ok(content)
 }
 
-/// All that a database shows: its tables, and those of its snapshots, by name.
+/// The whole readable content of a database: its tables, and those of its snapshots, by name.
 pub type Everything = BTreeMap<String, Content>;
 
 /// Reads everything.
@@ -161,10 +161,11 @@ pub fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
 
 /// Damages an SSTable so that it does not open any more if `is_whole`, or its first data block.
 pub fn damage_file(mem: &MemDisk, path: &Path, is_whole: bool) {
-    let byte = match is_whole {
-        true => mem.file_len(path).unwrap() - 20,
+    let byte = if is_whole {
+        mem.file_len(path).unwrap() - 20
+    } else {
         // The header has 20 bytes.
-        false => 24,
+        24
     };
     mem.flip_bit(path, byte, 0).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Databases of one table, and what is read of it as text.
+//! Databases of one table, with values read as text.
 
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Error, Keyspace, Options, SsTableOptions, Table, TableOptions};

@@ -9,7 +9,7 @@ use rand::RngExt;
 use super::*;
 use crate::common::{create_table_snapshot, for_seeds, number};
 
-/// All that was written, and who reads how much of it at what time.
+/// The writes, and the readers with the number of writes that each sees and its time.
 struct Model {
     writes: Vec<Write>,
     snapshots: BTreeMap<String, (usize, i64)>,
@@ -17,13 +17,13 @@ struct Model {
 
 enum Write {
     Merge(Vec<u8>, Cells),
-    /// What was written before counts no more: by commit, whatever its timestamps.
+    /// Removes all earlier writes of the key: by commit, whatever their timestamps.
     Delete(Vec<u8>),
     Truncate,
 }
 
 impl Model {
-    /// What a reader of the first so many writes sees.
+    /// Returns the live cells after the first `writes` writes.
     fn live(&self, writes: usize, now_s: i64) -> Live {
         let mut rows: BTreeMap<Vec<u8>, Cells> = BTreeMap::new();
         for write in &self.writes[..writes] {
@@ -38,7 +38,7 @@ impl Model {
     }
 }
 
-/// What a reader of the database sees: of each group the head first.
+/// Returns the live cells in the database; reads of each group the head first.
 fn live(get: impl Fn(&[u8]) -> Option<Vec<u8>>, now_s: i64) -> Live {
     let all = KEYS
         .iter()
@@ -56,8 +56,8 @@ fn no_reader_notices_what_is_purged() {
     });
 }
 
-/// How often a test does what, drawn anew for each seed: what is rare in one is not in
-/// another.
+/// The frequencies of operations, drawn anew for each seed, so that an operation that is rare
+/// in one run is frequent in another.
 struct Weights {
     flush: u32,
     compact: u32,
@@ -125,9 +125,10 @@ fn run(seed: u64, steps: u64) {
             }
             6 if model.snapshots.len() < 3 => {
                 let name = format!("s{step}");
-                match rng.random_bool(0.5) {
-                    true => keyspace.create_snapshot(&name).unwrap(),
-                    false => create_table_snapshot(keyspace, &name, "users").unwrap(),
+                if rng.random_bool(0.5) {
+                    keyspace.create_snapshot(&name).unwrap()
+                } else {
+                    create_table_snapshot(keyspace, &name, "users").unwrap()
                 }
                 model.snapshots.insert(name, (written, now_s));
             }
@@ -210,8 +211,8 @@ fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
     }
 }
 
-/// Nobody reads any more, and the grace of everything is over: after a merge of all only
-/// what is live is left.
+/// No reader is left, and the grace of all deletions is over: after a merge of all runs only
+/// live cells are left.
 fn check_end((db, _, table): &(Db, Keyspace, Table), model: &mut Model, clock: &ManualClock) {
     db.flush().unwrap();
     clock.advance_ms(1_000_000);
@@ -234,7 +235,7 @@ fn check_end((db, _, table): &(Db, Keyspace, Table), model: &mut Model, clock: &
     assert_eq!(live(get, now_s), expected, "in the end");
     let values = KEYS.iter().filter_map(|key| get(key.as_bytes()));
     let cells: usize = values.map(|value| decode(&value).unwrap().len()).sum();
-    assert_eq!(cells, expected.len(), "cells are left that nobody sees");
+    assert_eq!(cells, expected.len(), "cells are left that no reader sees");
 }
 
 fn clock_s(clock: &ManualClock) -> i64 {
@@ -245,16 +246,18 @@ fn clock_s(clock: &ManualClock) -> i64 {
 fn any_write(rng: &mut Rng, now_s: i64, deletes: f64) -> (Vec<u8>, Cells) {
     let key = KEYS[rng.random_range(0..KEYS.len())];
     let is_deletion = rng.random_bool(deletes);
-    let key = match is_deletion {
-        true => key,
+    let key = if is_deletion {
+        key
+    } else {
         // A head has nothing else.
-        false => key.trim_end_matches('-'),
+        key.trim_end_matches('-')
     };
     let key = if key.len() == 1 { "a1" } else { key };
     let timestamp = rng.random_range(now_s - (GRACE_S - 2 * SKEW_S)..=now_s + SKEW_S);
-    let place = match is_deletion {
-        true => DELETION,
-        false => rng.random_range(1..4),
+    let place = if is_deletion {
+        DELETION
+    } else {
+        rng.random_range(1..4)
     };
     let (kind, local_s) = match rng.random_range(0..3) {
         _ if place == DELETION => (CellKind::Tombstone, now_s),

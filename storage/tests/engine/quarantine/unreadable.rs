@@ -20,14 +20,14 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const EACCES: i32 = 13;
 
-/// A database of which one file does not open while it is bad.
+/// A database with one file that does not open while it is bad.
 struct Fixture {
     options: Options,
     is_bad: Arc<AtomicBool>,
     clock: ManualClock,
 }
 
-/// EIO is the error of reads, any other one that of the opening of the file.
+/// EIO makes reads fail, any other error the opening of the file.
 fn fixture(mem: &MemDisk, path: &Path, errno: i32) -> Fixture {
     let (is_bad, clock) = (Arc::new(AtomicBool::new(true)), ManualClock::at_ms(9_000));
     let (bad_now, bad_path) = (is_bad.clone(), path.to_path_buf());

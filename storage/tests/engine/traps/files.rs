@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// Files go when a merge has replaced them; a reader that began before is in the
-/// middle of them. They must stay for it, and go once nobody needs them.
+/// Files go when a merge has replaced them; a reader that began before is in the middle of
+/// them. They must stay for it, and go once the last reader is done.
 #[test]
-fn files_stay_for_open_readers_and_go_once_nobody_needs_them() {
+fn files_stay_for_open_readers_and_go_after_the_last_one() {
     let mem = MemDisk::new();
     let (db, keyspace, table) = open(&mem);
     let write = |value: &str| {
