@@ -61,7 +61,7 @@ pub struct ChangedKeys {
     written: Box<Peekable<WrittenKeys>>,
     deleted: Box<Peekable<DeletedKeys>>,
     has_failed: bool,
-    // Last, so that the files are let go of before the database is.
+    // The last field: the files are released before the database.
     _newer: SnapshotTable,
 }
 
@@ -142,13 +142,14 @@ impl Iterator for ChangedKeys {
 struct WrittenKeys {
     window: ChangeWindow,
     merge: Merge<Source, false>,
-    /// Whether something in the runs may have expired between the snapshots.
+    /// Whether a version in the runs may have expired between the snapshots.
     runs_expire: bool,
     merger: Arc<Merger>,
-    /// The keys end before this one.
+    /// The exclusive upper bound of the keys; `None` for no bound.
     end: Option<Bytes>,
     last: Option<Bytes>,
-    // Readers are never the last to let go of a version.
+    // Keeps the files and memtables. The table holds a replaced version until no reader has it, so
+    // a reader never frees one.
     _version: Arc<TableVersion>,
 }
 
@@ -210,7 +211,7 @@ impl Iterator for WrittenKeys {
 #[derive(Debug)]
 struct DeletedKeys {
     open: Option<Range>,
-    /// Ascending.
+    /// The ranges, ascending.
     ranges: vec::IntoIter<KeyRange>,
     older: SnapshotTable,
 }

@@ -20,9 +20,9 @@ use crate::stats::Stats;
 /// A database: keyspaces of tables in one directory, with one log and one order
 /// of commits.
 ///
-/// Clones share it. It closes when the last handle (and keyspace, table,
-/// snapshot, view or iterator of it) is dropped; [`Db::sync`] before that tells
-/// of errors that a drop would swallow.
+/// Clones share one open database. It closes when the last handle on it is dropped; keyspaces,
+/// tables, snapshots, views and iterators are handles, too. A drop ignores errors: call
+/// [`Db::sync`] before it to see them.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ pub struct Db {
 }
 
 impl Db {
-    /// Whether a directory has a database, which may be damaged or in use.
+    /// Returns whether a directory has a database, which may be damaged or in use.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -55,25 +55,24 @@ impl Db {
         Manifest::exists(&*options.disk, dir.as_ref())
     }
 
-    /// Opens the database of a directory, or makes one there
-    /// ([`Options::create_if_missing`]), and recovers what a crash left.
+    /// Opens the database of a directory, or creates one there ([`Options::create_if_missing`]),
+    /// and recovers it from a crash.
     ///
     /// # Errors
     /// [`Error::NoDatabase`], [`Error::Locked`], [`Error::Corruption`],
-    /// [`Error::UnsupportedFormat`] or [`Error::Io`]; nothing is lost by any.
+    /// [`Error::UnsupportedFormat`] or [`Error::Io`]. None of these loses data.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let inner = DbInner::open(dir.as_ref(), options)?;
         Ok(Self { inner })
     }
 
-    /// Opens the database of a directory to be read, and writes nothing at all: not a
-    /// file, not a name, not a lock. Any number of processes may do so at once, and the
-    /// directory may be read-only. What a crash left in the log is replayed into memory.
-    /// Everything that would write is refused by [`Error::OpenedReadOnly`].
+    /// Opens the database of a directory for reading only. Writes nothing at all, not even a lock
+    /// file: any number of processes may do so at once, and the directory may be read-only. Replays
+    /// the log into memory. Calls that would write fail with [`Error::OpenedReadOnly`].
     ///
-    /// It shows the database as it is now, and no writer is let in while it is open. A
-    /// directory without a `LOCK` file, a plain copy for example, is read without a lock:
-    /// whoever has it must keep writers away.
+    /// The handle shows the database as it is at the opening, and no process can open it for
+    /// writing meanwhile. A directory without a `LOCK` file, for example a plain copy, is read
+    /// without a lock: the caller must then keep writers away.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -89,20 +88,20 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::BeingWritten`] beside somebody who has it open by [`Db::open`]; otherwise
-    /// as there. [`Options::create_if_missing`] does not count.
+    /// [`Error::BeingWritten`] while the database is open for writing; otherwise as [`Db::open`].
+    /// [`Options::create_if_missing`] has no effect.
     pub fn open_read_only(dir: impl AsRef<Path>, options: Options) -> Result<Self> {
         let inner = DbInner::open_read_only(dir.as_ref(), options)?;
         Ok(Self { inner })
     }
 
-    /// The keyspace of this name; created when absent.
+    /// Returns the keyspace of this name; creates it if it is absent.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         self.inner.open_or_create_keyspace(name)?;
         Ok(Keyspace::new(self.inner.clone(), name))
     }
 
-    /// The keyspace of this name.
+    /// Returns the keyspace of this name.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none.
@@ -121,13 +120,13 @@ impl Db {
         self.inner.drop_keyspace(name)
     }
 
-    /// The names of all keyspaces, ascending.
+    /// Returns the names of all keyspaces, ascending.
     pub fn keyspaces(&self) -> Vec<String> {
         self.inner.catalog().keyspace_names()
     }
 
-    /// From now on `hear` is called with each [`Event`]. It must neither wait nor call the
-    /// database: it may be called by a write, or while snapshots are created.
+    /// Calls `listener` with each later [`Event`]. It must neither wait nor call the database,
+    /// because a write or the creation of a snapshot may call `listener`.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -135,10 +134,10 @@ impl Db {
     /// # let app = db.keyspace("app")?;
     /// use std::time::Duration;
     ///
-    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let (sender, receiver) = std::sync::mpsc::channel();
     /// db.on_event(move |event| {
     ///     if let ebb_storage::Event::SnapshotExpired { keyspace, name } = event {
-    ///         drop(tell.send(format!("{keyspace}@{name}")));
+    ///         drop(sender.send(format!("{keyspace}@{name}")));
     ///     }
     /// });
     /// let options = ebb_storage::SnapshotOptions {
@@ -146,25 +145,25 @@ impl Db {
     ///     ..Default::default()
     /// };
     /// app.create_snapshot_with("job-7", options)?;
-    /// assert_eq!(told.recv().unwrap(), "app@job-7");
+    /// assert_eq!(receiver.recv().unwrap(), "app@job-7");
     /// # Ok::<(), ebb_storage::Error>(())
     /// ```
-    pub fn on_event(&self, hear: impl Fn(&Event<'_>) + Send + Sync + 'static) {
-        self.inner.events.add(hear);
+    pub fn on_event(&self, listener: impl Fn(&Event<'_>) + Send + Sync + 'static) {
+        self.inner.events.add(listener);
     }
 
-    /// From now on `hear` is called with each group ([`MergeOperator::group`]) of which a flush
-    /// or a merge writes more than `above_bytes` of keys and values: again with each merge that
-    /// writes it anew, and also where what was written is not installed after all. It must
-    /// neither wait nor call the database.
+    /// Calls `listener` with each group ([`MergeOperator::group`]) for which a flush or a merge
+    /// writes more than `above_bytes` of keys and values. Each merge that rewrites the group
+    /// reports it again, even if the output is not installed in the end. `listener` must neither
+    /// wait nor call the database.
     ///
     /// [`MergeOperator::group`]: crate::MergeOperator::group
     pub fn on_large_group(
         &self,
         above_bytes: u64,
-        hear: impl Fn(&LargeGroup<'_>) + Send + Sync + 'static,
+        listener: impl Fn(&LargeGroup<'_>) + Send + Sync + 'static,
     ) {
-        self.inner.group_listeners.add(above_bytes, hear);
+        self.inner.group_listeners.add(above_bytes, listener);
     }
 
     /// Commits a batch: all of it becomes visible at once, and survives a crash
@@ -187,11 +186,11 @@ impl Db {
         self.inner.write(payload, &tables, options)
     }
 
-    /// [`Db::write_with`] for a small batch that gives space back, or prepares that. It is taken
+    /// [`Db::write_with`] for a small batch that frees space, or prepares to. The batch is accepted
     /// below the low-water mark, too ([`Options::low_water_bytes`]), and on a full disk it may use
-    /// the space that the database holds back (the file `RESERVE`). Tables that the batch
-    /// truncates, by a range delete of all keys, are flushed soon, also if other flushes find no
-    /// space, so their files go without another write.
+    /// the space that the database holds back (the file `RESERVE`). A table that the batch
+    /// truncates, by a range delete of all keys, is flushed soon, even if other flushes find no
+    /// space. So its files are removed without another write.
     ///
     /// # Errors
     /// As [`Db::write`]; [`Error::DiskFull`] only if the space that is held back does not suffice, or
@@ -202,9 +201,9 @@ impl Db {
         self.inner.write_freeing(payload, &tables, options)
     }
 
-    /// The low-water mark: the free bytes of its disk that the database leaves, from
-    /// [`Options::low_water_bytes`] and the size of the manifest. Other work on the same disk that can
-    /// be given up should leave more, so that no write is refused for it.
+    /// Returns the low-water mark: the free bytes that the database leaves on its disk, from
+    /// [`Options::low_water_bytes`] and the size of the manifest. Other work on the same disk that
+    /// can be given up should leave more, so that it causes no refused write.
     pub fn low_water_bytes(&self) -> u64 {
         self.inner.low_water_bytes()
     }
@@ -221,7 +220,7 @@ impl Db {
         Ok(())
     }
 
-    /// A read view: all tables at this instant, for as long as it lives.
+    /// Returns a read view: all tables at this instant, for as long as the view lives.
     pub fn view(&self) -> View {
         View::now(self.inner.clone())
     }
@@ -236,8 +235,8 @@ impl Db {
         Transaction::begin(self.inner.clone(), options)
     }
 
-    /// The id of the database, 32 hexadecimal digits: that of no other database, copies that a backup
-    /// or a repair makes included.
+    /// Returns the id of the database, 32 hexadecimal digits. No other database has the same id,
+    /// not even a copy that a backup or a repair makes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -260,14 +259,13 @@ impl Db {
         self.inner.flush_all()
     }
 
-    /// Has no merge begin while the guard lives; those under way go on, and
-    /// [`Stats::compactions_running`] counts them. Flushes go on too, so tables get more runs,
-    /// reads become slower and space is not given back, and no writer waits for that: it is
-    /// for a while in which the disk is needed for something else. Meanwhile [`Db::compact`]
-    /// merges nothing.
+    /// Prevents merges from starting while the guard lives, for a time in which other work needs
+    /// the disk. Merges under way go on, and [`Stats::compactions_running`] counts them. Flushes go
+    /// on, too, so tables get more runs, reads become slower and no space is freed, but no writer
+    /// waits for merges. Meanwhile [`Db::compact`] merges nothing.
     ///
-    /// The guard keeps the database open, as a handle does. It ends with a panic, too.
-    /// Where there are several, merges wait for the last.
+    /// The guard keeps the database open, as a handle does. A panic drops the guard, too. With
+    /// several guards, merges start again after the last one is dropped.
     pub fn pause_merges(&self) -> MergePause {
         self.inner.pause_merges();
         MergePause {
@@ -275,8 +273,8 @@ impl Db {
         }
     }
 
-    /// Merges runs until no merge is worth it. Runs that merges left out, because they could not be
-    /// read, are tried again.
+    /// Merges runs until no merge is worth it. Also retries runs that earlier merges left out
+    /// because they could not be read.
     ///
     /// # Errors
     /// [`Error::Io`] or [`Error::Corruption`] if a run still cannot be read. Everything else is merged
@@ -285,9 +283,9 @@ impl Db {
         self.inner.compact_all()
     }
 
-    /// Reads every SSTable, and puts those that are damaged, missing or unreadable back from a backup
-    /// of this database that has them whole, while readers and writers go on. A backup on the same
-    /// file system shares the bytes, unless it was copied, and so the damage.
+    /// Reads every SSTable, and restores those that are damaged, missing or unreadable from a
+    /// backup of this database that has them whole, while readers and writers go on. A backup on
+    /// the same file system shares the bytes, and so the damage, unless it was copied.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::DiskFull`]; files that were restored before stay restored. A file
@@ -296,9 +294,9 @@ impl Db {
         maintenance::restore(&self.inner, backup.as_ref())
     }
 
-    /// Lists what is lost of the damaged, missing and unreadable files of a table if no backup has
-    /// them. Reads every file of the table, and changes nothing. A part counts as lost once it was read
-    /// twice, past all caches.
+    /// Lists the data that is lost with the damaged, missing and unreadable files of a table if no
+    /// backup has them. Reads every file of the table, and changes nothing. A part counts as lost
+    /// only after two reads past all caches.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such table; [`Error::Io`].
@@ -306,18 +304,19 @@ impl Db {
         maintenance::list_lost(&self.inner, keyspace, table)
     }
 
-    /// Gives up what [`Db::list_lost`] has listed: writes what can be read of each of these files into
-    /// new ones, which take its place, while readers and writers go on. So no read fails any more because
-    /// of them, and their runs are merged again. Every version that can be read stays, for snapshots
-    /// too. For the lost keys an older value shows, or none, as the newest version may be lost, or a
-    /// deletion. The [holds](Keyspace::hold_snapshot) of the table go before.
+    /// Gives up the data that [`Db::list_lost`] has listed: writes the readable part of each of
+    /// these files into new files, which replace it, while readers and writers go on. Afterwards no
+    /// read fails because of these files, and their runs are merged again. Every readable version
+    /// stays, for snapshots too. A lost key may show an older value, or none, because its newest
+    /// version may be lost, or a deletion. The [holds](Keyspace::hold_snapshot) of the table are
+    /// released first.
     ///
-    /// The damaged files get a name in the folder `damaged` of the database's directory, if they are
+    /// The damaged files are kept in the folder `damaged` of the database's directory, if they are
     /// files of that disk. Nothing reads them there; remove them at any time.
     ///
-    /// `accepted` is [`LossReport::token`] of the list. Returns `None`, and gives up nothing, if another
-    /// loss would be listed now. A file of which other keys are lost when it is read for the last time is
-    /// not rewritten ([`FileLoss::is_rewritten`]).
+    /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and gives up nothing,
+    /// if the list would differ now. A file is not rewritten if its last read loses other keys than
+    /// the list has ([`FileLoss::is_rewritten`]).
     ///
     /// [`FileLoss::is_rewritten`]: crate::FileLoss::is_rewritten
     ///
@@ -333,13 +332,12 @@ impl Db {
         maintenance::rewrite_damaged(&self.inner, keyspace, table, accepted)
     }
 
-    /// Makes a directory that opens as this database, with everything committed
-    /// when the call began, snapshots included; what is committed meanwhile may
-    /// be in it, as a prefix. SSTables are hard-linked, so within a file system
-    /// this takes the space of the WAL only; across file systems they are copied.
-    /// Every block is read and checked. [`BackupInfo::damaged`] lists the files that are damaged,
-    /// missing or unreadable, and the backup is made nevertheless. Writers are not held up. What is
-    /// interrupted does not open as a database.
+    /// Makes a backup: a directory that opens as this database, with everything that was committed
+    /// when the call began, snapshots included, and perhaps a prefix of the later commits. SSTables
+    /// are hard-linked, so within a file system this takes the space of the WAL only; across file
+    /// systems they are copied. Every block is read and checked. [`BackupInfo::damaged`] lists the
+    /// files that are damaged, missing or unreadable; they do not fail the backup. Writers are not
+    /// held up. An interrupted backup does not open as a database.
     ///
     /// The directory may have an older backup of this database. Its SSTables are verified, and those
     /// that are whole stay; the rest and the log are linked or copied. The older backup is whole until
@@ -352,11 +350,10 @@ impl Db {
     /// linked, the log grows until the backup ends.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a directory that has something else in it, also a backup of this
-    /// database before that was put back to an earlier state;
-    /// [`Error::Locked`] for one that another process or thread is filling or reading;
-    /// [`Error::ReadOnly`] after a failed write; [`Error::DiskFull`], also when the disk of the
-    /// database is about to be full; [`Error::Io`].
+    /// [`Error::InvalidRequest`] for a directory with other content, also a backup from before the
+    /// database was put back to an earlier state; [`Error::Locked`] for a directory that another
+    /// process or thread is filling or reading; [`Error::ReadOnly`] after a failed write;
+    /// [`Error::DiskFull`], also when the disk of the database is about to be full; [`Error::Io`].
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupInfo> {
         self.backup_with_progress(dir, &mut |_| ())
     }
@@ -364,7 +361,7 @@ impl Db {
     /// [`Db::backup`] that reports its progress after each block.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Db::backup`].
     pub fn backup_with_progress(
         &self,
         dir: impl AsRef<Path>,
@@ -389,8 +386,8 @@ impl Db {
         Backup::start(&self.inner, dir.as_ref())
     }
 
-    /// Returns the options of a [`SortedWriter`] for files that this database ingests: on its disk,
-    /// so with the modes of its files, and of their size.
+    /// Returns the options of a [`SortedWriter`] whose files this database ingests: its disk, which
+    /// sets the modes of files, and the form and size of its files.
     ///
     /// [`SortedWriter`]: crate::SortedWriter
     pub fn sorted_writer_options(&self) -> SortedWriterOptions {
@@ -413,7 +410,7 @@ impl Db {
     /// # db.flush()?;
     /// use std::{ops::ControlFlow, time::Duration};
     ///
-    /// // With a time that is over for every file.
+    /// // Every file is due after a time of zero.
     /// let mut check = db.next_file_check(Duration::ZERO)?.expect("a file is due");
     /// check.read(&mut |_bytes| ControlFlow::Continue(()));
     /// assert!(check.finish()?);
@@ -426,9 +423,10 @@ impl Db {
         self.inner.next_file_check(every)
     }
 
-    /// Counts what the snapshots of a keyspace, or of all keyspaces, pin: each alone and all
-    /// together. Exact in bytes of keys and values, by one pass over the versions of each table
-    /// that leaves the block cache alone. The files of a table cannot go while the pass reads it.
+    /// Counts the bytes that the snapshots of a keyspace, or of all keyspaces, pin: each alone and
+    /// all together. Exact in bytes of keys and values, by one pass over the versions of each table
+    /// that leaves the block cache alone. The files of a table cannot be removed while the pass
+    /// reads it.
     ///
     /// `step` is called every few blocks with the bytes that were read. It may wait, to slow the
     /// pass down. It ends the pass by [`ControlFlow::Break`], and then the result is `None`.
@@ -446,20 +444,19 @@ impl Db {
         self.inner.snapshot_pins(keyspace, step)
     }
 
-    /// What the database consists of, and what it has done since it was opened.
+    /// Returns the structure of the database, and counters since it was opened.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }
 
-    /// Returns what is wrong with the database. Unlike [`Db::stats`] it does
-    /// not look at the disk, and takes little time.
+    /// Returns the problems of the database. Unlike [`Db::stats`], does not access the disk, and
+    /// takes little time.
     pub fn health(&self) -> Health {
         self.inner.health()
     }
 
-    /// Measures requests from now on, for as long as the meter lives: their number,
-    /// their latencies, their bytes. That costs those that are measured two looks at the
-    /// clock.
+    /// Measures requests while the meter lives: their number, latencies and bytes. Each measured
+    /// request reads the clock twice.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -480,7 +477,7 @@ impl Db {
     /// [`Db::verify_all`].
     ///
     /// # Errors
-    /// [`Error::Corruption`] names the first thing that is wrong.
+    /// [`Error::Corruption`] for the first damage.
     pub fn verify(&self) -> Result<VerifyReport> {
         let report = self.verify_all(|_| ())?;
         match report.findings.first() {
@@ -493,20 +490,18 @@ impl Db {
         }
     }
 
-    /// Verifies every file of the database as it is now, past every cache, and
-    /// goes on behind what it finds: each SSTable's checksums, order, bounds and
-    /// filter; the runs they make up; the snapshots; the log. Cost: every file
-    /// read once, while the database goes on working. The quarantine of a file that is
-    /// whole after all ends. No file is removed meanwhile, and
-    /// no segment of the log.
+    /// Verifies every file of the database as it is now, past every cache, and goes on after
+    /// damage: each SSTable's checksums, order, bounds and filter; the runs of SSTables; the
+    /// snapshots; the log. Reads every file once, while the database goes on working. Ends the
+    /// quarantine of a file that turns out to be whole. Meanwhile no file and no segment of the log
+    /// is removed.
     ///
     /// It calls `progress` after each block of an SSTable and each file, and drops it before it
     /// releases the files and the log. The release takes locks for which writers wait: if `progress`
     /// lowers the priority of this thread, its drop has to raise it again.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] after a failed write. What is wrong with the files is
-    /// in the report.
+    /// [`Error::ReadOnly`] after a failed write. Damage of files is in the report.
     pub fn verify_all(
         &self,
         mut progress: impl FnMut(MaintenanceProgress),
@@ -542,7 +537,7 @@ impl Db {
     }
 }
 
-/// No merge begins while it lives: see [`Db::pause_merges`].
+/// A guard that keeps merges from starting: see [`Db::pause_merges`].
 #[derive(Debug)]
 #[must_use = "merges go on when it is dropped"]
 pub struct MergePause {

@@ -27,8 +27,8 @@ impl DeadKeys {
         self.in_step = 0;
     }
 
-    /// Counts a key that has no value, and whose newest version is in a memtable. Too many of them
-    /// in one step have the memtable flushed.
+    /// Counts a key that has no value, and whose newest version is in a memtable. Too many such
+    /// keys in one step request a flush of the memtable.
     pub(super) fn passed(&mut self, engine: &Engine, version: &TableVersion) {
         self.in_step += 1;
         if self.in_step == IN_STEP_MAX {

@@ -1,15 +1,15 @@
-//! A table of a snapshot read from its files alone, by whoever does not have the
-//! database open: a process that runs an untrusted task, say.
+//! A table of a snapshot, read from its files alone by a process that does not have the database
+//! open, for example one that runs an untrusted task.
 //!
 //! ```text
-//!   who has the database open              who does not
+//!   process with the open database         another process
 //!   SnapshotTable ─► PinnedTable ─ text ─► DetachedTable
 //!                    keeps the files       opens them for reading
 //! ```
 //!
-//! What a snapshot sees lies in immutable files once it is flushed, so a list of
-//! them, the snapshot's number and the time at which it judges what expires are
-//! all that a reader needs. Nothing is locked, and nothing is written.
+//! After a flush, all data of a snapshot is in immutable files. So a reader needs only the list of
+//! these files, the snapshot's sequence number, and the time by which the snapshot judges expiry.
+//! It takes no lock, and writes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,45 +32,45 @@ use crate::sstable::BlockCache;
 use crate::table_store::{LocalTables, OpenFiles, TableStore};
 use crate::version::{Lookup, TableVersion};
 
-/// What a reader has to know of a table.
+/// The facts about a table that a reader needs.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
     format_version: u32,
-    /// Whose files they are: numbers of files mean nothing in another database.
+    /// The database of the files: their numbers mean nothing in another database.
     database: DatabaseId,
-    /// Where the files are: [`TableStore::locator`].
+    /// The location of the files: [`TableStore::locator`].
     store: String,
-    /// As `KEYSPACE.TABLE`.
+    /// The name of the table, as `KEYSPACE.TABLE`.
     table: String,
     seq: SeqNo,
     read_time_ms: u64,
     merge_operator: Option<String>,
-    /// Those that the snapshot sees, newest first.
+    /// The runs that the snapshot sees, newest first.
     runs: Vec<RunMeta>,
 }
 
-/// All that every version of a description has.
+/// The field that every version of a description has.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,
 }
 
-/// The files of a table of a snapshot, which stay for as long as this lives,
-/// whatever becomes of table and snapshot. Keeps the database open.
+/// The files of a table of a snapshot. They stay for as long as this value lives, even if the table
+/// is dropped and the snapshot deleted. Keeps the database open.
 #[derive(Debug)]
 pub struct PinnedTable {
     description: String,
     _files: Arc<TableVersion>,
-    // Last, so that the files are let go of before the database is.
+    // The last field: the files are released before the database.
     _db: Arc<DbInner>,
 }
 
 impl PinnedTable {
-    /// Flushes what the snapshot sees and no file has, if there is any.
+    /// Pins the files, after a flush of data that the snapshot sees and no file has.
     ///
     /// # Errors
-    /// Those of the flush; `Io` if a file did not open and was not opened since.
+    /// The errors of the flush; `Io` if a file did not open, and was not opened since.
     pub(crate) fn new(db: &Arc<DbInner>, core: &TableCore, point: ReadPoint) -> Result<Self> {
         if core.version().has_in_memory(point.seq) {
             mutation::unless(Mutation::PinWithoutFlush, || db.flush_table(core))?;
@@ -79,7 +79,7 @@ impl PinnedTable {
         let store = db.runs.tables().locator();
         let runs = version.all_runs();
         let runs: Vec<_> = runs.filter(|run| run.is_seen_at(point.seq)).collect();
-        // The pin could not keep a file that is opened again later.
+        // A pin cannot keep a file that is not open.
         if let Some((_, error)) = runs.iter().flat_map(|run| run.unreadable()).next() {
             return Err(error.clone());
         }
@@ -96,23 +96,24 @@ impl PinnedTable {
         let description = serde_json::to_string(&description).expect("its keys are strings");
         Ok(Self {
             description,
-            _files: match mutation::is(Mutation::PinWithoutFiles) {
-                true => Arc::new(TableVersion::new(Memtable::default(), Vec::new())),
-                false => version,
+            _files: if mutation::is(Mutation::PinWithoutFiles) {
+                Arc::new(TableVersion::new(Memtable::default(), Vec::new()))
+            } else {
+                version
             },
             _db: db.clone(),
         })
     }
 
-    /// What [`DetachedTable::open`] needs: a line of text, good for as long as
+    /// Returns the description for [`DetachedTable::open`]: a line of text, valid for as long as
     /// this value lives.
     pub fn description(&self) -> &str {
         &self.description
     }
 }
 
-/// A table as it was when a snapshot was created, read from files that somebody
-/// else pins ([`PinnedTable`]). Clones are cheap.
+/// A table as it was when a snapshot was created, read from files that a [`PinnedTable`] keeps,
+/// perhaps in another process. Clones are cheap.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -136,7 +137,7 @@ pub struct DetachedTable {
     point: ReadPoint,
 }
 
-/// How a [`DetachedTable`] is opened.
+/// Options for opening a [`DetachedTable`].
 #[derive(Debug, Clone)]
 pub struct DetachedOptions {
     /// Bytes of the block cache for [`DetachedTable::get`], and for ranges that
@@ -146,10 +147,10 @@ pub struct DetachedOptions {
     pub max_open_files: Option<usize>,
     /// The disk that the files are on.
     pub disk: Arc<dyn Disk>,
-    /// Where the tables are, if not in the database's directory: what it has as
-    /// [`Options::table_store`](crate::Options::table_store).
+    /// The store of the tables, if they are not in the database's directory: the same as the
+    /// database's [`Options::table_store`](crate::Options::table_store).
     pub table_store: Option<Arc<dyn TableStore>>,
-    /// Among them the table's, if it has one.
+    /// The merge operators, among them that of the table, if it has one.
     pub merge_operators: MergeOperators,
 }
 
@@ -167,13 +168,13 @@ impl Default for DetachedOptions {
 }
 
 impl DetachedTable {
-    /// Opens what a [`PinnedTable`] describes.
+    /// Opens the table that a [`PinnedTable`] describes.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for what is no description, or one of another
-    /// database than is there now, a restored copy for example; [`Error::Io`] when a
-    /// file is not there, as when the pin is gone; [`Error::Corruption`]. A read may fail
-    /// in the same ways: a file that was closed to make room for others is opened again.
+    /// [`Error::InvalidRequest`] if `description` is malformed, or if another database is in its
+    /// place now, for example a restored copy; [`Error::Io`] if a file is missing, as after the pin
+    /// was dropped; [`Error::Corruption`]. A read may fail in the same ways, because a file that
+    /// was closed to make room for others is opened again.
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
         let files = OpenFiles::new(options.max_open_files);
@@ -202,13 +203,13 @@ impl DetachedTable {
         })
     }
 
-    /// The time by which the table judges what has expired, in milliseconds since 1970: when the snapshot
-    /// was created.
+    /// Returns the time by which the table judges expiry, in milliseconds since 1970: the time at
+    /// which the snapshot was created.
     pub fn read_time_ms(&self) -> u64 {
         self.point.read_time_ms
     }
 
-    /// The value that a key had.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let mut lookup = Lookup::new(key, self.point.read_time());
         let lookups = std::slice::from_mut(&mut lookup);
@@ -217,8 +218,8 @@ impl DetachedTable {
         lookup.finish(&self.merger)
     }
 
-    /// Keys that cut a range into at most `parts` pieces of about as many bytes on
-    /// disk: as [`SnapshotTable::split_keys`](crate::SnapshotTable::split_keys).
+    /// Returns keys that cut a range into at most `parts` pieces of about as many bytes on disk: as
+    /// [`SnapshotTable::split_keys`](crate::SnapshotTable::split_keys).
     pub fn split_keys<K, R>(&self, range: R, parts: usize) -> Vec<Bytes>
     where
         K: AsRef<[u8]>,
@@ -228,7 +229,7 @@ impl DetachedTable {
         self.version.split_keys(self.point.seq, &keys, parts)
     }
 
-    /// The entries that a key range had, from both ends; past the cache.
+    /// Returns the entries of a key range, from both ends; past the cache.
     pub fn scan<K, R>(&self, range: R) -> Range
     where
         K: AsRef<[u8]>,
@@ -240,10 +241,10 @@ impl DetachedTable {
 }
 
 impl Description {
-    /// The store that the files are in.
+    /// Returns the store of the files.
     ///
     /// # Errors
-    /// `InvalidRequest` when it is none that is at hand, or now another database's.
+    /// `InvalidRequest` if the options lack the store, or another database is in its place now.
     fn tables(
         &self,
         options: &DetachedOptions,
@@ -253,13 +254,14 @@ impl Description {
             let found = store
                 .locator()
                 .map_err(Error::io("find", Path::new("tables")))?;
-            return match found == self.store {
-                true => Ok(store.clone()),
-                false => Err(self.elsewhere(&found)),
+            return if found == self.store {
+                Ok(store.clone())
+            } else {
+                Err(self.wrong_store(&found))
             };
         }
         let Some(dir) = LocalTables::dir_of(&self.store) else {
-            return Err(self.elsewhere("no store that was given"));
+            return Err(self.wrong_store("no store that was given"));
         };
         let disk = PatientDisk::new(options.disk.clone(), files.clone());
         let found = read_database_id(&disk, dir)?;
@@ -275,7 +277,7 @@ impl Description {
         Ok(Arc::new(LocalTables::new(Arc::new(disk), dir)))
     }
 
-    fn elsewhere(&self, found: &str) -> Error {
+    fn wrong_store(&self, found: &str) -> Error {
         Error::InvalidRequest(format!(
             "table {} was pinned in the store {}, and DetachedOptions::table_store is {found}",
             self.table, self.store

@@ -26,23 +26,23 @@ impl Keyspace {
         }
     }
 
-    /// Its name.
+    /// Returns the name, unique in the database.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The table of this name; created with `options` when absent.
+    /// Returns the table of this name; creates it with `options` if it is absent.
     ///
     /// # Errors
-    /// [`InvalidRequest`](crate::Error::InvalidRequest), naming both, when it was
-    /// created with other options.
+    /// [`InvalidRequest`](crate::Error::InvalidRequest), with both options, if the table was
+    /// created with others.
     pub fn table(&self, name: &str, options: TableOptions) -> Result<Table> {
         self.db
             .open_or_create_table(&self.name, name, options)
             .map(|core| Table::new(self.db.clone(), core))
     }
 
-    /// The table of this name.
+    /// Returns the table of this name.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none.
@@ -52,8 +52,8 @@ impl Keyspace {
             .map(|core| Table::new(self.db.clone(), core))
     }
 
-    /// Gives the files that are written of a table from now on another form; those that there are
-    /// change when they are merged. Waits for an fsync.
+    /// Changes the form of the files that are written for a table from now on. Older files change
+    /// when they are merged. Waits for an fsync.
     ///
     /// ```
     /// # use ebb_storage::{Compression, SsTableOptions};
@@ -77,10 +77,9 @@ impl Keyspace {
         self.db.alter_table(&self.name, name, sstable)
     }
 
-    /// Drops a table, for good: its name is free at once and its space comes
-    /// back when the last snapshot that covers it is deleted. Writes through
-    /// handles on it are refused from now on; who reads it (by a handle, a view,
-    /// a snapshot) may go on. Waits for an fsync.
+    /// Drops a table permanently. Its name is free at once, and its space is freed when the last
+    /// snapshot that covers it is deleted. Writes through handles on the table fail from now on;
+    /// reads through handles, views and snapshots go on. Waits for an fsync.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -102,7 +101,7 @@ impl Keyspace {
         self.db.drop_table(&self.name, name)
     }
 
-    /// The names of its tables, ascending.
+    /// Returns the names of the tables, ascending.
     pub fn tables(&self) -> Vec<String> {
         let catalog = self.db.catalog();
         catalog
@@ -122,8 +121,8 @@ impl Keyspace {
         self.create_snapshot_with(name, SnapshotOptions::default())
     }
 
-    /// [`Keyspace::create_snapshot`] with options. One that expires does not
-    /// outlive a program that crashed without deleting it.
+    /// [`Keyspace::create_snapshot`] with options. A program that may crash before it deletes a
+    /// snapshot can let it expire.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -149,8 +148,8 @@ impl Keyspace {
         self.db.create_snapshot(&self.name, name, &options)
     }
 
-    /// Lets a snapshot expire so long from now; `None`: never. As durable as
-    /// creating one.
+    /// Sets the time until a snapshot expires, counted from now; `None` for never. As durable as
+    /// the creation of a snapshot.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
@@ -159,8 +158,8 @@ impl Keyspace {
         self.db.set_snapshot_expiry(&self.name, name, expires_in)
     }
 
-    /// Opens a snapshot for reading. What is open stays readable, even when the
-    /// snapshot is deleted meanwhile.
+    /// Opens a snapshot for reading. An open snapshot stays readable, even if it is deleted
+    /// meanwhile.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or
@@ -169,14 +168,15 @@ impl Keyspace {
         Snapshot::open(self.db.clone(), &self.name, name)
     }
 
-    /// Holds what a snapshot shows of one table: it stays readable when the snapshot is deleted. A hold
-    /// of the same name is replaced. Snapshots are listed without holds.
+    /// Holds the state of one table in a snapshot: the state stays readable after the snapshot is
+    /// deleted. Replaces a hold of the same name. [`Keyspace::snapshots`] lists no holds.
     ///
-    /// A hold goes when it expires, when its table is dropped, when the free space comes near to
-    /// [`Options::low_water_bytes`](crate::Options::low_water_bytes), and before
-    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gives up something of its table. So a holder
-    /// must be able to go on without it. While it is there, it shows all that its snapshot has shown
-    /// since the hold was made. A hold can be made of another one, too, by the name in [`Keyspace::holds`].
+    /// A hold is released when it expires, when its table is dropped, when the free space comes
+    /// near to [`Options::low_water_bytes`](crate::Options::low_water_bytes), and before
+    /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gives up data of its table. So a holder
+    /// must be able to go on without it. Until then, the hold shows everything that its snapshot
+    /// has shown since the hold was made. A hold can be made of another one, too, by the name in
+    /// [`Keyspace::holds`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -212,13 +212,13 @@ impl Keyspace {
         Snapshot::open(self.db.clone(), &self.name, &hold_name(name))
     }
 
-    /// The holds, oldest commit first, as [`Keyspace::snapshots`]. Their names begin with `hold/`, and
-    /// under these names they can be deleted as snapshots, too.
+    /// Returns the holds, oldest commit first, as [`Keyspace::snapshots`]. Their names begin with
+    /// `hold/`; [`Keyspace::delete_snapshot`] takes these names, too.
     pub fn holds(&self) -> Vec<SnapshotInfo> {
         SnapshotInfo::list(&self.db, self.db.holds_of(&self.name))
     }
 
-    /// Lets a hold go.
+    /// Releases a hold.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or it has gone already.
@@ -226,13 +226,13 @@ impl Keyspace {
         self.db.delete_snapshot(&self.name, &hold_name(name))
     }
 
-    /// The snapshots, oldest first, without reading a file: looks at each of their tables
-    /// once, and at each table of each snapshot.
+    /// Returns the snapshots, oldest first, without reading a file. The cost grows with the number
+    /// of their tables, and with the number of tables of each snapshot.
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
         SnapshotInfo::list(&self.db, self.db.snapshots_of(&self.name))
     }
 
-    /// The entry of one snapshot in [`Keyspace::snapshots`].
+    /// Returns the entry of one snapshot in [`Keyspace::snapshots`].
     ///
     /// # Errors
     /// As [`Keyspace::snapshot`].
@@ -241,7 +241,7 @@ impl Keyspace {
         Ok(SnapshotInfo::list(&self.db, vec![bookmark]).remove(0))
     }
 
-    /// The commit at which a snapshot stands, without looking at its tables: as quick with
+    /// Returns the commit at which a snapshot stands, without looking at its tables: as quick with
     /// thousands of snapshots of hundreds of tables as with one.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl Keyspace {
         Ok(self.db.find_snapshot(&self.name, name)?.seq)
     }
 
-    /// The tables that a snapshot was taken of, as quickly.
+    /// Returns the tables that a snapshot was taken of, as quickly as [`Keyspace::snapshot_seq`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -268,13 +268,13 @@ impl Keyspace {
         Ok(scope_of(&found.record))
     }
 
-    /// The names of the snapshots, oldest first, without looking at their tables.
+    /// Returns the names of the snapshots, oldest first, without looking at their tables.
     pub fn snapshot_names(&self) -> Vec<String> {
         let bookmarks = self.db.snapshots_of(&self.name).into_iter();
         bookmarks.map(|bookmark| bookmark.record.name).collect()
     }
 
-    /// Deletes a snapshot; its space comes back by compaction.
+    /// Deletes a snapshot. Compaction frees its space.
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is none of this name, or

@@ -1,4 +1,4 @@
-//! What a user of the store holds.
+//! The handles of the public API.
 //!
 //! ```text
 //!   Db ── Keyspace ── Table           writes: WriteBatch, Transaction
@@ -7,8 +7,8 @@
 //!       beside the database
 //! ```
 //!
-//! Everything here is a thin hold on the engine in [`crate::db`]; nothing below
-//! knows of it.
+//! Everything here is a thin handle on the engine in [`crate::db`]. The modules below do not depend
+//! on this one.
 
 mod changed_keys;
 mod db;

@@ -31,35 +31,34 @@ pub enum Cache {
 /// The live entries of a key range at one instant, ascending; `rev()` and
 /// `next_back` go from the other end.
 ///
-/// An error (a damaged block, say) is yielded once; then the iterator ends.
-/// While it lives it keeps the files and memtables that it reads, and the
-/// database open: the last reader of an obsolete file removes it, which must not
-/// happen in a directory that another opening has taken over.
+/// An error (a damaged block, say) is yielded once; then the iterator ends. Until it is dropped,
+/// the iterator keeps the files and memtables that it reads, and the database open: the last reader
+/// of an obsolete file removes it, which must not happen in a directory that another opening has
+/// taken over.
 #[derive(Debug)]
 pub struct Range {
     version: Arc<TableVersion>,
     merger: Arc<Merger>,
     point: ReadPoint,
-    /// Of all sources.
+    /// The range tombstones of all sources.
     range_tombstones: Vec<Tombstones>,
     cache: Cache,
-    /// The front end's: what it read last, once it read anything.
+    /// The lower bound; it excludes the key that the front end has read last, once it has read one.
     lower: Bound<Vec<u8>>,
-    /// The back end's.
+    /// The upper bound, which the back end moves in the same way.
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
-    /// Whether `front` stands on a version of the key that was read last. It stays
-    /// there until more is asked for, which may well not happen: the next version may
-    /// be in a block that is not loaded yet.
+    /// Whether `front` stands on a version of the key that was read last. It moves on with the next
+    /// step only, which may never come: the next version may be in a block that is not loaded yet.
     front_lingers: bool,
     done: bool,
-    /// Its measurement as a request; `None` while nothing measures requests.
+    /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
-    /// The dead keys that it met, if too many of them have the table's memtable flushed.
+    /// The dead keys on the way, if too many of them request a flush of the table's memtable.
     dead_keys: Option<DeadKeys>,
-    // Last, so that the files are let go of before the database is; none where
-    // the files belong to a database that somebody else has open.
+    // The last field: the files are released before the database. `None` for a detached table,
+    // whose database another process may have open.
     db: Option<Arc<DbInner>>,
 }
 
@@ -95,25 +94,26 @@ impl Range {
         }
     }
 
-    /// This range, not read yet, with this use of the cache instead of [`Cache::Fill`].
+    /// Returns this range, not read yet, with this use of the cache instead of [`Cache::Fill`].
     pub(crate) fn caching(mut self, cache: Cache) -> Self {
         self.cache = cache;
         self
     }
 
-    /// This range, measured as a request by `scan`.
+    /// Returns this range, measured as a request by `scan`.
     pub(crate) fn metered(mut self, scan: Option<Scan>) -> Self {
         self.scan = scan;
         self
     }
 
-    /// This range; too many dead keys in the open memtable of `table` have it flushed.
+    /// Returns this range, which requests a flush of the open memtable of `table` after too many
+    /// dead keys.
     pub(crate) fn flushing(mut self, table: Arc<TableCore>) -> Self {
         self.dead_keys = Some(DeadKeys::of(table));
         self
     }
 
-    /// Takes note of a step, and passes it on.
+    /// Records how a step ended, and turns the outcome into an item.
     fn end_step(&mut self, step: Result<Option<Entry>>) -> Option<Result<Entry>> {
         self.done = !matches!(step, Ok(Some(_)));
         if let Some(scan) = &mut self.scan {
@@ -135,7 +135,7 @@ impl Range {
         RangeBounds::<[u8]>::contains(&(lower, Bound::Unbounded), key)
     }
 
-    /// Over what may have something between the bounds.
+    /// Returns cursors over the sources that may have keys between the bounds.
     fn cursors(&self) -> Vec<Source> {
         let fill_cache = self.cache == Cache::Fill;
         // A range past the cache reads no filters either.
@@ -181,9 +181,10 @@ impl Range {
         }
         let covering = |t: &Tombstones| t.covering(key, self.point.seq);
         let tombstones = self.range_tombstones.iter().filter_map(covering);
-        let newest = match mutation::is(Mutation::HeedOldestRangeTombstone) {
-            true => tombstones.min(),
-            false => tombstones.max(),
+        let newest = if mutation::is(Mutation::HeedOldestRangeTombstone) {
+            tombstones.min()
+        } else {
+            tombstones.max()
         };
         if let Some(newest) = newest {
             fold.hide_below(newest);
@@ -191,8 +192,8 @@ impl Range {
         fold
     }
 
-    /// The next live entry upwards: of each key the visible versions count until
-    /// a base is reached, the others are passed over.
+    /// Returns the next live entry upwards. The visible versions of a key count down to a base;
+    /// older ones are skipped.
     fn step_front(&mut self, merge: &mut Merge<Source, false>) -> Result<Option<Entry>> {
         if let Some(dead_keys) = &mut self.dead_keys {
             dead_keys.begin_step();
@@ -213,7 +214,7 @@ impl Range {
                     _ => Err(error.clone()),
                 };
             }
-            // A back end that passed this key has taken it; the same bound says so.
+            // If the back end has read this key, the upper bound excludes it.
             if source.seq() > self.point.seq {
                 merge.advance()?;
                 continue;
@@ -243,8 +244,7 @@ impl Range {
         }
     }
 
-    /// Passes over what is left of the key that was read last, of which `merge`
-    /// stands on a version.
+    /// Skips the other versions of the key that was read last; `merge` stands on one of them.
     fn leave_key(&self, merge: &mut Merge<Source, false>) -> Result<()> {
         let Bound::Excluded(key) = &self.lower else {
             unreachable!("a key was read");
@@ -258,8 +258,8 @@ impl Range {
         }
     }
 
-    /// The next live entry downwards: versions of a key come oldest first, so
-    /// they are gathered, and those below a newer base forgotten.
+    /// Returns the next live entry downwards. Versions of a key come oldest first, so they are
+    /// gathered, and those below a newer base dropped.
     fn step_back(&mut self, merge: &mut Merge<Source, true>) -> Result<Option<Entry>> {
         loop {
             let Some(cursor) = merge.front() else {
@@ -337,18 +337,19 @@ impl DoubleEndedIterator for Range {
     }
 }
 
-/// Whether a source stands on damage that begins behind all versions of a key: 0 is no
-/// version's number.
+/// Returns whether a source stands on damage that begins behind all versions of a key: no version
+/// has the number 0.
 fn is_behind(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::ZERO && source.key() == key
 }
 
-/// Whether, going backwards, it stands on damage that begins before all of them.
+/// Returns whether a source, going backwards, stands on damage that begins before all versions of a
+/// key.
 fn is_before(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::MAX && source.key() == key
 }
 
-/// Makes a bound exclude a key, in the memory that it has.
+/// Makes a bound exclude a key, and reuses the memory of the bound.
 fn exclude(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
     match bound {
         Bound::Excluded(memory) => {

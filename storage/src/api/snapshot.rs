@@ -17,8 +17,8 @@ use crate::options::TableOptions;
 use crate::read::{FoundSoFar, IsEnough};
 use crate::snapshots::Bookmark;
 
-/// All tables at one instant, for as long as it lives: what it can see is kept
-/// by flushes and compactions.
+/// All tables at one instant. While the view lives, flushes and compactions keep every version that
+/// it can see.
 #[derive(Debug)]
 pub struct View {
     db: Arc<DbInner>,
@@ -31,22 +31,22 @@ impl View {
         Self { db, point }
     }
 
-    /// The view that was registered at `point`, which is visible.
+    /// Returns the view that was registered at `point`, which is visible.
     pub(crate) fn registered(db: Arc<DbInner>, point: ReadPoint) -> Self {
         Self { db, point }
     }
 
-    /// The commit at which it stands.
+    /// Returns the commit at which the view reads.
     pub fn seq(&self) -> SeqNo {
         self.point.seq
     }
 
-    /// The time by which the view judges what has expired, in milliseconds since 1970.
+    /// Returns the time by which the view judges expiry, in milliseconds since 1970.
     pub fn read_time_ms(&self) -> u64 {
         self.point.read_time_ms
     }
 
-    /// The value of a key at this instant.
+    /// Returns the value of a key at this instant.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         let begun = self.db.metering.begin();
         let value = self.get_in(&table.core, key)?;
@@ -54,18 +54,18 @@ impl View {
         Ok(value)
     }
 
-    /// The entries of a key range at this instant, from both ends.
+    /// Returns the entries of a key range at this instant, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
         let scan = Scan::begin(&self.db.metering);
         self.range_of(&table.core, range).metered(scan)
     }
 
-    /// The entries whose keys begin with `prefix`, at this instant.
+    /// Returns the entries whose keys begin with `prefix`, at this instant.
     pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Range {
         self.range(table, KeyRange::prefix(prefix))
     }
 
-    /// The values of some keys at this instant, in their order: as [`Table::get_many`].
+    /// Returns the values of some keys at this instant, in their order: as [`Table::get_many`].
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -77,11 +77,11 @@ impl View {
         Ok(values)
     }
 
-    /// What the values of some keys at this instant begin with, newest writes first, until
-    /// `enough` says that the reader needs no older ones. It is asked between the places
-    /// that hold versions, if ever; the answer is that of [`View::get_many`] where it never
-    /// says so. For tables whose merge operator knows the
-    /// [timestamps](crate::MergeOperator::timestamps) of values.
+    /// Reads the values of some keys at this instant, newest writes first, until `enough` returns
+    /// true because the reader needs no older writes. The returned values then lack the writes that
+    /// were not read. `enough` may be called between the places that hold versions; if it never
+    /// returns true, the result is that of [`View::get_many`]. For tables whose merge operator
+    /// returns the [timestamps](crate::MergeOperator::timestamps) of values.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ impl View {
     /// ```
     ///
     /// # Errors
-    /// As [`View::get_many`], of what it reads.
+    /// As [`View::get_many`], for the places that are read.
     pub fn get_many_until<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -153,10 +153,10 @@ impl Drop for View {
     }
 }
 
-/// An open named snapshot: its tables, each as it was when it was created.
+/// An open named snapshot: its tables, each as it was when the snapshot was created.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// By name; dropped ones too.
+    /// The tables by name, dropped ones too.
     tables: Arc<BTreeMap<String, Arc<TableCore>>>,
     view: View,
     bookmark: Arc<Bookmark>,
@@ -165,8 +165,8 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn open(db: Arc<DbInner>, keyspace: &str, name: &str) -> Result<Self> {
         let (bookmark, tables) = {
-            // While the bookmark is found under this lock its tables are there,
-            // dropped ones too.
+            // While the bookmark is found under this lock, its tables are in the catalog, dropped
+            // ones too.
             let catalog = db.catalog();
             let now_ms = db.now_ms();
             let bookmark = db.snapshots.open_snapshot(keyspace, name, now_ms)?;
@@ -180,8 +180,7 @@ impl Snapshot {
             db,
             point: bookmark.point(),
         };
-        // It may have been registered a moment ago, with commits before it
-        // still under way.
+        // The snapshot may be new, with commits before it still under way.
         view.db.queue.wait_visible(view.seq());
         Ok(Self {
             tables,
@@ -190,28 +189,28 @@ impl Snapshot {
         })
     }
 
-    /// Its name.
+    /// Returns the name, unique in the keyspace.
     pub fn name(&self) -> &str {
         &self.bookmark.record.name
     }
 
-    /// The commit at which it stands.
+    /// Returns the commit at which the snapshot stands.
     pub fn seq(&self) -> SeqNo {
         self.bookmark.seq
     }
 
-    /// The time by which the snapshot judges what has expired, in milliseconds since 1970: when it was
-    /// created.
+    /// Returns the time by which the snapshot judges expiry, in milliseconds since 1970: the time
+    /// at which it was created.
     pub fn read_time_ms(&self) -> u64 {
         self.view.read_time_ms()
     }
 
-    /// The names of its tables, ascending.
+    /// Returns the names of the tables in the snapshot, ascending.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         self.tables.keys().map(String::as_str)
     }
 
-    /// A table as it was.
+    /// Returns a table as it was when the snapshot was created.
     ///
     /// # Errors
     /// [`Error::NotFound`] when the snapshot does not cover a table of this
@@ -234,38 +233,40 @@ pub struct SnapshotTable {
 }
 
 impl SnapshotTable {
-    /// The number of the table. No other table of the database has or had it, whatever its name.
+    /// Returns the number of the table. No other table of the database has or had it, whatever its
+    /// name.
     pub fn number(&self) -> u32 {
         self.core.id.0
     }
 
-    /// The commit at which the snapshot stands.
+    /// Returns the commit at which the snapshot stands.
     pub fn seq(&self) -> SeqNo {
         self.view.seq()
     }
 
-    /// The options of the table, as they are now.
+    /// Returns the options of the table, as they are now.
     pub fn options(&self) -> Arc<TableOptions> {
         self.core.options()
     }
 
-    /// The time by which the table judges what has expired, in milliseconds since 1970: when the snapshot
-    /// was created.
+    /// Returns the time by which the table judges expiry, in milliseconds since 1970: the time at
+    /// which the snapshot was created.
     pub fn read_time_ms(&self) -> u64 {
         self.view.read_time_ms()
     }
 
-    /// The value that a key had.
+    /// Returns the value of a key in the snapshot.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         self.view.get_in(&self.core, key)
     }
 
-    /// The values that some keys had, in their order.
+    /// Returns the values of some keys in the snapshot, in the order of the keys.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         self.view.get_many_in(&self.core, keys, None)
     }
 
-    /// What these values begin with, newest writes first: as [`View::get_many_until`].
+    /// Reads the values of some keys in the snapshot, newest writes first: as
+    /// [`View::get_many_until`].
     pub fn get_many_until<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -274,25 +275,26 @@ impl SnapshotTable {
         self.view.get_many_in(&self.core, keys, Some(enough))
     }
 
-    /// The entries that there were whose keys begin with `prefix`.
+    /// Returns the entries in the snapshot whose keys begin with `prefix`.
     pub fn prefix(&self, prefix: &[u8]) -> Range {
         self.range(KeyRange::prefix(prefix))
     }
 
-    /// The entries that a key range had, from both ends.
+    /// Returns the entries of a key range in the snapshot, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         self.view.range_of(&self.core, range)
     }
 
-    /// The same, leaving no trace in the block cache: for scans beside a load
-    /// whose working set is to stay there.
+    /// Returns the entries of a key range as [`Self::range`], without filling the block cache: for
+    /// scans beside a load whose working set is to stay there.
     pub fn scan<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> Range {
         self.range(range).caching(Cache::Bypass)
     }
 
     /// Returns the keys of a range whose values may differ between `older`, an earlier snapshot of
-    /// the same table, and this one: those that were written or deleted in between, also by a
-    /// deleted range, and those of which something expired between the times of the two snapshots.
+    /// the same table, and this one: the keys that were written or deleted in between, also by a
+    /// deleted range, and the keys with a value that expired between the times of the two
+    /// snapshots.
     ///
     /// No key that changed is missing. A key whose value is the same in both may be among them, so
     /// a caller reads both values. Only files that may have changes are read, past the block cache.
@@ -301,7 +303,7 @@ impl SnapshotTable {
     /// reports ([`MergeOperator::expiries`](crate::MergeOperator::expiries)). If a value takes
     /// effect on a [group](crate::MergeOperator::group), only the key of that value is returned.
     ///
-    /// Both snapshots count as they are read now. What
+    /// The snapshots are compared as they are read now. Data that
     /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gave up is missing in both, so it is no
     /// change.
     ///
@@ -349,9 +351,9 @@ impl SnapshotTable {
         version.split_keys(self.view.seq(), &KeyRange::new(range), parts)
     }
 
-    /// Its files, to be read by somebody who does not have the database open: see
-    /// [`DetachedTable`](crate::DetachedTable). What it sees and no file has is
-    /// flushed first.
+    /// Pins the files, to be read without opening the database: see
+    /// [`DetachedTable`](crate::DetachedTable). First flushes data that the snapshot sees and no
+    /// file has.
     ///
     /// # Errors
     /// The errors of [`Db::flush`](crate::Db::flush), and [`Error::Io`](crate::Error::Io) for a file
@@ -360,8 +362,7 @@ impl SnapshotTable {
         PinnedTable::new(&self.view.db, &self.core, self.view.point)
     }
 
-    /// Bytes on disk of the data blocks in which this snapshot may see something
-    /// of a range.
+    /// Returns the bytes on disk of the data blocks in which this snapshot may see keys of a range.
     pub fn approximate_bytes<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, range: R) -> u64 {
         let version = self.core.version();
         version.approximate_bytes(self.view.seq(), &KeyRange::new(range))

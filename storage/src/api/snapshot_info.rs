@@ -46,17 +46,18 @@ pub struct SnapshotInfo {
     /// About how many bytes of the files are kept for it alone, estimated without reading.
     /// [`Db::snapshot_pins`](crate::Db::snapshot_pins) counts them.
     pub pinned_bytes: u64,
-    /// How far off that may well be. If this is about as much as `pinned_bytes`, little is known.
+    /// The likely error of `pinned_bytes`. If it is about as large as `pinned_bytes`, little is
+    /// known.
     pub pinned_error_bytes: u64,
     /// The note of the holder of a [hold](crate::Keyspace::hold_snapshot); `None` for a snapshot.
     pub held_for: Option<String>,
 }
 
-/// A table of snapshots, looked at once for all of them.
+/// A table that snapshots cover, with facts that serve all of them.
 struct Covered {
     table: Arc<TableCore>,
     version: Arc<TableVersion>,
-    /// Bytes that are kept for one boundary alone, by its number.
+    /// Bytes that are kept for one boundary alone, by the number of the boundary.
     alone: HashMap<SeqNo, PinEstimate>,
 }
 
@@ -86,7 +87,7 @@ impl Covered {
 }
 
 impl SnapshotInfo {
-    /// Those of `bookmarks`, in their order.
+    /// Returns the facts about `bookmarks`, in their order.
     pub(super) fn list(db: &DbInner, bookmarks: Vec<Bookmark>) -> Vec<Self> {
         let mut tables = db.tables();
         tables.retain(|table| {

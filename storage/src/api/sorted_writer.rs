@@ -19,7 +19,7 @@ pub struct SortedWriterOptions {
     pub disk: Arc<dyn FileSystem>,
     /// The form of the files.
     pub sstable: SsTableOptions,
-    /// A file of about this many bytes is followed by the next. Default: 64 MiB.
+    /// The approximate size of a file, after which the next one begins. Default: 64 MiB.
     pub file_bytes: u64,
     /// The merge operator of the table, if operands are written. The files then record the bounds
     /// of its timestamps and expiries, so that merges may purge and
@@ -39,8 +39,8 @@ impl Default for SortedWriterOptions {
     }
 }
 
-/// For files that a database with these options ingests: on its disk, of the size that its
-/// own files have.
+/// Options for files that a database with these options ingests: on its disk, of the size of its
+/// own files.
 impl From<&Options> for SortedWriterOptions {
     fn from(options: &Options) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl From<&Options> for SortedWriterOptions {
 /// a table by [`Table::ingest`](crate::Table::ingest). It needs no database, so
 /// that any process can do the work.
 ///
-/// Dropped without [`SortedWriter::finish`] it removes its files.
+/// A drop without [`SortedWriter::finish`] removes the files.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -85,8 +85,8 @@ pub struct SortedWriter {
 }
 
 impl SortedWriter {
-    /// A writer of files `NAME-000001.sst`, ... in `dir`, created when absent.
-    /// Files of these names are replaced; what was ingested from them stays.
+    /// Returns a writer of files `NAME-000001.sst`, ... in `dir`, which is created if absent.
+    /// Replaces files of these names; tables that ingested them keep the old content.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for an option that is out of its range, or a
@@ -187,7 +187,7 @@ impl SortedWriter {
         }
         let writer = self.writer.as_mut().expect("just opened");
         writer.add(key, SeqNo::ZERO, kind, value)?;
-        // Without an operator here the table may have one all the same.
+        // Even without an operator here, the table may have one.
         let operator = self.options.merge_operator.as_deref();
         let more = bounds_of(operator, ExpiryBounds::Unknown, key, kind, value);
         self.bounds = self.bounds.union(more);
@@ -220,7 +220,7 @@ impl Drop for SortedWriter {
     fn drop(&mut self) {
         if !self.finished {
             for path in &self.files {
-                // Nobody is left to be told; the files are of no use.
+                // A drop cannot report an error, and the files are of no use.
                 let _ = self.options.disk.remove(path);
             }
         }

@@ -31,7 +31,7 @@ impl Table {
         Self { db, core }
     }
 
-    /// Its name.
+    /// Returns the name, unique in the keyspace.
     pub fn name(&self) -> &str {
         &self.core.name
     }
@@ -42,12 +42,12 @@ impl Table {
         self.db.write(payload, &tables, WriteOptions::default())
     }
 
-    /// The name of its keyspace.
+    /// Returns the name of the keyspace.
     pub fn keyspace(&self) -> &str {
         &self.core.keyspace
     }
 
-    /// The options with which the table was created, or altered last.
+    /// Returns the options with which the table was created, or altered last.
     pub fn options(&self) -> Arc<TableOptions> {
         self.core.options()
     }
@@ -69,9 +69,8 @@ impl Table {
         self.write(batch)
     }
 
-    /// Sets a key for a time: from `ttl` after the commit on it is gone. A read
-    /// view, an iterator and a snapshot see it by the time at which they were
-    /// created. Times are counted in milliseconds, `ttl` is rounded up.
+    /// Sets a key that expires `ttl` after the commit. Read views, iterators and snapshots judge
+    /// expiry by the time at which they were created. `ttl` is rounded up to milliseconds.
     pub fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put_with_ttl(self, key, value, ttl);
@@ -90,7 +89,7 @@ impl Table {
         self.write(batch)
     }
 
-    /// Removes a key; removing one that is not there is no error.
+    /// Removes a key. A missing key is no error.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(self, key);
@@ -117,9 +116,9 @@ impl Table {
         self.write(batch)
     }
 
-    /// Removes all keys. What snapshots and views see stays; the rest of the
-    /// space comes back without anything being read, also on a full disk and
-    /// without another write. Errors: see [`Db::write_freeing`](crate::Db::write_freeing).
+    /// Removes all keys. Versions that snapshots and views see stay; the rest of the space is freed
+    /// without reading any file, also on a full disk and without another write. Errors: see
+    /// [`Db::write_freeing`](crate::Db::write_freeing).
     pub fn truncate(&self) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range::<&[u8], _>(self, ..);
@@ -128,10 +127,10 @@ impl Table {
         self.db.write_freeing(payload, &tables, options)
     }
 
-    /// Makes files of a [`SortedWriter`](crate::SortedWriter) part of the table by
-    /// one commit: all that is in them is visible at once, or nothing, also after
-    /// a crash, and earlier snapshots see none of it. It costs as much as
-    /// verifying the files, whatever is in the table; nobody else waits for that.
+    /// Makes files of a [`SortedWriter`](crate::SortedWriter) part of the table by one commit:
+    /// their content becomes visible at once, or not at all, also after a crash, and earlier
+    /// snapshots see none of it. The cost is that of verifying the files, whatever is in the table;
+    /// no other thread waits for the verification.
     ///
     /// The files are linked into the database where the file system can do that,
     /// and must not be changed afterwards; else they are copied. Their names
@@ -147,12 +146,12 @@ impl Table {
         self.db.ingest(&self.core, &paths)
     }
 
-    /// The value of a key now; `None` when it has none.
+    /// Returns the value of a key now; `None` if it has none.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         let begun = self.db.metering.begin();
-        // The version first, then the number: what the number makes visible was
-        // written to this version or to a later one, and for one key an answer
-        // from the moment of the first line is as good as one from the second.
+        // The version is loaded first, then the number. A write that the number makes visible is in
+        // this version or in a later one. If it is in a later one, the read misses it, which is
+        // right for one key: the result is that of the moment at which the version was loaded.
         let version = self.core.peek();
         let seq = self.db.queue.visible();
         let at = (seq, self.db.read_time_now());
@@ -161,8 +160,8 @@ impl Table {
         Ok(value)
     }
 
-    /// The entries of a key range now, ascending, and from both ends. What is
-    /// written meanwhile is not seen.
+    /// Returns the entries of a key range now, ascending, and from both ends. Later writes are not
+    /// seen.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -188,8 +187,8 @@ impl Table {
             .metered(scan)
     }
 
-    /// The values of some keys, in their order, all at one instant. Keys that ascend and
-    /// are neighbours cost less than each by itself.
+    /// Returns the values of some keys, in their order, all at one instant. Ascending keys that are
+    /// neighbours cost less together than one by one.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
         let begun = self.db.metering.begin();
         let point = self.db.snapshots.register_view(|| self.db.read_point());
@@ -201,13 +200,13 @@ impl Table {
         Ok(values)
     }
 
-    /// The entries whose keys begin with `prefix`, now: as [`Table::range`].
+    /// Returns the entries whose keys begin with `prefix`, now: as [`Table::range`].
     pub fn prefix(&self, prefix: &[u8]) -> Range {
         self.range(KeyRange::prefix(prefix))
     }
 }
 
-/// Ends a read of values for which somebody waited.
+/// Ends the measurement of a read of these values.
 #[inline]
 pub(crate) fn end_read<'a>(
     engine: &Engine,
@@ -220,8 +219,7 @@ pub(crate) fn end_read<'a>(
     }
 }
 
-/// The value of a key at a number and a time, and the counting that every read
-/// does.
+/// Returns the value of a key at a number and a time, and counts the read.
 pub(crate) fn get_at(
     engine: &Engine,
     core: &TableCore,
@@ -235,7 +233,8 @@ pub(crate) fn get_at(
     lookup.finish(&core.merger)
 }
 
-/// The same of some keys, down to what is `enough`.
+/// Returns the values of some keys at a number and a time, read until `enough` returns true, and
+/// counts the reads.
 pub(crate) fn get_many_at<K: AsRef<[u8]>>(
     engine: &Engine,
     core: &TableCore,

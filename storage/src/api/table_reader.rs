@@ -1,4 +1,4 @@
-//! One interface to a table at one instant, whatever keeps that instant.
+//! One interface to a table at one instant, for views, snapshots, detached tables and transactions.
 //!
 //! ```text
 //!   View with Table ────────┐
@@ -56,9 +56,9 @@ pub trait TableReader: Debug + Send + Sync {
     /// `get` and `range` alike, if a transaction is paired with a table of another database.
     fn get(&self, key: &[u8]) -> Result<Option<Value>>;
 
-    /// Returns what the values of some keys begin with, newest writes first, until `enough` returns
-    /// true: as [`View::get_many_until`]. A reader may read everything all the same, without ever
-    /// calling `enough`.
+    /// Returns the values of some keys, read newest writes first until `enough` returns true: as
+    /// [`View::get_many_until`]. A reader may read everything all the same, without ever calling
+    /// `enough`.
     ///
     /// # Errors
     /// As [`TableReader::get`].
@@ -78,7 +78,7 @@ pub trait TableReader: Debug + Send + Sync {
     /// be read is an error of the iterator.
     fn range(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, cache: Cache) -> Result<Entries<'_>>;
 
-    /// The time by which the reader judges what has expired, in milliseconds since 1970.
+    /// Returns the time by which the reader judges expiry, in milliseconds since 1970.
     fn read_time_ms(&self) -> u64;
 }
 

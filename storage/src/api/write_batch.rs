@@ -26,12 +26,12 @@ use crate::key::KeyRange;
 #[derive(Debug, Default)]
 pub struct WriteBatch {
     payload: Payload,
-    /// The tables written to, each once.
+    /// The tables of the operations, each once.
     tables: Vec<Arc<TableCore>>,
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,12 +76,12 @@ impl WriteBatch {
         }
     }
 
-    /// Number of operations.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.payload.len()
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether the batch has no operation.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -90,7 +90,7 @@ impl WriteBatch {
         &self.tables
     }
 
-    /// What the engine commits, and the tables that it writes to.
+    /// Splits the batch into the operations and the tables that they write to.
     #[inline]
     pub(crate) fn into_parts(self) -> (Payload, Vec<Arc<TableCore>>) {
         (self.payload, self.tables)

@@ -1,19 +1,17 @@
-//! First committer wins: what was written since the oldest living transaction
-//! began.
+//! First committer wins: the index of the writes since the oldest living transaction began.
 //!
-//! While a transaction lives every commit records what it writes, under the
-//! order lock, where a transaction that commits also checks that nothing it
-//! writes or guards was written since it began:
+//! While a transaction lives, every commit records its keys under the order lock. A transaction
+//! that commits checks, under the same lock, that nothing that it writes or guards was written
+//! since it began:
 //!
 //! ```text
 //!   begin   [order lock: number = last one given; registered here]
 //!   commit  [order lock: check, push to the WAL, record]
 //! ```
 //!
-//! What always holds: of every commit numbered above a living transaction's
-//! number the index knows the writes, or else `forgotten` is not below the
-//! transaction's number and it is refused. Without a living transaction a commit
-//! pays one load.
+//! Invariant: of every commit numbered above a living transaction's number, the index has the
+//! writes, or `forgotten` is above the transaction's number and the transaction is refused. Without
+//! a living transaction a commit pays one load.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -26,19 +24,20 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// Memory that the index may take, estimated: about four million short keys.
 const BYTES_MAX: usize = 512 << 20;
-/// What a key costs beside its bytes: the reference counts, its places in the
+/// The estimated memory of a key beside its bytes: the reference counts, and its places in the
 /// write set and in the map.
 const POINT_OVERHEAD_BYTES: usize = 112;
-/// Commits of more keys than this are searched one by one rather than put into
-/// the map: that would be done under the order lock, key by key.
+/// Commits of more keys than this are searched one by one. Adding them to the map key by key would
+/// take long under the order lock.
 const MAPPED_POINTS_MAX: usize = 1024;
-/// Keys that a commit takes out of the index at most, beside twice what it adds.
+/// A commit removes at most this many keys from the index, plus twice the number of keys that it
+/// adds.
 const PRUNED_POINTS_MIN: usize = 64;
 
-/// What living transactions may be in conflict with.
+/// The writes that living transactions may be in conflict with.
 #[derive(Debug)]
 pub(crate) struct Conflicts {
-    /// How many transactions live.
+    /// The number of living transactions.
     living: AtomicU64,
     index: Mutex<Index>,
     bytes_max: usize,
@@ -46,16 +45,16 @@ pub(crate) struct Conflicts {
 
 #[derive(Debug, Default)]
 struct Index {
-    /// How many living transactions read at each number.
+    /// The number of living transactions that read at each number.
     living: BTreeMap<SeqNo, usize>,
     /// All commits of the index, in their order.
     commits: VecDeque<Arc<Commit>>,
-    /// The last writes of each key by commits that are mapped.
+    /// The last writes of each key by commits that are not wide.
     map: BTreeMap<TableKey, Writes>,
-    /// The commits that are not.
+    /// The commits with too many keys for the map, or with ranges.
     wide: VecDeque<Arc<Commit>>,
     bytes: usize,
-    /// Up to this number commits may be missing.
+    /// Commits up to this number may be missing.
     forgotten: SeqNo,
 }
 
@@ -74,18 +73,18 @@ struct Commit {
     write_set: WriteSet,
 }
 
-/// Why a transaction cannot commit.
+/// The reason for which a transaction cannot commit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Clash {
-    /// This key was written since.
+    /// This key was written since the transaction began.
     Key(TableKey),
-    /// What was written since is not known any more.
+    /// The index no longer has all writes since the transaction began.
     TooOld,
 }
 
-/// What the index let go of, for the caller to free without the order lock.
+/// Commits that were removed from the index, for the caller to free without the order lock.
 #[derive(Debug, Default)]
-#[must_use = "freed by whoever holds it last, which should not be the order lock"]
+#[must_use = "drop it after the order lock is released: freeing takes time"]
 pub(crate) struct Pruned {
     _commits: Vec<Arc<Commit>>,
 }
@@ -103,15 +102,15 @@ impl Conflicts {
         }
     }
 
-    /// A transaction begins that reads at `at`, the last number given. Called
-    /// under the order lock: a commit that is not numbered yet will record.
+    /// Registers a transaction that reads at `at`, the last number given. Called under the order
+    /// lock: a commit that is not numbered yet will record its keys.
     pub(crate) fn begin(&self, at: SeqNo) {
         let mut index = self.index.lock().unwrap();
         *index.living.entry(at).or_default() += 1;
         self.living.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A transaction that read at `at` is over.
+    /// Ends a transaction that read at `at`.
     pub(crate) fn end(&self, at: SeqNo) {
         let mut index = self.index.lock().unwrap();
         let count = index.living.get_mut(&at).expect("it began");
@@ -127,14 +126,14 @@ impl Conflicts {
         }
     }
 
-    /// Whether a commit has to record. Exact under the order lock, a guess
+    /// Returns whether a commit has to record its keys. Exact under the order lock, a guess
     /// elsewhere.
     pub(crate) fn is_needed(&self) -> bool {
         self.living.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a transaction that reads at `since` can commit: nothing that it
-    /// writes or guards was written after that. Called under the order lock.
+    /// Checks that a transaction that reads at `since` can commit: nothing that it writes or guards
+    /// was written after that. Called under the order lock.
     pub(crate) fn check(
         &self,
         since: SeqNo,
@@ -165,8 +164,7 @@ impl Conflicts {
         Ok(())
     }
 
-    /// Remembers what the commit that starts at `seq` writes. Called under the
-    /// order lock.
+    /// Records the keys of the commit that starts at `seq`. Called under the order lock.
     pub(crate) fn record(&self, seq: SeqNo, write_set: WriteSet) -> Pruned {
         let mut index = self.index.lock().unwrap();
         // The last transaction may have ended a moment ago.
@@ -202,8 +200,8 @@ impl Commit {
 }
 
 impl Index {
-    /// Whether a commit after `since` did to the key what cannot stand beside
-    /// merges of it, or beside anything else.
+    /// Returns whether a commit after `since` is in conflict with a change of the key: any commit
+    /// that changed the key, or with `merges` one that did more than merge.
     fn clashes(&self, key: &TableKey, merges: bool, since: SeqNo) -> bool {
         self.map.get(key).is_some_and(|writes| {
             writes.put > since && !(merges && mutation::is(Mutation::MergesNeverClash))
@@ -258,8 +256,8 @@ impl Index {
         self.commits.push_back(commit);
     }
 
-    /// Takes out commits that no living transaction can be in conflict with, of
-    /// about `points_max` keys, and whatever is too much.
+    /// Removes commits that no living transaction can be in conflict with, of about `points_max`
+    /// keys, and the oldest commits while the index is larger than `bytes_max`.
     fn prune(&mut self, points_max: usize, bytes_max: usize) -> Pruned {
         let oldest = *self.living.keys().next().expect("a transaction lives");
         let mut pruned = Pruned::default();

@@ -1,57 +1,55 @@
-//! How long a group of commits waits for more to come before it goes to the disk:
-//! numbers in, numbers out.
+//! The time that a group of commits waits for more members before it goes to the disk: numbers in,
+//! numbers out.
 //!
-//! Writers that wait for a slow disk fall apart into two halves, of which each
-//! comes back while the other is at the disk, and each sync serves one half. A
-//! short wait for those who were woken a moment ago brings them together again,
-//! and each sync serves all. (PostgreSQL's `commit_delay`, with the delay and
-//! whether it is worth it found out by measuring.)
+//! Writers that wait for a slow disk split into two halves: each half returns while the other is at
+//! the disk, and each sync serves one half. A short wait for the writers that were just woken
+//! brings the halves together again, and each sync serves all. (PostgreSQL's `commit_delay`, but
+//! the delay, and whether it is worth it, are measured.)
 
 use std::time::Duration;
 
-/// Where a sync takes less, waking a writer takes a good part of it, and nobody
-/// waits.
+/// No group waits if a sync takes less time than this: waking a writer takes a good part of it.
 const SYNC_TIME_MIN: Duration = Duration::from_micros(200);
 /// A group waits at most for this part of a sync, so what it can lose is less than
 /// what it can win.
 const SYNC_TIME_FRACTION: u32 = 2;
-/// After waits in vain so many groups do not wait, at most.
+/// The largest number of groups that do not wait after waits in vain.
 const SKIPPED_MAX: u32 = 256;
 
-/// What was learnt of the disk and of those who write.
+/// Measurements of the disk and of the writers.
 #[derive(Debug, Default)]
 pub(super) struct GroupCommitDelay {
-    /// Of a sync, smoothed.
+    /// The time of a sync, smoothed.
     sync_time: Duration,
-    /// How many commits the last group and the one behind it had together, when
-    /// the last one's sync ended.
+    /// The number of commits in the last group and in the one behind it, when the last one's sync
+    /// ended.
     writers: usize,
-    /// So many groups do not wait.
+    /// The number of groups to come that do not wait.
     skipped: u32,
-    /// What `skipped` becomes after the next wait in vain.
+    /// The value of `skipped` after the next wait in vain.
     skipped_next: u32,
 }
 
 /// A wait for more commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hold {
-    /// It ends when there are so many.
+    /// The number of members that ends the wait.
     pub(super) wanted: usize,
     pub(super) time_max: Duration,
 }
 
 impl GroupCommitDelay {
-    /// A group of so many was synced, while so many `behind` it came.
+    /// Records the sync of a group of `members`, while `behind` members came to the next group.
     pub(super) fn synced(&mut self, members: usize, behind: usize, took: Duration) {
         self.sync_time = match self.sync_time {
             Duration::ZERO => took,
             before => (before * 3 + took) / 4,
         };
-        // Nobody is in both: who waits does not write.
+        // No writer is in both groups, because a waiting writer does not write.
         self.writers = members + behind;
     }
 
-    /// Whether a group of so many, whose turn it is, waits for more.
+    /// Returns the wait for more members, if a group of `members` whose turn it is should wait.
     pub(super) fn hold(&mut self, members: usize) -> Option<Hold> {
         if self.sync_time < SYNC_TIME_MIN || members >= self.writers {
             return None;
@@ -66,12 +64,13 @@ impl GroupCommitDelay {
         })
     }
 
-    /// A group of so many waited, and then was one of so many.
+    /// Records a wait that began with `before` members and ended with `after`.
     pub(super) fn held(&mut self, hold: Hold, before: usize, after: usize) {
         let was_worth_it = 2 * (after - before) >= hold.wanted - before;
-        self.skipped_next = match was_worth_it {
-            true => 0,
-            false => (2 * self.skipped_next).clamp(1, SKIPPED_MAX),
+        self.skipped_next = if was_worth_it {
+            0
+        } else {
+            (2 * self.skipped_next).clamp(1, SKIPPED_MAX)
         };
         self.skipped = self.skipped_next;
     }
@@ -99,15 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_alone_or_when_all_are_there_or_for_a_fast_disk() {
+    fn no_group_waits_for_a_single_writer_or_when_all_are_there_or_for_a_fast_disk() {
         assert_eq!(GroupCommitDelay::default().hold(1), None);
         assert_eq!(after(1, 0, SYNC).hold(1), None);
         assert_eq!(after(32, 32, SYNC).hold(64), None);
         assert_eq!(after(32, 32, Duration::from_micros(50)).hold(32), None);
     }
 
-    /// Writers that do not come back as soon as they are woken are waited for
-    /// ever more seldom, and often again once they do.
+    /// Groups wait ever more seldom for writers that do not come back as soon as they are woken,
+    /// and often again once the writers do.
     #[test]
     fn waits_in_vain_grow_rare() {
         let mut delay = after(2, 2, SYNC);

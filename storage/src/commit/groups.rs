@@ -1,20 +1,19 @@
-//! Commits that wait for the disk, in groups: one thread does the work of all who
-//! came while the disk was busy for those before them.
+//! Commits that wait for the disk, in groups: one thread does the work of all commits that came
+//! while the disk was busy for the group before.
 //!
 //! ```text
-//!   join ──► group: whoever came first leads, the others sleep
+//!   join ──► group: the first to come leads, the others sleep
 //!              │
-//!            turn: one group at the disk; who comes meanwhile is in the next one
+//!            turn: one group at the disk; later commits are in the next one
 //!              │
 //!            sync ──► the next group has its turn
 //!              │
 //!            finish, for all of the group ──► they wake
 //! ```
 //!
-//! A thread sleeps once for a commit, on what belongs to its group alone, and has
-//! nothing left to do when it wakes. With a condition variable for all, each step
-//! of each group woke every writer there was, and a commit among 64 writers slept
-//! and woke many times.
+//! A thread sleeps once for a commit, on the condition variable of its own group, and has nothing
+//! left to do when it wakes. With one condition variable for all, each step of each group woke
+//! every writer, and a commit among 64 writers slept and woke many times.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,28 +22,29 @@ use super::group_commit_delay::GroupCommitDelay;
 use crate::error::Result;
 use crate::sync::{Condvar, Mutex};
 
-/// Where commits meet that wait for the disk.
+/// The groups of commits that wait for the disk.
 #[derive(Debug)]
 pub(crate) struct Groups<T> {
     state: Mutex<State<T>>,
-    /// The leader of the open group waits here, and nobody else.
+    /// The leader of the open group waits here, and no other thread.
     turn: Condvar,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    /// Those of the open group, in the order in which they came.
+    /// The members of the open group, in the order in which they came.
     members: Vec<T>,
     open: Arc<Group>,
     /// Whether the group before is at the disk.
     is_busy: bool,
     is_leader_waiting: bool,
     delay: GroupCommitDelay,
-    /// The leader waits until there are so many members; 0 when for none.
+    /// The number of members that ends the leader's wait; 0 if the leader does not wait for
+    /// members.
     wanted: usize,
 }
 
-/// A group, as those who sleep see it.
+/// A group, as its sleeping members see it.
 #[derive(Debug, Default)]
 struct Group {
     outcome: Mutex<Outcome>,
@@ -55,13 +55,13 @@ struct Group {
 enum Outcome {
     #[default]
     Open,
-    /// For each member, in the order in which they came.
+    /// The results of the members, in the order in which they came.
     Ended(Vec<Result<()>>),
     /// The leader panicked.
     Abandoned,
 }
 
-/// A member's place in its group. To be waited for once, with [`Groups::wait`].
+/// A member's place in its group, to be passed to [`Groups::wait`] once.
 #[derive(Debug)]
 #[must_use = "the first of a group does the work of all of it"]
 pub(crate) struct Seat {
@@ -84,7 +84,7 @@ impl<T> Groups<T> {
         }
     }
 
-    /// Puts a commit into the open group.
+    /// Adds a commit to the open group.
     pub(crate) fn join(&self, member: T) -> Seat {
         let mut state = self.state.lock().unwrap();
         state.members.push(member);
@@ -98,16 +98,15 @@ impl<T> Groups<T> {
         seat
     }
 
-    /// Returns once the member's group has ended, with what became of the member.
-    /// The first of a group does the work for all: `sync` while no other group
-    /// syncs, then `finish` beside the next group's sync; that answers for each
-    /// member, in their order.
+    /// Returns the member's result once its group has ended. The first of a group does the work for
+    /// all: calls `sync` while no other group syncs, then `finish` beside the next group's sync.
+    /// `finish` returns the results of the members, in their order.
     ///
     /// # Errors
-    /// What `finish` answered for the member.
+    /// The error that `finish` returned for the member.
     ///
     /// # Panics
-    /// When the leader panicked.
+    /// If the leader panicked.
     pub(crate) fn wait<S>(
         &self,
         seat: Seat,
@@ -164,7 +163,7 @@ impl<T> Groups<T> {
     }
 }
 
-/// The one group at the disk; the next has its turn when it drops.
+/// The turn of the one group at the disk. Dropping it gives the next group its turn.
 struct Turn<'a, T> {
     groups: &'a Groups<T>,
     members: usize,
@@ -173,10 +172,11 @@ struct Turn<'a, T> {
 
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
-        let took = match cfg!(any(loom, shuttle)) {
-            // No time passes there, and no wait for members would end.
-            true => Duration::ZERO,
-            false => self.began.elapsed(),
+        let took = if cfg!(any(loom, shuttle)) {
+            // No time passes in models, and no wait for members would end.
+            Duration::ZERO
+        } else {
+            self.began.elapsed()
         };
         let state = &self.groups.state;
         let mut state = state.lock().unwrap_or_else(|e| e.into_inner());
@@ -191,10 +191,10 @@ impl<T> Drop for Turn<'_, T> {
     }
 }
 
-/// Ends a group; without results when it drops.
+/// Ends a group. A drop ends it without results.
 struct End<'a> {
     group: &'a Group,
-    /// Waking nobody would still cost a system call.
+    /// Whether no other member sleeps: a wake-up would still cost a system call.
     is_alone: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How writes become commits: batches, numbers, visibility, conflicts.
+//! The way from writes to commits: batches, numbers, visibility, conflicts.
 
 mod conflicts;
 mod group_commit_delay;

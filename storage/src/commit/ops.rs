@@ -81,8 +81,8 @@ pub(crate) enum Op<'a> {
     SnapshotExpiry(SnapshotExpiry),
 }
 
-/// Reads the operations of a payload, each with its number. The error is what
-/// is wrong with the bytes, for the caller to put into its place.
+/// Reads the operations of a payload, each with its number. An error describes the damage; the
+/// caller adds the place.
 #[derive(Debug)]
 pub(crate) struct OpReader<'a> {
     payload: &'a [u8],

@@ -1,4 +1,4 @@
-//! The writes of a batch, encoded as they will stand in the WAL while it is built.
+//! The writes of a batch, encoded for the WAL while the batch is built.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::varint;
 /// The largest batch, in bytes: 1 GiB. A WAL record's length is 32 bits.
 const MAX_BATCH_BYTES: usize = 1 << 30;
 
-/// What an operation on one key takes beside key and value: its kind, a table's id
-/// and the two lengths, of 32 bits each.
+/// The largest size of an operation on one key beside key and value: its kind, a table's id and the
+/// two lengths, of 32 bits each.
 const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 
-/// Encoded writes. Those that cannot be done leave a reason, and add nothing.
+/// Encoded writes. An invalid write adds nothing, and leaves the reason for its refusal.
 #[derive(Debug, Default)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     count: u32,
-    /// Where expiries stand: times to live until the commit.
+    /// The positions of expiries, which are times to live until the commit.
     expiries: Vec<usize>,
-    /// Why the first operation that cannot be done cannot; reported by the write.
+    /// The reason for which the first invalid operation is refused; the write reports it.
     refused: Option<String>,
 }
 
 impl Payload {
-    /// Sets a key; like all that follows it returns whether it added an operation.
+    /// Sets a key. Like the methods below, returns whether an operation was added.
     pub(crate) fn put(&mut self, table: TableId, key: &[u8], value: &[u8]) -> bool {
         if !self.check(key, value) {
             return false;
@@ -91,7 +91,7 @@ impl Payload {
         true
     }
 
-    /// Refuses the whole: the write will report this reason, if it is the first.
+    /// Refuses the whole batch: the write reports this reason, if it is the first.
     pub(crate) fn refuse(&mut self, reason: String) {
         self.refused.get_or_insert(reason);
     }
@@ -100,11 +100,11 @@ impl Payload {
         self.count as usize
     }
 
-    /// The operations as they go into the WAL when they are committed at
-    /// `now_ms`, and how many they are.
+    /// Returns the operations in the form for the WAL when they are committed at `now_ms`, and
+    /// their number.
     ///
     /// # Errors
-    /// `InvalidRequest` when one of them cannot be done.
+    /// `InvalidRequest` if one of them is invalid.
     pub(crate) fn finish(mut self, now_ms: u64) -> Result<(Bytes, u32)> {
         if let Some(reason) = self.refused {
             return Err(Error::InvalidRequest(reason));
@@ -132,7 +132,7 @@ impl Payload {
     fn check_range(&mut self, range: &KeyRange) -> bool {
         let end_bytes = range.end.as_ref().map_or(0, Bytes::len);
         let longest = end_bytes.max(range.start.len());
-        // The key right behind the longest one has a byte more.
+        // The end of a range may be the key right behind the longest one, which has a byte more.
         let reason = if longest > MAX_KEY_BYTES + 1 {
             format!("a key of {longest} bytes; the longest allowed is {MAX_KEY_BYTES}")
         } else if self.bytes.len() + range.start.len() + end_bytes > MAX_BATCH_BYTES {
@@ -144,8 +144,7 @@ impl Payload {
         false
     }
 
-    /// Makes room for an operation with so many bytes of key and value: at once,
-    /// not as it grows.
+    /// Makes room for an operation with this many bytes of key and value, by one allocation.
     fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes + OP_OVERHEAD_BYTES_MAX);
     }

@@ -4,16 +4,15 @@
 //! ```text
 //!   enter ──► [order lock: numbers, WAL bytes pushed, memtables pinned]
 //!     │
-//!     ├─ write the WAL          (groups form: one writes for all who wait)
+//!     ├─ write the WAL          (groups form: one writes for all that wait)
 //!     ├─ insert into memtables  (concurrently)
 //!     ▼
 //!   publish ─► visible = the last number before which nothing is unfinished
 //! ```
 //!
-//! What always holds: when `visible()` returns `S`, every operation numbered
-//! `<= S` is in its memtable (or failed, and then is nowhere), so a reader at
-//! `S` sees each batch whole or not at all. A commit returns only once it is
-//! visible itself, so its writer reads its own writes.
+//! Invariant: when `visible()` returns `S`, every operation numbered `<= S` is in its memtable (or
+//! failed, and is in none), so a reader at `S` sees each batch whole or not at all. A commit
+//! returns only once it is visible itself, so a writer reads its own writes.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -36,10 +35,10 @@ struct Order {
     next: SeqNo,
     /// Commits that entered and are not visible yet, oldest first.
     pending: VecDeque<Pending>,
-    /// How many commits left `pending` since the start: the index of its front.
+    /// The number of commits that left `pending` since the start: the index of its front.
     popped: u64,
-    /// How many threads wait for `advanced`; waking nobody would still cost a
-    /// system call on every commit.
+    /// The number of threads that wait for `advanced`. Without this number, every commit would make
+    /// a system call to wake no thread.
     waiting: usize,
 }
 
@@ -53,9 +52,8 @@ struct Pending {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place(u64);
 
-/// Whoever has it owes the end of a commit. Dropping it without [`Ticket::publish`]
-/// (a failed commit, a panic) gives the numbers up without applying them, so
-/// that nobody behind it waits for ever.
+/// The duty to end a commit. Dropping it without [`Ticket::publish`] (a failed commit, a panic)
+/// gives the numbers up without applying them, so that no commit behind it waits for ever.
 #[derive(Debug)]
 pub(crate) struct Ticket<'a> {
     queue: &'a CommitQueue,
@@ -65,7 +63,7 @@ pub(crate) struct Ticket<'a> {
 }
 
 impl CommitQueue {
-    /// A queue whose next number follows `last`.
+    /// Returns a queue whose next number follows `last`.
     pub(crate) fn new(last: SeqNo) -> Self {
         Self {
             order: Mutex::new(Order {
@@ -79,18 +77,16 @@ impl CommitQueue {
         }
     }
 
-    /// Takes `count >= 1` numbers and a place in the order. `log` runs under
-    /// the order lock with the first number: what it does (pushing the WAL
-    /// record, pinning memtables, registering a bookmark) happens in commit
-    /// order.
+    /// Takes `count >= 1` numbers and a place in the order. `log` runs under the order lock with
+    /// the first number: its effects (pushing the WAL record, pinning memtables, registering a
+    /// bookmark) happen in commit order.
     pub(crate) fn enter<R>(&self, count: u64, log: impl FnOnce(SeqNo) -> R) -> (Ticket<'_>, R) {
         let entered = self.try_enter(count, |first| Ok::<_, Infallible>(log(first)));
         entered.unwrap_or_else(|never| match never {})
     }
 
-    /// [`CommitQueue::enter`] with a `log` that may refuse (a transaction in
-    /// conflict, a table that is gone): then no number is taken, and `log` must
-    /// have changed nothing.
+    /// [`CommitQueue::enter`] with a `log` that may refuse (a transaction in conflict, a dropped
+    /// table). No number is taken then, and `log` must have changed nothing.
     pub(crate) fn try_enter<R, E>(
         &self,
         count: u64,
@@ -119,19 +115,19 @@ impl CommitQueue {
         Ok((ticket, result))
     }
 
-    /// Runs `f` with the order lock held and the number that the next commit
-    /// will take: nothing enters meanwhile. For switching memtables.
+    /// Calls `f` with the number that the next commit will take, under the order lock: no commit
+    /// enters meanwhile. For switching memtables.
     pub(crate) fn pause<R>(&self, f: impl FnOnce(SeqNo) -> R) -> R {
         let order = self.order.lock().unwrap();
         f(order.next)
     }
 
-    /// The number below and at which everything is decided.
+    /// Returns the number up to which every commit is decided.
     pub(crate) fn visible(&self) -> SeqNo {
         SeqNo(self.visible.load(Ordering::Acquire))
     }
 
-    /// Waits until everything numbered `<= seq` is decided.
+    /// Waits until every commit numbered `<= seq` is decided.
     pub(crate) fn wait_visible(&self, seq: SeqNo) {
         if self.visible() >= seq || spin_until(|| self.visible() >= seq) {
             return;
@@ -144,8 +140,8 @@ impl CommitQueue {
         order.waiting -= 1;
     }
 
-    /// Says that the operations of these commits are in their memtables, or are
-    /// given up. Their tickets then go with [`Ticket::was_finished`].
+    /// Marks these commits as finished: their operations are in their memtables, or are given up.
+    /// Their tickets end with [`Ticket::was_finished`] then.
     pub(crate) fn finish(&self, places: impl IntoIterator<Item = Place>) {
         let mut order = self.order.lock().unwrap();
         let mut visible = None;
@@ -178,18 +174,18 @@ impl Ticket<'_> {
         self.last
     }
 
-    /// For another thread that finishes the commit.
+    /// Returns the place, for another thread that finishes the commit.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// Does nothing more for a commit that another thread finished.
+    /// Forgets the ticket of a commit that another thread finished.
     pub(crate) fn was_finished(self) {
         std::mem::forget(self);
     }
 
-    /// Says that the operations are in their memtables, and returns once they
-    /// are visible.
+    /// Marks the commit as finished once the operations are in their memtables, and returns when
+    /// they are visible.
     pub(crate) fn publish(self) {
         let (queue, last) = (self.queue, self.last);
         drop(self);

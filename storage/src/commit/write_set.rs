@@ -1,4 +1,4 @@
-//! What a commit touches, in the form in which commits are compared.
+//! The keys that a commit writes, in the form in which commits are compared.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub(crate) fn split_table_key(key: &[u8]) -> (TableId, &[u8]) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) key: TableKey,
-    /// Whether all that is done to it are merges, which commute with those of
-    /// others as far as anybody is told: they apply in the order of the commits.
+    /// Whether all changes of the key are merges. Merges of different commits do not conflict,
+    /// because they apply in the order of the commits.
     pub(crate) merges: bool,
 }
 
@@ -49,7 +49,7 @@ impl TableRange {
         self.start <= *key && *key < self.end
     }
 
-    /// The first key that both have.
+    /// Returns the first key that is in both ranges.
     pub(crate) fn overlap(&self, other: &Self) -> Option<TableKey> {
         let start = (&self.start).max(&other.start);
         (start < (&self.end).min(&other.end)).then(|| start.clone())
@@ -65,7 +65,7 @@ pub(crate) struct WriteSet {
 }
 
 impl WriteSet {
-    /// Of the operations of a batch.
+    /// Returns the keys that the operations of a batch write.
     pub(crate) fn of(payload: &[u8]) -> Self {
         let mut write_set = Self::default();
         for item in OpReader::new(payload, SeqNo::ZERO) {
@@ -89,7 +89,7 @@ impl WriteSet {
         write_set
     }
 
-    /// Of all keys of a table from `first` to `last`, both included.
+    /// Returns the keys of a table from `first` to `last`, both included.
     pub(crate) fn of_range(table: TableId, first: &[u8], last: &[u8]) -> Self {
         Self {
             points: Vec::new(),
@@ -100,7 +100,7 @@ impl WriteSet {
         }
     }
 
-    /// Of single keys that are put or deleted.
+    /// Returns single keys that are put or deleted.
     #[cfg(test)]
     pub(crate) fn of_keys(keys: impl IntoIterator<Item = TableKey>) -> Self {
         let point = |key| Point { key, merges: false };
@@ -115,7 +115,7 @@ impl WriteSet {
         write_set
     }
 
-    /// Of a change to all keys of a range.
+    /// Returns all keys of a range.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn of_key_range(table: TableId, range: &KeyRange) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl WriteSet {
         }
     }
 
-    /// Sorts the points, and makes one of those of the same key.
+    /// Sorts the points, and combines those of the same key.
     fn settle(&mut self) {
         self.points.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         self.points.dedup_by(|later, first| {

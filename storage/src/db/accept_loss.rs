@@ -1,4 +1,4 @@
-//! Giving up what cannot be read of a damaged file: other files have the rest, and take its place.
+//! Gives up the unreadable part of a damaged file: other files get the rest, and take its place.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::runs::Run;
 pub(crate) struct Rest(pub(crate) Option<Arc<Run>>);
 
 impl Engine {
-    /// Does `work` while no file is opened again and no quarantine ends.
+    /// Calls `work` while no file is opened again and no quarantine ends.
     pub(crate) fn while_none_reopens<T>(&self, work: impl FnOnce() -> T) -> T {
         let _reopening = self.reopening.lock().unwrap();
         work()
@@ -33,8 +33,8 @@ impl Engine {
         file: (RunId, FileNumber),
         write_rest: impl FnOnce(&Run) -> Result<Option<Rest>>,
     ) -> Result<bool> {
-        // From before the file is read: a part of a merge would change the keys that still count of
-        // the run. A merge also relies on the run's place in the list.
+        // Claimed before the file is read: a part of a merge would change which keys of the run
+        // still count. A merge also relies on the run's place in the list.
         let Some((claim, run)) = self.claim_file(table, file) else {
             return Ok(false);
         };

@@ -15,23 +15,22 @@ use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::table_store::Stage;
 
-/// While readers hold on to what was replaced, it is looked for this often.
+/// The interval at which replaced versions and files are freed while readers hold some of them.
 const RELEASE_EVERY: Duration = Duration::from_millis(100);
 
 /// A snapshot that has expired and could not be deleted is tried again after
 /// this time.
 const EXPIRY_WAIT_MIN: Duration = Duration::from_millis(100);
-/// The clock by which snapshots expire and runs are merged again may run unlike the one of the
-/// waiting (it may be set, the machine may sleep): the threads read it this often while
-/// one of these is to come.
+/// The threads read the clock at least this often while a snapshot is to expire, or a run is to be
+/// merged again. That clock may run unlike the one of waits (it may be set, the machine may sleep).
 const CLOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Work that found no space is tried again after this time, then after twice as
-/// long each time, up to [`RETRY_MAX`], and at once when anything else asks for it.
+/// Work that found no space is tried again after this time, then after twice as long each time, up
+/// to [`RETRY_MAX`], and at once upon any other request.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(3);
 
-/// What is done behind the writers' backs.
+/// A kind of background work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Flush,
@@ -52,7 +51,7 @@ impl Failures {
     }
 }
 
-/// When to try again what found no space.
+/// The time after which work that found no space is tried again.
 #[derive(Debug, Default)]
 struct Retry {
     after: Option<Duration>,
@@ -69,13 +68,13 @@ impl Retry {
 /// one, and a wait has a timeout. loom models them.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    wanted: Mutex<Wanted>,
+    requests: Mutex<Requests>,
     changed: Condvar,
     merges_asked: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct Requests {
     flush: bool,
     help_flush: bool,
     compact: bool,
@@ -86,65 +85,65 @@ struct Wanted {
 
 impl Signal {
     pub(super) fn flush(&self) {
-        let mut wanted = self.wanted.lock().unwrap();
+        let mut requests = self.requests.lock().unwrap();
         // A thread that was notified and has not woken yet serves this request too: while the log
         // is too large, every commit makes one.
-        if !std::mem::replace(&mut wanted.flush, true) {
+        if !std::mem::replace(&mut requests.flush, true) {
             self.changed.notify_all();
         }
     }
 
-    /// Has another thread join the round of flushes.
+    /// Requests another thread to join the round of flushes.
     pub(super) fn help_flush(&self) {
-        self.tell(|wanted| wanted.help_flush = true);
+        self.request(|requests| requests.help_flush = true);
     }
 
     pub(super) fn compact(&self) {
         self.merges_asked.fetch_add(1, Ordering::AcqRel);
-        self.tell(|wanted| wanted.compact = true);
+        self.request(|requests| requests.compact = true);
     }
 
-    /// How often somebody was asked to look for merges: while this stays the same,
-    /// a table that needed none needs none.
+    /// Returns the number of requests to look for merges. While it stays the same, a table that
+    /// needed no merge needs none.
     pub(super) fn merges_asked(&self) -> u64 {
         self.merges_asked.load(Ordering::Acquire)
     }
 
     pub(super) fn look_at_the_time(&self) {
-        self.tell(|wanted| wanted.time = true);
+        self.request(|requests| requests.time = true);
     }
 
     fn stop(&self) {
-        self.tell(|wanted| wanted.stop = true);
+        self.request(|requests| requests.stop = true);
     }
 
-    fn tell(&self, what: impl FnOnce(&mut Wanted)) {
-        what(&mut self.wanted.lock().unwrap());
+    fn request(&self, what: impl FnOnce(&mut Requests)) {
+        what(&mut self.requests.lock().unwrap());
         self.changed.notify_all();
     }
 
-    /// Waits until `take` finds something to do, or for `time`; false to stop.
-    fn wait(&self, take: impl Fn(&mut Wanted) -> bool, time: Option<Duration>) -> bool {
-        let mut wanted = self.wanted.lock().unwrap();
-        let nothing = |wanted: &mut Wanted| !wanted.stop && !take(wanted);
-        wanted = match time {
+    /// Waits until `take` finds a request, or for `time`. Returns false if the thread is to stop.
+    fn wait(&self, take: impl Fn(&mut Requests) -> bool, time: Option<Duration>) -> bool {
+        let mut requests = self.requests.lock().unwrap();
+        let nothing = |requests: &mut Requests| !requests.stop && !take(requests);
+        requests = match time {
             Some(time) => {
                 self.changed
-                    .wait_timeout_while(wanted, time, nothing)
+                    .wait_timeout_while(requests, time, nothing)
                     .unwrap()
                     .0
             }
-            None => self.changed.wait_while(wanted, nothing).unwrap(),
+            None => self.changed.wait_while(requests, nothing).unwrap(),
         };
-        !wanted.stop
+        !requests.stop
     }
 
-    /// Waits for `time`; false to stop.
+    /// Waits for `time`. Returns false if the thread is to stop.
     fn pause(&self, time: Duration) -> bool {
-        let wanted = self.wanted.lock().unwrap();
+        let requests = self.requests.lock().unwrap();
         !self
             .changed
-            .wait_timeout_while(wanted, time, |wanted| !wanted.stop)
+            .wait_timeout_while(requests, time, |requests| !requests.stop)
             .unwrap()
             .0
             .stop
@@ -160,7 +159,7 @@ impl Threads {
         match threads.start_all(engine) {
             Ok(()) => Ok(threads),
             Err(e) => {
-                // Those that run would keep the directory locked.
+                // Running threads would keep the directory locked.
                 threads.stop(engine);
                 Err(e)
             }
@@ -187,10 +186,10 @@ impl Threads {
             for _ in 0..engine.options.compaction.threads.max(1) {
                 start("ebb-compact", compact_loop)?;
             }
-            // What the last process left unfinished.
+            // For the work that the last process left unfinished.
             engine
                 .signal
-                .tell(|wanted| (wanted.flush, wanted.compact) = (true, true));
+                .request(|requests| (requests.flush, requests.compact) = (true, true));
         }
         if let Durability::Interval(_) = engine.options.durability
             && engine.options.maintenance == Maintenance::Background
@@ -206,7 +205,7 @@ impl Threads {
         engine.signal.stop();
         engine.open_files.enter(Stage::Closing);
         for thread in self.0.drain(..) {
-            // Each ends by itself; one that panicked has said so on stderr.
+            // Each thread ends by itself; one that panicked has printed that on stderr.
             let _ = thread.join();
         }
     }
@@ -223,7 +222,7 @@ fn flush_loop(engine: &Engine) {
     let idle_after = engine.options.idle_after;
     let mut watch = idle_after.map(|after| IdleWatch::new(after, activity(), Instant::now()));
     while engine.signal.wait(
-        |wanted| std::mem::take(&mut wanted.flush) | std::mem::take(&mut wanted.time),
+        |requests| std::mem::take(&mut requests.flush) | std::mem::take(&mut requests.time),
         retry
             .after
             .or((held > 0).then_some(RELEASE_EVERY))
@@ -236,7 +235,7 @@ fn flush_loop(engine: &Engine) {
         let idle = watch.as_mut().is_some_and(look);
         let is_starved = guard(engine, "flush", || {
             let rolled = engine.set_idle(idle);
-            // Without space for the one there may be some for the other.
+            // If one of the two finds no space, the other one may find some.
             let deleted = engine.delete_expired_snapshots();
             engine.flush_frozen().and(deleted.map(drop)).and(rolled)
         });
@@ -248,7 +247,7 @@ fn flush_loop(engine: &Engine) {
 
 fn help_flush_loop(engine: &Engine) {
     priority::lower();
-    let help = |wanted: &mut Wanted| std::mem::take(&mut wanted.help_flush);
+    let help = |requests: &mut Requests| std::mem::take(&mut requests.help_flush);
     while engine.signal.wait(help, None) {
         guard(engine, "flush", || {
             engine.help_flush();
@@ -257,10 +256,10 @@ fn help_flush_loop(engine: &Engine) {
     }
 }
 
-/// How long to wait for the next snapshot to expire; `None` when none does.
+/// Returns the time until the next snapshot expires, within bounds; `None` if none does.
 fn time_to_expiry(engine: &Engine) -> Option<Duration> {
     let expires_ms = engine.snapshots.next_expiry_ms()?;
-    // Without writes it cannot be deleted.
+    // A snapshot cannot be deleted once writes have stopped.
     if engine.wal.failure().is_some() {
         return None;
     }
@@ -273,7 +272,7 @@ fn compact_loop(engine: &Engine) {
     let mut retry = Retry::default();
     let mut looked_ms = 0;
     while engine.signal.wait(
-        |wanted| std::mem::take(&mut wanted.compact),
+        |requests| std::mem::take(&mut requests.compact),
         retry
             .after
             .into_iter()
@@ -282,7 +281,7 @@ fn compact_loop(engine: &Engine) {
     ) {
         looked_ms = engine.now_ms();
         retry.note(guard(engine, "compaction", || engine.compact_more()));
-        // What readers still hold is looked after by the other loop.
+        // The flush loop frees replaced files that readers still hold now.
         engine.signal.flush();
     }
 }
@@ -304,7 +303,7 @@ fn sync_loop(engine: &Engine) {
     }
 }
 
-/// Looks for calls to the disk that hang. The thread makes none itself, and the others do.
+/// Looks for calls to the disk that hang. This thread makes none itself, so it does not hang.
 fn watch_disk_loop(engine: &Engine) {
     let begun = Instant::now();
     while engine.signal.pause(LOOK_EVERY) {
@@ -312,9 +311,9 @@ fn watch_disk_loop(engine: &Engine) {
     }
 }
 
-/// Runs background work; true when it found no space, or no file descriptor, and is to be
-/// tried again. Any other failure stops writes (memtables could grow without bound, and what
-/// is on disk is uncertain), never reads.
+/// Runs background work. Returns true if it found no space, or no file descriptor, and is to be
+/// tried again. Any other failure stops writes (memtables could grow without bound, and the content
+/// of the disk is uncertain), never reads.
 fn guard(engine: &Engine, what: &str, work: impl FnOnce() -> Result<()>) -> bool {
     struct Panicked<'a>(&'a Engine, &'a str);
     impl Drop for Panicked<'_> {

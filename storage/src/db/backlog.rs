@@ -1,5 +1,5 @@
-//! What slows writers down, and by how much: the tables' backlogs, as a writer
-//! of them sees them.
+//! The pressure on writers from unfinished background work: the backlogs of tables, as a writer to
+//! them sees them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::version::TableVersion;
 
-/// Writers may spend what was flushed and merged before they needed it up to
-/// this part of a memtable.
+/// The tokens that writers may save, as a part of a memtable: work that was flushed and merged
+/// before they needed it.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
-/// A merge waits so long for writes and syncs of the log, each time: a merge that
-/// reads from memory needs about as long for a chunk.
+/// The longest that a merge waits for writes and syncs of the log, each time: a merge that reads
+/// from memory needs about as long for a chunk.
 const YIELD_MAX: Duration = Duration::from_millis(2);
 
-/// A write of so many bytes to these tables.
+/// A write of `bytes` to these tables.
 struct Write<'a> {
     engine: &'a Engine,
     tables: &'a [Arc<TableCore>],
     bytes: usize,
-    /// What there was to do when it was last looked at.
+    /// The unfinished work at the last look.
     behind: Cell<Behind>,
 }
 
@@ -41,9 +41,9 @@ struct Behind {
 }
 
 impl Backlog for Write<'_> {
-    /// A backlog that nobody can work on for want of space is an error once it
-    /// is at its hard limit, because nobody knows for how long, and nothing to
-    /// pay for below it, because nobody brings tokens.
+    /// Work that lacks space may not be done for long. Its backlog is an error once it is at its
+    /// hard limit, because the wait has no bound. Below the limit it costs no tokens, because the
+    /// work brings none.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
@@ -86,11 +86,11 @@ impl Backlog for Write<'_> {
     fn ask(&self) {
         let behind = self.behind.get();
         if behind.flush {
-            // Somebody else may have failed at it.
+            // Another thread may have failed to flush.
             self.engine.signal.flush();
         }
         if behind.compaction {
-            // A new snapshot may have made the merge worth it a moment ago.
+            // A new snapshot may just have made the merge worth it.
             self.engine.signal.compact();
         }
     }
@@ -122,7 +122,7 @@ impl Engine {
             };
             let is_too_much = || self.memory_pressure() >= 1.0 || tables.iter().any(too_many);
             if self.starved(Work::Flush).is_some() && is_too_much() {
-                // Nobody else tries again, and memtables must not grow for ever.
+                // No other thread tries again, and memtables must not grow for ever.
                 self.flush_frozen()?;
             }
             return Ok(());
@@ -148,15 +148,14 @@ impl Engine {
         Ok(())
     }
 
-    /// How much all writers are held up for the memtables and the log of all tables, from 0 (not at
-    /// all) to 1 (until some work is done).
-    /// Below their limits this costs two loads.
+    /// Returns the pressure of the memtables and the log of all tables on all writers, from 0
+    /// (none) to 1 (writers wait until some work is done). Below their limits this costs two loads.
     pub(super) fn shared_pressure(&self) -> f64 {
         self.memory_pressure().max(self.wal_pressure())
     }
 
-    /// The part of [`Engine::shared_pressure`] that is due to the log. Writers do not wait for
-    /// segments that a backup holds, or that would stay after a flush.
+    /// Returns the part of [`Engine::shared_pressure`] that is due to the log. Writers do not wait
+    /// for segments that a backup holds, or that would stay after a flush.
     fn wal_pressure(&self) -> f64 {
         let hard = self.options.wal_bytes_max as f64;
         let limit = Limit {
@@ -165,14 +164,15 @@ impl Engine {
         };
         let pressure = limit.pressure(self.wal.bytes() as f64);
         let can_shrink = || self.wal.has_free_below(self.wal.newest_segment());
-        match pressure > 0.0 && can_shrink() && !mutation::is(Mutation::LogBeyondBound) {
-            true => pressure,
-            false => 0.0,
+        if pressure > 0.0 && can_shrink() && !mutation::is(Mutation::LogBeyondBound) {
+            pressure
+        } else {
+            0.0
         }
     }
 
-    /// What each kind of unfinished work on a table does to its writers, from 0
-    /// to 1. Without any of it this costs a load or two.
+    /// Returns the pressure of each kind of unfinished work on the writers of a table, from 0 to 1.
+    /// Without unfinished work this costs a load or two.
     fn pressures(&self, table: &TableCore) -> [(Work, f64); 2] {
         let version = table.peek();
         let memtables = memtable_pressure(
@@ -190,7 +190,7 @@ impl Engine {
         if memtables == 0.0 && runs == 0.0 {
             return pressures;
         }
-        // Nobody works on it any more; the commit refuses the write.
+        // No thread works on a dropped table; the commit refuses the write.
         if table.is_dropped() {
             return [(Work::Flush, 0.0), (Work::Compaction, 0.0)];
         }
@@ -201,16 +201,16 @@ impl Engine {
         pressures
     }
 
-    /// How much writers of a table are held up for its own unfinished work, from 0
-    /// (not at all) to 1 (until some is done).
+    /// Returns the pressure of a table's own unfinished work on its writers, from 0 (none) to 1
+    /// (writers wait until some is done).
     pub(crate) fn pressure(&self, table: &TableCore) -> f64 {
         let pressures = self.pressures(table).into_iter();
         pressures.map(|(_, pressure)| pressure).fold(0.0, f64::max)
     }
 
-    /// Called by a merge between two chunks of so many bytes of keys and values:
-    /// counts them to the writers who are slowed, and gives way to those who are
-    /// not. Returns when it may go on.
+    /// Called by a merge between two chunks, with the bytes of keys and values of the last one.
+    /// Adds them to the tokens of throttled writers, and waits briefly for a busy log if no writer
+    /// is throttled. Returns when the merge may go on.
     pub(crate) fn after_chunk(&self, bytes: u64) {
         self.write_stall.refill(bytes);
         let is_pressed = self.shared_pressure() > 0.0
@@ -222,8 +222,8 @@ impl Engine {
         }
     }
 
-    /// Whether a merge of the table is under way or worth doing. That none is
-    /// holds until somebody asks for merges again.
+    /// Returns whether a merge of the table is under way or worth doing. A negative answer holds
+    /// until the next request to look for merges.
     fn has_merges(&self, table: &TableCore) -> bool {
         let asked = self.signal.merges_asked();
         if table.is_merged_as_of(asked) {
@@ -237,8 +237,7 @@ impl Engine {
     }
 }
 
-/// `memtable_bytes` is what the open memtable holds when it is full; with 0 it
-/// counts for nothing.
+/// `memtable_bytes` is the size of a full open memtable; with 0 the open memtable does not count.
 fn memtable_pressure(frozen_max: usize, version: &TableVersion, memtable_bytes: usize) -> f64 {
     let frozen = version.frozen.len();
     if frozen == 0 {

@@ -1,4 +1,4 @@
-//! Which keyspaces and tables there are.
+//! The keyspaces and tables of a database.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,13 @@ use crate::error::{Error, Result};
 use crate::key::TableId;
 use crate::snapshots::Bookmark;
 
-/// The keyspaces and tables by name. Changes are in the manifest before they
-/// are in here.
+/// The keyspaces and tables by name. A change is in the manifest before it is in here.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     keyspaces: BTreeMap<String, BTreeMap<String, Arc<TableCore>>>,
     /// Dropped tables that snapshots cover.
     dropped: BTreeMap<TableId, Arc<TableCore>>,
-    /// Dropped tables that no snapshot covers and that somebody still reads.
+    /// Dropped tables that no snapshot covers, and that readers still hold.
     forgotten: Vec<Arc<TableCore>>,
     /// The largest id that a table ever had.
     last_table_id: TableId,
@@ -34,7 +33,7 @@ impl Catalog {
         self.last_table_id = self.last_table_id.max(id);
     }
 
-    /// An id that no table ever had.
+    /// Returns an id that no table ever had.
     pub(super) fn next_table_id(&self) -> TableId {
         TableId(self.last_table_id.0 + 1)
     }
@@ -65,25 +64,25 @@ impl Catalog {
         self.keyspaces.remove(name);
     }
 
-    /// Lets a dropped table go, once nobody reads it.
+    /// Stops keeping a dropped table for snapshots. The table goes once no reader holds it.
     pub(super) fn forget_table(&mut self, id: TableId) {
         if let Some(table) = self.dropped.remove(&id) {
             self.forgotten.push(table);
         }
     }
 
-    /// Hands out the forgotten tables that nobody reads.
+    /// Takes the forgotten tables that no reader holds.
     pub(super) fn take_unread(&mut self) -> Vec<Arc<TableCore>> {
         let unread = |table: &mut Arc<TableCore>| !table.is_held();
         self.forgotten.extract_if(.., unread).collect()
     }
 
-    /// The forgotten tables that wait for their readers.
+    /// Returns the forgotten tables that wait for their readers.
     pub(super) fn forgotten(&self) -> &[Arc<TableCore>] {
         &self.forgotten
     }
 
-    /// The dropped tables that are there for snapshots.
+    /// Returns the dropped tables that are there for snapshots.
     pub(super) fn dropped(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         self.dropped.values()
     }
@@ -107,7 +106,7 @@ impl Catalog {
         self.keyspaces.keys().cloned().collect()
     }
 
-    /// The tables of a keyspace, by name.
+    /// Returns the tables of a keyspace, by name.
     pub(crate) fn tables_of(&self, keyspace: &str) -> Vec<Arc<TableCore>> {
         self.keyspaces
             .get(keyspace)
@@ -119,13 +118,13 @@ impl Catalog {
         self.keyspaces.get(keyspace)?.get(name).cloned()
     }
 
-    /// All tables, those included that are there for snapshots only.
+    /// Returns all tables, those included that are there for snapshots only.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         let live = self.keyspaces.values().flat_map(BTreeMap::values);
         live.chain(self.dropped.values())
     }
 
-    /// The table of this id, dropped or not.
+    /// Returns the table of this id, dropped or not.
     pub(crate) fn by_id(&self, id: TableId) -> Option<&Arc<TableCore>> {
         self.tables().find(|table| table.id == id)
     }

@@ -39,8 +39,8 @@ pub(super) struct Candidate {
 }
 
 impl CheckRecord {
-    /// A record that begins now. The age of files that are there already is not known: it counts
-    /// from now on.
+    /// Returns a record that begins now. The age of existing files is not known: it counts from now
+    /// on.
     pub(super) fn new(now_ms: u64) -> Self {
         Self {
             looked_ms: now_ms,
@@ -54,8 +54,8 @@ impl CheckRecord {
         self.files.get(&file).copied().unwrap_or(self.looked_ms)
     }
 
-    /// Notes the files that there are now, and forgets all others. No time stays that is to come,
-    /// since a clock may have been set back.
+    /// Notes the files that exist now, and forgets all others. Reduces times in the future to
+    /// `now_ms`, because a clock may have been set back.
     pub(super) fn note_files(&mut self, files: impl IntoIterator<Item = FileId>, now_ms: u64) {
         let times = files
             .into_iter()
@@ -71,10 +71,10 @@ impl CheckRecord {
         self.checked_ms = now_ms;
     }
 
-    /// Returns the file to be checked next, and the time from which on. Each file is checked once in
-    /// `every_ms`, and the checks are spread over that time: after each of them there is a pause of
-    /// the part of the time that the next file is of all bytes. There is none before a file that
-    /// was not checked for all the time, as after the server was down.
+    /// Returns the file to be checked next, and the time from which on it may be checked. Each file
+    /// is checked once in `every_ms`, and the checks are spread over that time: the pause after
+    /// each check is the part of the time that the next file is of all bytes. A file that was not
+    /// checked for all of the time has no pause, as after the server was down.
     pub(super) fn next(&self, files: &[Candidate], every_ms: u64) -> Option<(Candidate, u64)> {
         let next = files.iter().min_by_key(|file| self.since_ms(file.id))?;
         let all_bytes: u128 = files.iter().map(|file| u128::from(file.bytes)).sum();
@@ -84,10 +84,10 @@ impl CheckRecord {
         Some((*next, paced_ms.min(latest_ms)))
     }
 
-    /// Reads the record of a database; `None` if there is none that can be understood.
+    /// Reads the record of a database; `None` if there is no readable one.
     ///
     /// # Errors
-    /// The error of the disk; a record that is not there is none.
+    /// The error of the disk; a missing record is no error.
     pub(super) fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Self>> {
         let file = match disk.open_read(&files::checks(dir)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -181,7 +181,7 @@ mod tests {
         let files = candidates(&[10, 40, 10]);
         let mut record = CheckRecord::new(0);
         record.note_files(ids(&files), 0);
-        // So that their order does not depend on their random ids.
+        // The order of the files must not depend on their random ids.
         for (file, ms) in files.iter().zip(0..) {
             record.files.insert(file.id, ms);
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_checked_without_a_pause() {
+    fn a_late_file_is_checked_without_a_pause() {
         let files = candidates(&[10, 10]);
         let mut record = CheckRecord::new(0);
         record.note_files(ids(&files), 0);

@@ -29,18 +29,18 @@ pub(super) struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    /// The runs that are merged, neighbours, newest first.
+    /// Returns the runs that are merged, neighbours, newest first.
     pub(super) fn inputs(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.clone()]
     }
 
-    /// The output of the earlier parts of the merge.
+    /// Returns the output of the earlier parts of the merge.
     pub(super) fn onto(&self) -> Option<&Arc<Run>> {
         let (end, has_output) = (self.work.runs.end, self.work.has_output);
         self.version.runs.get(end).filter(|_| has_output)
     }
 
-    /// The runs below the inputs. They may be merged meanwhile, but never get a version of a key
+    /// Returns the runs below the inputs. They may be merged meanwhile, but never get a version of a key
     /// that they did not have.
     pub(super) fn older(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.end..]
@@ -50,7 +50,7 @@ impl Chosen<'_> {
         self.claim.note_written(bytes);
     }
 
-    /// Whether the inputs are dropped unread, because no reader needs anything of them.
+    /// Returns whether the inputs are dropped unread, because no reader needs anything of them.
     pub(super) fn drops(&self) -> bool {
         self.work.drops
     }
@@ -142,7 +142,7 @@ fn left_bytes(engine: &Engine) -> u64 {
     }
 }
 
-/// Whether the largest of these tables could not be merged as a whole.
+/// Returns whether the largest of these tables could not be merged as a whole.
 pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> bool {
     let bytes = |table: &Arc<TableCore>| -> u64 {
         let version = table.peek();
@@ -157,9 +157,10 @@ pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> b
 pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
     let version = table.version();
     let runs = shapes(engine, table, &version, |_| false);
-    match runs.is_empty() {
-        true => 0,
-        false => bytes_of(&runs).saturating_sub(output_bytes(&runs)),
+    if runs.is_empty() {
+        0
+    } else {
+        bytes_of(&runs).saturating_sub(output_bytes(&runs))
     }
 }
 
@@ -172,7 +173,7 @@ fn place(list: &[Arc<Run>], runs: &[Arc<Run>]) -> Option<usize> {
     there.iter().zip(runs).all(is_same).then_some(at)
 }
 
-/// Whether a merge of the table is under way, or one is worth doing.
+/// Returns whether a merge of the table is under way, or one is worth doing.
 pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
     let busy = engine.claims.busy();
     let version = table.version();
@@ -180,7 +181,7 @@ pub(crate) fn wants_compaction(engine: &Engine, table: &TableCore) -> bool {
         || matches!(next(engine, table, &version, &busy, ANY), Ok(Some(_)))
 }
 
-/// Whether [`choose`] would find a merge.
+/// Returns whether [`choose`] would find a merge.
 pub(super) fn has_merge(engine: &Engine, table: &TableCore) -> bool {
     let Some(bytes_below) = engine.claims.bytes_below() else {
         return false;
@@ -310,7 +311,7 @@ fn room_for(engine: &Engine, runs: &[RunShape]) -> u64 {
     part_room_bytes(runs, engine.options.compaction.part_bytes)
 }
 
-/// Whether a merge of these runs may write `bytes`.
+/// Returns whether a merge of these runs may write `bytes`.
 fn fits(engine: &Engine, runs: &[RunShape], bytes: u64) -> bool {
     let left_bytes = if gives_space_back(runs) {
         0
@@ -378,9 +379,12 @@ fn next_pick(
 ) -> Result<Option<(TableWork, u64)>, Refusal> {
     let bookmarks = engine.snapshots.bookmark_seqs(table.span());
     let (mut is_all, mut has_space) = (true, true);
-    let nothing = |has_space: bool| match has_space {
-        true => Ok(None),
-        false => Err(Refusal::NoSpace),
+    let nothing = |has_space: bool| {
+        if has_space {
+            Ok(None)
+        } else {
+            Err(Refusal::NoSpace)
+        }
     };
     let (work, room_bytes) = loop {
         let shape = shape(engine, table, &runs, &bookmarks);

@@ -1,11 +1,11 @@
-//! Carries out the merge that was chosen.
+//! Carries out a chosen merge.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::compaction::{Elsewhere, Purger, Retain, Watched};
+use crate::compaction::{OtherParts, Purger, Retain, Watched};
 use crate::db::choose::{Chosen, choose, has_merge, rewriting};
 use crate::db::events::Event;
 use crate::db::kept_runs::KeptRuns;
@@ -50,24 +50,23 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
 
 fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool> {
     let (inputs, began) = (chosen.inputs(), Instant::now());
-    // The inputs are fixed; from here on no new view can need what is dropped.
+    // The inputs are fixed; from here on no new view can need the versions that are dropped.
     let boundaries = engine.boundaries(table);
-    let Written { output, rest } = match chosen.drops() {
-        true => Written::default(),
-        false => {
-            let elsewhere = elsewhere(engine, table, chosen);
-            let ids = inputs.iter().map(|run| run.id()).collect();
-            let done = chosen.onto().map_or(0, |run| run.meta().entries());
-            let watched = engine.merges.begin(ids, done);
-            write_merged(
-                engine,
-                table,
-                chosen,
-                &boundaries,
-                elsewhere.as_ref(),
-                &watched,
-            )?
-        }
+    let Written { output, rest } = if chosen.drops() {
+        Written::default()
+    } else {
+        let other_parts = other_parts(engine, table, chosen);
+        let ids = inputs.iter().map(|run| run.id()).collect();
+        let done = chosen.onto().map_or(0, |run| run.meta().entries());
+        let watched = engine.merges.begin(ids, done);
+        write_merged(
+            engine,
+            table,
+            chosen,
+            &boundaries,
+            other_parts.as_ref(),
+            &watched,
+        )?
     };
     let bytes = |runs: &[Arc<Run>]| -> u64 { runs.iter().map(|run| run.meta().bytes()).sum() };
     let replaced_bytes = bytes(inputs) - rest.as_ref().map_or(0, |rest| left_bytes(inputs, rest));
@@ -167,14 +166,14 @@ fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
 /// The output of a merge, or of a part of it.
 #[derive(Default)]
 struct Written {
-    /// `None` when nothing was needed.
+    /// `None` if no version was needed.
     output: Option<Arc<Run>>,
     /// The key at which the next part begins; `None` after the last part.
     rest: Option<Bytes>,
 }
 
-/// Whether a run that was rewritten alone has become better: it is smaller, or has less known
-/// garbage. That cannot go on for ever.
+/// Returns whether a run that was rewritten alone has become better: it is smaller, or has less
+/// known garbage. That cannot go on for ever.
 fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
     mutation::is(Mutation::RepeatFruitlessMerges)
         || output.entries() < input.entries()
@@ -188,7 +187,7 @@ fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
 /// Called after the boundaries were taken. A deletion or an expiry so long before their time that
 /// no older write is allowed any more can hide only versions in these sources and in the inputs.
 /// Writes after this call count as later ones.
-fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<Elsewhere> {
+fn other_parts(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<OtherParts> {
     table.merger.operator()?;
     // Waits for the commits that entered before.
     let last = engine.queue.pause(|next| next.before());
@@ -216,20 +215,20 @@ fn elsewhere(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<
     let runs = runs.filter(|run| !is_input(run) && !overlooks(run));
     let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
     let least = memtables.map(|memtable| memtable.least_timestamp()).min();
-    Some(Elsewhere {
+    Some(OtherParts {
         runs: runs.cloned().collect(),
         least_in_memory: least.unwrap_or(i64::MAX),
     })
 }
 
 /// Writes the versions of the inputs that are still needed as one run, or those of a part of the
-/// inputs. Purges garbage by timestamps if `elsewhere` is known.
+/// inputs. Purges garbage by timestamps if `other_parts` is known.
 fn write_merged(
     engine: &Engine,
     table: &TableCore,
     chosen: &Chosen<'_>,
     boundaries: &Boundaries,
-    elsewhere: Option<&Elsewhere>,
+    other_parts: Option<&OtherParts>,
     watched: &Watched<'_>,
 ) -> Result<Written> {
     let (inputs, older) = (chosen.inputs(), chosen.older());
@@ -254,8 +253,8 @@ fn write_merged(
     let span = seqs.fold((SeqNo::MAX, SeqNo::ZERO), |span, meta| {
         (span.0.min(meta.smallest_seq), span.1.max(meta.largest_seq))
     });
-    let purger =
-        elsewhere.and_then(|elsewhere| Purger::new(&table.merger, boundaries, elsewhere, span));
+    let purger = other_parts
+        .and_then(|other_parts| Purger::new(&table.merger, boundaries, other_parts, span));
     let start = inputs.first().and_then(|run| run.meta().begins_at());
     // The output of earlier parts does not count as older.
     let is_oldest = older.len() == usize::from(chosen.onto().is_some());

@@ -39,7 +39,7 @@ use crate::table_store::OpenFiles;
 use crate::version::TableVersion;
 use crate::wal::{SegmentHold, Wal};
 
-/// What all handles of one database share.
+/// The state that all handles of one database share.
 ///
 /// Lock order: `flushing` > that of the round of flushes, of `signal`; `flushing` > that of
 /// `memtable_memory` > `catalog`; `flushing` > `snapshot_ops` > `catalog` > that of the numbers
@@ -56,7 +56,7 @@ use crate::wal::{SegmentHold, Wal};
 /// holds none of these.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// Unlike that of any other database opened by this process.
+    /// An id that no other database opened by this process has.
     pub(crate) id: u64,
     pub(super) dir: PathBuf,
     pub(crate) options: Options,
@@ -84,8 +84,8 @@ pub(crate) struct Engine {
     pub(super) catalog: RwLock<Catalog>,
     /// Snapshots are created and deleted one at a time; holds the last id.
     pub(super) snapshot_ops: Mutex<u64>,
-    /// Held by an ingest from its place in the order of commits until it is
-    /// decided, and by whoever captures the state.
+    /// Held by an ingest from its place in the order of commits until it is decided, and while the
+    /// state is captured.
     pub(super) ingesting: Mutex<()>,
     pub(super) clock: MonotonicClock,
     pub(crate) counters: Counters,
@@ -108,7 +108,7 @@ pub(crate) struct Engine {
     pub(super) suspicions: AtomicU64,
     pub(super) merges: MergesUnderWay,
     pub(super) merge_pauses: MergePauses,
-    /// Nobody has written for a while, and hardly anybody read.
+    /// Whether there was no write, and hardly any read, for a while.
     pub(super) idle: AtomicBool,
     pub(super) stopping: AtomicBool,
     pub(super) access: Access,
@@ -123,16 +123,16 @@ pub(crate) struct Engine {
     pub(super) checking_file: Mutex<()>,
     /// Number of backups that made a folder of links.
     pub(crate) backups: AtomicU64,
-    /// Freed when the engine goes; `None` when somebody else holds it for it.
+    /// The lock of the directory, released with the engine; `None` if the caller holds it.
     pub(super) _lock: Option<Box<dyn LockGuard>>,
 }
 
-/// What a database was opened for.
+/// The access for which a database was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To be read, beside others who do.
+    /// Reading, beside other readers.
     Read,
-    /// To be read and written, by nobody else.
+    /// Reading and writing, beside no other user.
     Write,
 }
 
@@ -160,14 +160,15 @@ impl Capture<'_> {
             .collect()
     }
 
-    /// Lets the files go: from now on the database may remove them.
+    /// Releases the files: from now on the database may remove them.
     pub(crate) fn release(&mut self) {
         drop(self.hold.take());
     }
 }
 
 impl Engine {
-    /// Unlike that of any other database anywhere, copies of this one included.
+    /// Returns the id of the database. No other database anywhere has it, copies of this one
+    /// included.
     pub(crate) fn database_id(&self) -> DatabaseId {
         self.manifest.lock().unwrap().id()
     }
@@ -180,34 +181,34 @@ impl Engine {
         &*self.options.disk
     }
 
-    /// Holds spare descriptors again, which a commit may need that makes a segment of the log. Any file
-    /// would do; LOCK always exists, and is never replaced.
+    /// Refills the spare descriptors, which a commit that begins a segment of the log may need. Any
+    /// file would do; LOCK always exists, and is never replaced.
     pub(super) fn hold_spares(&self) {
         if self.access == Access::Write {
             self.log_disk.hold_spares(&files::lock(&self.dir));
         }
     }
 
-    /// Has another thread merge beside this one, if there is something to merge.
+    /// Requests another thread to merge beside this one, if there is something to merge.
     pub(crate) fn wake_compaction(&self, is_wanted: impl FnOnce() -> bool) {
         if self.options.compaction.threads > 1 && is_wanted() {
             self.signal.compact();
         }
     }
 
-    /// Ends a view; what was kept for it is given back.
+    /// Ends a view. Requests merges if runs keep versions for it.
     pub(crate) fn end_view(&self, point: ReadPoint) {
         if self.snapshots.release_view(point) {
             self.signal.compact();
         }
     }
 
-    /// The time by which what expires is judged.
+    /// Returns the time by which expiry is judged, in milliseconds since 1970.
     pub(crate) fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
 
-    /// Where a reader stands who begins now.
+    /// Returns the point at which a reader that begins now reads.
     pub(crate) fn read_point(&self) -> ReadPoint {
         ReadPoint {
             seq: self.queue.visible(),
@@ -215,13 +216,12 @@ impl Engine {
         }
     }
 
-    /// Judges for a reader who looks at one key now.
+    /// Returns the time by which a reader of one key judges expiry now.
     pub(crate) fn read_time_now(&self) -> ReadTime<'_> {
         ReadTime::Now(&self.clock)
     }
 
-    /// The boundaries of a table, for flushes and compactions whose input is
-    /// fixed.
+    /// Returns the boundaries of a table, for flushes and compactions whose input is fixed.
     pub(crate) fn boundaries(&self, table: &TableCore) -> Boundaries {
         let now_ms = self.now_ms();
         self.snapshots.boundaries(table.span(), now_ms)
@@ -235,9 +235,9 @@ impl Engine {
         self.catalog.read().unwrap().tables().cloned().collect()
     }
 
-    /// Makes an edit durable. [`Error::DiskFull`] says that nothing of it was
-    /// done. Any other failure stops all writes: no edit can follow, so nothing
-    /// that is written could ever be flushed.
+    /// Makes an edit durable. After [`Error::DiskFull`] nothing of the edit is done. Any other
+    /// failure stops all writes: no edit can follow, so nothing that is written could ever be
+    /// flushed.
     pub(crate) fn commit_edit(&self, edit: Edit) -> Result<()> {
         self.check_access()?;
         let outcome = self.manifest.lock().unwrap().commit(edit);
@@ -262,7 +262,7 @@ impl Engine {
         self.check_access()?;
         let mut manifest = self.manifest.lock().unwrap();
         let outcome = match edit(manifest.state()) {
-            // What was written is worth more than what is held back.
+            // The new files are worth more than the reserve.
             Some(edit) => self.with_reserve(|| manifest.commit(edit.clone()).map(|()| true)),
             None => Ok(false),
         };
@@ -281,26 +281,27 @@ impl Engine {
         outcome
     }
 
-    /// The database as it is now, with every commit that was acknowledged so
-    /// far, and nothing of it goes until the capture is released or dropped.
-    /// Writers are not held up.
+    /// Captures the database as it is now, with every commit that was acknowledged so far. None of
+    /// its files and segments is removed until the capture is released or dropped. Writers are not
+    /// held up.
     pub(crate) fn capture(&self) -> Result<Capture<'_>> {
-        // From here on no segment goes that the state below needs.
+        // From here on, no segment is removed that the state below needs.
         let hold = self.wal.hold_segments();
         let early = mutation::is(Mutation::BackupLogFirst)
             .then(|| self.wal.written_segments())
             .transpose()?;
         mutation::linger(&[Mutation::BackupLogFirst]);
-        // No file is named by the log behind the versions and before its end.
+        // No ingest may add a file to the log between the versions and the end of the log that are
+        // read here.
         let _ingests = self.ingesting.lock().unwrap();
-        // No table is created behind the state that the log writes to.
+        // No table may be created behind the state and be written to in the log.
         let catalog = self.catalog.read().unwrap();
         let (state, versions): (_, Vec<Arc<TableVersion>>) = {
             let manifest = self.manifest.lock().unwrap();
             let versions = catalog.tables().map(|table| table.version()).collect();
             (manifest.state().clone(), versions)
         };
-        // Only now: whatever the state relies on was written before.
+        // The segments are read last: everything that the state relies on was written before.
         let segments = early.map_or_else(|| self.wal.written_segments(), Ok)?;
         drop(catalog);
         let waiting = versions.iter().flat_map(|version| version.waiting_runs());
@@ -336,7 +337,7 @@ impl Engine {
         Some(self.snapshots.changes(recorded, as_of))
     }
 
-    /// Remembers how a piece of work ended, for those who wait for it.
+    /// Records how a piece of work ended, for writers that wait for it.
     pub(super) fn note_outcome(&self, work: Work, outcome: &Result<()>) {
         let failed = outcome.as_ref().err();
         if failed.is_some() && self.stopping.load(Ordering::Relaxed) {
@@ -361,13 +362,13 @@ impl Engine {
         }
     }
 
-    /// The error of a piece of work that found no space when it was last tried.
+    /// Returns the error of the last try of a kind of work, if it found no space.
     pub(super) fn starved(&self, work: Work) -> Option<Error> {
         let failure = self.failures.lock().unwrap().of(work).cloned();
         failure.filter(|e| e.kind() == ErrorKind::DiskFull)
     }
 
-    /// Why flushing or merging failed when it was last tried.
+    /// Returns the error of the last flush or merge, if it failed.
     pub(crate) fn maintenance_failure(&self) -> Option<Error> {
         let failures = self.failures.lock().unwrap();
         let of = |work| failures.of(work).cloned();
@@ -377,7 +378,7 @@ impl Engine {
     }
 
     /// # Errors
-    /// `OpenedReadOnly`: everything that would write asks first.
+    /// `OpenedReadOnly`: every operation that would write calls this first.
     #[inline]
     pub(crate) fn check_access(&self) -> Result<()> {
         match self.access {
@@ -386,7 +387,7 @@ impl Engine {
         }
     }
 
-    /// An error when the database is being closed: long work stops early.
+    /// Returns an error when the database is being closed, so that long work stops early.
     pub(crate) fn check_stop(&self) -> Result<()> {
         if self.stopping.load(Ordering::Relaxed) {
             return Err(Error::InvalidRequest("the database is being closed".into()));
@@ -394,16 +395,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether nobody has written for a while, and hardly anybody read.
+    /// Returns whether there was no write, and hardly any read, for a while.
     pub(crate) fn is_idle(&self) -> bool {
         self.idle.load(Ordering::Relaxed)
     }
 
-    /// Merges until nothing is worth it, in all tables, and no merge of anybody
-    /// else is under way. Runs that merges leave out are tried again first.
+    /// Merges until no merge is worth it, in all tables, and no other thread merges. First retries
+    /// runs that merges leave out.
     ///
     /// # Errors
-    /// The failure to read a run too, once everything else is merged.
+    /// Also the failure to read a run, once everything else is merged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.check_access()?;
         self.delete_expired_snapshots()?;
@@ -417,11 +418,11 @@ impl Engine {
         }
     }
 
-    /// Merges until nothing is worth it that is not under way already.
+    /// Merges until no merge is worth it, except for those under way in other threads.
     pub(super) fn compact_more(&self) -> Result<()> {
         let outcome = self.retry_unreadable();
         let outcome = outcome.and_then(|()| self.merge_while_worth_it());
-        // With merges left to others, their outcome says how it stands.
+        // While other threads merge, the outcome is theirs.
         if outcome.is_err() || self.claims.running() == 0 {
             self.note_outcome(Work::Compaction, &outcome);
         }
@@ -430,13 +431,14 @@ impl Engine {
 
     fn merge_while_worth_it(&self) -> Result<()> {
         loop {
-            // Those first that have the most runs, and one merge of each: a table that always
-            // has more to merge does not keep the others from theirs. Where space is short,
-            // those first that give the most back.
+            // Tables with the most runs come first, with one merge of each: a table that always has
+            // more to merge does not keep the others waiting. If space is short, tables whose
+            // merges free the most come first.
             let mut tables = self.tables();
-            match is_short_of_space(self, &tables) {
-                true => tables.sort_by_cached_key(|table| Reverse(gain_bytes(self, table))),
-                false => tables.sort_by_cached_key(|table| Reverse(table.peek().runs.len())),
+            if is_short_of_space(self, &tables) {
+                tables.sort_by_cached_key(|table| Reverse(gain_bytes(self, table)));
+            } else {
+                tables.sort_by_cached_key(|table| Reverse(table.peek().runs.len()));
             }
             let (mut has_merged, mut starved) = (false, None);
             for table in tables {
@@ -458,13 +460,13 @@ impl Engine {
                 (false, None) => break,
             }
         }
-        // What was worth merging when a writer began to wait may not be now.
+        // Merges that were worth it when a writer began to wait may not be now.
         self.write_stall.look_again();
         self.release_retired();
         Ok(())
     }
 
-    /// Frees what readers no longer hold; returns how much they still do.
+    /// Frees versions that no reader holds; returns the number of those that are still held.
     pub(crate) fn release_retired(&self) -> usize {
         let tables = self.tables().into_iter();
         let held: usize = tables.map(|table| table.release_retired()).sum();
@@ -488,8 +490,8 @@ impl FileNumbers for Engine {
 }
 
 impl Drop for Engine {
-    /// Removes the files that only wait for readers: there are none any more,
-    /// and the directory is still ours.
+    /// Removes the files that only wait for readers: no reader is left, and the directory is still
+    /// locked.
     fn drop(&mut self) {
         let catalog = self.catalog.get_mut().unwrap_or_else(|e| e.into_inner());
         for table in catalog.tables() {

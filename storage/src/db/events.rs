@@ -179,7 +179,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// The kinds of work that find no space, each with a file or directory that has none.
+    /// Returns the kinds of work that find no space, each with a file or directory that has none.
     fn starved(&self) -> Vec<(SpaceUse, PathBuf)> {
         let mut starved: Vec<(SpaceUse, PathBuf)> = Vec::new();
         for (shortage, path) in &self.full {
@@ -193,27 +193,27 @@ impl Inside {
 }
 
 impl EventListeners {
-    pub(crate) fn add(&self, hear: impl Fn(&Event<'_>) + Send + Sync + 'static) {
-        let hear: Callback = Arc::new(hear);
+    pub(crate) fn add(&self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) {
+        let callback: Callback = Arc::new(callback);
         let (stopped, full) = {
             let mut inside = self.0.lock().unwrap();
-            inside.all.push(hear.clone());
+            inside.all.push(callback.clone());
             (inside.stopped.clone(), inside.starved())
         };
         for (space_use, path) in full {
-            hear(&Event::DiskFull {
+            callback(&Event::DiskFull {
                 space_use,
                 path: &path,
             });
         }
         if let Some(cause) = &stopped {
-            hear(&Event::WritesStopped { cause });
+            callback(&Event::WritesStopped { cause });
         }
     }
 
     pub(crate) fn tell(&self, event: Event<'_>) {
         let all = self.0.lock().unwrap().all.clone();
-        all.iter().for_each(|hear| hear(&event));
+        all.iter().for_each(|callback| callback(&event));
     }
 
     /// Notes whether there is a shortage, `full_at` a file or directory. Reports if a kind of work
@@ -250,7 +250,7 @@ impl EventListeners {
             .collect()
     }
 
-    /// Whether there is this shortage.
+    /// Returns whether there is this shortage.
     pub(super) fn has(&self, shortage: Shortage) -> bool {
         let inside = self.0.lock().unwrap();
         inside.full.iter().any(|(known, _)| *known == shortage)
@@ -264,7 +264,7 @@ impl EventListeners {
             inside.all.clone()
         };
         let event = Event::WritesStopped { cause };
-        all.iter().for_each(|hear| hear(&event));
+        all.iter().for_each(|callback| callback(&event));
     }
 }
 

@@ -41,7 +41,7 @@ pub struct FileCheck<'a> {
 }
 
 impl FileCheck<'_> {
-    /// The file, by the name that errors have.
+    /// Returns the path of the file, as in errors.
     pub fn path(&self) -> &Path {
         self.sstable().path()
     }

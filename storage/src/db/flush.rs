@@ -29,7 +29,7 @@ use crate::version::TableVersion;
 /// flush to make two runs of them.
 const SPLIT_FRACTION: usize = 8;
 
-/// Writers who are slowed hear of so many flushed bytes at a time.
+/// The number of flushed bytes after which throttled writers get tokens for them.
 const CREDIT_BYTES: u64 = 64 << 10;
 
 /// A memtable that was written as runs, which no reader sees yet.
@@ -38,7 +38,7 @@ pub(super) struct Written {
     table: Arc<TableCore>,
     memtable: Arc<Memtable>,
     end: SeqNo,
-    /// Newest first, perhaps none.
+    /// The runs, newest first, perhaps none.
     runs: Vec<Arc<Run>>,
 }
 
@@ -47,19 +47,19 @@ impl Written {
         self.table.id
     }
 
-    /// Whether readers see it in place of the memtable.
+    /// Returns whether readers see the runs in place of the memtable.
     pub(super) fn is_seen(&self) -> bool {
         let version = self.table.peek();
         let mut frozen = version.frozen.iter();
         !frozen.any(|memtable| Arc::ptr_eq(memtable, &self.memtable))
     }
 
-    /// Bytes of the files that were written.
+    /// Returns the bytes of the files that were written.
     pub(super) fn bytes(&self) -> u64 {
         self.fresh().iter().map(|run| run.meta().bytes()).sum()
     }
 
-    /// The runs that nothing names yet: the files of an ingested run are named by the log.
+    /// Returns the runs that nothing names yet: the files of an ingested run are named by the log.
     fn fresh(&self) -> &[Arc<Run>] {
         match self.memtable.run() {
             Some(_) => &[],
@@ -68,8 +68,8 @@ impl Written {
     }
 }
 
-/// Writes the oldest frozen memtable of `table` as runs; `None` when there is none. Until
-/// they are installed the table has to be left alone: what is newer relies on them.
+/// Writes the oldest frozen memtable of `table` as runs; `None` if there is none. Until they are
+/// installed, no other flush of the table may begin: newer memtables rely on these runs.
 pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Option<Written>> {
     let (memtable, end) = loop {
         let Some(memtable) = next_to_flush(&table.version()) else {
@@ -79,7 +79,7 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
         if !mutation::is(Mutation::FlushDoesNotWait) {
             engine.queue.wait_visible(end);
         }
-        // Another one where it was an ingested run whose commit failed.
+        // If the memtable was an ingested run whose commit failed, another one is the oldest now.
         if next_to_flush(&table.version()).is_some_and(|next| Arc::ptr_eq(&next, &memtable)) {
             break (memtable, end);
         }
@@ -89,7 +89,7 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
     if let Some(seq) = truncation {
         engine.queue.wait_visible(seq);
     }
-    // The input is fixed; from here on no new view can need what is dropped.
+    // The input is fixed; from here on no new view can need the versions that are dropped.
     let boundaries = engine.boundaries(table);
     let splits = splits(
         &memtable,
@@ -108,8 +108,8 @@ pub(super) fn write_oldest(engine: &Engine, table: &Arc<TableCore>) -> Result<Op
     }))
 }
 
-/// Installs what was written, of each table one memtable, with one sync of each kind. Tables
-/// that are gone are left out.
+/// Installs the written runs, of each table one memtable, with one sync of each kind. Skips tables
+/// that were dropped.
 pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
     let fresh: Vec<_> = written.iter().flat_map(Written::fresh).cloned().collect();
     let synced = engine.runs.finish_runs(&fresh).and_then(|()| {
@@ -139,9 +139,9 @@ pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
             }
         }
     })?;
-    // An ingested run was written elsewhere.
-    let is_told = |it: &&Written| it.is_seen() && it.memtable.run().is_none();
-    for it in written.iter().filter(is_told) {
+    // The files of an ingested run were not written by a flush.
+    let is_reported = |it: &&Written| it.is_seen() && it.memtable.run().is_none();
+    for it in written.iter().filter(is_reported) {
         engine.events.tell(Event::Flushed {
             keyspace: &it.table.keyspace,
             table: &it.table.name,
@@ -151,7 +151,7 @@ pub(super) fn install(engine: &Engine, written: &[Written]) -> Result<()> {
     Ok(())
 }
 
-/// The oldest frozen memtable.
+/// Returns the oldest frozen memtable.
 fn next_to_flush(version: &TableVersion) -> Option<Arc<Memtable>> {
     let (oldest, newest) = (version.frozen.last(), version.frozen.first());
     mutation::replace(oldest, Mutation::FlushNewestFirst, newest).cloned()
@@ -182,8 +182,8 @@ fn write_runs(
         boundaries,
         merger: &table.merger,
     };
-    // All of the table up to the newest run is flushed: what was merged of it in parts may stand
-    // behind others.
+    // All of the table up to the newest run is flushed: the output of a merge in parts may stand
+    // behind other runs.
     let flushed_seq = version.runs.iter().map(|run| run.origin_span().1).max();
     let end = memtable.end_seq().expect("it is frozen");
     let ends: Vec<_> = std::iter::once(flushed_seq.unwrap_or(SeqNo::ZERO))
@@ -199,7 +199,7 @@ fn write_runs(
     let tombstones = RangeTombstones::build(tombstones, Some(boundaries));
     let mut flushed_bytes = 0;
     let mut of_key = Vec::new();
-    // Of one key, newest first.
+    // The versions of one key, newest first.
     let mut add_key = |versions: &[Entry<'_>]| -> Result<()> {
         let key = versions[0].key();
         let covering = tombstones.over(key);
@@ -239,7 +239,7 @@ fn write_runs(
     runs.finish(None, &tombstones, has_older)
 }
 
-/// The bookmarks at which the memtable is worth cutting, ascending.
+/// Returns the bookmarks at which the memtable is worth cutting, ascending.
 fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Vec<SeqNo> {
     if bookmarks.is_empty() {
         return Vec::new();
@@ -251,9 +251,9 @@ fn splits(memtable: &Memtable, bookmarks: &[SeqNo], memtable_bytes: usize) -> Ve
     choose_splits(&bytes, bookmarks, (memtable_bytes / SPLIT_FRACTION).max(1))
 }
 
-/// Cuts at a bookmark when what lies below it since the last cut, and all that
-/// lies above it, are both `worth` a file. `bytes[i]` lies below `bookmarks[i]`
-/// and above the one before.
+/// Returns the bookmarks at which to cut: the bytes below one since the last cut, and all bytes
+/// above it, are both `worth` a file. `bytes[i]` lies below `bookmarks[i]` and above the one
+/// before.
 fn choose_splits(bytes: &[usize], bookmarks: &[SeqNo], worth: usize) -> Vec<SeqNo> {
     let mut above: usize = bytes.iter().sum();
     let mut below = 0;

@@ -4,8 +4,8 @@
 //!   rotate ─► frozen memtables ─► a round of flushes ─► trim_wal
 //! ```
 //!
-//! A memtable holds on to the segments that have its writes. A segment goes once no
-//! memtable needs it and the manifest has what it says of snapshots.
+//! A memtable holds the segments that have its writes. A segment is removed once no memtable needs
+//! it and the manifest has its operations on snapshots.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::sync::Ordering;
 const SCANNED_FRACTION: usize = 16;
 
 impl Engine {
-    /// Flushes what was written to a table until now.
+    /// Flushes everything that was written to a table until now.
     pub(crate) fn flush_table(&self, table: &TableCore) -> Result<()> {
         self.check_access()?;
         self.rotate(table, 0);
@@ -72,15 +72,15 @@ impl Engine {
         }
     }
 
-    /// Has the memtable of a table flushed and the table merged, by whoever does
-    /// that. Takes `flushing`.
+    /// Requests a flush of the memtable of a table and merges of the table, or does both under
+    /// [`Maintenance::Manual`]. Takes `flushing`.
     pub(crate) fn flush_soon(&self, table: &TableCore) {
         self.rotate(table, 0);
         self.maintain();
     }
 
-    /// Has a memtable flushed after a scan walked over its dead keys, if it is still the open one
-    /// and worth a file. Does nothing under [`Maintenance::Manual`]: reads never flush.
+    /// Requests a flush of a memtable after a scan walked over its dead keys, if it is still the
+    /// open one and worth a file. Does nothing under [`Maintenance::Manual`]: reads never flush.
     pub(crate) fn flush_scanned(&self, table: &TableCore, memtable: &Arc<Memtable>) {
         let is_open = Arc::ptr_eq(&table.peek().memtable, memtable);
         if self.options.maintenance == Maintenance::Background
@@ -91,9 +91,9 @@ impl Engine {
         }
     }
 
-    /// After a commit that may have filled these tables' memtables, or the WAL:
-    /// has flushed what is too much. Takes `flushing`. The commit is done, so a
-    /// failure is not its failure; [`Engine::maintenance_failure`] tells.
+    /// Called after a commit that may have filled these tables' memtables, or the WAL: requests or
+    /// does the flushes for them. Takes `flushing`. The commit is done, so a failure of the flushes
+    /// is not its failure; [`Engine::maintenance_failure`] returns it.
     pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) {
         let limit = self.options.memtable_bytes;
         let mut full = self.wal.bytes() > self.options.wal_flush_bytes();
@@ -108,8 +108,8 @@ impl Engine {
         }
     }
 
-    /// Has done, by whoever does it, what a commit left to do. That it fails is
-    /// no failure of the commit: what stays is tried again.
+    /// Requests the work that a commit left to do, or does it under [`Maintenance::Manual`]. A
+    /// failure of the work is no failure of the commit: the work is tried again.
     fn maintain(&self) {
         match self.options.maintenance {
             Maintenance::Background => self.signal.flush(),
@@ -120,9 +120,9 @@ impl Engine {
         }
     }
 
-    /// Says whether the database is idle. When it becomes so, everything in memory
-    /// is frozen, the log begins anew, so that all of it can go with the next flush,
-    /// and merges are looked for that are worth it only then.
+    /// Sets whether the database is idle. When it becomes so, everything in memory is frozen, the
+    /// log begins a new segment, so that the next flush can free the older ones, and merges are
+    /// requested that are worth it only then.
     pub(super) fn set_idle(&self, idle: bool) -> Result<()> {
         if self.idle.swap(idle, Ordering::Relaxed) || !idle {
             return Ok(());
@@ -134,8 +134,8 @@ impl Engine {
         self.wal.roll()
     }
 
-    /// Freezes the memtable of a table if it has reached `bytes_min`; true when
-    /// there is something to flush now.
+    /// Freezes the memtable of a table if it has reached `bytes_min`. Returns true if there is
+    /// something to flush now.
     pub(super) fn rotate(&self, table: &TableCore, bytes_min: usize) -> bool {
         self.queue.pause(|next| {
             let end = SeqNo(next.0 - 1);
@@ -147,8 +147,7 @@ impl Engine {
         })
     }
 
-    /// When the WAL is too large: freezes the memtables that hold on to its
-    /// oldest segment.
+    /// If the WAL is too large, freezes the memtables that hold its oldest segment.
     fn rotate_for_wal(&self) -> bool {
         if self.wal.bytes() <= self.options.wal_flush_bytes()
             || mutation::is(Mutation::QuietTableHoldsWal)
@@ -157,7 +156,7 @@ impl Engine {
         }
         let first = |table: &Arc<TableCore>| table.peek().memtable.first_segment();
         let tables = self.tables();
-        // The open segment stays whatever is flushed.
+        // The open segment stays, whatever is flushed.
         let open = self.wal.segment_number();
         let oldest = tables.iter().filter_map(first).min();
         let Some(oldest) = oldest.filter(|&oldest| oldest < open) else {
@@ -170,13 +169,13 @@ impl Engine {
         rotated
     }
 
-    /// Lets WAL segments go that no memtable needs any more, once what they say
-    /// of snapshots is in the manifest. The newest one stays: from a log that is
-    /// gone altogether, nobody could tell that edits of the manifest are lost.
+    /// Removes WAL segments that no memtable needs, once the manifest has their operations on
+    /// snapshots. The newest segment stays: without any log, a loss of edits of the manifest could
+    /// not be detected.
     fn trim_wal(&self) -> Result<()> {
         let (floor, last) = {
-            // Taken before the order lock: whoever changes the catalog holds it
-            // during an fsync, which no writer may wait for.
+            // Taken before the order lock: a change of the catalog holds it during an fsync, and no
+            // writer may wait for that.
             let catalog = self.catalog.read().unwrap();
             self.queue.pause(|next| {
                 let needed = catalog.tables().filter_map(|table| {

@@ -101,7 +101,7 @@ impl Worker<'_> {
         self.0.flush_round.inside.lock().unwrap()
     }
 
-    /// A table with something to write.
+    /// Returns a table with something to write.
     fn next(&self) -> Option<Arc<TableCore>> {
         let mut inside = self.lock();
         if inside.failed.is_some() {
@@ -141,9 +141,10 @@ impl Worker<'_> {
         let is_due = inside.waiting.is_empty()
             || inside.written.len() >= INSTALL_TABLES
             || bytes >= INSTALL_BYTES;
-        match is_due {
-            true => std::mem::take(&mut inside.written),
-            false => Vec::new(),
+        if is_due {
+            std::mem::take(&mut inside.written)
+        } else {
+            Vec::new()
         }
     }
 

@@ -1,13 +1,13 @@
-//! Notices when nobody writes and hardly anybody reads.
+//! Detects idle databases: no writes, and hardly any reads.
 
 use std::time::{Duration, Instant};
 
 use crate::key::SeqNo;
 
-/// So many point reads in the time that makes a database idle are none.
+/// This many point reads, in the time that makes a database idle, count as none.
 const READS_MAX: u64 = 100;
 
-/// What a database has done so far, to be looked at from time to time.
+/// The activity of a database so far, to be compared at intervals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Activity {
     pub(super) last: SeqNo,
@@ -18,12 +18,12 @@ pub(super) struct Activity {
 pub(super) struct IdleWatch {
     after: Duration,
     seen: Activity,
-    /// When that was seen, with nothing to speak of since.
+    /// The time since which there was next to no activity beyond `seen`.
     since: Instant,
 }
 
 impl IdleWatch {
-    /// Says that a database is idle when it did nothing to speak of for `after`.
+    /// Returns a watch that reports a database as idle after this time without activity.
     pub(super) fn new(after: Duration, seen: Activity, now: Instant) -> Self {
         Self {
             after,
@@ -32,7 +32,7 @@ impl IdleWatch {
         }
     }
 
-    /// Whether it is idle.
+    /// Returns whether the database is idle.
     pub(super) fn look(&mut self, found: Activity, now: Instant) -> bool {
         let reads = found.reads.saturating_sub(self.seen.reads);
         if found.last != self.seen.last || reads > READS_MAX {
@@ -41,10 +41,10 @@ impl IdleWatch {
         now.duration_since(self.since) >= self.after
     }
 
-    /// How long to wait before the next look.
+    /// Returns the time to wait before the next look.
     pub(super) fn pause(&self, now: Instant) -> Duration {
         match self.after.saturating_sub(now.duration_since(self.since)) {
-            // It is idle, and stays so until somebody comes.
+            // The database stays idle until there is activity.
             Duration::ZERO => self.after,
             left => left,
         }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_is_who_has_not_written_and_hardly_read_for_a_while() {
+    fn a_database_is_idle_after_a_while_without_writes_and_with_few_reads() {
         let start = Instant::now(); // clock: the watch takes instants
         let after = Duration::from_secs(2);
         let activity = |last, reads| Activity {

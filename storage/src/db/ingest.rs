@@ -1,5 +1,4 @@
-//! Ingest: files that were written elsewhere become part of a table by one
-//! commit.
+//! Ingest: files that were written outside of the database become part of a table by one commit.
 //!
 //! Order of effects, each relying on the one before:
 //!
@@ -10,8 +9,8 @@
 //! 3. the record is as durable as a write;
 //! 4. the run is visible.
 //!
-//! It moves from its place among the memtables into the manifest when those
-//! below it are flushed; until then the WAL keeps it.
+//! The run moves from its place among the memtables into the manifest when the memtables below it
+//! are flushed; until then the WAL keeps it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,14 +26,14 @@ use crate::runs::{FileMeta, FileNumbers, Run, RunFile, RunMeta};
 use crate::sstable::{BlockCache, NO_NUMBER, SsTable};
 use crate::table_store::Imported;
 
-/// What an ingest brought.
+/// The result of an ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngestInfo {
-    /// The commit: those who read at it or after it see what was ingested.
+    /// The commit: reads at it or after it see the ingested entries.
     pub seq: SeqNo,
     /// Number of files.
     pub files: usize,
-    /// How many of them were linked rather than copied.
+    /// The number of files that were linked rather than copied.
     pub linked_files: usize,
     /// Bytes of the files.
     pub bytes: u64,
@@ -58,7 +57,7 @@ impl Engine {
             &first.properties().smallest_key,
             &last.properties().largest_key,
         );
-        let mut taken = Taken::new(self);
+        let mut taken = AdoptedFiles::new(self);
         for source in &sources {
             taken.add(source)?;
         }
@@ -80,7 +79,7 @@ impl Engine {
             entries: meta.entries(),
             linked_files,
         };
-        // It costs no flush: it waits only where one more memtable would.
+        // An ingest costs no flush: it waits only where one more memtable would have to.
         self.admit_write(std::slice::from_ref(table), 0)?;
 
         let one = self.ingesting.lock().unwrap();
@@ -99,13 +98,13 @@ impl Engine {
         drop(pruned);
         let seq = ticket.first();
         if let Err(e) = self.make_durable(position, WriteOptions::default()) {
-            // Before the ticket goes: after that a flush could install it.
+            // Before the ticket is dropped: after that a flush could install the run.
             if !mutation::is(Mutation::KeepRefusedIngest) {
                 layer.abandon_run();
                 table.update(|version| version.without(&layer));
             }
-            // After a failure the record may be in the log all the same, and then needs them. After
-            // a refusal it is not.
+            // After a failed write the record may be in the log all the same, and then needs the
+            // files. After a refusal it is not in the log.
             if matches!(e, Error::ReadOnly { .. }) && !mutation::is(Mutation::RemoveUncertainIngest)
             {
                 taken.keep();
@@ -128,7 +127,7 @@ impl Engine {
     fn check_sources(&self, paths: &[&Path]) -> Result<Vec<Arc<SsTable>>> {
         let mut sources = Vec::new();
         for path in paths {
-            // Nothing of it is kept in memory: it is read once.
+            // The file is read once, so nothing of it is cached.
             let cache = Arc::new(BlockCache::new(0));
             let source = SsTable::open(self.disk(), path, NO_NUMBER, cache)?;
             let properties = source.properties();
@@ -160,16 +159,15 @@ impl Engine {
     }
 }
 
-/// Files that were taken into the directory. Dropped without [`Taken::keep`],
-/// they are removed.
-struct Taken<'a> {
+/// Files that were taken into the directory. A drop without [`AdoptedFiles::keep`] removes them.
+struct AdoptedFiles<'a> {
     engine: &'a Engine,
     numbers: Vec<FileNumber>,
     linked: usize,
     kept: bool,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> AdoptedFiles<'a> {
     fn new(engine: &'a Engine) -> Self {
         Self {
             engine,
@@ -179,7 +177,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Takes one file in, durable but for its name.
+    /// Takes one file in. Its content is durable then, its name is not.
     fn add(&mut self, source: &SsTable) -> Result<()> {
         let number = self.engine.next_file_number()?;
         self.numbers.push(number);
@@ -205,7 +203,7 @@ impl<'a> Taken<'a> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for AdoptedFiles<'_> {
     fn drop(&mut self) {
         if !self.kept {
             for &number in &self.numbers {

@@ -1,4 +1,4 @@
-//! What keeps a database open: the engine with its threads.
+//! The engine with its threads, which keep a database open.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::sync::Mutex;
 
-/// The engine with its threads: what keeps a database open.
+/// An open database: the engine with its threads.
 #[derive(Debug)]
 pub(crate) struct DbInner {
     engine: Arc<Engine>,
@@ -50,8 +50,7 @@ impl Drop for DbInner {
             .get_mut()
             .unwrap_or_else(|e| e.into_inner())
             .stop(&self.engine);
-        // Nobody is left to be told of an error; what was acknowledged keeps
-        // the durability it had.
+        // A drop cannot report an error; acknowledged writes keep the durability that they had.
         if self.engine.check_access().is_ok() {
             let _ = self.engine.wal.sync_all();
         }

@@ -45,8 +45,8 @@ impl Part<'_> {
 }
 
 impl<'a> KeptRuns<'a> {
-    /// Runs of `table` in this form, cut at the ascending `splits`; `origins` are the numbers
-    /// that each of them stands for, oldest first.
+    /// Returns runs of `table` in this form, cut at the ascending `splits`; `origins` are the
+    /// numbers that each of them stands for, oldest first.
     pub(super) fn new(
         engine: &'a Engine,
         table: &'a TableCore,
@@ -80,7 +80,7 @@ impl<'a> KeptRuns<'a> {
         }
     }
 
-    /// These runs, of the keys from `start` on.
+    /// Returns these runs, of the keys from `start` on.
     pub(super) fn beginning_at(self, start: Option<&Bytes>) -> Self {
         let beginning = |part: Part<'a>| Part {
             builder: part.builder.beginning_at(start.cloned()),
@@ -92,29 +92,29 @@ impl<'a> KeptRuns<'a> {
         }
     }
 
-    /// These runs, of the keys below `end`.
+    /// Returns these runs, of the keys below `end`.
     pub(super) fn ending_before(self, end: Option<&Bytes>) -> Self {
         let end = end.cloned();
         Self { end, ..self }
     }
 
-    /// These runs, with garbage purged from the versions that are kept.
+    /// Returns these runs, with garbage purged from the versions that are kept.
     pub(super) fn with_purger(self, purger: Option<Purger<'a>>) -> Self {
         Self { purger, ..self }
     }
 
-    /// Whether the purging so far is void: [`Purger::has_failed`].
+    /// Returns whether the purging so far is void: [`Purger::has_failed`].
     pub(super) fn has_failed_to_purge(&self) -> bool {
         self.purger.as_ref().is_some_and(Purger::has_failed)
     }
 
-    /// Whether the output may end before a key: [`Purger::may_end_before`].
+    /// Returns whether the output may end before a key: [`Purger::may_end_before`].
     pub(super) fn may_end_before(&self, key: &[u8]) -> bool {
         let purger = self.purger.as_ref();
         purger.is_none_or(|purger| purger.may_end_before(key))
     }
 
-    /// The bytes that were written so far.
+    /// Returns the bytes that were written so far.
     pub(super) fn written_bytes(&self) -> u64 {
         self.parts
             .iter()
@@ -122,8 +122,8 @@ impl<'a> KeptRuns<'a> {
             .sum()
     }
 
-    /// Adds what is kept of a key's versions (newest first), which are gone then; the
-    /// rest is as for [`Retain::versions`]. Keys ascend.
+    /// Adds those of a key's `versions` (newest first) that are kept, and empties the list. The
+    /// other arguments are as for [`Retain::versions`]. Keys ascend.
     pub(super) fn add(
         &mut self,
         key: &[u8],
@@ -150,8 +150,8 @@ impl<'a> KeptRuns<'a> {
         Ok(())
     }
 
-    /// Adds the only version of a key under no range tombstone, a put that does not
-    /// expire: nothing of it is dropped. Most keys are so, and need no copy.
+    /// Adds the only version of a key under no range tombstone, a put that does not expire. It is
+    /// always kept. Most keys are of this kind, and need no copy.
     pub(super) fn add_only(&mut self, key: &[u8], seq: SeqNo, value: &[u8]) -> Result<()> {
         if let Some(groups) = &mut self.groups {
             groups.add(key, plain_bytes(key, value));
@@ -161,10 +161,10 @@ impl<'a> KeptRuns<'a> {
         part.builder.add_slices(key, seq, Kind::Put, value)
     }
 
-    /// Finishes the runs with what is kept of the range `tombstones`, newest first;
-    /// those that hold nothing are left out. `has_older` says whether older runs have
-    /// anything in a range. `span` is the union of the spans of what was merged, of a
-    /// flush that of what is kept.
+    /// Finishes the runs with the kept ones of the range `tombstones`, newest first; empty runs are
+    /// left out. `has_older` returns whether older runs have anything in a range. `span` is the
+    /// union of the spans of the merged runs; `None`, for a flush, stands for the span of the kept
+    /// versions.
     pub(super) fn finish(
         mut self,
         span: Option<(SeqNo, SeqNo)>,

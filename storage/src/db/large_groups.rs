@@ -27,7 +27,7 @@ type Callback = Arc<dyn Fn(&LargeGroup<'_>) + Send + Sync>;
 #[derive(Clone)]
 struct Listener {
     above_bytes: u64,
-    hear: Callback,
+    callback: Callback,
 }
 
 #[derive(Default)]
@@ -37,10 +37,13 @@ impl GroupListeners {
     pub(crate) fn add(
         &self,
         above_bytes: u64,
-        hear: impl Fn(&LargeGroup<'_>) + Send + Sync + 'static,
+        callback: impl Fn(&LargeGroup<'_>) + Send + Sync + 'static,
     ) {
-        let hear = Arc::new(hear);
-        let listener = Listener { above_bytes, hear };
+        let callback = Arc::new(callback);
+        let listener = Listener {
+            above_bytes,
+            callback,
+        };
         self.0.lock().unwrap().push(listener);
     }
 
@@ -101,7 +104,7 @@ impl GroupSizes<'_> {
         };
         for listener in &self.listeners {
             if large.bytes > listener.above_bytes {
-                (listener.hear)(&large);
+                (listener.callback)(&large);
             }
         }
         self.prefix.clear();

@@ -72,7 +72,7 @@ impl LeftOut {
         self.0.lock().unwrap().is_empty()
     }
 
-    /// Whether a run is left out, and its wait is over.
+    /// Returns whether a run is left out, and its wait is over.
     pub(super) fn is_due(&self, run: RunId, now_ms: u64) -> bool {
         let all = self.0.lock().unwrap();
         let failure = all.get(&run);

@@ -1,5 +1,5 @@
 //! The low-water mark: the free space that ordinary work leaves on the disk of the log and the
-//! manifest. What gives space back needs some of it.
+//! manifest. Operations that free space need some of it.
 //!
 //! ```text
 //!   free space
@@ -11,10 +11,10 @@
 //!     └─ nothing: the file RESERVE is given up for the latter
 //! ```
 //!
-//! A look at the free space is a system call, which is too dear for each write. So a write looks
-//! when the log has grown by [`LOOK_EVERY_BYTES`] since the last look, and each flush looks. While
-//! writes are refused, each of them looks, and the thread that flushes looks every few seconds, for
-//! the last one that was refused: they are taken again as soon as there is space.
+//! A look at the free space is a system call, which is too expensive for each write. So a write
+//! looks when the log has grown by [`LOOK_EVERY_BYTES`] since the last look, and each flush looks.
+//! While writes are refused, each write looks, and the thread that flushes looks every few seconds,
+//! for the last one that was refused: writes are accepted again as soon as there is space.
 
 use super::Engine;
 use super::events::Shortage;
@@ -43,7 +43,7 @@ pub(super) struct LowWater {
 }
 
 impl LowWater {
-    /// A mark that is looked at by the next write.
+    /// Returns a mark. The next write looks at the free space.
     pub(super) fn new(least_bytes: u64, manifest_bytes: u64) -> Self {
         Self {
             least_bytes,
@@ -64,7 +64,7 @@ impl LowWater {
         self.mark_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether a write looks after which the log has grown to `log_bytes`.
+    /// Returns whether a write that makes the log `log_bytes` long looks.
     fn is_due(&self, log_bytes: u64) -> bool {
         self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
@@ -81,8 +81,8 @@ impl LowWater {
     }
 }
 
-/// Returns the mark. Any edit, also that which drops a table, may begin a new manifest, with its copy,
-/// beside the old one. The reserve holds back as much again.
+/// Returns the mark. Any edit, also one that drops a table, may begin a new manifest, with its
+/// copy, beside the old one. The reserve holds back as much again.
 fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     match least_bytes {
         0 => 0,
@@ -90,7 +90,7 @@ fn mark_bytes(least_bytes: u64, manifest_bytes: u64) -> u64 {
     }
 }
 
-/// Whether a write of `bytes` would leave less than the mark.
+/// Returns whether a write of `bytes` would leave less than the mark.
 fn is_short(free_bytes: u64, mark_bytes: u64, bytes: u64) -> bool {
     mark_bytes > 0 && free_bytes < mark_bytes.saturating_add(bytes)
 }
@@ -127,14 +127,14 @@ impl Engine {
             return Ok(());
         }
         let found = self.disk().free_bytes(&self.dir);
-        // A disk that does not report it refuses what finds no space by itself.
+        // A disk that does not report its free space refuses writes by itself when it is full.
         let free_bytes = found.ok().flatten().unwrap_or(u64::MAX);
         let is_near = is_short(free_bytes, mark_bytes.saturating_mul(2), bytes);
         let is_short =
             is_short(free_bytes, mark_bytes, bytes) && !mutation::is(Mutation::WriteBelowLowWater);
         let was_near = self.low_water.is_near.swap(is_near, Ordering::Relaxed);
         if is_near && !was_near {
-            // The thread that looks at the time lets the holds go.
+            // The thread that looks at the time releases the holds.
             self.signal.look_at_the_time();
         }
         let refused_bytes = is_short.then_some(bytes);
@@ -160,16 +160,16 @@ impl Engine {
     /// to come.
     pub(super) fn look_at_space_again(&self) {
         let bytes = self.low_water.refused_bytes.load(Ordering::Relaxed);
-        // The error is that of a write.
+        // The error is that of a refused write, which has its own look.
         let _ = self.look_at_space(bytes);
     }
 
-    /// Whether the last look found less than twice the low-water mark.
+    /// Returns whether the last look found less than twice the low-water mark.
     pub(super) fn is_near_low_water(&self) -> bool {
         self.low_water.is_near.load(Ordering::Relaxed)
     }
 
-    /// Whether the last look found less than the low-water mark.
+    /// Returns whether the last look found less than the low-water mark.
     pub(super) fn is_low_on_space(&self) -> bool {
         self.events.has(Shortage::LowWater)
     }

@@ -82,7 +82,7 @@ impl Sizes {
 }
 
 impl MemtableMemory {
-    /// A budget for tables that may each have `frozen_memtables_max` frozen memtables.
+    /// Returns a budget for tables that may each have `frozen_memtables_max` frozen memtables.
     pub(super) fn new(budget_bytes: usize, frozen_memtables_max: usize) -> Self {
         Self {
             budget_bytes: budget_bytes as u64,
@@ -93,8 +93,8 @@ impl MemtableMemory {
         }
     }
 
-    /// How much all writers are held up for the memory, from 0 (not at all) to 1 (until something
-    /// is flushed).
+    /// Returns the pressure of the memory on all writers, from 0 (none) to 1 (writers wait until
+    /// something is flushed).
     fn pressure(&self) -> f64 {
         let hard = self.budget_bytes as f64;
         let limit = Limit {
@@ -133,7 +133,7 @@ impl MemtableMemory {
         (self.budget_bytes / LOOK_FRACTION).max(LOOK_BYTES_MIN)
     }
 
-    /// Whether enough was written to the log for the memory to be added up again.
+    /// Returns whether enough was written to the log for the memory to be added up again.
     fn is_due(&self, log_bytes: u64) -> bool {
         log_bytes >= self.look_at.load(Ordering::Relaxed)
     }
@@ -156,9 +156,10 @@ impl MemtableMemory {
         if !self.is_due(log_bytes) {
             return None;
         }
-        let _one = match self.is_due(log_bytes.saturating_sub(self.step_bytes())) {
-            true => self.adding_up.lock().unwrap(),
-            false => self.adding_up.try_lock().ok()?,
+        let _one = if self.is_due(log_bytes.saturating_sub(self.step_bytes())) {
+            self.adding_up.lock().unwrap()
+        } else {
+            self.adding_up.try_lock().ok()?
         };
         // Another thread may have done it meanwhile.
         if !self.is_due(log_bytes) {
@@ -188,7 +189,7 @@ impl Engine {
         self.memtable_memory.budget_bytes
     }
 
-    /// How much all writers are held up for the memory of all memtables, from 0 to 1. This costs
+    /// Returns the pressure of the memory of all memtables on all writers, from 0 to 1. This costs
     /// one load.
     pub(super) fn memory_pressure(&self) -> f64 {
         self.memtable_memory.pressure()
@@ -214,8 +215,8 @@ impl Engine {
         self.write_stall.look_again();
     }
 
-    /// After a commit, now and then: freezes the largest memtables where all of them take too
-    /// much; true when there is something to flush.
+    /// Called after each commit. Now and then, freezes the largest memtables if all of them take
+    /// too much. Returns true if there is something to flush.
     pub(super) fn freeze_largest(&self) -> bool {
         let memory = &self.memtable_memory;
         // A change of the catalog holds the lock during an fsync, and no writer may wait for that.
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_added_up_again_when_enough_was_written() {
+    fn the_memory_is_added_up_again_when_enough_was_written() {
         let memory = MemtableMemory::new(128 << 20, 3);
         let look = |log_bytes| {
             let look = || Some(((), vec![frozen(1, 1)]));

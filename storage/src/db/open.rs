@@ -1,13 +1,12 @@
 //! Opening a directory: recovery.
 //!
-//! The manifest says what is in SSTables and up to which number for each table;
-//! the WAL has the rest. Recovery first reads all of it, so that a manifest or a log that
-//! it cannot read, or a format that it does not know, is refused with nothing changed. An
-//! SSTable that it cannot read leaves a gap. Then it writes, and
-//! nothing of that changes what a second recovery would find: what it read it makes
-//! durable, since all that follows relies on it; it cuts a torn tail, which was never
-//! acknowledged as durable; and it removes files that the manifest does not name. An
-//! opening to read leaves the second half out.
+//! The manifest lists the SSTables, and for each table the number up to which they have its writes;
+//! the WAL has the rest. Recovery first reads both, so that an unreadable manifest or log, or an
+//! unknown format, is refused with nothing changed. An SSTable that cannot be read leaves a gap.
+//! Then recovery writes, and a second recovery would still find the same: it makes durable what was
+//! read, since all that follows relies on that; it cuts a torn tail, which was never acknowledged
+//! as durable; and it removes files that the manifest does not name. An opening for reading leaves
+//! the second half out.
 
 use std::collections::HashSet;
 use std::io;
@@ -54,7 +53,7 @@ const WAL_SEGMENTS_MIN: u64 = 8;
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Engine {
-    /// Opens the database of `dir`, recovering what a crash left.
+    /// Opens the database of `dir`, and recovers it from a crash.
     pub(super) fn open(dir: &Path, options: Options) -> Result<Arc<Self>> {
         let (options, patient, disk_calls) = options.for_engine();
         let disk = options.disk.clone();
@@ -78,8 +77,8 @@ impl Engine {
         Self::recover(dir, options, manifest, Some(lock), Access::Write)
     }
 
-    /// Opens the database of `dir` to be read, as it is, beside others who read it:
-    /// what a crash left is recovered in memory only, and nothing is written.
+    /// Opens the database of `dir` for reading, beside other readers. Recovers it from a crash in
+    /// memory only, and writes nothing.
     pub(super) fn open_read_only(dir: &Path, options: Options) -> Result<Arc<Self>> {
         let (options, patient, disk_calls) = options.for_engine();
         let disk = options.disk.clone();
@@ -91,7 +90,7 @@ impl Engine {
             return Err(none());
         }
         let lock = log_store::share_lock(&*disk, dir)?;
-        // Whoever had the lock may have replaced it.
+        // The last holder of the lock may have replaced the manifest.
         let manifest = Manifest::load(disk, dir)?.ok_or_else(none)?;
         let options = Options {
             // No thread flushes or merges.
@@ -153,7 +152,7 @@ impl Engine {
         // known, and nothing is written yet: an upgrade of a format would go here.
         if access == Access::Write {
             if let Some(mark) = manifest.state().backup {
-                // Without the mark they would continue the log.
+                // Without the mark these segments would continue the log.
                 wal::remove_segments(&*disk, dir, mark.wal_end)?;
             }
             mutation::unless(Mutation::TrustUnsyncedManifest, || manifest.settle())?;
@@ -249,16 +248,16 @@ impl Engine {
     }
 }
 
-/// The number after which new ones begin: no number is given twice, whichever of
-/// WAL and manifest lost its tail.
+/// Returns the number after which new ones begin. No number is given twice, whichever of WAL and
+/// manifest lost its tail.
 fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
     let last = in_wal.max(in_manifest);
     let last = mutation::replace(last, Mutation::SequenceFromWalAlone, in_wal);
     mutation::replace(last, Mutation::SequenceFromManifestAlone, in_manifest)
 }
 
-/// A directory with data and without CURRENT is a damaged database: it is not said that
-/// there is none, and making one there would remove the data as orphans.
+/// Refuses a directory with data and without CURRENT, which is a damaged database. A new database
+/// there would remove the data as orphans.
 fn refuse_headless(disk: &dyn Disk, dir: &Path, tables: &dyn TableStore) -> Result<()> {
     let paths = match disk.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -318,7 +317,7 @@ fn named_files(manifest: &Manifest, waiting: &[RunMeta]) -> HashSet<FileNumber> 
     runs.flat_map(RunMeta::numbers).collect()
 }
 
-/// The tables of a state, and what is to be recorded of files that do not open.
+/// Returns the tables of a state, and the edits that record the files that do not open.
 fn open_tables(
     database: u64,
     chunks: &Arc<ChunkPool>,
@@ -363,7 +362,8 @@ fn open_tables(
     Ok((catalog, damaged))
 }
 
-/// Records the files that do not open. What finds no space is met again by the next opening.
+/// Records the files that do not open. If an edit finds no space, the next opening meets its file
+/// again.
 fn record_damaged(manifest: &mut Manifest, edits: Vec<Edit>) -> Result<()> {
     for edit in edits {
         match manifest.commit(edit) {
@@ -374,8 +374,8 @@ fn record_damaged(manifest: &mut Manifest, edits: Vec<Edit>) -> Result<()> {
     Ok(())
 }
 
-/// Forgets the dropped tables whose last snapshot was deleted in the part of the
-/// log that was replayed. The replay has made that part durable.
+/// Forgets the dropped tables whose last snapshot was deleted in the part of the log that was
+/// replayed. The replay has made that part durable.
 fn forget_uncovered(
     manifest: &mut Manifest,
     catalog: &mut Catalog,
@@ -403,14 +403,14 @@ fn forget_uncovered(
     for id in forgotten {
         catalog.forget_table(id);
     }
-    // Nobody reads them yet.
+    // No reader has them yet.
     for table in catalog.take_unread() {
         table.discard();
     }
     Ok(())
 }
 
-/// The ingested runs that the log names and the manifest does not yet.
+/// Returns the ingested runs that the log names and the manifest does not yet.
 fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
     let runs = |table: &Arc<TableCore>| -> Vec<_> {
         let version = table.version();
@@ -420,8 +420,8 @@ fn waiting_runs(catalog: &Catalog) -> Vec<RunMeta> {
     catalog.tables().flat_map(runs).collect()
 }
 
-/// Removes the files that a crash left: those that neither the manifest names
-/// nor `waiting` does, and the links of a backup.
+/// Removes the files that a crash left: those that neither the manifest nor `waiting` names, and
+/// the links of a backup.
 fn remove_orphans(
     disk: &dyn Disk,
     dir: &Path,
@@ -451,7 +451,8 @@ fn remove_orphans(
                 manifest.current().is_some_and(|live| live != number)
             }
             Some(FileKind::Temporary) => true,
-            // In the directory of a database with another store they are nobody's.
+            // With another table store, an SSTable in the directory does not belong to the
+            // database.
             Some(FileKind::SsTable(_)) | None => false,
         };
         if orphan {
@@ -461,7 +462,8 @@ fn remove_orphans(
     Ok(())
 }
 
-/// The outcome of removing an orphan. For want of space it only stays, until the next opening.
+/// Returns the outcome of removing an orphan. If the removal finds no space, the orphan stays until
+/// the next opening.
 fn removed(outcome: io::Result<()>, path: &Path) -> Result<()> {
     match outcome.map_err(Error::no_space_or_io("remove", path)) {
         Err(Error::DiskFull { .. }) => Ok(()),
@@ -479,7 +481,7 @@ mod tests {
     /// kept could not be forgotten. The next opening tried, found no space for it
     /// either, and gave up: the database could not even be read.
     #[test]
-    fn a_table_that_cannot_be_forgotten_for_want_of_space_is_no_hindrance() {
+    fn a_table_that_cannot_be_forgotten_on_a_full_disk_is_no_hindrance() {
         let mem = MemDisk::new();
         let options = Options {
             disk: std::sync::Arc::new(mem.clone()),

@@ -1,11 +1,11 @@
-//! What became of the answers of a table's picker.
+//! The outcomes of the answers of a table's picker.
 
 use crate::compaction::{Fruitless, Refusal, Rewriting};
 use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// Of one table, since the database was opened.
+/// The outcomes for one table, since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Picks(Mutex<Inside>);
 
@@ -24,7 +24,7 @@ impl Picks {
         inside.last_refusal = Some(refusal);
     }
 
-    /// How many answers were not carried out, and why the last was not.
+    /// Returns the number of answers that were not carried out, and the reason for the last one.
     pub(super) fn refused(&self) -> (u64, Option<Refusal>) {
         let inside = self.0.lock().unwrap();
         (inside.refused, inside.last_refusal)
@@ -35,7 +35,7 @@ impl Picks {
         self.0.lock().unwrap().fruitless.note(rewriting, is_there);
     }
 
-    /// Whether a rewriting is known to gain nothing.
+    /// Returns whether a rewriting is known to gain nothing.
     pub(super) fn is_fruitless(&self, rewriting: &Rewriting) -> bool {
         let forgets = mutation::is(Mutation::RepeatFruitlessMerges);
         !forgets && self.0.lock().unwrap().fruitless.has(rewriting)

@@ -138,7 +138,7 @@ fn count(
     Ok(Some((alone, together)))
 }
 
-/// All bytes of some runs.
+/// Returns the sizes of some runs.
 fn stored<'r>(runs: impl Iterator<Item = &'r Run>) -> PinnedBytes {
     let mut stored = PinnedBytes::default();
     for run in runs {
@@ -148,7 +148,7 @@ fn stored<'r>(runs: impl Iterator<Item = &'r Run>) -> PinnedBytes {
     stored
 }
 
-/// The bytes of files for each byte of keys and values.
+/// Returns the bytes of files for each byte of keys and values.
 fn weight(stored: PinnedBytes) -> f64 {
     match stored.plain_bytes {
         0 => 1.0,

@@ -1,9 +1,9 @@
 //! The CPU priority of threads that flush and merge: below that of threads that
 //! serve requests, so that on a busy machine the background pays first.
 
-/// How many steps of niceness below the threads of the process that serve. Each is worth about a
-/// quarter of a core's share: with this one it has a third of an ordinary thread's
-/// share when both want the core, so that flushes do not starve.
+/// The steps of niceness below the serving threads of the process. Each step is worth about a
+/// quarter of a core's share: with these a thread gets a third of an ordinary thread's share when
+/// both need the core, so that flushes do not starve.
 #[cfg(target_os = "linux")]
 const NICE: i32 = 5;
 
@@ -11,8 +11,8 @@ const NICE: i32 = 5;
 pub(super) fn lower() {
     #[cfg(target_os = "linux")]
     {
-        // On Linux niceness is a thread's own. Everybody may raise it, and
-        // without it everything works.
+        // On Linux niceness belongs to the thread. Every process may raise it, and a failure does
+        // no harm.
         let thread = Some(rustix::thread::gettid());
         let nice = rustix::process::getpriority_process(thread).unwrap_or(0);
         let _ = rustix::process::setpriority_process(thread, nice + NICE);

@@ -18,7 +18,7 @@ use crate::runs::RunStore;
 use crate::snapshots::SnapshotRegistry;
 use crate::wal::{self, Lsn, Segment};
 
-/// What the WAL holds beyond the manifest.
+/// The part of the WAL that the manifest does not have.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
     pub(super) last_seq: SeqNo,
@@ -44,8 +44,8 @@ impl Recovered {
     }
 }
 
-/// Replays what is not yet in the manifest into the tables of `catalog` and
-/// into `snapshots`. Writes nothing.
+/// Replays the operations that are not yet in the manifest into the tables of `catalog` and into
+/// `snapshots`. Writes nothing.
 pub(super) fn replay_wal(
     log_store: &dyn LogStore,
     dir: &Path,
@@ -113,7 +113,7 @@ struct Replay<'a> {
     runs: &'a RunStore,
     /// The tables that the commit writes to.
     touched: HashSet<TableId>,
-    /// What opening an ingested run met.
+    /// The error of opening an ingested run.
     failed: Option<Error>,
     recovered: Recovered,
 }
@@ -199,23 +199,23 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The table of a write, unless its runs have the write already or it is gone.
+    /// Returns the table of a write, unless its runs have the write already or it is gone.
     fn unflushed(&self, table: TableId, seq: SeqNo) -> Result<Option<&TableCore>, String> {
         match self.tables.get(&table) {
             Some((core, flushed_seq)) => Ok((seq > *flushed_seq).then_some(&**core)),
-            // It was dropped after this write.
+            // The table was dropped after this write.
             None if table <= self.last_table_id => Ok(None),
             // A table is in the manifest before the first write to it.
             None => Err(format!("no table {}", table.0)),
         }
     }
 
-    /// Whether the manifest has not heard of this operation on snapshots.
+    /// Returns whether the manifest does not have this operation on snapshots yet.
     fn is_news(&self, seq: SeqNo) -> bool {
         seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks)
     }
 
-    /// After a commit: its memtables need its segment, and full ones are frozen.
+    /// Called after each commit: its memtables need its segment, and full ones are frozen.
     fn note_segment(&mut self, segment: &Segment) {
         for id in self.touched.drain() {
             let Some((table, _)) = self.tables.get(&id) else {

@@ -47,7 +47,7 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve of a database. Each database has other bytes, so that a file system that stores
+    /// Returns the reserve of a database. Each database has other bytes, so that a file system that stores
     /// equal blocks once has nothing to save.
     pub(super) fn new(dir: &Path, database: DatabaseId) -> Self {
         let (seed, _) = database.0.split_first_chunk::<8>().expect("16 bytes");

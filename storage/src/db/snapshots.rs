@@ -21,8 +21,8 @@ pub(crate) fn hold_name(name: &str) -> String {
 }
 
 impl Engine {
-    /// Creates a snapshot of a keyspace, or of one table of it. It is a commit
-    /// like any other: nothing is flushed, and nobody waits for it.
+    /// Creates a snapshot of a keyspace, or of one table of it, by a commit like any other: nothing
+    /// is flushed, and no other commit waits for it.
     pub(crate) fn create_snapshot(
         &self,
         keyspace: &str,
@@ -35,7 +35,7 @@ impl Engine {
         match self.snapshots.find(keyspace, name) {
             Some(old) if old.record.has_expired(self.now_ms()) => {
                 self.remove_bookmark(old.record.id)?;
-                self.tell_expired(&old.record);
+                self.report_expired(&old.record);
             }
             Some(_) => {
                 return Err(Error::AlreadyExists {
@@ -45,7 +45,7 @@ impl Engine {
             }
             None => {}
         }
-        // Neither is dropped meanwhile: that takes `snapshot_ops`.
+        // Neither keyspace nor table is dropped meanwhile: a drop takes `snapshot_ops`.
         let table = {
             let catalog = self.catalog.read().unwrap();
             if !catalog.has_keyspace(keyspace) {
@@ -63,7 +63,7 @@ impl Engine {
         };
         *last_id += 1;
         let id = *last_id;
-        // Its readers judge at this time, whatever number it gets: a view above
+        // Readers of the snapshot judge expiry by this time, whatever number it gets: a view above
         // every commit holds the time until the bookmark does.
         let hold = || ReadPoint {
             seq: SeqNo::MAX,
@@ -99,10 +99,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Holds what a snapshot shows of one table, in place of an earlier hold of that name.
+    /// Holds the state of one table in a snapshot, in place of an earlier hold of that name.
     ///
-    /// The hold is recorded while the snapshot is there, under the lock under which it would be deleted.
-    /// So also for a replay of the log something stands at the commit at all times.
+    /// The hold is recorded while the snapshot is there, under the lock that a deletion takes. So a
+    /// bookmark stands at the commit at all times, also during a replay of the log.
     pub(crate) fn hold_snapshot(
         &self,
         keyspace: &str,
@@ -116,7 +116,7 @@ impl Engine {
         let now_ms = self.now_ms();
         let held = self.snapshots.find_live(keyspace, snapshot, now_ms)?;
         let table = {
-            // It is not dropped meanwhile: that takes `snapshot_ops`.
+            // The table is not dropped meanwhile: a drop takes `snapshot_ops`.
             let table = self.find_table(keyspace, &hold.table)?;
             if !held.covers(table.span()) {
                 let missing = format!("{} in snapshot {snapshot}", hold.table);
@@ -129,7 +129,8 @@ impl Engine {
         };
         if let Some(before) = self.snapshots.find(keyspace, &name) {
             if before.record.id == held.record.id {
-                // Without it nothing might stand at the commit for a moment.
+                // The old hold goes first: without it, nothing might stand at the commit for a
+                // moment.
                 return Err(Error::InvalidRequest(format!(
                     "hold {} cannot be made of itself; choose another name",
                     hold.name
@@ -164,7 +165,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets a snapshot expire so long from now, or never.
+    /// Sets the time until a snapshot expires, counted from now; `None` for never.
     pub(crate) fn set_snapshot_expiry(
         &self,
         keyspace: &str,
@@ -190,8 +191,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes a snapshot. What is open on it stays readable until it is
-    /// closed; the space comes back by compaction.
+    /// Deletes a snapshot. Its open readers go on; compaction frees the space.
     pub(crate) fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
         let one = self.snapshot_ops.lock().unwrap();
         let bookmark = self.snapshots.find_live(keyspace, name, self.now_ms())?;
@@ -210,7 +210,7 @@ impl Engine {
             return Ok(false);
         }
         let one = self.snapshot_ops.lock().unwrap();
-        // One that was renewed meanwhile is not among them.
+        // A snapshot that was renewed meanwhile is not among them.
         let mut expired = self.snapshots.expired(self.now_ms());
         if is_short {
             let holds = self.snapshots.holds(None).into_iter();
@@ -223,20 +223,20 @@ impl Engine {
         }
         let ids: Vec<u64> = expired.iter().map(|record| record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
-        // After a failure some may be there still; the next try tells of them.
+        // After a failure some may be there still; the next try reports them.
         let left = self.snapshots.bookmarks_where(|it| ids.contains(&it.id));
         drop(one);
         let is_gone =
             |gone: &&SnapshotRecord| left.iter().all(|bookmark| bookmark.record.id != gone.id);
         for gone in expired.iter().filter(is_gone) {
-            self.tell_expired(gone);
+            self.report_expired(gone);
         }
         deleted?;
         Ok(!expired.is_empty())
     }
 
     /// Reports a snapshot that has expired. No client of the database has ever seen a hold.
-    fn tell_expired(&self, gone: &SnapshotRecord) {
+    fn report_expired(&self, gone: &SnapshotRecord) {
         if gone.held_for.is_some() {
             return;
         }
@@ -246,8 +246,7 @@ impl Engine {
         });
     }
 
-    /// Deletes snapshots and lets the dropped tables go that only they kept;
-    /// under `snapshot_ops`.
+    /// Deletes snapshots, and forgets the dropped tables that only they kept; under `snapshot_ops`.
     fn delete_bookmarks(&self, ids: &[u64]) -> Result<()> {
         for id in ids {
             self.remove_bookmark(*id)?;
@@ -261,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Lets the holds of a table go, which is about to be dropped; under `snapshot_ops`.
+    /// Releases the holds of a table that is about to be dropped; under `snapshot_ops`.
     pub(super) fn release_holds_of(&self, table: TableId) -> Result<()> {
         for hold in self.snapshots.holds(Some(table)) {
             self.remove_bookmark(hold.id)?;
@@ -269,15 +268,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the holds of a table go before something of it is given up as lost. A holder compares later
-    /// snapshots with the held one, so it would not notice what all of them lack. Under `snapshot_ops`.
+    /// Releases the holds of a table before data of it is given up as lost. A holder compares later
+    /// snapshots with the held one, so it would not notice what all of them lack. Under
+    /// `snapshot_ops`.
     pub(super) fn release_holds_before_loss(&self, table: TableId) -> Result<()> {
         self.release_holds_of(table)?;
         // A power loss must not bring a hold back beside the loss, nor one that went earlier.
         self.wal.sync_all()
     }
 
-    /// The commit that deletes a snapshot; under `snapshot_ops`.
+    /// Commits the deletion of a snapshot; under `snapshot_ops`.
     pub(super) fn remove_bookmark(&self, id: u64) -> Result<()> {
         let deleted = self.with_reserve(|| {
             self.commit_record(
@@ -290,7 +290,7 @@ impl Engine {
         deleted.map(drop)
     }
 
-    /// The snapshots of a keyspace, oldest first, without holds and those that are past
+    /// Returns the snapshots of a keyspace, oldest first, without holds and those that are past
     /// their time.
     pub(crate) fn snapshots_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let mut list = self.bookmarks_of(keyspace);
@@ -298,7 +298,7 @@ impl Engine {
         list
     }
 
-    /// The holds in a keyspace, oldest first, without those that are past their time.
+    /// Returns the holds in a keyspace, oldest first, without those that are past their time.
     pub(crate) fn holds_of(&self, keyspace: &str) -> Vec<Bookmark> {
         let mut list = self.bookmarks_of(keyspace);
         list.retain(|bookmark| bookmark.record.held_for.is_some());
@@ -311,7 +311,7 @@ impl Engine {
             .bookmarks_where(|it| it.keyspace == keyspace && !it.has_expired(now_ms))
     }
 
-    /// A snapshot that is not past its time.
+    /// Returns a snapshot that is not past its time.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none of this name, or it has expired.
@@ -320,7 +320,7 @@ impl Engine {
     }
 }
 
-/// Milliseconds since the epoch, a while after `now_ms`.
+/// Returns the time this long after `now_ms`, in milliseconds since the epoch.
 fn after(now_ms: u64, time: Duration) -> u64 {
     now_ms.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Gathering what [`Stats`] says.
+//! Gathers [`Stats`].
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableS
 use crate::version::TableVersion;
 
 impl Engine {
-    /// What the database consists of, and what it has done since it was opened.
+    /// Returns the structure of the database, and counters since it was opened.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
@@ -181,7 +181,7 @@ impl Engine {
         all
     }
 
-    /// The merges of these runs. One whose inputs were replaced meanwhile is none any more.
+    /// Returns the merges of these runs. A merge whose inputs were replaced meanwhile is left out.
     fn merges_of(&self, runs: &[RunStats]) -> Vec<MergeStats> {
         let mut merges = Vec::new();
         for merge in self.merges.all() {

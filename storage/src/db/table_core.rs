@@ -20,7 +20,7 @@ const NOT_DROPPED: u64 = u64::MAX;
 /// A table: its identity, and the version that readers take.
 #[derive(Debug)]
 pub(crate) struct TableCore {
-    /// Which open database it is of: [`Engine::id`](super::Engine::id).
+    /// The open database of the table: [`Engine::id`](super::Engine::id).
     pub(crate) database: u64,
     pub(crate) id: TableId,
     pub(crate) keyspace: String,
@@ -34,10 +34,10 @@ pub(crate) struct TableCore {
     /// The last commit before the drop; [`NOT_DROPPED`] before one. Changes under the order lock: no
     /// commit that enters after a drop writes to the table.
     dropped_after: AtomicU64,
-    /// The last time of asking for merges (`Signal::merges_asked`) at which the
-    /// table needed none.
+    /// The number of requests to look for merges (`Signal::merges_asked`) when the table last
+    /// needed none.
     merged_as_of: AtomicU64,
-    /// What became of what its picker said.
+    /// The outcomes of the picker's answers.
     pub(super) picks: Picks,
     /// The runs that merges leave out for a while.
     pub(super) left_out: LeftOut,
@@ -81,7 +81,7 @@ impl TableCore {
         })
     }
 
-    /// The options with which the table was created, or altered last.
+    /// Returns the options with which the table was created, or altered last.
     pub(crate) fn options(&self) -> Arc<TableOptions> {
         self.options.load_full()
     }
@@ -94,7 +94,7 @@ impl TableCore {
         }));
     }
 
-    /// What a file of it that stands for the numbers of `span` says of itself.
+    /// Returns the origin that a file of the table records if it stands for the numbers of `span`.
     pub(crate) fn origin(&self, (smallest_seq, largest_seq): (SeqNo, SeqNo)) -> Origin {
         Origin {
             keyspace: self.keyspace.clone(),
@@ -119,18 +119,17 @@ impl TableCore {
         )))
     }
 
-    /// The table as it is now; it stays readable for as long as it is held.
+    /// Returns the table as it is now; it stays readable for as long as it is held.
     pub(crate) fn version(&self) -> Arc<TableVersion> {
         self.version.load_full()
     }
 
-    /// The same for the length of a look-up, without counting a reference.
+    /// Returns the table as it is now, for the length of a lookup, without counting a reference.
     pub(crate) fn peek(&self) -> PublishedGuard<TableVersion> {
         self.version.load()
     }
 
-    /// Whether the table was dropped; what it holds stays readable for those
-    /// who have it.
+    /// Returns whether the table was dropped. Its content stays readable through handles on it.
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped_after.load(Ordering::Relaxed) != NOT_DROPPED
     }
@@ -142,7 +141,7 @@ impl TableCore {
             .store(dropped_after(last), Ordering::Relaxed);
     }
 
-    /// Returns what decides which snapshots cover the table.
+    /// Returns the properties that decide which snapshots cover the table.
     pub(crate) fn span(&self) -> TableSpan<'_> {
         let dropped_after = self.dropped_after.load(Ordering::Relaxed);
         TableSpan {
@@ -155,8 +154,7 @@ impl TableCore {
         }
     }
 
-    /// Whether it is known that the table needed no merge when merges were asked
-    /// for so often.
+    /// Returns whether the table is known to need no merge as of this number of requests.
     pub(super) fn is_merged_as_of(&self, asked: u64) -> bool {
         self.merged_as_of.load(Ordering::Relaxed) == asked
     }
@@ -165,8 +163,8 @@ impl TableCore {
         self.merged_as_of.store(asked, Ordering::Relaxed);
     }
 
-    /// An error when the table was dropped; called under the order lock, it
-    /// stays true until the commit has its number.
+    /// Returns an error if the table was dropped. Under the order lock, the answer holds until the
+    /// commit has its number.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_dropped() {
             let name = format!("{}.{}, which was dropped", self.keyspace, self.name);
@@ -175,8 +173,8 @@ impl TableCore {
         Ok(())
     }
 
-    /// Lets go of all that the table holds, its files included; the manifest
-    /// does not name them any more and nobody reads them.
+    /// Releases everything that the table holds, its files included. The manifest no longer names
+    /// them, and no reader has them.
     pub(super) fn discard(&self) {
         self.update(|version| {
             version.all_runs().for_each(|run| run.retire());
@@ -185,17 +183,16 @@ impl TableCore {
         self.release_retired();
     }
 
-    /// Whether somebody beside the one that asks has the table, or something
-    /// that reads it.
+    /// Returns whether any holder but the caller has the table, or something that reads it.
     pub(super) fn is_held(self: &Arc<Self>) -> bool {
         self.release_retired() > 0
             || Arc::strong_count(self) > 1
-            // One is of the table, one is this.
+            // One reference belongs to the table, one to this expression.
             || Arc::strong_count(&self.version()) > 2
     }
 
-    /// Replaces the version by what `change` makes of it; `None` keeps it.
-    /// Returns whether it was replaced.
+    /// Replaces the version by the result of `change`; `None` keeps it. Returns whether it was
+    /// replaced.
     pub(crate) fn update(
         &self,
         change: impl FnOnce(&TableVersion) -> Option<TableVersion>,
@@ -209,11 +206,11 @@ impl TableCore {
         true
     }
 
-    /// Lets go of old versions that no reader holds, and with them of memtables
-    /// and files that only they had; returns how many are still held.
+    /// Frees old versions that no reader holds, and with them the memtables and files that only
+    /// they had. Returns the number of versions that are still held.
     ///
-    /// A reader is never the last to let go: freeing a memtable of a hundred
-    /// thousand entries, or removing a file, takes longer than many reads.
+    /// A reader never frees a version: freeing a memtable of a hundred thousand entries, or
+    /// removing a file, takes longer than many reads.
     pub(crate) fn release_retired(&self) -> usize {
         let mut retired = self.retired.lock().unwrap();
         let all = std::mem::take(&mut *retired);

@@ -16,7 +16,7 @@ pub(super) struct TableWork {
 }
 
 impl TableWork {
-    /// The runs at these positions become one run.
+    /// Returns the work of merging the runs at these positions into one run.
     pub(super) fn merge(runs: Range<usize>) -> Self {
         Self {
             runs,
@@ -25,12 +25,12 @@ impl TableWork {
         }
     }
 
-    /// The positions of all runs that no other merge may take meanwhile.
+    /// Returns the positions of all runs that no other merge may take meanwhile.
     pub(super) fn claimed(&self) -> Range<usize> {
         self.runs.start..self.runs.end + usize::from(self.has_output)
     }
 
-    /// The number of bytes that the work reads.
+    /// Returns the number of bytes that the work reads.
     pub(super) fn bytes_read(&self, version: &TableVersion) -> u64 {
         if self.drops {
             return 0;

@@ -15,7 +15,7 @@ use crate::sstable::SsTableOptions;
 use crate::version::TableVersion;
 
 impl Engine {
-    /// Has a keyspace of this name, created when absent.
+    /// Creates the keyspace of this name if it is absent.
     pub(crate) fn open_or_create_keyspace(&self, name: &str) -> Result<()> {
         check_name("keyspace", name)?;
         if !self.catalog.read().unwrap().has_keyspace(name) {
@@ -34,13 +34,14 @@ impl Engine {
     /// # Errors
     /// `NotFound` when there is no keyspace of this name.
     pub(crate) fn find_keyspace(&self, name: &str) -> Result<()> {
-        match self.catalog.read().unwrap().has_keyspace(name) {
-            true => Ok(()),
-            false => Err(unknown_keyspace(name)),
+        if self.catalog.read().unwrap().has_keyspace(name) {
+            Ok(())
+        } else {
+            Err(unknown_keyspace(name))
         }
     }
 
-    /// The table of this name, created when absent.
+    /// Returns the table of this name; creates it if it is absent.
     pub(crate) fn open_or_create_table(
         &self,
         keyspace: &str,
@@ -103,7 +104,7 @@ impl Engine {
         Ok(table)
     }
 
-    /// Gives new files of a table another form.
+    /// Changes the form of new files of a table.
     #[expect(
         clippy::readonly_write_lock,
         reason = "nobody drops or alters the table meanwhile"
@@ -122,7 +123,7 @@ impl Engine {
         if there.sstable == sstable {
             return Ok(());
         }
-        // What readers look for is fixed for as long as a table is open.
+        // The prefix that readers look for is fixed for as long as a table is open.
         if there.sstable.filter_prefix != sstable.filter_prefix {
             return Err(Error::InvalidRequest(format!(
                 "table {keyspace}.{name} was created with the filter prefix {:?}, and cannot get \
@@ -143,24 +144,24 @@ impl Engine {
         found.ok_or_else(|| unknown_table(keyspace, name))
     }
 
-    /// Drops a table: no write to it is taken any more, and what was written to
-    /// it goes with its last snapshot and its last reader.
+    /// Drops a table: later writes to it are refused, and its data goes with its last snapshot and
+    /// its last reader.
     ///
     /// Order of effects, each relying on the one before:
     ///
     /// 1. no commit that enters from now on writes to the table;
-    /// 2. those that entered are decided;
+    /// 2. commits that entered before are decided;
     /// 3. the WAL is synced, so that nothing earlier in the order of commits is
     ///    lost while the drop is not, and no deletion of a snapshot that would
     ///    have kept the table;
-    /// 4. the manifest says that it is dropped, or no longer names it;
+    /// 4. the manifest records the drop, or no longer names the table;
     /// 5. its name is free.
     pub(crate) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {
         // No snapshot is created or deleted meanwhile.
         let _snapshots = self.snapshot_ops.lock().unwrap();
         let found = self.catalog.read().unwrap().table(keyspace, name);
         if let Some(table) = found {
-            // A hold is for what follows, and nothing follows on a dropped table.
+            // A hold serves comparisons with later snapshots, and a dropped table has none.
             self.release_holds_of(table.id)?;
         }
         let mut catalog = self.catalog.write().unwrap();
@@ -211,7 +212,7 @@ impl Engine {
             }
             last
         });
-        // Nobody flushes it for those who wait there.
+        // Waiting writers look again, because no thread flushes a dropped table.
         self.write_stall.work_ended();
         self.queue.wait_visible(last);
         let snapshots = self.unrecorded_snapshots();

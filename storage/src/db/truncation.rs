@@ -87,7 +87,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a truncation in a frozen memtable hides a run of the table from all readers.
+    /// Returns whether a truncation in a frozen memtable hides a run of the table from all readers.
     fn hides_run(&self, table: &TableCore) -> bool {
         let version = table.version();
         let Some(truncation) = first_truncation(&version.frozen) else {
@@ -113,7 +113,7 @@ pub(super) fn first_truncation<'a>(
     memtables.into_iter().filter_map(first_of).min()
 }
 
-/// Whether encoded operations truncate a table.
+/// Returns whether encoded operations truncate a table.
 fn truncates(payload: &[u8], table: TableId) -> bool {
     OpReader::new(payload, SeqNo::ZERO).any(|item| match item {
         Ok((_, Op::RangeDelete { table: of, range })) => of == table && range == KeyRange::all(),

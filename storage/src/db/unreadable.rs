@@ -15,7 +15,7 @@ use crate::key::FileNumber;
 use crate::runs::{FileMeta, Quarantine, Run};
 
 impl Engine {
-    /// Has merges leave out the runs of which a file did not open.
+    /// Leaves runs out of merges if a file of them did not open.
     pub(super) fn leave_out_unreadable(&self) {
         let now_ms = self.now_ms();
         for table in self.tables() {
@@ -27,7 +27,8 @@ impl Engine {
         }
     }
 
-    /// Ends the wait of all runs that merges leave out, and tries to open again what did not open.
+    /// Ends the wait of all runs that merges leave out, and tries again to open the files that did
+    /// not open.
     ///
     /// # Errors
     /// As [`Self::retry_unreadable`].
@@ -110,8 +111,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Has merges take the run again of a file that was replaced, if all of its files are open or
-    /// damaged now.
+    /// Lets merges take the run of a replaced file again, if all of its files are open or damaged
+    /// now.
     pub(super) fn forget_unreadable(&self, table: &TableCore, file: FileNumber) {
         let version = table.version();
         let mut runs = version.runs.iter();

@@ -1,4 +1,4 @@
-//! The write path: from a batch to something visible.
+//! The write path: from a batch to visible operations.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::wal::Position;
 /// inserting for it.
 const GROUPED_BYTES_MAX: usize = 64 << 10;
 
-/// What a commit puts into memtables.
+/// The operations that a commit inserts into memtables.
 #[derive(Debug)]
 struct Insertion {
     payload: Bytes,
-    /// Those of all tables that it writes to.
+    /// The memtables of all tables that the commit writes to.
     memtables: Vec<(TableId, Arc<Memtable>)>,
     first: SeqNo,
 }
@@ -37,7 +37,8 @@ pub(super) struct Member {
 }
 
 impl Engine {
-    /// Commits writes to these tables: visible, and as durable as asked, when this returns.
+    /// Commits writes to these tables. They are visible, and as durable as the options require,
+    /// when this returns.
     pub(crate) fn write(
         &self,
         payload: Payload,
@@ -51,9 +52,9 @@ impl Engine {
             .map(drop)
     }
 
-    /// Commits at least one operation unless `check` refuses, which
-    /// is asked under the order lock with what they write; returns the
-    /// number of the last operation.
+    /// Commits at least one operation unless `check` refuses. While transactions live, `check` is
+    /// called under the order lock, with the keys that the operations write. Returns the number of
+    /// the last operation.
     pub(crate) fn write_if(
         &self,
         payload: Payload,
@@ -126,7 +127,7 @@ impl Engine {
         Ok(last)
     }
 
-    /// Syncs, inserts and publishes together with all who wait for the disk.
+    /// Syncs, inserts and publishes a commit together with all others that wait for the disk.
     fn commit_in_group(
         &self,
         ticket: Ticket<'_>,
@@ -164,7 +165,7 @@ impl Engine {
             .collect()
     }
 
-    /// Those whose records are not durable are given up.
+    /// Inserts the commits whose records are durable, and gives the others up.
     fn insert_members(&self, synced: Vec<(Place, Insertion, Result<()>)>) -> Vec<Result<()>> {
         let (mut places, mut results) = (Vec::new(), Vec::new());
         for (place, insertion, synced) in synced {
@@ -189,7 +190,8 @@ impl Engine {
         ]);
         let Insertion {
             payload,
-            // They go before the commit is visible: a flush frees them after that.
+            // The memtables are released before the commit is visible, so that a later flush frees
+            // them.
             memtables,
             first,
         } = insertion;
@@ -222,13 +224,13 @@ impl Engine {
         self.metering.note_written(bytes);
     }
 
-    /// Begins a transaction: registers it, and a view, at the last number given;
-    /// returns when that is visible.
+    /// Begins a transaction: registers it, and a view, at the last number given. Returns when that
+    /// number is visible.
     ///
-    /// Commits under way have numbers and may have entered before any
-    /// transaction asked them to record what they write. A transaction that
-    /// reads at the number *visible* would miss them; one that reads behind them
-    /// waits for them instead, and has nothing to be in conflict with.
+    /// Commits under way have numbers, and may have entered before any transaction lived, so they
+    /// did not record their keys. A transaction that reads at the *visible* number would miss
+    /// conflicts with them. One that reads behind them waits for them instead, and cannot be in
+    /// conflict with them.
     pub(crate) fn begin_transaction(&self) -> ReadPoint {
         let at = self.queue.pause(|next| {
             let last = SeqNo(next.0 - 1);
@@ -243,9 +245,9 @@ impl Engine {
         at
     }
 
-    /// Commits an operation on the catalog of snapshots. `apply` runs once it is
-    /// in the log and before it is visible; `register` under the order lock, and
-    /// `undo` if the commit fails after that.
+    /// Commits an operation on the list of snapshots. Calls `register` under the order lock,
+    /// `apply` once the operation is in the log and before it is visible, and `undo` if the commit
+    /// fails after `register`.
     pub(super) fn commit_record(
         &self,
         payload: &[u8],
@@ -258,8 +260,8 @@ impl Engine {
             register(seq);
             self.wal.push(seq, 1, payload)
         });
-        // Before the ticket goes: whoever waited until this commit was decided
-        // finds nothing of one that failed.
+        // Before the ticket is dropped: a thread that waited until this commit was decided must
+        // find nothing of a failed one.
         let durable = self.make_durable(position, WriteOptions::default());
         durable.inspect_err(|_| {
             if !mutation::is(Mutation::KeepRefusedBookmarks) {
@@ -281,8 +283,7 @@ impl Engine {
         }
     }
 
-    /// Whether a write is acknowledged only once it survives a crash of the
-    /// machine.
+    /// Returns whether a write is acknowledged only once it survives a crash of the machine.
     fn syncs(&self, options: WriteOptions) -> bool {
         (options.sync || self.options.durability == Durability::Sync)
             && !mutation::is(Mutation::AcknowledgeWithoutSync)

@@ -1,5 +1,4 @@
-//! Write stalls: where writers wait for the work that is behind, or are throttled to
-//! the pace at which it is done.
+//! Write stalls: writers wait for background work that is behind, or are throttled to its pace.
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -13,11 +12,11 @@ use crate::sync::{Condvar, Mutex};
 /// Whether a write may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It goes on at once.
+    /// The write goes on at once.
     Free,
-    /// It goes on for this number of tokens.
+    /// The write goes on for this number of tokens.
     Throttled(u64),
-    /// It waits until background work is done.
+    /// The write waits until background work is done.
     Stalled,
 }
 
@@ -34,14 +33,14 @@ pub(super) trait Backlog {
     /// the first wait, and again whenever a piece of work has ended.
     fn ask(&self);
 
-    /// The longest that the writer waits for tokens.
+    /// Returns the longest time that the writer waits for tokens.
     fn throttle_wait_max(&self) -> Duration;
 
     /// Counts the write, before its first wait of each kind. Called with the lock held.
     fn waits(&self, admission: Admission);
 }
 
-/// How long a writer waited for what; `None` where it did not wait.
+/// The times that a writer waited; `None` where it did not wait.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Waits {
     /// The time until work was done.
@@ -51,7 +50,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// The sum of both.
+    /// Returns the sum of both times.
     pub(super) fn total(self) -> Option<Duration> {
         match (self.stalled, self.throttled) {
             (Some(stalled), Some(throttled)) => Some(stalled + throttled),
@@ -60,7 +59,7 @@ impl Waits {
     }
 }
 
-/// Where writers wait while flushes or compactions are behind.
+/// The place where writers wait while flushes or compactions are behind.
 #[derive(Debug)]
 pub(crate) struct WriteStall {
     inside: Mutex<Inside>,
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_and_throttling_are_told_apart() {
+    fn stalls_and_throttling_are_measured_apart() {
         let (stall, backlog) = (WriteStall::new(1), Shared::new(1));
         let waits = stall.admit(&backlog).unwrap();
         assert!(
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_on_asks_again_when_work_has_ended() {
+    fn a_stalled_writer_requests_work_again_when_work_has_ended() {
         let (stall, backlog) = (WriteStall::new(1), Shared::new(STALLED));
         thread::scope(|scope| {
             let _end = AdmitOnDrop(&stall, &backlog);
@@ -310,9 +309,10 @@ mod tests {
         struct Fails<'a>(&'a Shared);
         impl Backlog for Fails<'_> {
             fn look(&self) -> Result<Admission> {
-                match self.0.is_over() {
-                    true => Err(crate::Error::ReadOnly { cause: "x".into() }),
-                    false => self.0.look(),
+                if self.0.is_over() {
+                    Err(crate::Error::ReadOnly { cause: "x".into() })
+                } else {
+                    self.0.look()
                 }
             }
 

@@ -1,5 +1,4 @@
-//! How much writers are slowed for the work that is behind: numbers in, numbers
-//! out.
+//! The throttling of writers while background work is behind: numbers in, numbers out.
 //!
 //! ```text
 //!   level     0 ───── soft ────────────── hard ──►
@@ -7,24 +6,23 @@
 //!   writers   pass freely │ are throttled   │ stall
 //! ```
 //!
-//! Tokens are work that was done in the background, in bytes flushed and merged.
-//! What a written byte costs of them rises continuously with the pressure, from
-//! nothing, so writers and background work meet where the one is as fast as the
-//! other can be, and not at a wall.
+//! Tokens are background work, in bytes flushed and merged. The price of a written byte rises
+//! continuously with the pressure, from nothing, so writers slow down until background work keeps
+//! up with them, and do not stop all at once.
 
 use std::time::Duration;
 
 /// A level above which writers are slowed, and one at which they wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
-    /// At most this is no backlog.
+    /// Levels up to this one are no backlog.
     pub(super) soft: f64,
     /// At least `soft`.
     pub(super) hard: f64,
 }
 
 impl Limit {
-    /// From 0 at the soft limit to 1 at the hard one and above.
+    /// Returns the pressure of a level: from 0 at the soft limit to 1 at the hard one and above.
     pub(super) fn pressure(self, level: f64) -> f64 {
         if level >= self.hard {
             return 1.0;
@@ -40,8 +38,8 @@ pub(super) const RUNS: Limit = Limit {
     hard: 48.0,
 };
 
-/// Frozen memtables of a table of which `frozen_max` may wait, and the open one.
-/// Some are normal: slowing begins at half of them, and never at less than one.
+/// Returns the limit for the memtables of a table: `frozen_max` frozen ones may wait, and the open
+/// one. Some are normal: slowing begins at half of them, and never at less than one.
 pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
     let hard = frozen_max as f64 + 1.0;
     Limit {
@@ -50,8 +48,8 @@ pub(super) fn memtable_limit(frozen_max: usize) -> Limit {
     }
 }
 
-/// The level of memtables: those frozen, and how full the open one is. 0 without
-/// any frozen one, because nobody works on the open one.
+/// Returns the level of memtables: the number of frozen ones, and how full the open one is. 0
+/// without any frozen one, because no thread works on the open one.
 pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize) -> f64 {
     match frozen {
         0 => 0.0,
@@ -63,39 +61,38 @@ pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize)
 /// a large write would leave a debt that outlives the pressure.
 const PRICE_MAX: f64 = 64.0;
 
-/// The tokens that a write of `bytes` costs: at a pressure of one half a byte for
-/// a byte, without pressure nothing.
+/// Returns the tokens that a write of `bytes` costs: one for a byte at a pressure of one half, none
+/// without pressure.
 pub(super) fn cost_bytes(bytes: usize, pressure: f64) -> u64 {
     let price = (pressure / (1.0 - pressure)).min(PRICE_MAX);
     (bytes as f64 * price).ceil() as u64
 }
 
-/// A write of this many bytes, or fewer, waits so long for tokens; a larger one in
-/// proportion, up to so many times as long.
+/// A write of this many bytes, or fewer, waits at most [`WAIT_UNIT`] for tokens. A larger one waits
+/// in proportion, up to [`WAIT_UNITS_MAX`] times as long.
 const WAIT_UNIT_BYTES: usize = 4 << 10;
 const WAIT_UNIT: Duration = Duration::from_millis(1);
 const WAIT_UNITS_MAX: usize = 8;
 
-/// The longest that a write of `bytes` waits for tokens. One writer fills at most
-/// 4 MiB in a second so, if no write has more than 32 KiB: work that brings none
-/// for a second holds nobody up for longer than this, and costs a part of a
-/// memtable.
+/// Returns the longest time that a write of `bytes` waits for tokens. So one writer fills at most
+/// 4 MiB in a second, if no write has more than 32 KiB. Work that brings no tokens for a second
+/// holds no writer up for longer than this, and costs a part of a memtable.
 pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
     WAIT_UNIT * units as u32
 }
 
-/// Work done in the background that no write was admitted for yet.
+/// Background work that was not spent on a write yet.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    /// Below 0 after a write that cost more than there was.
+    /// Below 0 after a write that cost more than the balance.
     balance_bytes: i64,
     max_bytes: i64,
 }
 
 impl Tokens {
-    /// Never more than `max_bytes` (at least 1), however long nobody needs any;
-    /// all of it at first.
+    /// Returns a full balance. It never exceeds `max_bytes` (at least 1), however long no writer
+    /// needs tokens.
     pub(super) fn new(max_bytes: usize) -> Self {
         let max_bytes = i64::try_from(max_bytes).unwrap_or(i64::MAX).max(1);
         Self {
@@ -109,9 +106,9 @@ impl Tokens {
         self.balance_bytes = self.balance_bytes.saturating_add(bytes).min(self.max_bytes);
     }
 
-    /// Spends `cost_bytes` if anything is left; false with nothing spent
-    /// otherwise. A write may cost more than there is, or it could never be
-    /// admitted: those behind it wait until it is paid.
+    /// Spends `cost_bytes` if the balance is above 0; otherwise spends nothing and returns false. A
+    /// write may cost more than the balance, or it could never be admitted: later writes wait until
+    /// the debt is paid.
     pub(super) fn spend(&mut self, cost_bytes: u64) -> bool {
         if self.balance_bytes <= 0 {
             return false;
@@ -201,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_write_costs_rises_continuously_from_nothing() {
+    fn the_cost_of_a_write_rises_continuously_from_nothing() {
         for (pressure, cost) in [
             (0.0, 0),
             (0.2, 250),
@@ -217,8 +214,8 @@ mod tests {
         assert_eq!(cost_bytes(0, 1.0), 0);
     }
 
-    /// Whatever their sizes, what was admitted cost what was brought, and what
-    /// there was at first, and at most one write more.
+    /// Writes of any sizes cost, together, the tokens that were brought, those at the start, and at
+    /// most one write more.
     #[test]
     fn writes_are_admitted_in_proportion_to_the_work_done() {
         for pressure in [0.1, 0.5, 0.9, 0.999] {
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_nobody_needs_are_not_hoarded() {
+    fn unused_tokens_are_not_hoarded() {
         let mut tokens = Tokens::new(100);
         tokens.refill(u64::MAX);
         assert!(tokens.spend(101) && !tokens.spend(0));

@@ -1,5 +1,5 @@
-//! What must hold of a state read from disk before the engine relies on it: the
-//! checksums say that it was written like this, not that it makes sense.
+//! The checks of a state that was read from disk, before the engine relies on it: good checksums
+//! prove that it was written like this, not that it makes sense.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::runs::FileMeta;
 use crate::snapshots::Lifetime;
 
 impl State {
-    /// Says what cannot be in a state that the engine wrote.
+    /// Returns an error for a state that the engine cannot have written.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.last_table_id.0 == u32::MAX {
             return Err("no table id is left".into());
@@ -132,7 +132,7 @@ mod tests {
     /// without files or numbers at the end of their range, and the opening, or
     /// the first thing done after it, panicked.
     #[test]
-    fn a_state_that_nobody_wrote_is_refused() {
+    fn a_state_that_makes_no_sense_is_refused() {
         let good = state(vec![run(2, &[3, 4]), run(1, &[2])]);
         assert_eq!(good.check(), Ok(()));
         let mut bad = vec![

@@ -47,7 +47,7 @@ impl Copies {
         })
     }
 
-    /// Whether there is a file of the manifest.
+    /// Returns whether there is a file of the manifest.
     pub(super) fn exist(&self) -> bool {
         let mut unreadable = self.unreadable.iter();
         !self.read.is_empty() || unreadable.any(|error| !error.is_of_missing_file())

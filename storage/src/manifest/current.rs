@@ -1,8 +1,9 @@
 //! CURRENT and its copy: which manifest is live.
 //!
-//! A new manifest is named by CURRENT first and by its copy then, and the one before it goes when
-//! both are durable. So a crash, or a rename that fails, may leave CURRENT naming a newer manifest than
-//! its copy does. No edit follows in either manifest before both name one again, and the newer one counts.
+//! CURRENT names a new manifest first, then its copy does, and the old manifest is removed once
+//! both names are durable. So a crash, or a rename that fails, may leave CURRENT naming a newer
+//! manifest than its copy does. The newer one counts, and no edit follows in either manifest before
+//! both name the same one again.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub(super) struct Live {
     pub(super) copies: Copies,
     /// The damage of CURRENT and of its copy.
     pub(super) damage: Vec<Error>,
-    /// Whether both of them name it.
+    /// Whether both files name it.
     pub(super) is_named_twice: bool,
     /// The largest number that they name. If that manifest is missing, it must stay missing: a
     /// crash could leave a new one of its number half-written.
@@ -38,7 +39,7 @@ pub(super) struct Live {
 }
 
 impl Current {
-    /// Whether a directory has CURRENT or its copy, and so a database.
+    /// Returns whether a directory has CURRENT or its copy, and so a database.
     pub(super) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
         for path in files::currents(dir) {
             let found = log_store.exists(&path);
@@ -73,12 +74,12 @@ impl Current {
         Ok(current)
     }
 
-    /// Whether neither file names a manifest.
+    /// Returns whether neither file names a manifest.
     pub(super) fn names_nothing(&self) -> bool {
         self.named.is_empty()
     }
 
-    /// The paths of the manifests that are named, those of the newest first.
+    /// Returns the paths of the manifests that are named, those of the newest first.
     ///
     /// # Errors
     /// [`Error::Corruption`] where none is named, and in a directory that was never completed.
@@ -89,7 +90,7 @@ impl Current {
             .collect())
     }
 
-    /// Reads the newest manifest that is named and of which there is a copy.
+    /// Reads the newest of the named manifests that still has a copy.
     ///
     /// # Errors
     /// As [`Self::manifests`]; [`Error::Io`] where no manifest that is named is there.
@@ -139,13 +140,13 @@ impl Current {
     }
 }
 
-/// The content of CURRENT that names this manifest.
+/// Returns the content of CURRENT that names this manifest.
 pub(super) fn naming(number: FileNumber) -> String {
     files::manifest_name(number) + "\n"
 }
 
-/// The manifest that the content of CURRENT names; `None` for any other content than
-/// [`naming`] returns.
+/// Returns the manifest that the content of CURRENT names; `None` for any content that [`naming`]
+/// does not return.
 fn named_in(content: &[u8]) -> Option<FileNumber> {
     let name = std::str::from_utf8(content).ok()?.strip_suffix('\n')?;
     match FileKind::of(Path::new(name)) {
@@ -193,7 +194,7 @@ mod tests {
 
     /// A name that lost its last digits was that of an older manifest.
     #[test]
-    fn only_a_whole_name_is_one() {
+    fn a_truncated_name_of_a_manifest_is_none() {
         let content = naming(FileNumber(123_456));
         assert_eq!(named_in(content.as_bytes()), Some(FileNumber(123_456)));
         for len in 0..content.len() {

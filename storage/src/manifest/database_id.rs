@@ -1,4 +1,4 @@
-//! Which database a manifest is of.
+//! The id of the database that a manifest belongs to.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,15 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::random_id::random_id;
 
-/// A random number of 128 bits, new in every database, and in every copy that a
-/// backup or a repair makes. So what was told of one database is never taken for
-/// true of another one that stands in its place.
+/// A random number of 128 bits, new in every database, and in every copy that a backup or a repair
+/// makes. So a fact about one database is never applied to another one in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct DatabaseId(pub(crate) [u8; 16]);
 
 impl DatabaseId {
-    /// One that no other database has.
+    /// Returns an id that no other database has.
     pub(crate) fn random() -> Self {
         Self(random_id())
     }
@@ -50,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_are_alike() {
+    fn no_two_ids_are_equal() {
         let ids: HashSet<_> = (0..1000).map(|_| DatabaseId::random().0).collect();
         assert_eq!(ids.len(), 1000);
     }
 
     #[test]
-    fn one_that_is_told_comes_back() {
+    fn an_id_is_parsed_from_its_text() {
         let id = DatabaseId(std::array::from_fn(|i| i as u8));
         assert_eq!(id.to_string(), "000102030405060708090a0b0c0d0e0f");
         assert_eq!(DatabaseId::try_from(id.to_string()), Ok(id));

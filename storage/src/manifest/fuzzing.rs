@@ -12,7 +12,8 @@ use crate::log_store::LogStore;
 use crate::simulation::MemDisk;
 use crate::{Error, ErrorKind, files};
 
-/// A manifest, as it is, with its checksums made right, and with one of each as its copies.
+/// Reads a manifest: the bytes as they are, with corrected checksums, and with one of each as the
+/// copies.
 pub fn manifest(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
@@ -32,7 +33,7 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// The JSON of an edit, applied to an empty state.
+/// Applies the JSON of an edit to an empty state.
 pub fn edit(json: &[u8]) {
     if let Ok(edit) = serde_json::from_slice::<Edit>(json) {
         let mut state = State::default();
@@ -49,7 +50,7 @@ fn comes_back(state: &State) {
     let _ = (state.last_seq(), state.runs().count());
 }
 
-/// The content of CURRENT and of its copy beside an empty manifest.
+/// Reads the content of CURRENT and of its copy beside an empty manifest.
 pub fn current(bytes: &[u8]) {
     let (disk, dir) = (MemDisk::new(), Path::new("/"));
     let disk: Arc<dyn LogStore> = Arc::new(disk.clone());
@@ -68,7 +69,7 @@ pub fn current(bytes: &[u8]) {
     }
 }
 
-/// Makes the checksum of every record right.
+/// Corrects the checksum of every record.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     let mut at = HEADER_BYTES;
     while bytes.len().saturating_sub(at) >= RECORD_HEADER_BYTES {
@@ -82,7 +83,7 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     }
 }
 
-/// The edits of a manifest as JSON.
+/// Returns the edits of a manifest as JSON.
 #[cfg(test)]
 pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut edits = Vec::new();
@@ -95,7 +96,7 @@ pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
     edits
 }
 
-/// A manifest of one record.
+/// Returns a manifest of one record.
 #[cfg(test)]
 pub(super) fn written(state: &State) -> Vec<u8> {
     let mut bytes = super::record::header(super::DatabaseId([7; 16]));

@@ -20,14 +20,14 @@ use crate::key::FileNumber;
 use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 
-/// A manifest of this size is replaced by one that holds just the state, unless
-/// it began with more than half of that.
+/// A manifest of this size is replaced by one that holds just the state, unless it began with a
+/// state of more than half of this size.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
-/// So often CURRENT is read until the manifest that it names is there.
+/// The number of times that CURRENT is read until the manifest that it names is there.
 const CURRENT_TRIES_MAX: usize = 100;
 
-/// The state and the files that it is kept in.
+/// The state, and the files that keep it.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     log_store: Arc<dyn LogStore>,
@@ -37,19 +37,19 @@ pub(crate) struct Manifest {
     /// The manifest that CURRENT names; `None` in a new directory.
     current: Option<FileNumber>,
     next_number: FileNumber,
-    /// Edits that were read behind the state that the manifest begins with.
+    /// The number of edits that were read behind the state that the manifest begins with.
     edits_read: usize,
     /// Whether CURRENT and its copy name the manifest, and no damage was found.
     is_whole: bool,
-    /// The damage of single copies, which cost nothing.
+    /// The damage of single copies, which lost nothing.
     damage: Vec<Error>,
-    /// A manifest of so many bytes is replaced: at the earliest when its edits have
-    /// become as long as the state that it began with, so that an edit costs what
-    /// it says, however large the state is.
+    /// The size at which the manifest is replaced: at the earliest when its edits have become as
+    /// long as the state that it began with. So the cost of an edit depends on the length of the
+    /// edit, however large the state is.
     bytes_max: u64,
-    /// Open once something was changed since the opening.
+    /// The open copies; `None` until the first change since the opening.
     open: Option<OpenCopies>,
-    /// What a failed edit left on disk is uncertain: no edit follows one.
+    /// The failure of an edit. The content of the disk is uncertain then, so no edit follows.
     failed: Option<Arc<str>>,
 }
 
@@ -58,18 +58,17 @@ pub(crate) struct Manifest {
 struct OpenCopies {
     files: [Box<dyn WriteFile>; 2],
     paths: [PathBuf; 2],
-    /// The length of each.
+    /// The length of each copy.
     bytes: u64,
 }
 
 impl Manifest {
-    /// Whether a directory has CURRENT or its copy, and so a database.
+    /// Returns whether a directory has CURRENT or its copy, and so a database.
     pub(crate) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
         Current::exists(log_store, dir)
     }
 
-    /// Reads the manifest that CURRENT names; `None` when the directory holds
-    /// no database.
+    /// Reads the manifest that CURRENT names; `None` if the directory holds no database.
     pub(crate) fn load(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Option<Self>> {
         if !Self::exists(&*log_store, dir)? {
             return Ok(None);
@@ -102,13 +101,13 @@ impl Manifest {
         }))
     }
 
-    /// A manifest for a new database, written at once.
+    /// Writes a manifest for a new database.
     pub(crate) fn create(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Self> {
         Self::create_with(log_store, dir, State::default())
     }
 
-    /// The first manifest of a directory, written at once; the directory holds
-    /// the database of `state` when this returns, and none before.
+    /// Writes the first manifest of a directory. The directory holds the database of `state` when
+    /// this returns, and none before.
     pub(crate) fn create_with(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -117,8 +116,8 @@ impl Manifest {
         Self::create_numbered(log_store, dir, state, FileNumber(1))
     }
 
-    /// A manifest with a number above that of the live one, written at once and then live in its
-    /// place. The older one stays.
+    /// Writes a manifest with a number above that of the live one, and makes it the live one. The
+    /// older one stays.
     pub(crate) fn create_numbered(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -132,7 +131,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// A manifest in memory, which the first edit would write.
+    /// Returns a manifest in memory, which the first edit would write.
     pub(crate) fn unwritten(log_store: Arc<dyn LogStore>, dir: &Path, state: State) -> Self {
         Self {
             log_store,
@@ -150,23 +149,22 @@ impl Manifest {
         }
     }
 
-    /// Makes durable what was read, before anything relies on it. After an fsync
-    /// that failed, edits and names can be read that never reach the disk from
-    /// where they are: the system takes the pages for clean. So a manifest with
-    /// edits is replaced by one that was written anew, as is one with a damaged copy.
+    /// Makes the state that was read durable, before anything relies on it. After a failed fsync,
+    /// edits and names can be read that never reach the disk, because the system takes their pages
+    /// for clean. So a manifest with edits, or with a damaged copy, is replaced by a new one.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new
-    /// manifest finds no space, the old one stays, because a full disk must not keep
-    /// a database from being read. [`Error::DiskFull`] for a backup, too: what is
-    /// written behind its log does not count before the mark is gone.
+    /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new manifest finds no
+    /// space, the old one stays, because a full disk must not keep a database from being read.
+    /// [`Error::DiskFull`] for a backup, too: writes behind its log do not count before the mark is
+    /// gone.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if self.state.backup.take().is_some() {
             return self.roll(&self.state.clone());
         }
         if self.edits_read == 0 && self.is_whole {
-            // The state was synced before CURRENT named the manifest; that CURRENT
-            // does may be news to the disk.
+            // The state was synced before CURRENT named the manifest. The name itself may not be
+            // durable yet.
             return self.sync_names();
         }
         match self.roll(&self.state.clone()) {
@@ -183,23 +181,23 @@ impl Manifest {
         &self.state
     }
 
-    /// The damage of single copies that was found when the manifest was read.
+    /// Returns the damage of single copies that was found when the manifest was read.
     pub(crate) fn damage(&self) -> &[Error] {
         &self.damage
     }
 
-    /// Bytes of both copies, once something was changed since the opening; 0 before.
+    /// Returns the bytes of both copies; 0 until the first change since the opening.
     pub(crate) fn bytes(&self) -> u64 {
         let open = self.open.as_ref();
         open.map_or(0, |open| open.bytes * open.files.len() as u64)
     }
 
-    /// The number of the next manifest.
+    /// Returns the number of the next manifest.
     pub(crate) fn next_number(&self) -> FileNumber {
         self.next_number
     }
 
-    /// The number of the live manifest.
+    /// Returns the number of the live manifest.
     pub(crate) fn current(&self) -> Option<FileNumber> {
         self.current
     }
@@ -207,9 +205,9 @@ impl Manifest {
     /// Makes an edit durable.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] when there was no space: the edit is nowhere, and the
-    /// next one may succeed. After any other error it may or may not be on disk,
-    /// and no other is accepted.
+    /// [`Error::DiskFull`] if there was no space: the edit is nowhere, and the next one may
+    /// succeed. After any other error the edit may or may not be on disk, and no other edit is
+    /// accepted.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         if let Some(cause) = &self.failed {
             return Err(Error::ReadOnly {
@@ -238,8 +236,8 @@ impl Manifest {
         result
     }
 
-    /// Appends to both copies. What finds no space in either is cut off again in both, durably, so
-    /// that the next edit follows the last good one.
+    /// Appends a record to both copies. If it finds no space in either, it is cut off again in
+    /// both, durably, so that the next edit follows the last good one.
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
     /// allocated late). Each edit is synced in both copies before the next one is appended, so all
@@ -272,11 +270,11 @@ impl Manifest {
     /// rename finds no space, both copies of the new manifest are removed and the edit is refused. The
     /// temporary files of CURRENT may stay, and are written anew by the next try.
     ///
-    /// Behind that rename a failure is no refusal, also for want of space: either manifest may be the
-    /// one that a crash leaves. Nor does the manifest take another edit then. If the copy of CURRENT
-    /// cannot be renamed, it still names the old manifest, which would count if CURRENT were damaged
-    /// later, and would lack each edit that was taken since. The next opening takes the newer
-    /// manifest, and begins another one that both name.
+    /// After that rename a failure is no refusal, even one for lack of space: a crash may leave
+    /// either manifest. The manifest takes no other edit then. If the copy of CURRENT cannot be
+    /// renamed, it still names the old manifest, which would count if CURRENT were damaged later,
+    /// and would lack each edit that was taken since. The next opening takes the newer manifest,
+    /// and begins another one that both name.
     fn roll(&mut self, state: &State) -> Result<()> {
         let number = self.next_number;
         self.next_number = number.next();
@@ -348,7 +346,7 @@ impl Manifest {
         }
     }
 
-    /// Makes names durable on which nothing relies yet.
+    /// Makes names durable before anything relies on them.
     fn sync_names(&self) -> Result<()> {
         self.sync_dir()
             .map_err(Error::no_space_or_io("sync", &self.dir))
@@ -382,7 +380,7 @@ impl OpenCopies {
     }
 }
 
-/// Which database is in a directory, which somebody else may have open.
+/// Reads the id of the database in a directory, which another process may have open.
 pub(crate) fn read_database_id(log_store: &dyn LogStore, dir: &Path) -> Result<DatabaseId> {
     let mut tries_left = CURRENT_TRIES_MAX;
     loop {
@@ -394,7 +392,7 @@ pub(crate) fn read_database_id(log_store: &dyn LogStore, dir: &Path) -> Result<D
             }
         }
         tries_left -= 1;
-        // If all are missing, another one was named meanwhile, and these were removed.
+        // If all are missing, CURRENT names another manifest now, and these were removed.
         let error = most_telling(failed);
         if tries_left == 0 || !error.is_of_missing_file() {
             return Err(error);
@@ -443,7 +441,7 @@ mod tests {
         for floor in 2..10 {
             assert_eq!(trim(floor, None), first);
         }
-        // Edits as long as that are worth a new one.
+        // Once the edits are as long as the state, a new manifest is worth it.
         let record = SnapshotRecord {
             id: 1,
             keyspace: "x".into(),

@@ -25,7 +25,7 @@ pub(super) fn header(id: DatabaseId) -> Vec<u8> {
     bytes
 }
 
-/// The version first: a header of another one may have another length.
+/// Checks the version first, because a header of another version may have another length.
 pub(super) fn check_header(path: &Path, bytes: &[u8]) -> Result<DatabaseId> {
     if bytes.len() < 12 || &bytes[..8] != MAGIC {
         return Err(Error::corruption(path, 0, "this is not a manifest"));
@@ -71,7 +71,7 @@ pub(super) fn record_at(bytes: &[u8], at: usize) -> Result<&[u8], String> {
     Ok(&bytes[at + RECORD_HEADER_BYTES..end])
 }
 
-/// The offset of the first good record behind a bad one.
+/// Returns the offset of the first good record behind a bad one.
 pub(super) fn later_record(bytes: &[u8], bad: usize) -> Option<usize> {
     (bad + 1..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find(|&at| {
         // An edit is a JSON object or a string; looking for that first spares

@@ -88,9 +88,9 @@ fn check_headers(copies: &[ManifestCopy]) -> Result<(DatabaseId, Records<'_>, Ve
     }
 }
 
-/// The state after the records before the first that does not read, does not fit
-/// or makes no sense of the state, and the offset of that one; `None` without a
-/// state. The headers, whose versions have no checksum, are passed over.
+/// Returns the state after the records before the first bad one, and the offset of that one; `None`
+/// without a state. A record is bad if it does not read, does not fit, or makes no sense of the
+/// state. The headers, whose versions have no checksum, are skipped.
 pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     let (state, end) = apply_prefix(copies, false)?;
     match state.check() {
@@ -99,8 +99,8 @@ pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     }
 }
 
-/// `is_checked` ends it before the first edit after which the state makes no
-/// sense; each edit costs as much as the state is long then.
+/// Applies the records before the first bad one. With `is_checked`, an edit after which the state
+/// makes no sense is bad, too. Each check takes as long as the state is large.
 fn apply_prefix(copies: &[ManifestCopy], is_checked: bool) -> Option<(State, usize)> {
     let mut records = Records::of(copies);
     let mut state: Option<State> = None;
@@ -133,7 +133,7 @@ struct Records<'a> {
     copies: &'a [ManifestCopy],
     /// The offset of the next record.
     at: usize,
-    /// The offset of the one before it.
+    /// The offset of the record before it.
     last: usize,
     /// The first record that each copy lacks, by its offset, and what the copy has there.
     lacking: Vec<Option<(usize, String)>>,
@@ -194,7 +194,7 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks that nothing but a torn edit follows where no copy has a good record.
+    /// Checks that only a torn edit follows where no copy has a good record.
     fn check_end(&self) -> Result<()> {
         for copy in self.copies {
             let later = later_record(&copy.bytes, self.at);
@@ -206,13 +206,14 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// The error of a copy without a good record in the place of the next one.
+    /// Returns the error of a copy without a good record in the place of the next one.
     fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
         let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
         Error::corruption(&copy.path, self.at as u64, detail + follows)
     }
 
-    /// The damage of single copies. A crash may have torn the last record, if that is an edit.
+    /// Returns the damage of single copies. A crash may have torn the last record, if that is an
+    /// edit.
     fn damage(&self) -> impl Iterator<Item = Error> {
         let lacking = self.copies.iter().zip(&self.lacking);
         lacking.filter_map(move |(copy, lacking)| {
@@ -228,7 +229,7 @@ mod tests {
     use super::super::record::{encode, header};
     use super::*;
 
-    /// The manifest of a database of these keyspaces, each of which an edit added.
+    /// Returns the manifest of a database of these keyspaces, each of which an edit added.
     fn manifest(keyspaces: &[&str]) -> Vec<u8> {
         let mut bytes = header(DatabaseId([7; 16]));
         bytes.extend_from_slice(&encode(&Edit::State(State::default())));
@@ -277,8 +278,8 @@ mod tests {
         }
     }
 
-    /// A length that a flipped bit made too long looked like a record cut off by
-    /// a crash, and all edits behind it were forgotten without a word.
+    /// A length that a flipped bit made too long looked like a record cut off by a crash, and all
+    /// edits behind it were silently dropped.
     #[test]
     fn a_flipped_bit_in_an_edit_with_another_behind_it_is_damage() {
         let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));

@@ -1,4 +1,4 @@
-//! What a damaged manifest still says.
+//! The readable part of a damaged manifest.
 
 use std::path::Path;
 
@@ -12,21 +12,20 @@ use crate::files;
 use crate::key::FileNumber;
 use crate::log_store::LogStore;
 
-/// What is left of the manifest.
+/// The readable part of the manifest.
 #[derive(Debug)]
 pub(crate) struct SalvagedManifest {
-    /// As far as it reads; `None` when nothing does.
+    /// The state before the damage; `None` if nothing could be read.
     pub(crate) state: Option<State>,
-    /// What is wrong. Without any, the state is all that the manifest said.
+    /// The damage; `None` if the state is complete.
     pub(crate) damage: Option<Error>,
-    /// A last record that does not read: a crash may have torn it before it took
-    /// effect. Whether it did, the files tell: those that it relied on are there,
-    /// or those that it replaced are.
+    /// The error of a last record that does not read: a crash may have torn it before it took
+    /// effect. The files show whether it took effect: those that the record relied on are there, or
+    /// those that it replaced are.
     pub(crate) torn: Option<Error>,
 }
 
-/// Reads the manifest that CURRENT names, or the newest one of `manifests` where
-/// CURRENT does not say.
+/// Reads the manifest that CURRENT names, or the newest one of `manifests` if CURRENT names none.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] for a directory that was never completed;
@@ -74,9 +73,8 @@ pub(crate) fn salvage_manifest(
             Err(error) => {
                 let prefix = replay_prefix(&copies.read);
                 if matches!(error, Error::UnsupportedFormat { .. }) {
-                    // The version has no checksum. Where a record is whole and
-                    // says nothing to this build, it is not the version that is
-                    // damaged.
+                    // The version has no checksum. If a record is whole, but makes no sense to this
+                    // build, the version is not what is damaged.
                     let end = prefix.as_ref().map_or(HEADER_BYTES, |(_, end)| *end);
                     let mut read = copies.read.iter();
                     let goes_on = read.any(|copy| record_at(&copy.bytes, end).is_ok());
@@ -116,7 +114,7 @@ mod tests {
     /// An edit whose checksum is good, and after which the state makes no sense,
     /// was taken over by a repair: the new database did not open.
     #[test]
-    fn what_makes_no_sense_of_the_state_is_not_salvaged() {
+    fn an_edit_that_makes_no_sense_of_the_state_is_not_salvaged() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));
         mem.create_dir_all(dir).unwrap();
         let [manifest, _] = files::manifests(dir, FileNumber(1));

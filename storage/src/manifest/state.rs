@@ -1,4 +1,4 @@
-//! What the manifest says, and how an edit changes it. No I/O.
+//! The state that the manifest records, and the effects of edits. No I/O.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::runs::{FileMeta, Quarantine, RunMeta};
 use crate::snapshots::{Bookmarks, Lifetime, SnapshotChanges, TableSpan};
 use crate::sstable::SsTableOptions;
 
-/// A table as the manifest knows it.
+/// A table in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TableMeta {
@@ -21,10 +21,9 @@ pub(crate) struct TableMeta {
     pub(crate) keyspace: String,
     pub(crate) name: String,
     pub(crate) options: TableOptions,
-    /// Everything of this table numbered up to here is in its runs; replay
-    /// skips it.
+    /// Every write to this table up to this number is in its runs; replay skips them.
     pub(crate) flushed_seq: SeqNo,
-    /// Newest first.
+    /// The runs, newest first.
     pub(crate) runs: Vec<RunMeta>,
     /// The commits at which it exists. A dropped table is here for the snapshots that cover it.
     pub(crate) lifetime: Lifetime,
@@ -40,7 +39,7 @@ impl TableMeta {
     }
 }
 
-/// All that the manifest says.
+/// The whole state of a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
@@ -49,9 +48,9 @@ pub(crate) struct State {
     pub(crate) bookmarks: Bookmarks,
     /// WAL segments from this number on are needed; those below may be gone.
     pub(crate) wal_floor: FileNumber,
-    /// SSTables that there are, or ever were, have smaller numbers.
+    /// All SSTables that exist, or ever existed, have smaller numbers.
     pub(crate) files_below: FileNumber,
-    /// The largest id that a table ever had, those that are gone included.
+    /// The largest id that a table ever had, those of removed tables included.
     pub(crate) last_table_id: TableId,
     /// The mark of a backup. The first opening for writing removes it: from then on the directory
     /// is a database of its own.
@@ -79,87 +78,87 @@ pub(crate) enum Edit {
     AddKeyspace {
         name: String,
     },
-    /// A keyspace without tables, but for dropped ones, is gone.
+    /// Removes a keyspace that has no tables, except for dropped ones.
     DropKeyspace {
         name: String,
     },
     AddTable(TableMeta),
-    /// New files of a table have this form.
+    /// Sets the form of new files of a table.
     AlterTable {
         table: TableId,
         sstable: SsTableOptions,
     },
-    /// Tables were dropped. Those `kept`, each with the last commit before its drop, are covered by
-    /// a snapshot and stay for it; the others are forgotten.
+    /// Drops tables. Those `kept`, each with the last commit before its drop, are covered by a
+    /// snapshot and stay for it; the others are removed.
     DropTables {
         kept: Vec<(TableId, SeqNo)>,
         forgotten: Vec<TableId>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// Memtables became runs, of each table one.
+    /// Turns memtables into runs, one memtable of each table.
     Flush {
         tables: Vec<FlushedTable>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// Neighbouring runs became one (or none, when nothing in them was needed), or what of
-    /// them lies before a key did.
+    /// Replaces neighbouring runs, or the part of them before a key, by one run (or by none, if
+    /// nothing in them was needed).
     Compact {
         table: TableId,
         inputs: Vec<RunId>,
-        /// The keys that are still to be merged: the inputs begin there now. They are gone
-        /// without.
+        /// The keys that are still to be merged: the inputs begin there now. `None`: the inputs are
+        /// removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<KeyBounds>,
-        /// The run behind them that has what was merged of them before, and gets the output.
+        /// The run behind the inputs that has the output of earlier parts, and gets this output.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         onto: Option<RunId>,
         output: Option<RunMeta>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// A file of a run is damaged on the disk. It keeps its place.
+    /// Records that a file of a run is damaged on the disk. The file keeps its place.
     Quarantine {
         table: TableId,
         file: FileNumber,
         quarantine: Quarantine,
     },
-    /// Such a file was restored from a backup: the same bytes, under another number. Or it is whole
-    /// after all, and keeps its number.
+    /// Replaces a damaged file by one that was restored from a backup: the same bytes, under
+    /// another number. Or it is whole after all, and keeps its number.
     Restore {
         table: TableId,
         file: FileNumber,
         by: FileMeta,
     },
-    /// A file that is damaged or cannot be read was given up: other files have what could be read
-    /// of it, perhaps none. A run without files is gone.
+    /// Gives up a file that is damaged or cannot be read: other files, perhaps none, have its
+    /// readable part. A run without files is removed.
     AcceptLoss {
         table: TableId,
         file: FileNumber,
         by: Vec<FileMeta>,
     },
-    /// SSTables may get numbers up to this one, it not included.
+    /// Reserves the numbers of SSTables below this one.
     ReserveFiles {
         below: FileNumber,
     },
-    /// The WAL is needed only from here on; the operations on snapshots in its older segments are
-    /// in the manifest with this edit.
+    /// Moves the beginning of the WAL that is needed. The operations on snapshots in older segments
+    /// are in the manifest with this edit.
     TrimWal {
         floor: FileNumber,
         snapshots: Option<SnapshotChanges>,
     },
 }
 
-/// The oldest memtable of a table became runs.
+/// The runs of the oldest memtable of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FlushedTable {
     pub(crate) table: TableId,
     pub(crate) flushed_seq: SeqNo,
-    /// Newest first, perhaps none.
+    /// The runs, newest first, perhaps none.
     pub(crate) runs: Vec<RunMeta>,
 }
 
 impl State {
-    /// The numbers of the WAL segments that are needed. There may be none at the end.
+    /// Returns the numbers of the WAL segments that are needed. Those at the end may not exist.
     pub(crate) fn wal_segments(&self) -> Range<FileNumber> {
         let end = self
             .backup
@@ -170,7 +169,7 @@ impl State {
     /// Applies an edit.
     ///
     /// # Errors
-    /// What does not fit; the state is unchanged then.
+    /// A description of the misfit; the state is unchanged then.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), String> {
         self.check_edit(&edit)?;
         match edit {
@@ -355,7 +354,7 @@ impl State {
         Ok(())
     }
 
-    /// The largest sequence number that is named anywhere.
+    /// Returns the largest sequence number in the state.
     pub(crate) fn last_seq(&self) -> SeqNo {
         let tables = self.tables.values().flat_map(|table| {
             let runs = table.runs.iter().map(|run| run.largest_seq);
@@ -403,7 +402,7 @@ impl State {
         found.expect("it was checked")
     }
 
-    /// Applies the operations on snapshots that are news.
+    /// Applies the operations on snapshots that the state does not have yet.
     fn note_snapshots(&mut self, changes: Option<SnapshotChanges>) {
         let deaf = mutation::is(Mutation::KeepOldBookmarks) && self.bookmarks.as_of > SeqNo::ZERO;
         if let Some(changes) = changes.filter(|_| !deaf) {
@@ -529,7 +528,7 @@ mod tests {
         assert_eq!((runs.len(), runs[1].files.len()), (3, 2));
     }
 
-    /// Nothing of an edit is done where a part of it does not fit.
+    /// An edit has no effect if a part of it does not fit.
     #[test]
     fn an_edit_that_does_not_fit_changes_nothing() {
         let table = |id| TableMeta {

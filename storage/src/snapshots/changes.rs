@@ -1,7 +1,7 @@
 //! Operations on snapshots, as an edit of the manifest has them.
 //!
-//! An edit brings the operations since the last one that brought any. So its size depends on what
-//! was done meanwhile, and not on how many snapshots there are.
+//! An edit has the operations since the last edit with any. So its size depends on the number of
+//! these operations, and not on the number of snapshots.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,6 @@ pub(crate) enum SnapshotOp {
 pub(crate) struct SnapshotChanges {
     /// Every operation up to this commit is in the manifest with this edit.
     pub(crate) as_of: SeqNo,
-    /// Each with its commit, ascending.
+    /// The operations, each with its commit, ascending.
     pub(crate) ops: Vec<(SeqNo, SnapshotOp)>,
 }

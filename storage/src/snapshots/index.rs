@@ -1,5 +1,5 @@
-//! The snapshots by their keyspaces, for what is looked up often: the snapshots that cover a table,
-//! for each flush and merge of it, and the snapshot of a name.
+//! The snapshots by their keyspaces, for frequent lookups: the snapshots that cover a table, for
+//! each flush and merge of the table, and the snapshot of a name.
 //!
 //! ```text
 //!   keyspace ─► points  ascending by commit; those of a table are in the range of its lifetime
@@ -74,7 +74,7 @@ impl SnapshotIndex {
             return;
         };
         of.points.retain(|point| point.id != record.id);
-        // A newer one may have the name.
+        // A newer snapshot may have the name.
         if of.places.get(&record.name) == Some(&bookmark.place()) {
             of.places.remove(&record.name);
         }
@@ -131,7 +131,8 @@ mod tests {
         }
     }
 
-    /// Against [`Bookmark::covers`], for all tables that could be and with each snapshot gone in turn.
+    /// Compares with [`Bookmark::covers`], for all possible tables and with each snapshot removed
+    /// in turn.
     #[test]
     fn the_snapshots_of_a_table_are_those_that_cover_it() {
         let all = [
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(index.place("app", "s3"), None);
     }
 
-    /// A hold is created after snapshots that stand behind it.
+    /// A hold is created after snapshots with later commits.
     #[test]
     fn a_hold_is_found_beside_the_snapshot_at_whose_commit_it_stands() {
         let (older, newer) = (bookmark(3, "app", None), bookmark(5, "app", None));

@@ -1,5 +1,5 @@
-//! Named snapshots and live views: what is recorded of them, and the registry of
-//! what must be kept for them.
+//! Named snapshots and live views: the records of snapshots, and the registry of the sequence
+//! numbers whose versions must be kept.
 
 mod changes;
 mod index;

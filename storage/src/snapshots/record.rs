@@ -1,4 +1,4 @@
-//! What is recorded of a named snapshot: the one place where its name is kept.
+//! The record of a named snapshot, the one place where its name is kept.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,23 +12,24 @@ use crate::mutation::{self, Mutation};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotRecord {
-    /// Never used twice, so that a deletion is never of a namesake.
+    /// The id is never used twice, so that a deletion never hits another snapshot of the same name.
     pub(crate) id: u64,
     pub(crate) keyspace: String,
     pub(crate) name: String,
     /// The only table that it covers. `None`: it covers all tables that the keyspace had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) table: Option<CoveredTable>,
-    /// Milliseconds since the Unix epoch: when its readers judge what expires.
+    /// The creation time, in milliseconds since the Unix epoch. Readers of the snapshot judge expiry by
+    /// this time.
     pub(crate) created_ms: u64,
-    /// From then on it is as good as deleted, and soon is.
+    /// From this time on the snapshot counts as deleted, and soon is. `None`: it does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_ms: Option<u64>,
     /// The note of the holder of a hold; `None` for a snapshot that a user created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_for: Option<String>,
-    /// The commit at which a hold stands, which is that of an earlier snapshot. Only in operations: a
-    /// bookmark has this number as its own.
+    /// The commit at which a hold stands, which is that of an earlier snapshot. Only in operations:
+    /// a bookmark has this number in a field of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<SeqNo>,
 }
@@ -43,7 +44,7 @@ pub(crate) struct CoveredTable {
 }
 
 impl SnapshotRecord {
-    /// Whether it is past its time.
+    /// Returns whether the snapshot has expired.
     pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
         let now_ms = mutation::replace(now_ms, Mutation::SnapshotsNeverExpire, 0);
         let now_ms = mutation::replace(now_ms, Mutation::SnapshotsExpireAtOnce, u64::MAX);
@@ -56,7 +57,7 @@ impl SnapshotRecord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotExpiry {
     pub(crate) id: u64,
-    /// `None`: never.
+    /// The new time. `None`: the snapshot does not expire.
     pub(crate) expires_ms: Option<u64>,
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct Bookmark {
 }
 
 impl Bookmark {
-    /// Where its readers stand.
+    /// Returns the point at which readers of the snapshot read.
     pub(crate) fn point(&self) -> ReadPoint {
         ReadPoint {
             seq: self.seq,
@@ -77,8 +78,8 @@ impl Bookmark {
         }
     }
 
-    /// Returns its place among others: by the commit, where holds stand beside a snapshot, and then by
-    /// the id.
+    /// Returns the place in the order of bookmarks: by the commit, which a hold shares with a
+    /// snapshot, and then by the id.
     pub(super) fn place(&self) -> (SeqNo, u64) {
         (self.seq, self.record.id)
     }
@@ -105,7 +106,8 @@ pub(crate) struct Bookmarks {
 }
 
 impl Bookmarks {
-    /// Applies the operation of the commit `seq`. This and what follows is called in commit order.
+    /// Applies the operation of the commit `seq`. This method and those below are called in commit
+    /// order.
     pub(crate) fn apply(&mut self, seq: SeqNo, op: SnapshotOp) {
         match op {
             SnapshotOp::Create(record) => {
@@ -118,8 +120,8 @@ impl Bookmarks {
         }
     }
 
-    /// Applies the operations that are newer than what is here. A flush and a merge each read the
-    /// operations before their fsync, so the edit that comes later may bring older ones.
+    /// Applies the operations that are newer than `as_of`. A flush and a merge each read the
+    /// operations before their fsync, so the later edit may have older ones.
     pub(crate) fn catch_up(&mut self, changes: SnapshotChanges) {
         for (seq, op) in changes.ops {
             if seq > self.as_of {
@@ -129,8 +131,8 @@ impl Bookmarks {
         self.as_of = self.as_of.max(changes.as_of);
     }
 
-    /// Adds the bookmark that the commit `seq` creates, and returns it. It stands at that commit; a hold
-    /// stands at an earlier one.
+    /// Adds the bookmark that the commit `seq` creates, and returns it. The bookmark stands at that
+    /// commit, or at an earlier one if it is a hold.
     pub(crate) fn add(&mut self, seq: SeqNo, mut record: SnapshotRecord) -> &Bookmark {
         self.as_of = seq;
         self.last_id = record.id.max(self.last_id);
@@ -151,7 +153,7 @@ impl Bookmarks {
         self.take(id)
     }
 
-    /// Takes out a bookmark.
+    /// Removes a bookmark, and returns it if it is there.
     pub(super) fn take(&mut self, id: u64) -> Option<Bookmark> {
         let mut list = self.list.iter();
         let at = list.position(|bookmark| bookmark.record.id == id)?;
@@ -260,12 +262,12 @@ mod tests {
         bookmarks.catch_up(first);
         bookmarks.catch_up(changes(2, &[(2, create(2))]));
         assert_eq!(bookmarks, known);
-        // Some of it is known.
+        // The bookmarks have some of these operations already.
         bookmarks.catch_up(changes(9, &[(3, SnapshotOp::Delete(1)), (5, create(3))]));
         assert_eq!((ids(&bookmarks), bookmarks.as_of), (vec![2, 3], SeqNo(9)));
     }
 
-    /// A hold is created after snapshots that stand behind it.
+    /// A hold is created after snapshots with later commits.
     #[test]
     fn a_hold_is_listed_beside_the_snapshot_at_whose_commit_it_stands() {
         let hold = SnapshotRecord {

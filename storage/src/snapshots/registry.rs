@@ -1,20 +1,21 @@
-//! What must be kept: the bookmarks of named snapshots and the live read views.
+//! The registry of the sequence numbers whose versions must be kept: the bookmarks of named
+//! snapshots and the live read views.
 //!
-//! Both are sequence numbers, and both are kept behind one lock, so that there
-//! is one protocol (*register under the lock, ask under the lock*):
+//! Both are kept behind one lock, so that there is one protocol: register under the lock, read the
+//! boundaries under the lock.
 //!
-//! - A view is registered and its number loaded in one critical section. A
-//!   number loaded before it is registered could be overtaken by a compaction
-//!   that asks in between and drops what the view is about to read.
-//! - A transaction's view is registered under the order lock at the last number
-//!   given, before that is visible; it reads once it is.
-//! - A bookmark is registered under the order lock of the commit queue, at the
-//!   moment it gets its number: every later write stands behind it. A hold gets
-//!   the number of a snapshot that is there until the hold is registered.
-//! - Flush and compaction fix their inputs first, then ask for the boundaries.
-//!   A view registered after that has a number not below any in the inputs, so
-//!   it needs of each key just the newest version, which is always kept. It also
-//!   reads the clock after they did, so what was expired for them is for it.
+//! - A view is registered and its number loaded in one critical section. If the number were loaded
+//!   earlier, a compaction could read the boundaries in between, and drop versions that the view is
+//!   about to read.
+//! - A transaction's view is registered under the order lock at the last number given, before that
+//!   is visible; the transaction reads once it is.
+//! - A bookmark is registered under the order lock of the commit queue, at the moment it gets its
+//!   number: every later write stands behind it. A hold gets the number of a snapshot that is there
+//!   until the hold is registered.
+//! - Flush and compaction fix their inputs first, then read the boundaries. A view that is
+//!   registered after that has a number not below any in the inputs, so it needs just the newest
+//!   version of each key, which is always kept. It also reads the clock after they did, so a
+//!   version that was expired for them is expired for the view.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter::repeat_n;
@@ -56,9 +57,9 @@ struct State {
     /// The operations that the manifest may not have yet, each with its commit, ascending. The log
     /// has them, so they are bounded as it is.
     unrecorded: VecDeque<(SeqNo, SnapshotOp)>,
-    /// How many views stand at each point.
+    /// The number of views at each point.
     views: BTreeMap<ReadPoint, usize>,
-    /// The views for which a run was made to keep something.
+    /// The views for which a run keeps versions.
     costly: BTreeSet<ReadPoint>,
 }
 
@@ -98,7 +99,7 @@ impl SnapshotRegistry {
             .expect("a view stands at this point") += 1;
     }
 
-    /// Remembers the views for which a new run keeps something.
+    /// Remembers the views for which a new run keeps versions.
     pub(crate) fn note_kept(&self, kept: &[KeptFor]) {
         if kept.is_empty() {
             return;
@@ -115,8 +116,7 @@ impl SnapshotRegistry {
         }
     }
 
-    /// Ends a view; true when it was the last one at a point for which
-    /// something was kept.
+    /// Ends a view. Returns true if it was the last one at a point for which versions were kept.
     pub(crate) fn release_view(&self, point: ReadPoint) -> bool {
         let mut state = self.state.lock().unwrap();
         let count = state
@@ -131,8 +131,8 @@ impl SnapshotRegistry {
         state.costly.remove(&point)
     }
 
-    /// Registers a view at a named snapshot: what an open snapshot reads stays,
-    /// even when the snapshot is deleted meanwhile.
+    /// Registers a view at a named snapshot. The versions that an open snapshot reads stay, even if
+    /// the snapshot is deleted meanwhile.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is none of this name, or it has expired.
@@ -182,8 +182,8 @@ impl SnapshotRegistry {
         state.apply(seq, SnapshotOp::Expiry(expiry));
     }
 
-    /// Returns the operations up to the commit `as_of` that the manifest does not have. It has those
-    /// up to `recorded`, durably, and they are forgotten here.
+    /// Returns the operations up to the commit `as_of` that the manifest does not have. The
+    /// manifest has those up to `recorded`, durably, so they are dropped here.
     pub(crate) fn changes(&self, recorded: SeqNo, as_of: SeqNo) -> SnapshotChanges {
         let mut state = self.state.lock().unwrap();
         let unrecorded = &mut state.unrecorded;
@@ -203,7 +203,7 @@ impl SnapshotRegistry {
         list.map(|bookmark| bookmark.record.clone()).collect()
     }
 
-    /// The holds: of a table, or all.
+    /// Returns the holds of a table, or all holds.
     pub(crate) fn holds(&self, table: Option<TableId>) -> Vec<SnapshotRecord> {
         let state = self.state.lock().unwrap();
         let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
@@ -214,24 +214,24 @@ impl SnapshotRegistry {
         records.filter(is_hold).cloned().collect()
     }
 
-    /// When the next snapshot expires, if one ever does.
+    /// Returns the time at which the next snapshot expires; `None` if none does.
     pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
         let state = self.state.lock().unwrap();
         let list = state.bookmarks.list.iter();
         list.filter_map(|bookmark| bookmark.record.expires_ms).min()
     }
 
-    /// The commit as of which the bookmarks are exact.
+    /// Returns the commit as of which the bookmarks are exact.
     pub(crate) fn as_of(&self) -> SeqNo {
         self.state.lock().unwrap().bookmarks.as_of
     }
 
-    /// The largest id that a snapshot ever had.
+    /// Returns the largest id that a snapshot ever had.
     pub(crate) fn last_id(&self) -> u64 {
         self.state.lock().unwrap().bookmarks.last_id
     }
 
-    /// The number of snapshots without holds, and when the oldest was created.
+    /// Returns the number of snapshots, without holds, and the creation time of the oldest one.
     pub(crate) fn count_and_oldest_ms(&self) -> (usize, Option<u64>) {
         let state = self.state.lock().unwrap();
         let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
@@ -240,7 +240,7 @@ impl SnapshotRegistry {
         (created_ms.clone().count(), created_ms.min())
     }
 
-    /// The bookmarks whose records fit, oldest first.
+    /// Returns the bookmarks whose records fit, oldest first.
     pub(crate) fn bookmarks_where(&self, fits: impl Fn(&SnapshotRecord) -> bool) -> Vec<Bookmark> {
         let state = self.state.lock().unwrap();
         let list = state.bookmarks.list.iter();
@@ -249,7 +249,7 @@ impl SnapshotRegistry {
             .collect()
     }
 
-    /// The bookmark of a snapshot that has not expired.
+    /// Returns the bookmark of a snapshot that has not expired.
     ///
     /// # Errors
     /// As [`SnapshotRegistry::open_snapshot`].
@@ -257,7 +257,7 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().find_live(keyspace, name, now_ms)
     }
 
-    /// The bookmark of a snapshot, which may have expired.
+    /// Returns the bookmark of a snapshot, which may have expired.
     pub(crate) fn find(&self, keyspace: &str, name: &str) -> Option<Bookmark> {
         self.state.lock().unwrap().find(keyspace, name).cloned()
     }
@@ -267,8 +267,8 @@ impl SnapshotRegistry {
         state.index.covering(table).next().is_some()
     }
 
-    /// The boundaries of a table: its bookmarks and all views. `now_ms` is the
-    /// time by the clock that views read, taken before this call.
+    /// Returns the boundaries of a table: its bookmarks and all views. `now_ms` is the time by the
+    /// clock that views read, taken before this call.
     pub(crate) fn boundaries(&self, table: TableSpan<'_>, now_ms: u64) -> Boundaries {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -279,7 +279,7 @@ impl SnapshotRegistry {
         Boundaries::new(bookmarks.chain(views).collect(), now_ms)
     }
 
-    /// The boundaries of a table with its bookmarks and without them, at one instant.
+    /// Returns the boundaries of a table with its bookmarks and without them, at one instant.
     pub(crate) fn pin_points(&self, table: TableSpan<'_>, now_ms: u64) -> PinPoints {
         let state = self.state.lock().unwrap();
         let bookmarks: Vec<_> = state.index.covering(table).copied().collect();
@@ -300,8 +300,8 @@ impl SnapshotRegistry {
         }
     }
 
-    /// The numbers of a table's bookmarks and of all views, ascending; one as often as
-    /// something stands at it.
+    /// Returns the numbers of a table's bookmarks and of all views, ascending; each once for every
+    /// bookmark and view that stands at it.
     pub(crate) fn boundary_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table).map(|bookmark| bookmark.at.seq);
@@ -311,8 +311,8 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// The numbers of a table's bookmarks alone, ascending, each once: what the
-    /// picker keeps apart. (Views are too short-lived to arrange files by.)
+    /// Returns the numbers of a table's bookmarks alone, ascending, each once, for the picker to
+    /// keep runs apart. (Views are too short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -322,7 +322,8 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// The numbers at which several bookmarks of a table stand, as a snapshot and its hold do.
+    /// Returns the numbers at which several bookmarks of a table stand, as a snapshot and its hold
+    /// do.
     pub(crate) fn shared_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -416,9 +417,8 @@ mod tests {
         }
     }
 
-    /// The manifest remembered the ids of the snapshots that it listed. One that
-    /// was created and deleted between two edits left no trace, and after a
-    /// restart its id was given again.
+    /// The manifest remembered the ids of the snapshots that it listed. A snapshot that was created
+    /// and deleted between two edits left no trace, and after a restart its id was given again.
     #[test]
     fn the_id_of_a_deleted_snapshot_is_remembered() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());

@@ -1,5 +1,5 @@
-//! Transactions under snapshot isolation: read at one instant, write at another,
-//! all or nothing, and only if nobody else wrote the same meanwhile.
+//! Transactions under snapshot isolation: read at one instant, write at another, all or nothing,
+//! and only if no other commit has written the same keys in between.
 //!
 //! ```text
 //!   begin ──► reads at number S, own writes on top    (own_writes, range)
@@ -31,8 +31,8 @@ pub use range::TransactionRange;
 /// Options of a transaction.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TransactionOptions {
-    /// Its commit waits for an fsync even where the database's durability would
-    /// not.
+    /// Whether the commit waits for an fsync even if the database's durability does not require
+    /// one.
     pub sync: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct TransactionOptions {
 /// writes on top. [`commit`](Self::commit) makes all its writes visible at once,
 /// or none, with [`Error::Conflict`], if a key that it writes was written by
 /// another commit meanwhile, transaction or not: the first committer wins.
-/// Dropping it rolls back.
+/// Dropping the transaction rolls it back.
 ///
 /// Two transactions that each read what the other writes may both commit (write
 /// skew). Where that matters, [`guard`](Self::guard) what a write relies on, or
@@ -69,16 +69,15 @@ pub struct TransactionOptions {
 /// # Ok::<(), ebb_storage::Error>(())
 /// ```
 ///
-/// A transaction keeps what it can see from being merged away, and makes every
-/// commit remember what it writes: keep it short. One that was open over more
-/// writes than are remembered (some millions) is refused with
-/// [`Error::TransactionTooOld`].
+/// While a transaction is open, merges keep the versions that it can see, and every commit records
+/// its keys in memory: keep it short. A transaction that was open during more writes than are
+/// recorded (some millions) is refused with [`Error::TransactionTooOld`].
 #[derive(Debug)]
 pub struct Transaction {
     db: Arc<DbInner>,
     view: View,
     options: TransactionOptions,
-    /// What it did to each table that it wrote to or guards.
+    /// The writes and guards, one entry for each table with any.
     tables: Vec<OwnTable>,
 }
 
@@ -93,23 +92,22 @@ impl Transaction {
         }
     }
 
-    /// The commit at which it reads.
+    /// Returns the commit at which the transaction reads.
     pub fn seq(&self) -> SeqNo {
         self.view.seq()
     }
 
-    /// The time by which the transaction judges what has expired, in milliseconds since 1970: when it
-    /// began.
+    /// Returns the time by which the transaction judges expiry, in milliseconds since 1970: the
+    /// time at which it began.
     pub fn read_time_ms(&self) -> u64 {
         self.view.read_time_ms()
     }
 
-    /// The value of a key: what the transaction wrote, or else what it had when
-    /// the transaction began.
+    /// Returns the value of a key: the one that the transaction wrote, or else the one from the
+    /// time when the transaction began.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a table of another database, here and in
-    /// all that follows.
+    /// [`Error::InvalidRequest`] for a table of another database, here and in the methods below.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         self.check_table(table)?;
         let own = self.own(table);
@@ -123,7 +121,7 @@ impl Transaction {
         }
     }
 
-    /// The values of some keys, in their order.
+    /// Returns the values of some keys, in their order.
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -134,8 +132,7 @@ impl Transaction {
             .collect()
     }
 
-    /// The entries of a key range, ascending, and from both ends; own writes
-    /// included.
+    /// Returns the entries of a key range, ascending, and from both ends; own writes included.
     pub fn range<K, R>(&self, table: &Table, range: R) -> Result<TransactionRange<'_>>
     where
         K: AsRef<[u8]>,
@@ -154,8 +151,8 @@ impl Transaction {
         self.get(table, key)
     }
 
-    /// Makes the commit fail if another one wrote this key since the transaction
-    /// began, as if the transaction wrote it, which it does not.
+    /// Makes the commit fail if another commit wrote this key since the transaction began, as if
+    /// the transaction wrote the key. The key is not written.
     ///
     /// A transaction that writes nothing has nothing to protect: it commits
     /// whatever it guards.
@@ -187,9 +184,9 @@ impl Transaction {
         self.own_mut(table)?.put_with_ttl(key, value, ttl)
     }
 
-    /// Changes the value of a key by an operand of the table's merge operator.
-    /// It is in no conflict with the merges of others: all apply, in the order of
-    /// their commits. Who reads the key and relies on what it read guards it.
+    /// Changes the value of a key by an operand of the table's merge operator. Merges of different
+    /// commits do not conflict: all apply, in the order of their commits. A transaction that reads
+    /// the key and relies on its value must guard the key.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a table without an operator, and for a key
@@ -198,7 +195,7 @@ impl Transaction {
         self.own_mut(table)?.merge(key, operand)
     }
 
-    /// Removes a key; removing one that is not there is no error.
+    /// Removes a key. A missing key is no error.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] for a key that is too long.
@@ -218,9 +215,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes its writes visible, and as durable as was asked; returns the number
-    /// at which they are. A transaction that wrote nothing has nothing to do,
-    /// and returns the number at which it read.
+    /// Makes the writes visible, as durable as the options require; returns the number of their
+    /// commit. A transaction that wrote nothing has nothing to do, and returns the number at which
+    /// it read.
     ///
     /// # Errors
     /// [`Error::Conflict`], which names a key, and [`Error::TransactionTooOld`]:
@@ -240,7 +237,7 @@ impl Transaction {
         };
         let (payload, tables) = batch.into_parts();
         self.db.write_if(payload, &tables, options, |writes| {
-            // Nor can it rely on a table that was dropped.
+            // A transaction cannot rely on a dropped table, either.
             for own in &self.tables {
                 own.table.core.check_writable()?;
             }

@@ -1,4 +1,4 @@
-//! What a transaction did and nobody else sees yet.
+//! The writes and guards of a transaction that is not committed yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,29 +11,29 @@ use crate::commit::{TableKey, table_key};
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, check_lengths};
 
-/// What a transaction does to one table.
+/// The writes and guards of a transaction in one table.
 #[derive(Debug)]
 pub(super) struct OwnTable {
     pub(super) table: Table,
-    /// What it makes of each key.
+    /// The write to each key.
     pub(super) writes: BTreeMap<Bytes, Write>,
     guards: BTreeSet<Bytes>,
-    /// The ranges that it deleted, by their starts; no two overlap. They count
-    /// before `writes`: a write that came before such a deletion is gone.
+    /// The deleted ranges, by their starts; no two overlap. They apply before `writes`: a deletion
+    /// removes the earlier writes in its range.
     cleared: BTreeMap<Bytes, KeyRange>,
 }
 
-/// What is made of a key: operands on a base.
+/// A write to a key: operands on a base.
 #[derive(Debug)]
 pub(super) struct Write {
     base: Base,
-    /// Oldest first.
+    /// The operands, oldest first.
     operands: Vec<Bytes>,
 }
 
 #[derive(Debug)]
 enum Base {
-    /// What the transaction's view has.
+    /// The value in the transaction's view.
     Below,
     Put(Bytes),
     PutWithTtl(Bytes, Duration),
@@ -48,8 +48,7 @@ impl Write {
         }
     }
 
-    /// The value of `key`, of which the view has `below`; that is asked for only
-    /// if it counts.
+    /// Returns the value of `key`. Calls `below` for the value in the view only if that counts.
     pub(super) fn resolve(
         &self,
         table: &Table,
@@ -59,7 +58,7 @@ impl Write {
         let base = match &self.base {
             Base::Below => below()?,
             Base::Put(value) => Some(value.clone()),
-            // It expires some time after the commit, which is still to come.
+            // The value expires some time after the commit, which is still to come.
             Base::PutWithTtl(value, ttl) => (!ttl.is_zero()).then(|| value.clone()),
             Base::Delete => None,
         };
@@ -116,7 +115,8 @@ impl OwnTable {
         self.writes
             .extract_if(range.clone(), |_, _| true)
             .for_each(drop);
-        // Those that overlap it follow each other, and the first starts before it.
+        // Ranges that overlap the new one follow each other, and the first of them may start before
+        // it.
         let before = self.cleared.range::<Bytes, _>(..=&range.start).next_back();
         let first = before.map_or(&range.start, |(start, _)| start).clone();
         let near = self
@@ -135,7 +135,7 @@ impl OwnTable {
         self.cleared.insert(range.start.clone(), range);
     }
 
-    /// Whether it deleted a range that has this key.
+    /// Returns whether the transaction deleted a range that has this key.
     pub(super) fn has_cleared(&self, key: &[u8]) -> bool {
         let at_or_before = (Bound::Unbounded, Bound::Included(key));
         let nearest = self.cleared.range::<[u8], _>(at_or_before).next_back();

@@ -48,14 +48,15 @@ impl<'txn> TransactionRange<'txn> {
         }
     }
 
-    /// This range, not read yet, with this use of the block cache instead of [`Cache::Fill`].
+    /// Returns this range, not read yet, with this use of the block cache instead of
+    /// [`Cache::Fill`].
     pub(crate) fn caching(mut self, cache: Cache) -> Self {
         self.view.rest = self.view.rest.caching(cache);
         self
     }
 
-    /// The next entry from an end. Of two entries the one nearer to that end
-    /// comes first; where both have the key the own write counts.
+    /// Returns the next entry from an end. Of two entries, the one nearer to that end comes first;
+    /// if both have the same key, the own write counts.
     fn step(&mut self, end: End) -> Result<Option<Entry>> {
         loop {
             let order = match (self.own.peek(end), self.view.peek(end)) {
@@ -113,7 +114,7 @@ impl DoubleEndedIterator for TransactionRange<'_> {
     }
 }
 
-/// `BTreeMap::range` panics for these.
+/// Returns whether no key is within these bounds. `BTreeMap::range` panics for them.
 fn is_empty((lower, upper): &(Bound<Bytes>, Bound<Bytes>)) -> bool {
     use Bound::{Excluded, Included};
     match (lower, upper) {
@@ -130,8 +131,8 @@ enum End {
     Back,
 }
 
-/// An iterator whose next item can be looked at, from both ends. What was looked
-/// at from one end and not taken is the other end's last item.
+/// An iterator with a peek from both ends. An item that was peeked at from one end and not taken is
+/// the last item of the other end.
 #[derive(Debug)]
 struct Ends<I: Iterator> {
     rest: I,

@@ -14,7 +14,7 @@ fn writes(keys: &[&str]) -> WriteSet {
     WriteSet::of_keys(keys.iter().map(|name| key(name)))
 }
 
-/// The key with which a transaction that began at `since` clashes.
+/// Returns the clash of a transaction that began at `since`, if there is one.
 fn clash(conflicts: &Conflicts, since: u64, keys: &[&str]) -> Option<Clash> {
     conflicts.check(SeqNo(since), &writes(keys), &[]).err()
 }
@@ -78,7 +78,7 @@ fn a_change_of_a_whole_table_clashes_with_each_of_its_keys_and_with_no_other_tab
         let writes = WriteSet::of_keys([table_key(other, b"")]);
         assert_eq!(conflicts.check(SeqNo(10), &writes, &[]), Ok(()));
     }
-    // And the other way round: it meets what was written before.
+    // A change of the whole table also clashes with earlier writes.
     drop(conflicts.record(SeqNo(12), writes(&["b"])));
     let whole = range(..);
     let met = conflicts.check(SeqNo(11), &whole, &[]);
@@ -149,7 +149,7 @@ fn merges_clash_with_anything_but_merges() {
 }
 
 #[test]
-fn what_no_living_transaction_can_clash_with_is_forgotten() {
+fn commits_that_no_living_transaction_can_clash_with_are_dropped() {
     let conflicts = Conflicts::new();
     let points = || {
         let index = conflicts.index.lock().unwrap();
@@ -177,7 +177,7 @@ fn what_no_living_transaction_can_clash_with_is_forgotten() {
 }
 
 #[test]
-fn a_transaction_older_than_what_was_forgotten_for_want_of_room_is_refused() {
+fn a_transaction_older_than_a_commit_dropped_from_a_full_index_is_refused() {
     let of_one = POINT_OVERHEAD_BYTES + key("11").len();
     let conflicts = Conflicts::with_bytes_max(3 * of_one);
     conflicts.begin(SeqNo(10));
@@ -190,7 +190,8 @@ fn a_transaction_older_than_what_was_forgotten_for_want_of_room_is_refused() {
     conflicts.begin(SeqNo(14));
     assert_eq!(clash(&conflicts, 14, &["14", "a"]), None);
     assert_eq!(clash(&conflicts, 11, &["12"]), Some(Clash::Key(key("12"))));
-    // A commit that has no room at all is forgotten at once, and not unnoticed.
+    // A commit that is larger than the index is dropped at once, and older transactions are
+    // refused.
     drop(conflicts.record(SeqNo(15), writes(&["a", "b", "c", "d"])));
     assert_eq!(clash(&conflicts, 14, &["x"]), Some(Clash::TooOld));
     assert_eq!(clash(&conflicts, 15, &["x"]), None);

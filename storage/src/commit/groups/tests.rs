@@ -33,7 +33,7 @@ fn commit(groups: &Groups<u32>, synced: &Synced, member: u32) -> Result<()> {
 }
 
 #[test]
-fn who_comes_while_the_disk_is_busy_shares_the_next_sync() {
+fn commits_that_come_while_the_disk_is_busy_share_the_next_sync() {
     let (groups, synced) = (Groups::new(), Synced::default());
     thread::scope(|scope| {
         // A panic in here drops `free`, which ends the wait of the first thread.
@@ -88,7 +88,7 @@ fn a_group_finishes_beside_the_sync_of_the_next() {
 }
 
 #[test]
-fn each_member_learns_what_became_of_it() {
+fn each_member_gets_its_own_result() {
     let groups = Groups::new();
     let seats: Vec<_> = (0..4).map(|member| groups.join(member)).collect();
     let outcomes = thread::scope(|scope| {
@@ -134,9 +134,9 @@ fn a_leader_that_panics_takes_its_group_along_and_no_other() {
     assert_eq!(synced.into_inner().unwrap(), [[2]]);
 }
 
-/// Three writers, of which one was alone at the disk and comes back.
+/// Three writers: one was alone at the disk, and comes back.
 #[test]
-fn a_group_waits_for_those_who_were_woken_a_moment_ago() {
+fn a_group_waits_for_writers_that_were_just_woken() {
     let (groups, synced) = (Groups::new(), Synced::default());
     // A group waits for half of a sync: longer than the test waits for a member.
     groups.state.lock().unwrap().delay.synced(1, 2, 4 * HANG);

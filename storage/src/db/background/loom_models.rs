@@ -12,7 +12,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Where a thread says that it did something, and another waits for it.
+/// A count of flushes that another thread waits for.
 #[derive(Default)]
 struct Done {
     flushes: Mutex<usize>,
@@ -52,30 +52,29 @@ fn flush_then_stop(wait: impl Fn(&Signal) -> bool + Copy + Send + Sync + 'static
     });
 }
 
-/// What a thread is told is done, and a thread that is told to stop ends,
-/// whatever it was at.
+/// A requested flush is done, and a thread ends upon a request to stop, whatever it does then.
 #[test]
-fn loom_a_thread_does_what_it_is_told_and_stops() {
-    flush_then_stop(|signal| signal.wait(|wanted| std::mem::take(&mut wanted.flush), None));
+fn loom_a_thread_flushes_on_request_and_stops() {
+    flush_then_stop(|signal| signal.wait(|requests| std::mem::take(&mut requests.flush), None));
 }
 
-/// Broken: the thread looks, lets go of the lock, and waits then, when the
-/// notification may have been.
+/// Broken: the thread looks, releases the lock, and then waits. The notification may have come in
+/// between.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_wake_up_between_look_and_wait_is_caught() {
     flush_then_stop(|signal| {
         loop {
-            let mut wanted = signal.wanted.lock().unwrap();
-            if wanted.stop {
+            let mut requests = signal.requests.lock().unwrap();
+            if requests.stop {
                 return false;
             }
-            if std::mem::take(&mut wanted.flush) {
+            if std::mem::take(&mut requests.flush) {
                 return true;
             }
-            drop(wanted);
-            let wanted = signal.wanted.lock().unwrap();
-            drop(signal.changed.wait(wanted).unwrap());
+            drop(requests);
+            let requests = signal.requests.lock().unwrap();
+            drop(signal.changed.wait(requests).unwrap());
         }
     });
 }

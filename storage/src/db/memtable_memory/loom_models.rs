@@ -53,9 +53,10 @@ impl Store {
 
 impl Backlog for Store {
     fn look(&self) -> Result<Admission> {
-        Ok(match self.memory.pressure() >= 1.0 {
-            true => Admission::Stalled,
-            false => Admission::Free,
+        Ok(if self.memory.pressure() >= 1.0 {
+            Admission::Stalled
+        } else {
+            Admission::Free
         })
     }
 

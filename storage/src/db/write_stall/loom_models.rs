@@ -13,7 +13,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Stalls while memtables wait; throttles while runs do.
+/// A backlog that stalls writers while memtables wait, and throttles them while runs do.
 struct Behind {
     memtables: AtomicU64,
     runs: AtomicU64,
@@ -48,7 +48,7 @@ impl Backlog for Behind {
     fn waits(&self, _: Admission) {}
 }
 
-/// A stall at which nobody has tokens.
+/// Returns a stall without tokens.
 fn empty_stall() -> WriteStall {
     let stall = WriteStall::new(1);
     assert!(stall.inside.lock().unwrap().tokens.spend(1));
@@ -77,21 +77,21 @@ fn flush_ends(end: fn(&WriteStall)) {
     });
 }
 
-/// Whoever waits, or is about to, gets through once the work is done.
+/// A writer that waits, or is about to, passes once the work is done.
 #[test]
 fn loom_writers_pass_once_the_work_is_done() {
     flush_ends(WriteStall::work_ended);
 }
 
-/// Broken: those who wait are told without the lock, which a writer may hold who
-/// looked before the change and waits after it.
+/// Broken: writers are notified without the lock. A writer may hold it that looked before the
+/// change and waits after it.
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_a_work_end_told_without_the_lock_is_caught() {
+fn loom_a_work_end_notified_without_the_lock_is_caught() {
     flush_ends(|stall| stall.changed.notify_all());
 }
 
-/// Two merges bring what two writers need, who pay all of it.
+/// Two merges bring the tokens that two writers need, and the writers pay all of them.
 fn merges_refill(refill: fn(&WriteStall)) {
     explore(move || {
         let shared = Arc::new((empty_stall(), Behind::new(0, 1)));
@@ -118,14 +118,14 @@ fn merges_refill(refill: fn(&WriteStall)) {
     });
 }
 
-/// What merges bring, writers can spend, all of it and once.
+/// Writers can spend all tokens that merges bring, and each token once.
 #[test]
 fn loom_tokens_are_spent_once() {
     merges_refill(|stall| stall.refill(1));
 }
 
-/// Broken: the tokens are read, and written back after the lock was let go: what
-/// is brought or spent in between is undone.
+/// Broken: the tokens are read, and written back after the lock was released. Changes in between
+/// are undone.
 #[test]
 #[should_panic(expected = "two writers paid")]
 fn loom_tokens_written_back_without_the_lock_is_caught() {
