@@ -72,6 +72,7 @@
 //! - `typed`: [`runtime::typed`].
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(
     test,
     allow(

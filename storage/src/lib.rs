@@ -33,6 +33,7 @@
 
 // Allowed in leaf modules that the book names (Architecture).
 #![deny(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(
     test,
     allow(

@@ -26,7 +26,6 @@ pub struct Records {
     pub inserts: Inserts,
     /// The version of the next write; loaded records have version 0.
     pub version_next: AtomicU64,
-    /// Length of values, in bytes.
     pub value_bytes: usize,
 }
 
@@ -54,7 +53,6 @@ pub struct Mix {
     pub workload: Workload,
     /// The distribution of the records that operations use.
     pub distribution: Distribution,
-    /// The number of threads.
     pub threads: usize,
     /// The most operations of all threads together.
     pub operations_max: u64,

@@ -24,7 +24,6 @@ pub struct Outcome {
     pub fsync_delay_ms: u64,
     /// The seed of the random choice of operations and records.
     pub seed: u64,
-    /// The number of processors.
     pub cpus: usize,
     /// Whether the page cache was empty when each engine started.
     pub page_cache_dropped: bool,

@@ -77,7 +77,6 @@ impl Phase {
         Ok(phase)
     }
 
-    /// Sets a metric.
     pub fn set(&mut self, metric: &str, value: f64) {
         self.metrics.insert(metric.to_string(), value);
     }

@@ -74,7 +74,6 @@ pub struct Scale {
     pub threads: usize,
     /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
-    /// Size of a memtable, in bytes.
     pub memtable_bytes: u64,
     /// Duration of each phase of synced writes, in seconds.
     pub sync_s: f64,
@@ -142,7 +141,6 @@ pub struct Part {
     pub steps: Vec<Step>,
     /// Records that the steps load, or that the directory holds from an earlier part.
     pub records: u64,
-    /// Length of values, in bytes.
     pub value_bytes: usize,
     /// Size of the block cache, in bytes.
     pub cache_bytes: u64,

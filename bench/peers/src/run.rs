@@ -23,7 +23,6 @@ pub struct Measurement {
     pub entrants: Vec<Entrant>,
     /// How many times everything is repeated.
     pub rounds: u32,
-    /// Size of a memtable, in bytes.
     pub memtable_bytes: u64,
     /// The seed of the random choices: the same for all entrants, another one in each round.
     pub seed: u64,
@@ -38,9 +37,7 @@ pub struct Measurement {
 pub struct Turn {
     /// The round, from 0.
     pub round: u32,
-    /// The name of the job.
     pub job: &'static str,
-    /// The label of the entrant.
     pub entrant: String,
     /// Duration of the turn with everything that is not measured, in seconds.
     pub elapsed_s: f64,
@@ -70,7 +67,6 @@ pub struct TurnResults {
 }
 
 impl Measurement {
-    /// Returns the number of turns.
     pub fn turns(&self) -> u64 {
         (0..self.rounds)
             .map(|round| self.turns_of(round).len() as u64)

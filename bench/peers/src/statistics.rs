@@ -7,9 +7,7 @@ use serde::Serialize;
 pub struct Spread {
     /// The median; of an even number of values, the mean of the two in the middle.
     pub median: f64,
-    /// The smallest.
     pub min: f64,
-    /// The largest.
     pub max: f64,
 }
 

@@ -132,7 +132,6 @@ fn derived(turn: &Turn, turns: &[Turn]) -> Vec<Phase> {
     all
 }
 
-/// Returns the number of wrong reads of all turns.
 pub fn wrong_reads(turns: &[Turn]) -> f64 {
     let phases = turns.iter().flat_map(|turn| &turn.phases);
     phases.map(|phase| phase.get(WRONG_READS)).sum()

@@ -39,7 +39,6 @@ impl Usage {
         })
     }
 
-    /// Returns the usage since `before`.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             cpu_s: self.cpu_s - before.cpu_s,

@@ -50,9 +50,7 @@ pub struct Outcome {
 pub struct JobOutcome {
     /// The id of the job in the series.
     pub id: JobId,
-    /// The name of the job.
     pub name: String,
-    /// The name of the application.
     pub application: String,
     /// The time of submission, in seconds since the start of the day.
     pub submitted_s: f64,
@@ -67,7 +65,6 @@ pub struct JobOutcome {
     pub half_way: Option<HalfWay>,
     /// Whether the job finished by its goal; `None` without a goal.
     pub met: Option<bool>,
-    /// The number of tasks.
     pub tasks: u32,
     /// Key and value bytes that the job read.
     pub bytes: u64,
@@ -103,11 +100,8 @@ pub struct Transactional {
 /// Latency from the intended start of each operation, in microseconds.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Latency {
-    /// Median.
     pub p50_us: f64,
-    /// 99th percentile.
     pub p99_us: f64,
-    /// 99.9th percentile.
     pub p999_us: f64,
     /// Operations per second that were completed.
     pub ops_per_s: f64,

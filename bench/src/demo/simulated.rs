@@ -14,7 +14,6 @@ use ebb_scheduler::sim::{Recording, SimConfig, SimJob, SimNode, Spread, TaskLeng
 
 /// The input of the simulation.
 pub(super) struct Replay<'a> {
-    /// The name of the policy.
     pub(super) policy: &'a str,
     pub(super) cores: u32,
     pub(super) cycle_s: f64,

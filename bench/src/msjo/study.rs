@@ -11,7 +11,6 @@ use crate::sim::{Progress, in_parallel};
 /// The instance and the algorithms to compare.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// The title of the report.
     pub title: String,
     /// The machines and the jobs.
     pub instance: Instance,
@@ -48,7 +47,6 @@ pub struct MsjoBound {
 /// The results of one algorithm.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoRow {
-    /// The name of the algorithm.
     pub algorithm: &'static str,
     /// The sum that the algorithm minimizes: of `jobs` or of `tasks`.
     pub objective: &'static str,
@@ -67,13 +65,9 @@ pub struct MsjoRow {
 /// The results of a study.
 #[derive(Clone, Debug, Serialize)]
 pub struct MsjoResult {
-    /// The title of the study.
     pub title: String,
-    /// The number of machines.
     pub machines: usize,
-    /// The number of jobs.
     pub jobs: usize,
-    /// The number of tasks.
     pub tasks: usize,
     /// Bounds for each objective of the algorithms: COGE's, and then that of the whole relaxation.
     pub bounds: Vec<MsjoBound>,

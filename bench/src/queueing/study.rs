@@ -11,7 +11,6 @@ use crate::sim::{Progress, in_parallel};
 /// One run of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Name of the policy.
     pub policy: String,
     /// Load: tasks per slot in total.
     pub tasks_per_slot: f64,
@@ -31,11 +30,9 @@ impl Case {
 /// The results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingRow {
-    /// Name of the policy.
     pub policy: String,
     /// Load: tasks per slot in total.
     pub tasks_per_slot: f64,
-    /// The measurements.
     #[serde(flatten)]
     pub measured: Measured,
     /// Whether the backlog grows by less than a thousandth of the arrivals.
@@ -47,7 +44,6 @@ pub struct QueueingRow {
 /// The results of a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingResult {
-    /// The title of the scenario.
     pub title: String,
     /// The boundary of the capacity region for this mix, in tasks per slot; `None` if there are too
     /// many kinds of nodes to plan.

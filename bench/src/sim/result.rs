@@ -40,7 +40,6 @@ pub struct PointResult {
 pub struct BoundResult {
     /// The part of the goals that every scheduler misses, 0 to 1; `None` without goals.
     pub missed_fraction: Option<Interval>,
-    /// The bound of each replica.
     pub replicas: Vec<OfflineBound>,
 }
 
@@ -58,7 +57,6 @@ impl BoundResult {
 /// `None` if none has: see [`Metrics`].
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyResult {
-    /// The name of the policy.
     pub policy: String,
     /// The part of the goals that were missed, 0 to 1.
     pub missed_fraction: Option<Interval>,
@@ -83,7 +81,6 @@ pub struct PolicyResult {
     pub remote_bytes: Interval,
     /// The end of the last job, in seconds.
     pub makespan_s: Option<Interval>,
-    /// The metrics of each replica.
     pub replicas: Vec<Metrics>,
     /// The jobs that the scenario lists.
     pub jobs: Vec<JobResult>,

@@ -17,19 +17,12 @@ pub(super) const DIGITS: u8 = 3;
 /// A summary of latencies, in microseconds; all fields are 0 without latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// The number of latencies.
     pub count: u64,
-    /// The arithmetic mean.
     pub mean_us: f64,
-    /// The median.
     pub p50_us: f64,
-    /// The 95th percentile.
     pub p95_us: f64,
-    /// The 99th percentile.
     pub p99_us: f64,
-    /// The 99.9th percentile.
     pub p999_us: f64,
-    /// The maximum.
     pub max_us: f64,
 }
 

@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::records::{KEY_BYTES, Stamp, VALUE_BYTES_DEFAULT, key, write_value};
 use crate::threads::value_of;
 
-/// The options of a load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// The number of threads that write. Default: 2.

@@ -15,13 +15,11 @@ use super::workload::{Distribution, Operation, Workload};
 /// The operations of a run, and their latencies.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The workload.
     pub workload: Workload,
     /// The distribution of records.
     pub distribution: Distribution,
     /// The source of reads: `live` or `snapshot:NAME`.
     pub read_from: String,
-    /// The number of threads.
     pub threads: usize,
     /// Whether operations started when they were due, and not when the previous one had ended.
     /// Latencies then count from that moment, unless [`LatencyFrom`](super::LatencyFrom) selects
@@ -73,7 +71,6 @@ pub struct Report {
 pub struct OperationReport {
     /// The rate, in operations per second.
     pub throughput_ops_per_s: f64,
-    /// The latencies.
     #[serde(flatten)]
     pub latencies: Latencies,
 }

@@ -62,7 +62,6 @@ impl FromStr for ReadFrom {
 /// An open source of reads.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// The live table.
     Live(Table),
     /// The table in a snapshot.
     Snapshot {
@@ -74,7 +73,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
         match self {
             Self::Live(table) => table.get(key),
@@ -90,7 +88,6 @@ impl Source {
         }
     }
 
-    /// Returns the number of records.
     pub fn records(&self) -> Result<u64> {
         count_records(|number| Ok(self.get(&key(number))?.is_some()))
     }

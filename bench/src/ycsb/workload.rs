@@ -212,7 +212,6 @@ impl FromStr for Distribution {
 pub struct UnknownName {
     /// "workload" or "distribution".
     pub what: &'static str,
-    /// The unknown name.
     pub name: String,
     /// The existing names.
     pub known: Vec<&'static str>,

@@ -46,9 +46,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     refuse_system(&args.table)?;
     let db = args.location.open_existing()?;
     let table = database::raw_table(&db, &args.table)?;
-    let rows = match args.keys.is_empty() {
-        true => delete_range(&args, &table)?,
-        false => delete_keys(&args, &db, &table)?,
+    let rows = if args.keys.is_empty() {
+        delete_range(&args, &table)?
+    } else {
+        delete_keys(&args, &db, &table)?
     };
     db.sync()?;
     print::say(format!(

@@ -115,9 +115,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     let in_processes = args.isolate == Isolation::Process;
     let is_oracle = args.forecast == ForecastFrom::Oracle;
     let is_embedded = args.embedded || args.compare || in_processes || is_oracle;
-    let policies = match args.compare {
-        true => Policy::compared(),
-        false => vec![args.policy],
+    let policies = if args.compare {
+        Policy::compared()
+    } else {
+        vec![args.policy]
     };
     let options = DemoOptions {
         data: args.data,

@@ -34,12 +34,11 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    match args.name.contains('.') {
-        true => {
-            let name: TableName = args.name.parse().map_err(CliError::Usage)?;
-            drop_table(&args, &name)
-        }
-        false => drop_keyspace(&args),
+    if args.name.contains('.') {
+        let name: TableName = args.name.parse().map_err(CliError::Usage)?;
+        drop_table(&args, &name)
+    } else {
+        drop_keyspace(&args)
     }
 }
 

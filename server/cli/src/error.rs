@@ -27,10 +27,11 @@ pub(super) enum CliError {
 /// # Errors
 /// When `is_confirmed` is false. `what` begins with a verb: "drops ...".
 pub(super) fn require_yes(is_confirmed: bool, what: Arguments<'_>) -> Result<(), CliError> {
-    match is_confirmed {
-        true => Ok(()),
-        false => Err(CliError::Usage(format!(
+    if is_confirmed {
+        Ok(())
+    } else {
+        Err(CliError::Usage(format!(
             "this {what}; add --yes if you mean it"
-        ))),
+        )))
     }
 }

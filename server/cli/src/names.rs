@@ -11,9 +11,10 @@ use super::error::CliError;
 /// # Errors
 /// When a table is in the keyspace that commands do not write to.
 pub(super) fn refuse_system(name: &TableName) -> Result<(), CliError> {
-    match name.keyspace == SYSTEM_KEYSPACE {
-        true => Err(system_refused()),
-        false => Ok(()),
+    if name.keyspace == SYSTEM_KEYSPACE {
+        Err(system_refused())
+    } else {
+        Ok(())
     }
 }
 

@@ -120,9 +120,10 @@ pub(super) fn json_or_text(
     text: impl FnOnce(&mut Printer) -> Result<()>,
 ) -> Result<()> {
     let mut printer = Printer::new();
-    match json {
-        true => printer.json(result)?,
-        false => text(&mut printer)?,
+    if json {
+        printer.json(result)?;
+    } else {
+        text(&mut printer)?;
     }
     printer.finish()
 }

@@ -51,13 +51,15 @@ pub(super) fn run(args: Args) -> Result<()> {
         Some(value) => value.into_vec(),
         None => value_of_stdin()?,
     };
-    let db = match args.create {
-        true => args.location.open_or_create()?,
-        false => args.location.open_existing()?,
+    let db = if args.create {
+        args.location.open_or_create()?
+    } else {
+        args.location.open_existing()?
     };
-    let table = match args.create {
-        true => existing_or_new(&db, &args.table)?,
-        false => database::raw_table(&db, &args.table)?,
+    let table = if args.create {
+        existing_or_new(&db, &args.table)?
+    } else {
+        database::raw_table(&db, &args.table)?
     };
     let mut batch = WriteBatch::new();
     match args.ttl {

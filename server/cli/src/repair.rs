@@ -112,9 +112,10 @@ fn save(location: Location, new_dir: &Path, as_json: bool) -> Result<()> {
 fn print(as_json: bool, report: &RepairReport, schema: &Result<Vec<Unreadable>>) -> Result<()> {
     let unreadable = schema.as_deref().unwrap_or_default();
     let mut printer = Printer::new();
-    match as_json {
-        true => printer.json(&json(report, unreadable)?)?,
-        false => tell(&mut printer, report, unreadable)?,
+    if as_json {
+        printer.json(&json(report, unreadable)?)?;
+    } else {
+        tell(&mut printer, report, unreadable)?;
     }
     printer.finish()
 }

@@ -78,8 +78,9 @@ pub(super) fn run(args: Args) -> Result<()> {
         let estimate = runner.estimate(&request)?;
         return advice::print(&request, &estimate, common.json);
     }
-    match common.detach {
-        true => detach(request, &runner, common.json),
-        false => execute(request, &runner, common.json),
+    if common.detach {
+        detach(request, &runner, common.json)
+    } else {
+        execute(request, &runner, common.json)
     }
 }

@@ -15,6 +15,7 @@
 //! all of them for a service to embed.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(
     test,
     allow(

@@ -171,11 +171,8 @@ pub struct Administration<'a> {
 /// The kind of a write of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteKind {
-    /// INSERT.
     Insert,
-    /// UPDATE.
     Update,
-    /// DELETE.
     Delete,
     /// A statement of a batch.
     Batch,
@@ -196,17 +193,13 @@ impl WriteKind {
 /// A write of rows, without its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowWrite<'a> {
-    /// The kind of the write.
     pub kind: WriteKind,
-    /// The keyspace of the table.
     pub keyspace: &'a str,
-    /// The table of the write.
     pub table: &'a str,
 }
 
 /// A prepared statement, as the protocol needs it.
 pub trait Statement: Send + Sync + 'static {
-    /// Returns the kind of the statement.
     fn kind(&self) -> StatementKind;
 
     /// The properties of an administrative statement: one that changes the schema, snapshots, roles

@@ -196,7 +196,6 @@ impl Interrupt {
         Ok(())
     }
 
-    /// The deadline of the request.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }

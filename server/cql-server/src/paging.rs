@@ -34,7 +34,6 @@ pub struct PagingState {
 }
 
 impl PagingState {
-    /// Encodes the state.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEAD_BYTES + self.key.len());
         out.push(VERSION);

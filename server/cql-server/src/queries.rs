@@ -87,7 +87,6 @@ pub struct QueryRow {
     /// The statement with `?` for each constant, at most a kilobyte. Of a batch it is the first
     /// statement.
     pub statement: String,
-    /// The number of statements.
     pub statements: usize,
     /// The lane: `scan`, `range`, `moved`, `schema` or `control`.
     pub lane: &'static str,

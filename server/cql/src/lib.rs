@@ -9,10 +9,6 @@
 //!
 //! `protocol` and `syntax` do not use each other.
 #![forbid(unsafe_code)]
-#![expect(
-    missing_docs,
-    reason = "fields and variants have the names of CQL's grammar and of the protocol's specification"
-)]
 
 #[cfg(feature = "client")]
 pub mod client;

@@ -35,7 +35,6 @@ pub(crate) trait Application {
     /// The name, as in `ebb run NAME` and in requests.
     const NAME: &'static str;
 
-    /// The number of inputs.
     const INPUTS: usize = 1;
 
     /// True if the application takes any number of further inputs.
@@ -114,15 +113,12 @@ pub(crate) struct Materials<'a> {
 /// The tables and the target of a publication.
 #[cfg(feature = "publish")]
 pub(crate) struct PublicationSite<'a> {
-    /// The database.
     pub(crate) db: Db,
     /// The tables of one snapshot.
     pub(crate) tables: Vec<(&'a TableName, &'a SnapshotTable)>,
-    /// The name of the snapshot.
     pub(crate) snapshot: &'a str,
     /// The target, a folder as this process finds it.
     pub(crate) target: PublishTarget,
-    /// The memory of a task, in bytes.
     pub(crate) task_memory_bytes: usize,
     /// The record of the commit, which is written before it.
     pub(crate) commits: CommitRecord,

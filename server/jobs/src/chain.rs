@@ -5,7 +5,6 @@ use ebb_scheduler::runtime::{JobReport, JobSpec, TaskError};
 
 /// The jobs of the runtime that a request requires.
 pub enum Work {
-    /// One job.
     Job(Box<JobSpec>),
     /// Several jobs, one after the other.
     Chain(Box<dyn Chain>),
@@ -20,7 +19,6 @@ impl From<JobSpec> for Work {
 /// The jobs of a chain, in their order. The caller submits one job at a time and stops at the first
 /// that does not succeed.
 pub trait Chain: Send {
-    /// The name of the chain.
     fn name(&self) -> &str;
 
     /// Returns the number of jobs in the chain.

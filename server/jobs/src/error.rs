@@ -57,18 +57,14 @@ pub enum JobError {
     /// A table is named, and there is no database.
     #[error("{0} is a table, and this node has no database")]
     NoDatabase(String),
-    /// A backup was cancelled.
     #[error("the backup was cancelled, and everything that it had made is removed")]
     BackupCancelled,
-    /// A verification was cancelled.
     #[error("the verification was cancelled")]
     VerificationCancelled,
     /// A job that is to be changed has ended.
     #[error("{application} {id} {how}: there is nothing to {change}")]
     Ended {
-        /// The application of the job.
         application: String,
-        /// The id of the job.
         id: String,
         /// The end of the job, as a verb: "has succeeded".
         how: &'static str,

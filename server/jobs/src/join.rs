@@ -231,9 +231,10 @@ impl Mapper for SideMapper {
         let joined = of.row.read(key, value, |fields| {
             for (at, _) in &of.along {
                 let field = fields.get(*at).unwrap_or_default();
-                match self.is_record {
-                    true => push_field(&mut row, field),
-                    false => row.extend_from_slice(field),
+                if self.is_record {
+                    push_field(&mut row, field);
+                } else {
+                    row.extend_from_slice(field);
                 }
             }
             Ok(match &of.on {

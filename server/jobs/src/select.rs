@@ -221,23 +221,21 @@ impl Mapper for SelectMapper {
             push_fields(&mut wanted, fields.iter().skip(conditions.len()));
             Ok(true)
         })?;
-        match is_met {
-            false => Ok(()),
-            true if has_all => {
-                check(schema, key, value)?;
-                emit.emit(key, value)
-            }
-            true => {
-                if let Some((_, columns)) = json {
-                    wanted.clear();
-                    columns.read(key, value, |fields| {
-                        push_fields(&mut wanted, fields.iter());
-                        Ok(())
-                    })?;
-                }
-                emit.emit(key, &wanted)
-            }
+        if !is_met {
+            return Ok(());
         }
+        if has_all {
+            check(schema, key, value)?;
+            return emit.emit(key, value);
+        }
+        if let Some((_, columns)) = json {
+            wanted.clear();
+            columns.read(key, value, |fields| {
+                push_fields(&mut wanted, fields.iter());
+                Ok(())
+            })?;
+        }
+        emit.emit(key, &wanted)
     }
 }
 

@@ -110,9 +110,10 @@ impl Summary {
         self.checksum = self.checksum.wrapping_add(next.checksum);
         self.misplaced += next.misplaced + u64::from(late);
         if self.misplaced_first.is_none() {
-            self.misplaced_first = match late {
-                true => Some(next.first_value.unwrap_or(next.first)),
-                false => next.misplaced_first,
+            self.misplaced_first = if late {
+                Some(next.first_value.unwrap_or(next.first))
+            } else {
+                next.misplaced_first
             };
         }
         self.last = next.last;

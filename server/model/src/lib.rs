@@ -10,6 +10,7 @@
 //!
 //! Each module uses only modules below it.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod access;
 pub mod key;

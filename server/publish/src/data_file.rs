@@ -37,12 +37,7 @@ pub(crate) const ZSTD_LEVEL: i32 = 3;
 pub enum DataFileError {
     /// A value that Iceberg does not have.
     #[error("column {column}: {error}")]
-    Value {
-        /// The name of the column.
-        column: String,
-        /// The reason.
-        error: ValueError,
-    },
+    Value { column: String, error: ValueError },
     /// The file cannot be written.
     #[error("writing a Parquet file: {0}")]
     Parquet(#[from] ParquetError),

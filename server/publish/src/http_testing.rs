@@ -6,7 +6,6 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A request.
 pub(crate) struct Request {
     pub(crate) method: String,
     /// The path, with the query.

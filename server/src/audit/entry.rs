@@ -7,7 +7,6 @@ pub(super) const TEXT_BYTES_MAX: usize = 2048;
 /// The longest text in the entry of a refused login, in bytes. Clients without credentials choose it.
 pub(super) const REFUSED_TEXT_BYTES_MAX: usize = 128;
 
-/// The kind of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
@@ -27,7 +26,6 @@ pub enum EntryKind {
 /// An entry. It has no values: a statement is without its constants, a token without its secret.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Entry {
-    /// The kind of the entry.
     pub kind: EntryKind,
     /// The role of the client. A client whose login was refused only claims to be that role.
     #[serde(skip_serializing_if = "Option::is_none")]

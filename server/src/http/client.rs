@@ -66,7 +66,6 @@ pub enum ClientError {
     System {
         /// The directory of its database.
         data: PathBuf,
-        /// The error of the system.
         source: io::Error,
     },
 }

@@ -30,11 +30,9 @@ pub struct SlowRequest {
     pub role: Option<String>,
     /// The name of the token, as its creator chose it.
     pub name: String,
-    /// The HTTP method.
     pub method: String,
     /// The path without the query, at most 1 KiB.
     pub path: String,
-    /// The status of the response.
     pub status: u16,
     /// The time from the headers of the request until the response could be sent.
     pub total: Duration,

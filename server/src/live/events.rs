@@ -23,7 +23,6 @@ const STREAMS_MAX: usize = 256;
 /// the state again.
 const RESET: &[u8] = b"event: reset\ndata: {}\n\n";
 
-/// An event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The id. Ids ascend, also over a restart of the server.

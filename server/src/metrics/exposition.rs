@@ -14,9 +14,10 @@ impl Format {
     /// Returns the format that a scraper requests with its `Accept` header.
     #[must_use]
     pub fn accepted(accept: &str) -> Self {
-        match accept.contains("application/openmetrics-text") {
-            true => Self::OpenMetrics,
-            false => Self::Prometheus,
+        if accept.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Prometheus
         }
     }
 
@@ -66,9 +67,10 @@ fn classic(text: &str) -> String {
 /// Returns `_total` for the `# TYPE` line of a counter, and nothing for other lines: the suffix that the
 /// older format needs behind the name.
 fn suffix(line: &str) -> &'static str {
-    match line.starts_with("# TYPE ") && line.ends_with(" counter") {
-        true => "_total",
-        false => "",
+    if line.starts_with("# TYPE ") && line.ends_with(" counter") {
+        "_total"
+    } else {
+        ""
     }
 }
 

@@ -29,18 +29,12 @@ const BYTES_MAX: u64 = 16 << 20;
 pub enum TokenFileError {
     /// The system refuses an operation on the file.
     #[error("{path}: {source}")]
-    System {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+    System { path: PathBuf, source: io::Error },
     /// The file has a form that this build does not write.
     #[error(
         "{path} is no file of tokens that this build reads: {cause}; move it away, and make new tokens"
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// The fault of the file.
         cause: String,
@@ -49,10 +43,7 @@ pub enum TokenFileError {
     #[error(
         "{path} can be read by others than its owner: chmod 600 it, and think about whether its tokens are still secret"
     )]
-    Open {
-        /// The file.
-        path: PathBuf,
-    },
+    Open { path: PathBuf },
 }
 
 #[derive(Serialize, Deserialize)]

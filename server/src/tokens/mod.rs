@@ -135,7 +135,6 @@ impl FromStr for Token {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRole {
-    /// The name of the role.
     pub name: String,
     /// The id of the role, 16 hexadecimal digits. A role that is created again under the same name
     /// has another id, and the token is invalid.
@@ -145,7 +144,6 @@ pub struct TokenRole {
 /// The role of a principal, with its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActingRole {
-    /// The name of the role.
     pub name: String,
     /// The permissions of the role, with those of the roles that were granted to it.
     pub granted: Arc<Granted>,
@@ -196,7 +194,6 @@ pub struct TokenRecord {
     pub id: String,
     /// The name of the token, as its creator chose it.
     pub name: String,
-    /// The scope of the token.
     pub scope: Scope,
     /// The role that the token belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +256,6 @@ impl Tokens {
         self.0.iter()
     }
 
-    /// Adds a record.
     pub fn add(&mut self, record: TokenRecord) {
         self.0.push(record);
     }

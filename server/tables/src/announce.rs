@@ -11,7 +11,6 @@ use ebb_model::schema::KeyspaceSchema;
 pub enum Announcement<'a> {
     /// A job has created a table.
     TableCreated {
-        /// The keyspace of the table.
         keyspace: &'a str,
         /// The table's name.
         table: &'a str,
@@ -19,7 +18,6 @@ pub enum Announcement<'a> {
     /// A snapshot of a CQL keyspace has expired. It is announced only while snapshots are listed as
     /// keyspaces.
     SnapshotExpired {
-        /// The keyspace of the snapshot.
         keyspace: &'a str,
         /// The snapshot's name.
         snapshot: &'a str,

@@ -167,7 +167,6 @@ impl Catalog {
         })
     }
 
-    /// Returns the database.
     pub fn db(&self) -> &Db {
         &self.db
     }
@@ -182,7 +181,6 @@ impl Catalog {
         &self.timestamps
     }
 
-    /// Returns the roles.
     pub fn roles(&self) -> &RoleStore {
         &self.roles
     }

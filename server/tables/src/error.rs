@@ -27,7 +27,6 @@ pub enum CatalogError {
         .tables.first().map_or("TABLE", String::as_str)
     )]
     Foreign {
-        /// The keyspace.
         keyspace: String,
         /// The names of these tables, at least one.
         tables: Vec<String>,

@@ -10,7 +10,6 @@ use crate::names::TableName;
 pub struct Unknown {
     /// "keyspace", "table", "snapshot" or "job".
     pub what: &'static str,
-    /// The missing name.
     pub name: String,
     /// The keyspace or database that was searched.
     pub place: String,

@@ -13,7 +13,6 @@ use super::roles::RoleStore;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("User {role} holds {max} snapshots already, as many as it may; drop one of them")]
 pub struct QuotaReached {
-    /// The name of the role.
     pub role: String,
     /// The quota of the role.
     pub max: u32,

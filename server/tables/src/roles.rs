@@ -167,7 +167,6 @@ impl RolesState {
         !is_known && (self.unreadable.of(name).is_some() || self.unreadable.hidden.is_some())
     }
 
-    /// Returns every unreadable role.
     pub fn all_unreadable(&self) -> Vec<Unreadable> {
         self.unreadable.all()
     }

@@ -50,7 +50,6 @@ pub(super) struct Survey {
     pub(super) notes: BTreeSet<Bytes>,
 }
 
-/// A stored keyspace.
 #[derive(Debug)]
 pub(super) struct StoredKeyspace {
     pub(super) name: String,
@@ -59,7 +58,6 @@ pub(super) struct StoredKeyspace {
     pub(super) tables: Vec<StoredTable>,
 }
 
-/// A stored table.
 #[derive(Debug)]
 pub(super) struct StoredTable {
     pub(super) table: Table,

@@ -12,7 +12,6 @@ pub enum LoadError {
     /// A row is invalid: a malformed record, a missing key, bytes that are not text.
     #[error("{}: line {line}: {problem}; nothing was loaded", path.display())]
     Row {
-        /// The file.
         path: PathBuf,
         /// The line that the row begins in, from 1.
         line: u64,
@@ -22,17 +21,14 @@ pub enum LoadError {
     /// A file cannot be read to its end.
     #[error("cannot read {}, line {line}; nothing was loaded", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
         /// The line at which reading failed, from 1.
         line: u64,
-        /// The error of the system.
         source: io::Error,
     },
     /// A file cannot be opened, or its rows do not fit the options.
     #[error("{}: {problem}; nothing was loaded", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// The problem, and a remedy.
         problem: String,
@@ -44,7 +40,6 @@ pub enum LoadError {
         key.escape_ascii(), first.1, first.0.display(), second.1, second.0.display()
     )]
     Duplicate {
-        /// The key.
         key: Vec<u8>,
         /// The file and the line of the first row.
         first: (PathBuf, u64),
@@ -59,15 +54,11 @@ pub enum LoadError {
     Scratch {
         /// The folder.
         path: PathBuf,
-        /// The error of the system.
         source: io::Error,
     },
     /// The system cannot start another thread.
     #[error("cannot start a thread; nothing was loaded; take fewer --threads")]
-    Thread {
-        /// The error of the system.
-        source: io::Error,
-    },
+    Thread { source: io::Error },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] ebb_storage::Error),

@@ -23,7 +23,6 @@ use super::walk::{Found, Skipped, TextFile};
 /// The bytes of text per thread between two reports of progress.
 const REPORT_EVERY_BYTES: u64 = 256 << 10;
 
-/// The phase of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadPhase {
     /// Reads files. If their rows are in order, this phase writes them too.
@@ -32,10 +31,8 @@ pub enum LoadPhase {
     Write,
 }
 
-/// The progress of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
-    /// The current phase.
     pub phase: LoadPhase,
     /// Rows read or written in this phase.
     pub rows: u64,
@@ -57,14 +54,11 @@ pub trait LoadControl: Sync {
 /// A load without an observer.
 impl LoadControl for () {}
 
-/// The result of a load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadReport {
-    /// Files loaded.
     pub files: u64,
     /// Files that were skipped, in the walk or later.
     pub skipped: Vec<Skipped>,
-    /// Rows written.
     pub rows: u64,
     /// Rows that a later row with the same key replaced.
     pub replaced: u64,
@@ -72,7 +66,6 @@ pub struct LoadReport {
     pub bytes: u64,
     /// The names of the columns, if files have a header.
     pub columns: Option<Vec<String>>,
-    /// The duration of the load.
     pub seconds: f64,
 }
 

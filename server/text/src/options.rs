@@ -19,7 +19,6 @@ pub enum Duplicates {
     Last,
 }
 
-/// The options of a load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// The format of the files. `None` with a key column: by the ends of their names; without a key

@@ -9,18 +9,10 @@ use std::path::{Path, PathBuf};
 pub enum FileError {
     /// No file or folder of this name exists.
     #[error("no such file: {}", path.display())]
-    Missing {
-        /// The name.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The system denies the access.
     #[error("cannot read {}: {source}", path.display())]
-    Unreadable {
-        /// The name.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
 }
 
 impl FileError {

@@ -81,9 +81,7 @@ pub enum SkipReason {
 /// A skipped file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// The path of the file.
     pub path: PathBuf,
-    /// The reason.
     pub reason: SkipReason,
 }
 

@@ -23,15 +23,12 @@ pub use step::Step;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Spec {
     pub engine: EngineName,
-    /// The settings of the engine.
     pub settings: Settings,
     /// Records that the first step loads, or that the directory holds.
     pub records: u64,
-    /// Length of values, in bytes.
     pub value_bytes: usize,
     /// The seed of the random choice of operations and records.
     pub seed: u64,
-    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 

@@ -19,30 +19,22 @@ pub enum Step {
     /// Writes the records in large batches, and reports no phase.
     Prepare,
     /// Writes the records one by one.
-    Load {
-        /// The number of threads.
-        threads: usize,
-    },
+    Load { threads: usize },
     /// Runs a workload of YCSB.
     Mix {
-        /// The name of the phase.
         phase: String,
         /// `a` to `f`.
         workload: String,
         /// Whether records are chosen uniformly, in place of the workload's own distribution.
         uniform: bool,
-        /// The number of threads.
         threads: usize,
         /// The number of operations of all threads together.
         operations: u64,
     },
     /// Overwrites records for a fixed time, to measure latency and rate of acknowledgements.
     Writes {
-        /// The name of the phase.
         phase: String,
-        /// The number of threads.
         threads: usize,
-        /// The duration, in seconds.
         duration_s: f64,
     },
     /// Scans all records of the live content.

@@ -197,7 +197,6 @@ impl Trial {
         counted(windows, self.spoiled_count)
     }
 
-    /// Returns the contender of this name.
     pub fn contender(&self, name: &str) -> &Against {
         let found = self.contenders.iter().find(|against| against.name == name);
         found.unwrap_or_else(|| panic!("no contender is called {name} in {}", self.name))

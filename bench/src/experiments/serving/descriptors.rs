@@ -69,7 +69,6 @@ pub struct Descriptors {
     pub cache_misses: u64,
     /// Rows that the full scan read.
     pub scanned_rows: u64,
-    /// Files of the backup.
     pub backup_files: u64,
     /// SSTables after the merges.
     pub sstables_merged: u64,

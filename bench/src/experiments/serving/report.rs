@@ -34,7 +34,6 @@ pub struct Report {
     pub cpus: usize,
     pub records: u64,
     pub value_bytes: u64,
-    /// Connections of the client.
     pub connections_of_client: u64,
     /// The distribution of records in part beside.
     pub distribution: Distribution,

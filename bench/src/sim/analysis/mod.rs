@@ -18,7 +18,6 @@ use serde::Serialize;
 /// The table and the pictures of a formula.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
-    /// The title of the report.
     pub title: String,
     /// The names of the columns.
     pub head: Vec<String>,

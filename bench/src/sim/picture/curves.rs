@@ -7,7 +7,6 @@ const HEIGHT: f64 = 360.0;
 /// A chart of several curves.
 #[derive(Clone, Debug)]
 pub struct Curves<'a> {
-    /// The title.
     pub title: &'a str,
     /// The label of the horizontal axis, with its unit.
     pub x_label: &'a str,

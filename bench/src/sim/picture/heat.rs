@@ -11,19 +11,16 @@ const STEPS: u32 = 10;
 
 /// A heat map of a function of two numbers.
 pub struct Heat<'a> {
-    /// The title.
     pub title: &'a str,
     /// The label of the horizontal axis, with its unit.
     pub x_label: &'a str,
     /// The values at both ends of the horizontal axis.
     pub x: (f64, f64),
-    /// The number of columns.
     pub columns: u32,
     /// The label of the vertical axis, with its unit.
     pub y_label: &'a str,
     /// The values at both ends of the vertical axis.
     pub y: (f64, f64),
-    /// The number of rows.
     pub rows: u32,
     /// The label of the colours, and the values of the lightest and the darkest colour.
     pub scale: (&'a str, f64, f64),

@@ -60,7 +60,6 @@ pub struct BytesWritten {
     pub user_bytes: u64,
     /// Bytes appended to the WAL.
     pub wal_bytes: u64,
-    /// Syncs of the WAL.
     pub wal_syncs: u64,
     /// Bytes of SSTables written by flushes.
     pub flush_bytes: u64,

@@ -79,7 +79,6 @@ impl ServerProcess {
         })
     }
 
-    /// Returns the number of open files of the process.
     pub(crate) fn open_files(&self) -> Result<u64> {
         let count = self.0.fd_count().context("the server's process is gone")?;
         Ok(count as u64)

@@ -145,9 +145,10 @@ fn counters(counters: &Value) -> Vec<String> {
 /// `map 3`, or in a chain `2: map 3`.
 fn task(attempt: &JobAttempt, is_chain: bool) -> String {
     let kind = attempt.record.kind;
-    let of = match is_chain {
-        true => format!("{}: ", attempt.job),
-        false => String::new(),
+    let of = if is_chain {
+        format!("{}: ", attempt.job)
+    } else {
+        String::new()
     };
     format!("{of}{kind} {}", attempt.record.index)
 }
@@ -192,9 +193,10 @@ fn slowest(job: &JobRecord, attempts: &[JobAttempt]) -> Vec<String> {
         let dropped = HumanCount(job.attempts_dropped);
         told += &format!(" ({dropped} more were too many to be kept)");
     }
-    told += match attempts.len() > LISTED_MAX {
-        true => "; the slowest, --json has all:",
-        false => ", the slowest first:",
+    told += if attempts.len() > LISTED_MAX {
+        "; the slowest, --json has all:"
+    } else {
+        ", the slowest first:"
     };
     let mut lines = vec![told];
     let cells = table(&head, &head[1..9], &rows).into_iter();

@@ -57,7 +57,6 @@ fn chosen(mut jobs: Vec<JobView>, args: &Args) -> Vec<JobView> {
     jobs.split_off(jobs.len().saturating_sub(limit))
 }
 
-/// Prints the list of jobs.
 pub(super) fn print(jobs: &[JobView], json: bool) -> Result<()> {
     let mut printer = Printer::new();
     if json {

@@ -32,7 +32,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     print(&JobSource::of(&args.attached)?, &args.id, args.json)
 }
 
-/// Prints a job.
 pub(super) fn print(jobs: &JobSource, id: &str, json: bool) -> Result<()> {
     let job = jobs.show(id)?;
     let attempts = jobs.attempts(&job.record.id)?;

@@ -142,9 +142,10 @@ fn safe(told: &JobAdvice) -> String {
 }
 
 fn basis(told: &JobAdvice) -> String {
-    let what = match told.is_same_work {
-        true => "the same in job",
-        false => "other work of the application in job",
+    let what = if told.is_same_work {
+        "the same in job"
+    } else {
+        "other work of the application in job"
     };
     let (free, cores) = (told.advice.free_cores, counted(told.cores.into(), "core"));
     format!("{what} {}, {free:.1} of {cores} free", told.profile_of)

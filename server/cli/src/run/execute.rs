@@ -48,9 +48,10 @@ pub(crate) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Resul
 /// Starts the job of `request` in the server, and prints its id.
 pub(super) fn detach(request: JobRequest, runner: &Runner, json: bool) -> Result<()> {
     let job = runner.submit(request)?;
-    match json {
-        true => say(serde_json::to_string(&job.started)?),
-        false => say(job.id().to_string()),
+    if json {
+        say(serde_json::to_string(&job.started)?)
+    } else {
+        say(job.id().to_string())
     }
 }
 

@@ -165,8 +165,8 @@ impl Report<'_> {
 /// Prints that a job succeeded in an earlier process. Nothing else about that job is known.
 pub(crate) fn print_done(record: &JobRecord, request: &JobRequest, json: bool) -> Result<()> {
     let (name, output) = (&record.application, request.output.to.to_string());
-    let text = match json {
-        true => vec![
+    let text = if json {
+        vec![
             json!({
                 "name": name,
                 "job": record.id,
@@ -174,11 +174,12 @@ pub(crate) fn print_done(record: &JobRecord, request: &JobRequest, json: bool) -
                 "output": output,
             })
             .to_string(),
-        ],
-        false => vec![
+        ]
+    } else {
+        vec![
             format!("{name} succeeded; what it took is not known"),
             format!("  output  {output}"),
-        ],
+        ]
     };
     print(&text, false)
 }

@@ -55,9 +55,10 @@ impl DroppedLines {
 /// Starts the log. May be called once in a process.
 pub(super) fn begin(levels: &LogLevels, format: Option<LogFormat>) -> Log {
     let is_terminal = stderr().is_terminal();
-    let format = format.unwrap_or(match is_terminal {
-        true => LogFormat::Human,
-        false => LogFormat::Json,
+    let format = format.unwrap_or(if is_terminal {
+        LogFormat::Human
+    } else {
+        LogFormat::Json
     });
     let dropped = DroppedLines::default();
     let output = Output {

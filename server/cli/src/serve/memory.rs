@@ -31,7 +31,6 @@ pub(super) fn limits(settings: &Settings) -> MemoryLimits {
     limits
 }
 
-/// Limits the memory of jobs.
 pub(super) fn limit_jobs(runtime: &mut RuntimeOptions, limits: &MemoryLimits) {
     let task_bytes = runtime
         .task_memory_bytes

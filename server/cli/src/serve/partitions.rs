@@ -35,8 +35,9 @@ fn tell(large: &LargePartition, left_out: u64) {
             )
         };
     }
-    match large.is_warning {
-        true => line!(warn),
-        false => line!(error),
+    if large.is_warning {
+        line!(warn);
+    } else {
+        line!(error);
     }
 }

@@ -151,9 +151,10 @@ fn lines(planned: &Planned, point: &Point) -> Vec<String> {
     lines.extend(table(&head, &head[1..6], &rows));
     for PlannedJob { name, outlook } in planned.jobs.iter().filter(|job| job.outlook.at_risk) {
         lines.push(String::new());
-        lines.push(match outlook.saved_by.is_empty() {
-            true => format!("{name}: no single change saves it"),
-            false => format!("{name} is saved by, the cheapest first:"),
+        lines.push(if outlook.saved_by.is_empty() {
+            format!("{name}: no single change saves it")
+        } else {
+            format!("{name} is saved by, the cheapest first:")
         });
         let savings = outlook.saved_by.iter();
         lines.extend(savings.map(|saving| format!("  {}", words(saving, outlook, point))));

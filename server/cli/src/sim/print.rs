@@ -141,9 +141,10 @@ fn jobs(point: &PointResult) -> Vec<String> {
             ]
         })
         .collect();
-    match rows.is_empty() {
-        true => Vec::new(),
-        false => table(&head, &head[2..], &rows),
+    if rows.is_empty() {
+        Vec::new()
+    } else {
+        table(&head, &head[2..], &rows)
     }
 }
 

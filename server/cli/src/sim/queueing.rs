@@ -147,9 +147,10 @@ fn print(printer: &mut Printer, result: &QueueingResult) -> Result<()> {
             fixed(m.jobs, 1),
             of_finished(m.local),
             of_finished(m.rack_local),
-            match m.overflowed {
-                true => "overflow".to_string(),
-                false => percent(m.growth, 3),
+            if m.overflowed {
+                "overflow".to_string()
+            } else {
+                percent(m.growth, 3)
             },
             if row.stable { "yes" } else { "no" }.to_string(),
             fixed(row.cpu_s, 1),

@@ -53,7 +53,6 @@ impl Model {
         }
     }
 
-    /// Shows a new state of the server.
     pub(super) fn show(&mut self, state: ServerState) {
         let ServerState { load, jobs, tables } = state;
         self.load = Some(load);

@@ -75,9 +75,10 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
             guard.allowed_ratio * 100.0,
             guard.slack_ratio * 100.0
         );
-        match guard.slack_ratio < 0.0 {
-            true => Span::styled(text, Style::new().fg(Color::Red)),
-            false => Span::raw(text),
+        if guard.slack_ratio < 0.0 {
+            Span::styled(text, Style::new().fg(Color::Red))
+        } else {
+            Span::raw(text)
         }
     });
     let mut third = vec![Span::raw(
@@ -209,9 +210,10 @@ fn job_row(job: &JobView, now_unix_ms: u64) -> Row<'static> {
         Cell::from(of_prediction(
             prediction.and_then(|prediction| prediction.goal_unix_ms.map(seconds)),
         )),
-        match slack_s.is_some_and(|slack_s| slack_s < 0.0) {
-            true => slack.style(Style::new().fg(Color::Red)),
-            false => slack,
+        if slack_s.is_some_and(|slack_s| slack_s < 0.0) {
+            slack.style(Style::new().fg(Color::Red))
+        } else {
+            slack
         },
     ])
 }

@@ -79,7 +79,6 @@ impl Guardrails {
         held
     }
 
-    /// The threshold of a limit.
     pub fn threshold(&self, limit: Limit) -> Threshold {
         self.thresholds[limit as usize]
     }

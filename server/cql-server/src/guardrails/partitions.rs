@@ -21,9 +21,7 @@ use super::{Guardrails, Limit, Threshold};
 /// A partition that was larger than a threshold when a flush or a merge wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargePartition {
-    /// The keyspace of the table.
     pub keyspace: String,
-    /// The name of the table.
     pub table: String,
     /// The values of the partition key as text, separated by colons.
     pub key: String,

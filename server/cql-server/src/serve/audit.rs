@@ -77,11 +77,8 @@ pub struct AuditedWrite<'a> {
     pub address: SocketAddr,
     /// The role of the client; `None` on a server without authentication.
     pub user: Option<&'a str>,
-    /// The kind of the write.
     pub kind: WriteKind,
-    /// The keyspace of the table.
     pub keyspace: &'a str,
-    /// The name of the table.
     pub table: &'a str,
     /// The number of statements on the table.
     pub statements: u64,

@@ -8,7 +8,6 @@ use ebb_cql::syntax::masked;
 
 use super::slow::STATEMENT_BYTES_MAX;
 
-/// An event of a server.
 #[derive(Debug, Clone, Copy)]
 pub enum ServerEvent<'a> {
     /// A client has logged in; its response is not sent yet.

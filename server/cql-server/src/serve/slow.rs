@@ -24,7 +24,6 @@ use crate::call::Statement;
 /// The longest statement text in a report, in bytes.
 pub(super) const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// A slow request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRequest {
     /// The address of the client.
@@ -36,7 +35,6 @@ pub struct SlowRequest {
     /// The statement with `?` for each constant, at most a kilobyte; the first statement of a
     /// batch. A request without a statement has the name of its message.
     pub statement: String,
-    /// The number of statements in the request.
     pub statements: usize,
     /// The time from the last byte of the request until the response was sent, or until it was
     /// ready if the client was gone by then.

@@ -39,12 +39,7 @@ pub struct TlsOptions {
 pub enum TlsError {
     /// A file cannot be read, or has wrong contents.
     #[error("{}: {problem}", path.display())]
-    File {
-        /// The path of the file.
-        path: PathBuf,
-        /// The problem with the file.
-        problem: String,
-    },
+    File { path: PathBuf, problem: String },
     /// The files are valid, but do not fit each other.
     #[error("{} and {}: {problem}", certificate.display(), key.display())]
     Together {
@@ -52,7 +47,6 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// The problem with the pair.
         problem: String,
     },
 }

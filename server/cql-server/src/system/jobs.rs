@@ -15,7 +15,6 @@ use super::{Facts, Lookup};
 pub struct JobRow {
     /// The unique id of the job.
     pub id: String,
-    /// The name of the application.
     pub application: String,
     /// The request as JSON.
     pub request: String,

@@ -148,7 +148,6 @@ impl SystemTables {
         self.by_keyspace.keys().copied()
     }
 
-    /// The table of a keyspace and name.
     pub fn table(&self, keyspace: &str, name: &str) -> Option<&Arc<VirtualTable>> {
         self.by_keyspace.get(keyspace)?.get(name)
     }

@@ -134,7 +134,6 @@ impl<'a> Reader<'a> {
         (0..count).map(pair).collect()
     }
 
-    /// Skips a `[bytes map]`.
     pub fn skip_bytes_map(&mut self, what: &'static str) -> Result<()> {
         for _ in 0..self.short(what)? {
             self.string(what)?;

@@ -16,7 +16,6 @@ pub(super) struct Token {
     pub end: usize,
 }
 
-/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// A word without quotes, possibly a keyword.

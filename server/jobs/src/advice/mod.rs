@@ -190,9 +190,10 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
 /// estimate. One more execution with the assumed error is added to the earlier ones. The
 /// less the input is like the measured one, the larger is the standard deviation.
 fn off(question: &Question) -> (f64, f64) {
-    let believed = match question.is_same_work {
-        true => SAME_WORK_LOG_SD,
-        false => OTHER_WORK_LOG_SD,
+    let believed = if question.is_same_work {
+        SAME_WORK_LOG_SD
+    } else {
+        OTHER_WORK_LOG_SD
     };
     let past = question.took_over_estimate.iter().map(|off| off.ln());
     let past: Vec<f64> = past.filter(|log| log.is_finite()).collect();
@@ -212,9 +213,10 @@ fn off(question: &Question) -> (f64, f64) {
 fn length(measured: &TaskMeasures, mean_s: f64) -> TaskLength {
     let tasks = measured.tasks as f64;
     let measured_mean_s = measured.cpu_s / tasks.max(1.0);
-    let log_sd = match tasks >= 2.0 && measured_mean_s > 0.0 {
-        true => (measured.cpu_s_max / measured_mean_s).ln() / (2.0 * tasks.ln()).sqrt(),
-        false => 0.0,
+    let log_sd = if tasks >= 2.0 && measured_mean_s > 0.0 {
+        (measured.cpu_s_max / measured_mean_s).ln() / (2.0 * tasks.ln()).sqrt()
+    } else {
+        0.0
     };
     TaskLength::LogNormal {
         mean_s: mean_s.max(1e-9),

@@ -268,9 +268,10 @@ impl Measures {
             count,
             sum,
             ends: Some(ends),
-            sketch: match has_sketch {
-                true => Sketch::decode(bytes)?,
-                false => Sketch::default(),
+            sketch: if has_sketch {
+                Sketch::decode(bytes)?
+            } else {
+                Sketch::default()
             },
         })
     }
@@ -377,15 +378,16 @@ impl Mapper for GroupMapper {
 fn sketched(number: &Number, key: &[u8], column: &str) -> Result<f64, TaskError> {
     let float = number.to_f64();
     let is_there = float.is_finite() && (float != 0.0 || *number == Number::default());
-    match is_there {
-        true => Ok(float),
-        false => Err(InvalidRow::error(
+    if is_there {
+        Ok(float)
+    } else {
+        Err(InvalidRow::error(
             key,
             format!(
                 "column {column} is {number}, and quantiles take numbers of a size from 1e-323 \
                  to 1e308 only"
             ),
-        )),
+        ))
     }
 }
 

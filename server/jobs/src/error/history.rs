@@ -26,7 +26,6 @@ pub enum HistoryError {
         table: &'static str,
         /// The key of the row.
         key: String,
-        /// The reason.
         source: serde_json::Error,
     },
 }

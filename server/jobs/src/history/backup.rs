@@ -72,7 +72,6 @@ impl BackupReport {
         }
     }
 
-    /// The report of a backup that was cancelled.
     pub fn cancelled() -> Self {
         Self {
             outcome: Outcome::Cancelled,
@@ -93,7 +92,6 @@ impl JobRecord {
         Self::started(id, BACKUP, request.to_json(), started_unix_ms)
     }
 
-    /// Returns whether the job is a backup.
     pub fn is_backup(&self) -> bool {
         self.application == BACKUP
     }

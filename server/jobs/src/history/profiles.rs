@@ -50,7 +50,6 @@ impl ProfileRecord {
 /// A profile that a job can start from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownProfile {
-    /// The profile.
     pub profile: ProfileRecord,
     /// Whether the profile is of the same work over the same input; otherwise it is only of
     /// the same application.

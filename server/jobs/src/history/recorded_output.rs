@@ -35,7 +35,6 @@ impl CommitRecord {
         all.extend(notes);
     }
 
-    /// Returns the notes.
     pub fn notes(&self) -> Vec<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.clone()

@@ -36,7 +36,6 @@ impl VerificationReport {
         }
     }
 
-    /// The report of a verification that was cancelled.
     pub fn cancelled() -> Self {
         Self {
             outcome: Outcome::Cancelled,

@@ -139,9 +139,10 @@ impl Input for CqlInput {
             let partition = self
                 .text
                 .partition(decoded, header.as_deref(), &mut buffers)?;
-            match (self.text).write_row(&partition, clustering, &operand, &mut buffers)? {
-                true => record(&buffers.key, &buffers.value),
-                false => Ok(()),
+            if (self.text).write_row(&partition, clustering, &operand, &mut buffers)? {
+                record(&buffers.key, &buffers.value)
+            } else {
+                Ok(())
             }
         })
     }

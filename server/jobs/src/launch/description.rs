@@ -28,7 +28,6 @@ pub struct JobDescription {
     pub(super) inputs: Vec<InputDescription>,
 }
 
-/// The description of an input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InputDescription {
     format: RecordFormat,

@@ -24,7 +24,6 @@ use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput,
 /// The size of a generated value in bytes: 100 with its key.
 const GENERATED_VALUE_BYTES: usize = 90;
 
-/// An input that is open.
 pub struct OpenInput {
     /// The records, as splits.
     pub input: Arc<dyn Input>,

@@ -58,7 +58,6 @@ pub fn check_files(request: &JobRequest) -> Result<(), JobError> {
 pub struct OpenJob {
     /// The work, until the node takes it to submit it.
     pub work: Option<Work>,
-    /// The inputs.
     pub inputs: Vec<OpenInput>,
     /// The record of the commit, which is written before the output is put in place.
     pub commits: CommitRecord,

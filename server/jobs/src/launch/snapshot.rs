@@ -45,7 +45,6 @@ impl JobSnapshot {
         })
     }
 
-    /// Returns the name of the snapshot.
     pub fn name(&self) -> &str {
         &self.name
     }

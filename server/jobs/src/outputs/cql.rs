@@ -227,12 +227,13 @@ impl Output for CqlOutput {
         let now_s = self.catalog.timestamps().now_us().div_euclid(1_000_000);
         let view = self.catalog.db().view();
         let reader = (&view, table.rows());
-        match has_rows(&reader, table.schema(), now_s).map_err(of_table)? {
-            false => Ok(()),
-            true => Err(TaskError::failed(format!(
+        if has_rows(&reader, table.schema(), now_s).map_err(of_table)? {
+            Err(TaskError::failed(format!(
                 "table {} has rows already; choose another name, or TRUNCATE it",
                 self.name()
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 

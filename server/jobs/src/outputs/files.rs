@@ -233,10 +233,13 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // Some file systems lack this rename. There, a rename of a folder never replaces a
         // folder with content.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => match to.try_exists()? {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => fs::rename(from, to),
-        },
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            if to.try_exists()? {
+                Err(io::ErrorKind::AlreadyExists.into())
+            } else {
+                fs::rename(from, to)
+            }
+        }
         renamed => Ok(renamed?),
     }
 }

@@ -84,7 +84,6 @@ impl RowWriter {
         }
     }
 
-    /// Returns the format of the file.
     pub fn format(&self) -> RowFormat {
         self.format
     }

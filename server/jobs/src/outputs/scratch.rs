@@ -58,7 +58,6 @@ impl ScratchDir {
         }
     }
 
-    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }

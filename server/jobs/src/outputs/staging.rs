@@ -289,9 +289,10 @@ impl RunReader {
 
     fn next(&mut self) -> io::Result<Option<Row>> {
         if self.from.fill_buf()?.is_empty() {
-            return match self.from.get_ref().left.is_empty() {
-                true => Ok(None),
-                false => Err(io::ErrorKind::UnexpectedEof.into()),
+            return if self.from.get_ref().left.is_empty() {
+                Ok(None)
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
             };
         }
         let mut lengths = [[0; HEADER_BYTES / 2]; 2];

@@ -98,7 +98,6 @@ pub(super) struct PublicationJob {
     pub(super) commits: CommitRecord,
     /// The snapshot that is published, as `KEYSPACE@SNAPSHOT`.
     label: String,
-    /// The name of the snapshot.
     snapshot: String,
     pins: TargetPins,
 }

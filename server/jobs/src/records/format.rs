@@ -423,9 +423,10 @@ impl RowDecoder {
             }
         }
         if !self.members.is_empty() {
-            let members = match self.as_json {
-                true => json::written_members,
-                false => json::members,
+            let members = if self.as_json {
+                json::written_members
+            } else {
+                json::members
             };
             members(value, &self.paths, &self.members, fields)?;
         }
@@ -447,11 +448,12 @@ fn parse_value(format: &ValueFormat, value: &[u8], fields: &mut Fields) -> Resul
 }
 
 fn expect_fields(found: usize, expected: usize, what: &str) -> Result<(), String> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(format!(
+    if found == expected {
+        Ok(())
+    } else {
+        Err(format!(
             "{what} has {found} fields, and there are {expected} columns"
-        )),
+        ))
     }
 }
 

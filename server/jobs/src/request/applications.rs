@@ -13,7 +13,6 @@ use crate::error::{JobError, RequestError};
 pub struct ApplicationEntry {
     /// The name, as in `ebb run NAME`.
     pub name: &'static str,
-    /// The number of inputs.
     pub inputs: usize,
     /// True if the application reads the value of a row as a whole, whatever its options are.
     pub takes_whole_values: bool,
@@ -37,7 +36,6 @@ macro_rules! applications {
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
         #[serde(rename_all = "kebab-case")]
-        #[expect(missing_docs, reason = "the options of a variant have the summary")]
         pub enum ApplicationRequest {
             $($variant($options),)*
         }
@@ -65,7 +63,6 @@ macro_rules! applications {
                 match self { $(Self::$variant(_) => $options::NAME,)* }
             }
 
-            /// Returns the number of inputs.
             pub fn inputs(&self) -> usize {
                 match self { $(Self::$variant(_) => $options::INPUTS,)* }
             }

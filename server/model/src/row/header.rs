@@ -74,10 +74,12 @@ impl<'a> Header<'a> {
                 ranges.push(range);
             }
         }
-        let static_row = match bits & flags::STATIC_ROW != 0 {
-            true => Some(RowRef::parse_at(reader)?),
-            false if reader.is_empty() => None,
-            false => return Err(reader.damaged("bytes after the end")),
+        let static_row = if bits & flags::STATIC_ROW != 0 {
+            Some(RowRef::parse_at(reader)?)
+        } else if reader.is_empty() {
+            None
+        } else {
+            return Err(reader.damaged("bytes after the end"));
         };
         Ok(Self {
             deletion,

@@ -1,6 +1,5 @@
 //! Errors of catalogs. None contains the token of the publisher.
 
-/// An error of a catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// The URL of the catalog, or a variable of the environment, is not valid.
@@ -9,11 +8,9 @@ pub enum CatalogError {
     /// The catalog refuses a request, or does not answer.
     #[error("{call} {url}: {reason}")]
     Request {
-        /// The call.
         call: &'static str,
         /// The location of the request, without its query.
         url: String,
-        /// The reason.
         reason: String,
     },
 }

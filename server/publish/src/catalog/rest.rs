@@ -49,7 +49,6 @@ impl fmt::Debug for RestCatalog {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct LoadedTable {
-    /// The location of the metadata.
     #[serde(default)]
     pub(crate) metadata_location: Option<String>,
     /// The newest metadata.

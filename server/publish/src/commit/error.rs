@@ -4,7 +4,6 @@ use crate::catalog::CatalogError;
 use crate::iceberg::AvroError;
 use crate::target::TargetError;
 
-/// An error of a commit.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// The target cannot be read or written.
@@ -18,7 +17,6 @@ pub enum CommitError {
     Metadata {
         /// The table in the target.
         table: String,
-        /// The reason.
         error: serde_json::Error,
     },
     /// An object of the table is not what it should be.
@@ -26,7 +24,6 @@ pub enum CommitError {
     Damaged {
         /// The location of the object.
         url: String,
-        /// The reason.
         error: AvroError,
     },
     /// The table is not one that this publication may continue.

@@ -32,7 +32,6 @@ impl LiveFile {
         count(&self.file)
     }
 
-    /// Returns the number of rows of the file that are deleted.
     pub fn deleted_rows(&self) -> u64 {
         let rows = self.deletes.iter().map(|of| count(&of.file));
         rows.fold(0, u64::saturating_add)

@@ -10,9 +10,7 @@ pub(super) struct Newest {
     /// The number of commits so far, as the store counts them: objects for the next commit are named by the next
     /// number. Once the table has that number, they can no longer be committed.
     pub(super) version: u64,
-    /// The location.
     pub(super) location: String,
-    /// The metadata.
     pub(super) metadata: TableMetadata,
 }
 

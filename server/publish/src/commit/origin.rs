@@ -19,9 +19,7 @@ const READ_TIME: &str = "ebb.read-time-s";
 /// The snapshot and the table that a publication was made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The database.
     pub database_id: String,
-    /// The table.
     pub table_id: String,
     /// The name of the snapshot, which becomes a tag.
     pub snapshot: String,

@@ -20,7 +20,6 @@ use crate::types::NestedField;
 pub struct Publication {
     /// The snapshot and the table.
     pub origin: Origin,
-    /// The columns.
     pub columns: Vec<NestedField>,
     /// The greatest field id that was given out.
     pub last_column_id: i32,
@@ -81,9 +80,7 @@ pub struct Change {
 /// An object to write. Its name is relative to the folder of the table.
 #[derive(Debug)]
 pub struct Object {
-    /// The name.
     pub name: String,
-    /// The content.
     pub bytes: Bytes,
 }
 

@@ -81,7 +81,6 @@ impl<'t> PublishedTable<'t> {
         self.metadata()?.current_snapshot_id
     }
 
-    /// Returns a property of the table.
     pub fn property(&self, name: &str) -> Option<&str> {
         let properties = &self.metadata()?.properties;
         properties.get(name).map(String::as_str)

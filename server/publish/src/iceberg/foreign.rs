@@ -16,7 +16,6 @@ use super::metadata::{MAIN, Reference};
 pub struct SnapshotView {
     /// The folder of the table, as its metadata and manifests name it.
     pub location: String,
-    /// The columns.
     pub columns: Vec<SchemaField>,
     /// The location of the manifest list; `None` if the table has no snapshot, and so no rows.
     pub manifest_list: Option<String>,
@@ -43,7 +42,6 @@ pub struct SchemaField {
 pub enum Shape {
     /// A type without parts.
     Leaf,
-    /// The fields.
     Struct(Vec<SchemaField>),
     /// The shape of an element.
     List(Box<Shape>),

@@ -67,7 +67,6 @@ pub struct DataFile {
     pub file_format: String,
     /// Rows in the file.
     pub record_count: i64,
-    /// The size of the file.
     pub file_size_in_bytes: i64,
     /// Compressed bytes.
     pub column_sizes: Option<Vec<Entry<i64>>>,
@@ -119,7 +118,6 @@ pub struct ManifestEntry {
     pub sequence_number: Option<i64>,
     /// The number at which the file was added; `None` as above.
     pub file_sequence_number: Option<i64>,
-    /// The file.
     pub data_file: DataFile,
 }
 

@@ -34,7 +34,6 @@ pub struct ManifestFile {
     pub sequence_number: i64,
     /// The least sequence number of a file in it.
     pub min_sequence_number: i64,
-    /// The snapshot that added the manifest.
     pub added_snapshot_id: i64,
     /// Files that the snapshot brought.
     pub added_files_count: i32,
@@ -57,7 +56,6 @@ pub struct ListOwner {
     pub snapshot_id: i64,
     /// The snapshot before it.
     pub parent_snapshot_id: Option<i64>,
-    /// The sequence number of the snapshot.
     pub sequence_number: i64,
 }
 

@@ -80,7 +80,6 @@ pub struct Snapshot {
     pub manifest_list: String,
     /// `operation`, and numbers for people.
     pub summary: BTreeMap<String, String>,
-    /// The schema of its rows.
     pub schema_id: i32,
 }
 
@@ -90,7 +89,6 @@ pub struct Snapshot {
 pub struct SnapshotLogEntry {
     /// The moment, in milliseconds since 1970.
     pub timestamp_ms: i64,
-    /// The snapshot.
     pub snapshot_id: i64,
 }
 
@@ -98,7 +96,6 @@ pub struct SnapshotLogEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Reference {
-    /// The snapshot.
     pub snapshot_id: i64,
     /// `branch` or `tag`.
     #[serde(rename = "type")]
@@ -178,7 +175,6 @@ impl TableMetadata {
         columns_of(self.schema()?)
     }
 
-    /// Returns whether the table has a snapshot.
     pub fn has_snapshot(&self, id: i64) -> bool {
         let mut snapshots = self.snapshots.iter();
         snapshots.any(|snapshot| snapshot.snapshot_id == id)

@@ -50,7 +50,6 @@ pub struct PositionalDeletes {
 }
 
 impl PositionalDeletes {
-    /// Adds a row.
     pub fn add(&mut self, row: RowPosition) {
         self.positions
             .entry(row.file)

@@ -96,7 +96,6 @@ pub(super) fn live(file: DataFile, sequence_number: i64) -> LiveFile {
     }
 }
 
-/// The name of the index of a data file.
 pub(super) fn index_name(target: &Target, file: &DataFile) -> String {
     row_index::name(target.name(&file.file_path).unwrap()).unwrap()
 }

@@ -43,7 +43,6 @@ pub enum SourceError {
     /// The system cannot read a file.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -59,7 +58,6 @@ pub enum SourceError {
     /// A row has a value that its column does not take.
     #[error("{}: row {row}: {problem}", path.display())]
     Row {
-        /// The file.
         path: PathBuf,
         /// The number of the row in the file, from 1.
         row: u64,
@@ -95,7 +93,6 @@ pub struct Source {
     table: Option<Vec<SchemaField>>,
 }
 
-/// A file of a source.
 #[derive(Debug)]
 pub struct SourceFile {
     path: PathBuf,
@@ -118,12 +115,10 @@ impl SourceFile {
         })
     }
 
-    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the size of the file.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -9,7 +9,6 @@ const STATUS: &str = "non-2xx status code: ";
 /// Before the body of an answer that calls itself a success and is an error.
 const RESPONSE: &str = "error response: ";
 
-/// An error of a target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// A setting for the target is not valid, or this build has no such targets.
@@ -20,7 +19,6 @@ pub enum TargetError {
     Folder {
         /// The folder, as the user named it.
         path: String,
-        /// The reason.
         error: io::Error,
     },
     /// The thread that sends parts of uploads cannot be started.
@@ -29,11 +27,9 @@ pub enum TargetError {
     /// An object cannot be read or written.
     #[error("{call} {url}: {reason}")]
     Object {
-        /// The call.
         call: &'static str,
         /// The location of the object.
         url: String,
-        /// The reason.
         reason: String,
     },
     /// The target lets two publishers create one name.

@@ -6,7 +6,6 @@ use super::DecimalForm;
 
 /// A type of an Iceberg table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the variants are Iceberg's own names")]
 pub enum IcebergType {
     Boolean,
     Int,
@@ -38,7 +37,6 @@ pub struct NestedField {
     pub name: String,
     /// Whether the field is never null.
     pub required: bool,
-    /// The type.
     pub ty: IcebergType,
 }
 

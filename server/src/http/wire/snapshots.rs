@@ -88,7 +88,6 @@ pub struct SnapshotRenewal {
 }
 
 impl SnapshotView {
-    /// The view of a snapshot of `keyspace` at the time `now`.
     pub fn of(keyspace: &str, info: SnapshotInfo, now: SystemTime) -> Self {
         let age = now.duration_since(info.created).unwrap_or_default();
         Self {

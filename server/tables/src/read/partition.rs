@@ -98,7 +98,6 @@ impl<'p> Partition<'p> {
         values.map_err(|error| self.damaged_header(error))
     }
 
-    /// Returns the static row.
     #[inline]
     pub fn static_view(&self) -> RowView<'p> {
         let view = self.header.static_view(self.read_time_s);

@@ -15,7 +15,6 @@ use super::source::Source;
 pub struct RowReader<'r> {
     /// The headers and rows of the table.
     pub source: Source<'r>,
-    /// The schema of the table.
     pub schema: &'r TableSchema,
     /// The requested columns.
     pub projection: &'r Projection,

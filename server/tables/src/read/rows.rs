@@ -5,7 +5,6 @@ use ebb_model::key::ByteRange;
 /// The rows that a reader selects of each partition.
 #[derive(Debug)]
 pub enum Rows {
-    /// All rows.
     All,
     /// The rows with these encoded clusterings, which are whole and ascending.
     Exactly(Vec<Vec<u8>>),

@@ -7,7 +7,6 @@ use bytes::Bytes;
 pub struct StoredRow {
     /// The key of the engine.
     pub key: Bytes,
-    /// The operand.
     pub operand: Bytes,
     /// The length of the prefix that all keys of the partition share.
     pub(super) prefix_len: usize,

@@ -46,7 +46,6 @@ pub enum RecordError {
     Io {
         /// The line at which reading failed.
         line: u64,
-        /// The error of the system.
         source: io::Error,
     },
     /// The content is malformed.

@@ -25,7 +25,6 @@ const UNSUPPORTED: [(&str, &str); 12] = [
 ];
 
 impl Parser<'_> {
-    /// Parses a statement.
     pub(super) fn statement(&mut self) -> Result<Statement> {
         if self.kind() != TokenKind::Word {
             return Err(self.no_viable());

@@ -209,7 +209,7 @@ impl CqlText {
 fn column_of(column: &schema::Column) -> Column {
     use CqlType as T;
     let name = &column.name[..];
-    let number = matches!(
+    let is_number = matches!(
         column.ty,
         T::Bigint
             | T::Counter
@@ -221,9 +221,10 @@ fn column_of(column: &schema::Column) -> Column {
             | T::Tinyint
             | T::Varint
     );
-    match number {
-        true => Column::number(name),
-        false => Column::text(name),
-    }
-    .of_type(&column.ty.to_string())
+    let described = if is_number {
+        Column::number(name)
+    } else {
+        Column::text(name)
+    };
+    described.of_type(&column.ty.to_string())
 }

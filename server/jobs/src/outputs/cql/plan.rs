@@ -259,7 +259,6 @@ impl RowPlan {
         row.finish().map_err(TaskError::failed)
     }
 
-    /// Returns the name of a column.
     pub(super) fn column_name(&self, id: u32) -> &str {
         let column = self.schema.column_by_id(ColumnId(id));
         column.map_or("?", |column| &column.name)

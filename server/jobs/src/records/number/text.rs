@@ -39,10 +39,12 @@ fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
         match byte {
             b'0'..=b'9' => {
                 let digit = byte - b'0';
-                match digits < 19 {
-                    true => low = low * 10 + u64::from(digit),
-                    false if digits == 19 => high = i128::from(low) * 10 + i128::from(digit),
-                    false => high = high * 10 + i128::from(digit),
+                if digits < 19 {
+                    low = low * 10 + u64::from(digit);
+                } else if digits == 19 {
+                    high = i128::from(low) * 10 + i128::from(digit);
+                } else {
+                    high = high * 10 + i128::from(digit);
                 }
                 digits += 1;
                 scale += u8::from(has_point);
@@ -125,9 +127,10 @@ impl Number {
         };
         let point = digits.len() as i64 - scale;
         digits.truncate(digits.trim_end_matches('0').len());
-        match digits.is_empty() {
-            true => (false, digits, 0),
-            false => (is_negative, digits, point),
+        if digits.is_empty() {
+            (false, digits, 0)
+        } else {
+            (is_negative, digits, point)
         }
     }
 }

@@ -36,14 +36,15 @@ impl<R: Rng> Maker<R> {
         if height == 0 || !self.chance(4) {
             return self.simple_selector(height);
         }
-        let of = match self.chance(3) {
+        let of = if self.chance(3) {
             // In parentheses a name would be a type.
-            true => match self.simple_selector(height - 1) {
+            match self.simple_selector(height - 1) {
                 Selector::Tuple(items) => Selector::List(items),
                 hint @ Selector::Hint { .. } => Selector::List(vec![hint]),
                 selector => selector,
-            },
-            false => Selector::Column(self.column()),
+            }
+        } else {
+            Selector::Column(self.column())
         };
         self.part_of(of)
     }

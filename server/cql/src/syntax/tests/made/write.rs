@@ -26,12 +26,12 @@ impl<R: Rng> Maker<R> {
             _ => Condition::All(self.many(1, |make| {
                 let column = make.column();
                 let part = make.part();
-                let test = match make.chance(2) {
-                    true => ColumnTest::In(make.in_values(|make| make.term(1))),
-                    false if part == Part::Whole && make.chance(3) => {
-                        ColumnTest::Compare(Operator::ContainsKey, make.term(1))
-                    }
-                    false => ColumnTest::Compare(make.comparison(), make.term(1)),
+                let test = if make.chance(2) {
+                    ColumnTest::In(make.in_values(|make| make.term(1)))
+                } else if part == Part::Whole && make.chance(3) {
+                    ColumnTest::Compare(Operator::ContainsKey, make.term(1))
+                } else {
+                    ColumnTest::Compare(make.comparison(), make.term(1))
                 };
                 ColumnCondition { column, part, test }
             })),
