@@ -3,7 +3,8 @@
 
 use ebb_scheduler::msjo::{Instance, Objective, RandomJobs, Relaxation, Rule, Search, mars};
 
-/// The rows of the table: seed, bound, no-violation value.
+/// Returns the rows of `converged-100-jobs.csv`: the seed of an instance, its lower bound, and the value
+/// of the relaxation without violations.
 fn table() -> Vec<(u64, f64, f64)> {
     let text = include_str!("results/converged-100-jobs.csv");
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);

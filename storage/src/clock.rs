@@ -50,7 +50,7 @@ impl ManualClock {
         Self(Arc::new(AtomicU64::new(now_ms)))
     }
 
-    /// Moves it forward.
+    /// Moves the clock forward.
     pub fn advance_ms(&self, by_ms: u64) {
         self.0.fetch_add(by_ms, Ordering::Relaxed);
     }

@@ -86,7 +86,7 @@ pub enum Error {
     UnsupportedFormat {
         /// The file.
         path: PathBuf,
-        /// The version that it names.
+        /// The format version of the file.
         found: u32,
         /// The version that this build knows.
         supported: u32,
@@ -278,7 +278,7 @@ impl Error {
         }
     }
 
-    /// Whether there is no such file.
+    /// Whether the cause is that a file does not exist.
     pub(crate) fn is_of_missing_file(&self) -> bool {
         match self {
             Self::Io { source, .. } | Self::Unreadable { source, .. } => {

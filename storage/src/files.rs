@@ -89,7 +89,7 @@ pub(crate) fn checks(dir: &Path) -> PathBuf {
     dir.join("CHECKS")
 }
 
-/// The new record of checks, until it is renamed.
+/// The new record of file checks, before it is renamed to its place.
 pub(crate) fn checks_tmp(dir: &Path) -> PathBuf {
     dir.join(CHECKS_TMP)
 }

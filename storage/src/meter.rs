@@ -342,7 +342,7 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// All of them together.
+    /// The requests of all kinds together.
     pub fn all(&self) -> Requests {
         self.reads.and(&self.writes).and(&self.scans)
     }

@@ -78,11 +78,11 @@ impl Counters {
 pub struct Stats {
     /// Batches committed.
     pub writes: u64,
-    /// Operations in them.
+    /// Operations in the committed batches.
     pub operations_written: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of keys and values in these operations.
     pub user_bytes_written: u64,
-    /// Bytes written to WAL and SSTables for each of those; 0 without any.
+    /// Bytes written to WAL and SSTables for each of these bytes; 0 if there are none.
     pub write_amplification: f64,
     /// Point reads.
     pub reads: u64,
@@ -210,16 +210,16 @@ pub struct TableStats {
     pub keyspace: String,
     /// The name of the table within its keyspace.
     pub name: String,
-    /// Whether it was dropped and stays only for the snapshots that cover it.
+    /// Whether the table was dropped and stays only for the snapshots that cover it.
     pub dropped: bool,
-    /// Memory of its memtables, in bytes.
+    /// Memory of the table's memtables, in bytes.
     pub memtable_bytes: u64,
     /// Memtables that wait for their flush.
     pub frozen_memtables: usize,
     /// The throttling of writers because flushes or merges are behind: from 0 (none) to 1
     /// (writers wait until some are done).
     pub pressure: f64,
-    /// Bytes of its SSTables.
+    /// Bytes of the table's SSTables.
     pub file_bytes: u64,
     /// About how many of these bytes only snapshots and views need. Views count only as far
     /// as a newer version in the same run hides the versions that they see.
@@ -240,15 +240,15 @@ pub struct TableStats {
     pub picks_refused: u64,
     /// The reason for which the last refused pick was not carried out.
     pub pick_refused: Option<String>,
-    /// Number of its SSTables.
+    /// Number of the table's SSTables.
     pub files: usize,
-    /// Versions in its SSTables and memtables, shadowed ones included.
+    /// Versions in SSTables and memtables, shadowed ones included.
     pub versions: u64,
     /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
-    /// The commits at which snapshots of it stand, ascending.
+    /// The commits at which snapshots of the table stand, ascending.
     pub bookmarks: Vec<u64>,
-    /// Merges of its runs under way.
+    /// The table's merges under way.
     pub merges: Vec<MergeStats>,
     /// The damaged files of the table. Reads that need one of them fail; others do not, and
     /// writes go on.
@@ -258,8 +258,8 @@ pub struct TableStats {
     /// recorded.
     #[serde(default)]
     pub unreadable: Vec<QuarantinedFile>,
-    /// The number of its runs that could not be read, by the last merge of them or when their files
-    /// were opened. Merges leave them out for a while.
+    /// The number of runs that could not be read, by their last merge or when their files were
+    /// opened. Merges leave these runs out for a while.
     pub left_out_runs: usize,
 }
 
@@ -287,15 +287,15 @@ pub struct QuarantinedFile {
 pub struct RunStats {
     /// Unlike that of any other run that the database ever had.
     pub id: u64,
-    /// Bytes of its files.
+    /// Bytes of the run's files.
     pub bytes: u64,
-    /// Number of its files.
+    /// Number of the run's files.
     pub files: usize,
-    /// Versions in it.
+    /// Versions in the run.
     pub versions: u64,
-    /// Different keys in it.
+    /// Different keys in the run.
     pub keys: u64,
-    /// The smallest commit that it may hold.
+    /// The smallest commit that the run may hold.
     pub smallest_seq: u64,
     /// The largest.
     pub largest_seq: u64,
@@ -307,7 +307,7 @@ pub struct RunStats {
 /// A merge under way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MergeStats {
-    /// The ids of the runs that it merges, newest first.
+    /// The ids of the merged runs, newest first.
     pub inputs: Vec<u64>,
     /// Versions that the current part has read, counted from time to time, and versions that the
     /// earlier parts wrote.

@@ -25,7 +25,7 @@ use crate::session::{Session, Setup, read_everything};
 use crate::setup::drawn;
 
 const OPERATIONS: std::ops::Range<usize> = 15..40;
-/// Approximate number of bytes that such a list writes.
+/// Approximate number of bytes that a list of operations writes.
 const WRITTEN_BYTES: u64 = 4000;
 /// Number of disk sizes that are tried with a list.
 const CAPACITIES: u64 = 50;
@@ -485,7 +485,7 @@ mod tests {
         }
     }
 
-    /// A past bug of this proof: with threads, a fault that never occurred counted as one that did,
+    /// Regression of this proof: with threads, a fault that never occurred counted as one that did,
     /// so `run` tried ever later calls until its time was up, or for ever.
     #[test]
     fn a_fault_at_a_call_that_never_comes_does_not_count_with_threads_either() {

@@ -21,7 +21,7 @@ pub struct Made {
     pub session: Session,
     /// The expected content.
     pub world: World,
-    /// The operations that it went through, without those that were refused.
+    /// The operations that were run on the database, without those that it refused.
     pub operations: Vec<Operation>,
 }
 

@@ -45,7 +45,7 @@ pub(super) enum Turn {
 /// An operation that a thread has taken.
 #[derive(Debug)]
 pub(super) struct Due {
-    /// The second at which it was due.
+    /// The second at which the operation was due.
     pub(super) due_s: f64,
     undone: Option<Arc<AtomicU32>>,
 }

@@ -54,7 +54,7 @@ pub struct Report {
     /// CPU time of the driver's threads, in seconds: for choosing, creating and checking records,
     /// and for the store's work in the calling thread.
     pub driver_cpu_s: f64,
-    /// The part of it that was used for waiting until operations were due (wake-ups and spinning of
+    /// The part of `driver_cpu_s` for waiting until operations were due (wake-ups and spinning of
     /// an open loop), in seconds. It is no work of the store.
     pub pacing_cpu_s: f64,
     /// Latencies of writes around events, by the kind of the watch.

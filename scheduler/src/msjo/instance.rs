@@ -45,7 +45,7 @@ pub struct JobSpec {
 pub struct Task {
     /// The id of the task.
     pub id: TaskId,
-    /// The position of its job in [`Instance::jobs`].
+    /// The position of the task's job in [`Instance::jobs`].
     pub job: usize,
     /// p, in seconds.
     pub length_s: f64,

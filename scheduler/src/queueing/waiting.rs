@@ -18,7 +18,7 @@ pub(super) struct WaitingTasks {
 /// A place for each waiting task; it is reused after the task is taken.
 #[derive(Debug, Default)]
 struct Places {
-    /// By place: the number of earlier tasks in it.
+    /// The number of earlier tasks in each place.
     uses: Vec<u32>,
     free: Vec<u32>,
 }

@@ -122,7 +122,7 @@ pub enum SubmitError {
     /// The job's spill directory could not be created.
     #[error("creating a spill directory in {path}: {source}")]
     SpillDir {
-        /// The parent of the directory.
+        /// The directory in which the spill directory was to be created.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
@@ -133,7 +133,7 @@ pub enum SubmitError {
          restart the process before it takes more jobs"
     )]
     LeftBehind {
-        /// Number of such threads.
+        /// Number of threads of tasks that hang.
         threads: u32,
     },
     /// The runtime is shutting down.
@@ -152,7 +152,7 @@ pub enum RuntimeError {
         option: &'static str,
         /// The values that the option may have.
         range: &'static str,
-        /// The value that it had.
+        /// The value of the option.
         value: f64,
     },
     /// The spill directory could not be created.

@@ -40,7 +40,7 @@ pub struct Throttles {
 }
 
 impl Default for Throttles {
-    /// All of them.
+    /// All limits are on.
     fn default() -> Self {
         Self {
             idle_class: true,
@@ -67,9 +67,9 @@ pub struct RuntimeOptions {
     pub slot_share_hundredths: u32,
     /// The source of the capacity of analytics.
     pub capacity: Arc<dyn CapacitySource>,
-    /// True if analytics are limited to that capacity.
+    /// Whether jobs are limited to that capacity.
     pub management: Management,
-    /// The limits that apply when managed.
+    /// The limits for jobs if `management` limits them to their capacity.
     pub throttles: Throttles,
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.

@@ -111,8 +111,10 @@ fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
 
 fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, TaskError> {
     let context = &*assignment.context;
-    // After the last task: the directory is removed whether the commit succeeds or not.
+    // Only a commit or an abort, which comes after the last task, brings the spill directory: it is
+    // removed whether the commit succeeds or not.
     drop(assignment.directory.take());
+    // No task follows, so the idle processes of the job have nothing more to do.
     if let (Duty::Commit | Duty::Abort, Some(pool)) = (&assignment.duty, &context.pool) {
         pool.end();
     }

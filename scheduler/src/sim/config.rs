@@ -160,7 +160,7 @@ pub enum SimError {
     NeverSubmitted {
         /// The waiting job.
         job: JobId,
-        /// The job that it waits for.
+        /// The job that `job` waits for.
         after: JobId,
     },
     /// More tasks, jobs or copies of splits than a run may have.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The permissions of the group and of all others.
 const NOT_OWNER: u32 = 0o077;
-/// The same but for those that the group has by `--group-readable`.
+/// The permissions of the group and of all others that `--group-readable` does not give the group.
 const NOT_GROUP_READABLE: u32 = 0o027;
 /// The paths that are named. Of the rest the number is given.
 const NAMED_MAX: usize = 4;

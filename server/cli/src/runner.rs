@@ -163,7 +163,7 @@ impl<'r> FollowedJob<'r> {
         &self.started.record.id
     }
 
-    /// Whether it runs in a server, which goes on with it when this process ends.
+    /// Whether the job runs in a server, which goes on with it when this process ends.
     pub(crate) fn is_in_server(&self) -> bool {
         matches!(self.place, Place::Server(_))
     }

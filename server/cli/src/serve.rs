@@ -118,6 +118,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let (limit, threads) = (open_files::limit(), machine_cores());
     let descriptors = DescriptorBudget::of(limit, threads, settings.connections_max);
     let memory = memory::limits(&settings);
+    // Health checks are answered while the database opens, which may take long.
     let health = settings.health.map(listen_for_health).transpose()?;
     let opening = Instant::now();
     let node = Arc::new(open(&settings, &descriptors, &memory)?);

@@ -32,9 +32,9 @@ pub struct LoadSample {
     pub t_s: f64,
     /// Cores that transactional threads used since the previous measurement.
     pub transactional_cores: f64,
-    /// The mean number of them that waited for a core.
+    /// The mean number of transactional threads that waited for a core.
     pub transactional_waiting: f64,
-    /// The bytes per second that they read from the disk and wrote to it.
+    /// The bytes per second that transactional threads read from the disk and wrote to it.
     pub transactional_disk_bytes_per_s: f64,
     /// The requests served since the previous measurement, if they are counted.
     pub requests: Option<RequestRates>,

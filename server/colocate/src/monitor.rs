@@ -41,13 +41,14 @@ pub struct MeasuredLoad {
 pub struct RequestRates {
     /// Reads, commits and scans, per second.
     pub requests_per_s: f64,
-    /// The bytes of their keys and values, per second; 0 if they are not counted.
+    /// The bytes of keys and values in requests, per second; 0 if they are not counted.
     pub bytes_per_s: f64,
-    /// Their median latency, as measured by the source, in microseconds; 0 without requests.
+    /// The median latency of requests, as measured by the source, in microseconds; 0 without
+    /// requests.
     pub p50_us: f64,
-    /// The latency that 99% of them did not exceed.
+    /// The latency that 99% of requests did not exceed.
     pub p99_us: f64,
-    /// The latency that 99.9% of them did not exceed.
+    /// The latency that 99.9% of requests did not exceed.
     pub p999_us: f64,
 }
 

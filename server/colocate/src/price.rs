@@ -73,9 +73,9 @@ pub(crate) struct CurveInput<'a> {
     pub t_s: f64,
     /// The length of the window, in seconds.
     pub length_s: f64,
-    /// The requests that ended in it.
+    /// The number of requests that ended in the window.
     pub requests: u64,
-    /// Their latencies; empty if unknown.
+    /// The latencies of these requests; empty if unknown.
     pub latencies: &'a LatencyCounts,
     /// The capacity of analytics in the window, in hundredths of a core.
     pub granted_hundredths: u32,
@@ -84,16 +84,16 @@ pub(crate) struct CurveInput<'a> {
 /// The measured cost of one level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PricePoint {
-    /// The part of the capacity left by the load that analytics were allowed, 0 to 1; 0 is the load
-    /// alone.
+    /// The level: the part of the capacity left by the load that analytics may use, 0 to 1. At 0 the
+    /// load runs alone.
     pub allowed: f64,
-    /// The mean of that capacity, in hundredths of a core.
+    /// The mean capacity of analytics at this level, in hundredths of a core.
     pub granted_hundredths: f64,
     /// The number of measured requests.
     pub requests: u64,
     /// The measured time in seconds.
     pub seconds: f64,
-    /// The objective's quantile of their latencies, in microseconds.
+    /// The objective's quantile of the latencies of these requests, in microseconds.
     pub latency_us: f64,
     /// The quotient of `latency_us` and the same quantile alone.
     pub over_alone: f64,

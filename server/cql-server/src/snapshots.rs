@@ -390,6 +390,7 @@ fn drop(
             };
         };
         let of = db.existing_keyspace(keyspace).map_err(of_store)?;
+        // With a table, only a snapshot of this table alone is dropped, not one of its keyspace.
         if let Some(table) = table {
             let only =
                 |scope: SnapshotScope| matches!(scope, SnapshotScope::Table(only) if only == table);
@@ -397,6 +398,8 @@ fn drop(
                 return missing();
             }
         }
+        // Drivers show a listed snapshot as a keyspace, so they get an event for each table in it. The
+        // tables are read here, because they cannot be read after the deletion.
         let is_listed = context.catalog.is_snapshot_listed(&of, name);
         let opened = is_listed.then(|| of.snapshot(name));
         let opened = opened.and_then(Result::ok);

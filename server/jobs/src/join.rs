@@ -256,13 +256,13 @@ struct PairReducer {
     kind: JoinKind,
     /// The right columns of a left row without a match.
     right_nothing: Vec<u8>,
-    /// Whether the result has columns of both sides.
+    /// Whether the result has columns of both the left and the right side.
     has_both: bool,
     left_bytes_max: usize,
 }
 
 impl PairReducer {
-    /// Returns the columns of both rows.
+    /// Returns the columns of the left row, then those of the right.
     fn pair(&self, left: &[u8], right: &[u8]) -> Vec<u8> {
         let comma = if self.has_both { &b","[..] } else { b"" };
         [left, comma, right].concat()

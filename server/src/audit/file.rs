@@ -199,7 +199,8 @@ mod tests {
         assert_eq!(mode & 0o777, MODE);
     }
 
-    /// The story: root had created a token, and the server, of another user, refused all administration.
+    /// Regression: root had created a token, and the server, of another user, refused all
+    /// administration.
     #[test]
     fn an_error_of_permissions_names_the_owner_the_mode_and_what_to_do() {
         let dir = tempfile::tempdir().unwrap();

@@ -40,7 +40,7 @@ pub struct QueryView {
     pub waits_for: Option<String>,
     /// The time from when the request was received until it began to run, in milliseconds.
     pub queued_ms: u64,
-    /// The time for which it has run, in milliseconds.
+    /// The time for which the query has run, in milliseconds.
     pub running_ms: u64,
 }
 

@@ -29,9 +29,9 @@ pub(super) struct Readiness {
 #[serde(rename_all = "kebab-case")]
 enum ReadinessStatus {
     Ok,
-    /// It takes writes and jobs, but not all of them.
+    /// The server takes writes and jobs, but not all of them.
     Degraded,
-    /// It takes neither writes nor jobs.
+    /// The server takes neither writes nor jobs.
     Unavailable,
 }
 
@@ -127,7 +127,7 @@ impl Readiness {
         }
     }
 
-    /// Whether it takes writes and jobs.
+    /// Whether the server takes writes and jobs.
     pub(super) fn is_available(&self) -> bool {
         self.status != ReadinessStatus::Unavailable
     }

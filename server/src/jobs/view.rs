@@ -50,11 +50,11 @@ pub struct ReadInput {
 /// How far a job is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobProgress {
-    /// Which of its jobs runs, from 1.
+    /// The number of the job of the chain that runs, from 1.
     pub step: u32,
-    /// How many there are in all; 1 but for a chain.
+    /// The number of jobs in the chain; 1 for a single job.
     pub steps: u32,
-    /// How far that is.
+    /// How far the running job of the chain is.
     pub status: JobStatus,
     /// The reason why the job made little progress lately, if it did and could have made more.
     #[serde(default)]

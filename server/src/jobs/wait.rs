@@ -21,14 +21,14 @@ const ALLOWED_RATIO_MIN: f64 = 0.01;
 pub enum Wait {
     /// Other processes use the cores.
     Others {
-        /// Cores that they use.
+        /// Cores that other processes use.
         used_cores: f64,
         /// Cores that the server may run on.
         cores: f64,
     },
     /// The load, which is all of the server but its jobs, uses the cores.
     Load {
-        /// Cores that it uses.
+        /// Cores that the load uses.
         used_cores: f64,
         /// Cores that the server may run on, or the limit of its cgroup.
         cores: f64,

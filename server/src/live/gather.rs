@@ -58,7 +58,7 @@ impl Drop for Gathering {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic in it was printed.
+            // A panic of the thread was printed.
             let _ = thread.join();
         }
     }
@@ -95,7 +95,7 @@ impl Requests {
 struct Gatherer {
     shared: Arc<Shared>,
     requests: Requests,
-    /// The same over ten seconds.
+    /// The rates of requests over ten seconds.
     coarse_requests: Requests,
     /// The times of the latest control cycle and load sample that were read, in seconds of the
     /// runtime's time.
@@ -173,7 +173,7 @@ impl Gatherer {
         shared.events.send("sample", &sample);
     }
 
-    /// The load since the last sample.
+    /// Returns the load and the shares of jobs since the last sample.
     fn moment(&mut self, now_unix_ms: u64, jobs: &[RunningJob]) -> Moment {
         let shared = Arc::clone(&self.shared);
         let node = &shared.node;
@@ -187,6 +187,7 @@ impl Gatherer {
         };
         let mut names: BTreeMap<JobId, Arc<JobName>> = BTreeMap::new();
         for (id, name) in jobs.iter().map(named) {
+            // All samples of a job share one name, because a day of samples is kept.
             let known = self.names.get(&id).cloned();
             names.insert(id, known.unwrap_or(name));
         }
@@ -207,6 +208,7 @@ impl Gatherer {
             let loads = governor.history_after(self.load_s);
             self.load_s = loads.last().map_or(self.load_s, |last| last.t_s);
             if loads.is_empty() {
+                // The governor has taken no sample since: the last one still stands.
                 Vec::from_iter(governor.latest())
             } else {
                 loads
@@ -227,6 +229,7 @@ impl Gatherer {
             p99_us: requests.p99_us,
             p999_us: requests.p999_us,
         };
+        // A job that ended since the last sample has CPU time in its cycles, and is in the old names.
         let job_of = |id: &JobId| names.get(id).or_else(|| self.names.get(id)).cloned();
         let shares = used.iter();
         let shares = shares.filter_map(|(id, cpu_s)| Some((job_of(id)?, per_s(*cpu_s))));

@@ -10,7 +10,7 @@ use super::sheet::Sheet;
 /// The number of tables with metrics of their own: the largest. The sums of the others share one label,
 /// because every value of a label is a time series for the monitoring system to keep.
 const NAMED_MAX: usize = 200;
-/// The label of the sums of the other tables.
+/// The label, in place of a table's name, of the sums over all tables beyond [`NAMED_MAX`].
 const OTHERS: &str = "(others)";
 
 /// A metric of a table: its name, its help text, and its value.

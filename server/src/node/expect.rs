@@ -11,7 +11,7 @@ use crate::jobs::{Estimate, ReadInput};
 
 /// The known facts about an open job.
 pub(super) struct Prospect {
-    /// The profile of such jobs in the history.
+    /// The profile in the history of earlier jobs like this one.
     pub(super) known: Option<KnownProfile>,
     /// The estimate, if the caller of [`prospect`] passed the free cores.
     pub(super) estimate: Option<Estimate>,

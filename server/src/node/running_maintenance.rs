@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::byte_rate::ByteRate;
 use crate::jobs::{ByteProgress, JobProgress, JobView, Run};
 
-/// A backup or a verification under way. Clones are the same one.
+/// A handle of a backup or verification under way. Clones refer to the same one.
 #[derive(Clone)]
 pub(crate) struct RunningMaintenance {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ struct Shared {
     lease: Lease,
     state: Mutex<State>,
     ended: Condvar,
-    /// The same for those that wait without a thread.
+    /// Notified with `ended`, for tasks that wait without a thread.
     notify: Notify,
 }
 
@@ -38,7 +38,7 @@ struct State {
 enum Phase {
     Working,
     Cancelled,
-    /// It is too late to cancel.
+    /// The backup or verification is ending: it can no longer be cancelled.
     Completing,
     Ended,
 }

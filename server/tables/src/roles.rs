@@ -52,7 +52,7 @@ struct UnreadableRoles {
 /// The records of one name: several if their keys differ only in bytes that are replaced.
 #[derive(Debug, Clone)]
 struct UnreadableRecords {
-    /// The reason for the first of them.
+    /// The reason why the first record is unreadable.
     why: Arc<str>,
     keys: Vec<Bytes>,
 }

@@ -24,17 +24,17 @@ pub enum SnapshotScope {
 /// Facts about a snapshot that are known without opening it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// Its name, unique in its keyspace.
+    /// The snapshot's name, unique in its keyspace.
     pub name: String,
-    /// The commit at which it stands.
+    /// The commit whose state the snapshot shows.
     pub seq: SeqNo,
-    /// The tables that it covers.
+    /// The tables that the snapshot covers.
     pub tables: Vec<String>,
-    /// Whether it covers the keyspace or one table.
+    /// Whether the snapshot covers the keyspace or one table.
     pub scope: SnapshotScope,
-    /// When it was created, by the clock of the database.
+    /// The time of creation, by the clock of the database.
     pub created: SystemTime,
-    /// When it will be deleted, unless a user deletes it before.
+    /// The time at which the snapshot will be deleted, unless a user deletes it before.
     pub expires: Option<SystemTime>,
     /// The number of runs on disk that a read of the whole snapshot touches. Other snapshots and
     /// the present may share some of them.

@@ -191,7 +191,8 @@ impl<T> Drop for Turn<'_, T> {
     }
 }
 
-/// Ends a group. A drop ends it without results.
+/// A guard of the leader that ends the group: [`End::with`] gives each member its result. If the leader
+/// panics before, the drop of the guard wakes the members, which then panic, too.
 struct End<'a> {
     group: &'a Group,
     /// Whether no other member sleeps: a wake-up would still cost a system call.

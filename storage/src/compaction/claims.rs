@@ -198,7 +198,8 @@ mod tests {
         assert_eq!((claims.reserved_bytes(), claims.running()), (0, 0));
     }
 
-    /// Its claim was refused for ever, and the thread called its picker again and again.
+    /// Regression: the claim of such a merge was refused for ever, and the thread called its picker
+    /// in a loop.
     #[test]
     fn a_merge_without_reads_may_begin_beside_a_long_merge() {
         let claims = Claims::new(2, 0);

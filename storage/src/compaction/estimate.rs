@@ -69,11 +69,11 @@ pub(crate) fn merged(runs: &[RunShape]) -> RunShape {
 
 /// The estimated saving of a merge of some runs.
 pub(super) struct Overwritten {
-    /// About how many versions.
+    /// The number of versions that the merge would drop, approximately.
     entries: u64,
-    /// About how many bytes.
+    /// The bytes that the merge would save, approximately.
     pub(super) bytes: u64,
-    /// The keys of all of them.
+    /// The keys of which any of these runs hides older versions.
     all: KeySketch,
 }
 

@@ -11,14 +11,14 @@ use crate::key::RunId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rewriting {
     pub(crate) run: RunId,
-    /// About how much of it was kept for readers that are gone.
+    /// Bytes of the run that were kept for readers that are gone, approximately.
     pub(crate) garbage_bytes: u64,
-    /// The runs below it.
+    /// The runs below this run.
     pub(crate) older: Vec<RunId>,
     /// The time at which the merge decides which values have expired, in milliseconds since
     /// the Unix epoch.
     pub(crate) now_ms: u64,
-    /// Whether anything in it expires.
+    /// Whether anything in the run expires.
     pub(crate) expires: bool,
 }
 

@@ -79,6 +79,8 @@ impl<'a> PinCounter<'a> {
         weights: &[f64],
         covering: &[SeqNo],
     ) {
+        // No merge treats a single version differently with and without snapshots, unless the
+        // version expires.
         if let ([only], []) = (versions, covering)
             && only.kind != Kind::ExpiringPut
         {
@@ -108,6 +110,7 @@ impl<'a> PinCounter<'a> {
             let Some((joined, alone)) = self.alone.get_mut(&at) else {
                 continue;
             };
+            // The versions of the two stripes that the boundary separates.
             let beside = |versions: &[Version]| {
                 let first = versions.partition_point(|version| all.stripe(version.seq) > at + 1);
                 first..versions.partition_point(|version| all.stripe(version.seq) >= at)
@@ -115,6 +118,7 @@ impl<'a> PinCounter<'a> {
             let mut changed = beside(&before);
             let is_bottom = changed.end == before.len();
             let after = retained(joined, &versions[beside(versions)], is_bottom);
+            // With nothing left below them, the tombstones of newer stripes would go, too.
             if is_bottom && after.is_empty() {
                 let newer = before[..changed.start].iter().rev();
                 let tombstones = newer.take_while(|version| version.kind == Kind::Delete);

@@ -122,6 +122,8 @@ impl<'a> Retain<'a> {
         let stripe = self.boundaries.stripe(newest);
         let mut fold = Fold::new(self.boundaries.read_time(stripe));
         let mut covering = covering.iter();
+        // The readers of this stripe do not see the range tombstones of newer stripes, and those of
+        // older stripes hide only older versions.
         let hides = |seq: &&SeqNo| {
             let same_stripe = self.boundaries.stripe(**seq) == stripe;
             mutation::replace(same_stripe, Mutation::HideFromSnapshots, true)
@@ -146,6 +148,8 @@ impl<'a> Retain<'a> {
         };
         let (operands, base) = fold.into_parts();
         if operands.is_empty() {
+            // A put that is expired for all its readers becomes a tombstone, because an older version
+            // may be in another run.
             kept.push(match base {
                 Base::Nothing => tombstone(last.seq),
                 _ => last.clone(),
@@ -164,10 +168,12 @@ impl<'a> Retain<'a> {
                     kind,
                     value,
                 });
+                // The put is expired for some readers only, so the operands cannot be folded onto it.
                 if last.kind == Kind::ExpiringPut && kind == Kind::Merge {
                     kept.push(last.clone());
                 }
             }
+            // The operands stay as they are, so that every reader gets the operator's error.
             Err(_) => kept.extend_from_slice(versions),
         }
     }

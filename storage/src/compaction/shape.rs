@@ -26,28 +26,28 @@ pub struct TableShape<'a> {
 pub struct RunShape {
     /// Unlike that of any other run that the database ever had.
     pub id: RunId,
-    /// Bytes of its files.
+    /// Bytes of the run's files.
     pub bytes: u64,
-    /// Bytes of the largest of those that hold versions.
+    /// Bytes of the run's largest file that has versions.
     pub largest_file_bytes: u64,
-    /// Versions and range tombstones in them.
+    /// Versions and range tombstones in the run's files.
     pub entries: u64,
-    /// Different keys in them.
+    /// Different keys in the run's files.
     pub keys: u64,
     /// The number of tombstones among the versions.
     pub tombstones: u64,
-    /// The keys whose older versions, in older runs, it hides. `None` when it may
-    /// hide more than those, or its own versions may go by themselves: it has range
-    /// tombstones, or values that expire.
+    /// The keys of which the run hides older versions in older runs. `None` if the run may hide
+    /// more than those, or its own versions may go by themselves, because it has range tombstones
+    /// or values that expire.
     pub overwrites: Option<Arc<KeySketch>>,
     /// About how many of the bytes were kept for snapshots and views that are gone:
     /// rewriting the run gives them back.
     pub garbage_bytes: u64,
-    /// The smallest commit that it may hold.
+    /// The smallest commit that the run may hold.
     pub smallest_seq: SeqNo,
     /// The largest.
     pub largest_seq: SeqNo,
-    /// Whether it must be left alone: it is being merged, a file of it is damaged, or a merge failed
-    /// to read one a short time ago.
+    /// Whether the picker must not choose the run: it is being merged, one of its files is damaged,
+    /// or a merge failed to read one a short time ago.
     pub is_busy: bool,
 }

@@ -13,11 +13,11 @@ pub(crate) struct MergesUnderWay {
 
 #[derive(Debug)]
 pub(crate) struct MergeUnderWay {
-    /// The runs that it merges, newest first.
+    /// The runs that are merged, newest first.
     pub(crate) inputs: Vec<RunId>,
-    /// Versions that its earlier parts wrote.
+    /// Versions that the earlier parts of the merge wrote.
     pub(crate) done_versions: u64,
-    /// Versions that it has read in this part.
+    /// Versions that the merge has read in this part.
     read_versions: AtomicU64,
 }
 

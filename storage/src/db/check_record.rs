@@ -23,7 +23,8 @@ const BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckRecord {
-    /// The time of the last look at the list of files. A file that is not in `files` is younger.
+    /// The time at which the files of the database were last listed. A file that is not in `files` was
+    /// written after that.
     looked_ms: u64,
     /// The time of the last check of any file.
     checked_ms: u64,

@@ -150,7 +150,7 @@ pub(super) enum Shortage {
     LowWater,
     /// A flush found no space.
     Flushes,
-    /// Merges are worth it, and none of them fits.
+    /// The picker proposes merges, and the disk has no space for the output of any.
     Merges,
 }
 

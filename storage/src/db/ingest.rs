@@ -46,7 +46,7 @@ impl Engine {
     pub(crate) fn ingest(&self, table: &Arc<TableCore>, paths: &[&Path]) -> Result<IngestInfo> {
         self.check_access()?;
         table.check_writable()?;
-        // Before files are copied.
+        // A lack of space is found before files are copied.
         self.check_space(0)?;
         let sources = self.check_sources(paths)?;
         let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
@@ -82,9 +82,12 @@ impl Engine {
         // An ingest costs no flush: it waits only where one more memtable would have to.
         self.admit_write(std::slice::from_ref(table), 0)?;
 
-        let one = self.ingesting.lock().unwrap();
+        // A capture of the database takes this lock: it must not find the record in the log without
+        // the files in the table's version.
+        let ingesting = self.ingesting.lock().unwrap();
         let payload = encode_ingest(table.id, &meta);
         let (ticket, (position, layer, pruned)) = self.queue.try_enter(1, |seq| {
+            // The table may have been dropped since the first check.
             table.check_writable()?;
             let run = Run::new(meta.clone().ingested_by(seq), files);
             let layer = Arc::new(Memtable::of_run(run, seq));
@@ -98,7 +101,7 @@ impl Engine {
         drop(pruned);
         let seq = ticket.first();
         if let Err(e) = self.make_durable(position, WriteOptions::default()) {
-            // Before the ticket is dropped: after that a flush could install the run.
+            // The run is taken back before the ticket is dropped: after that a flush could install it.
             if !mutation::is(Mutation::KeepRefusedIngest) {
                 layer.abandon_run();
                 table.update(|version| version.without(&layer));
@@ -114,7 +117,7 @@ impl Engine {
         taken.keep();
         drop(layer);
         ticket.publish();
-        drop(one);
+        drop(ingesting);
         let info = info(seq);
         self.after_commit(std::slice::from_ref(table));
         if self.options.maintenance == Maintenance::Background {

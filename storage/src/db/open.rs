@@ -477,9 +477,9 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::{Db, Maintenance, Options};
 
-    /// A snapshot was deleted to free a full disk, and the table that only it had
-    /// kept could not be forgotten. The next opening tried, found no space for it
-    /// either, and gave up: the database could not even be read.
+    /// Regression: a snapshot was deleted to free a full disk, and the table that only it had kept
+    /// could not be forgotten. The next opening tried, found no space for it either, and gave up:
+    /// the database could not even be read.
     #[test]
     fn a_table_that_cannot_be_forgotten_on_a_full_disk_is_no_hindrance() {
         let mem = MemDisk::new();

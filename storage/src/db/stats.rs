@@ -112,6 +112,8 @@ impl Engine {
         let metas = || version.runs.iter().map(|run| run.meta());
         let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
+        // Runs record the versions that are hidden within them; the ones that another run hides are
+        // estimated.
         let pinned = self.pin_estimates(table, &version).together;
         let kept_bytes = hidden_bytes.saturating_sub(garbage_bytes);
         let kept_bytes = kept_bytes.saturating_add(pinned.bytes);

@@ -50,6 +50,7 @@ impl Engine {
     ) -> Result<Arc<TableCore>> {
         check_name("table", name)?;
         options.sstable.validate()?;
+        // An existing table can be opened on a full disk; only its creation takes space.
         if self.find_table(keyspace, name).is_err() {
             self.check_space(0)?;
         }
@@ -77,6 +78,7 @@ impl Engine {
             return Err(unknown_keyspace(keyspace));
         }
         let id = catalog.next_table_id();
+        // Snapshots up to this number do not contain the table.
         let last = self.queue.pause(|next| SeqNo(next.0 - 1));
         let lifetime = Lifetime::beginning_after(last);
         self.commit_edit(Edit::AddTable(TableMeta {

@@ -44,8 +44,8 @@ impl Engine {
         opened
     }
 
-    /// Tries to open the files again that did not open, of the runs whose wait is over. Does nothing
-    /// while another thread opens files again, which may wait long for a disk.
+    /// Tries again to open the files that did not open, for all runs whose wait is over. Does nothing
+    /// while another thread does the same, which may wait long for a disk.
     ///
     /// # Errors
     /// The failure to record that a file is damaged; a full disk is none.
@@ -56,7 +56,7 @@ impl Engine {
         }
     }
 
-    /// Opens the files again of the runs whose wait is over; called under `reopening`.
+    /// Tries again to open the files of the runs whose wait is over. The caller holds `reopening`.
     fn open_due_again(&self) -> Result<()> {
         for table in self.tables() {
             if table.left_out.is_empty() {

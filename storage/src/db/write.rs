@@ -80,10 +80,12 @@ impl Engine {
         options: WriteOptions,
         check: impl FnOnce(&WriteSet) -> Result<()>,
     ) -> Result<SeqNo> {
-        // Decoded without the lock, as a rule.
+        // Decoded here if possible, because all commits share the order lock. Whether it is needed
+        // is only certain under the lock: a transaction may begin in between.
         let write_set = self.conflicts.is_needed().then(|| WriteSet::of(&payload));
         let (ticket, (position, memtables, pruned)) =
             self.queue.try_enter(u64::from(count), |first| {
+                // Under the order lock no table is dropped until this commit has its number.
                 mutation::unless(Mutation::WriteToDroppedTables, || {
                     tables.iter().try_for_each(|table| table.check_writable())
                 })?;
@@ -96,6 +98,8 @@ impl Engine {
                 {
                     check(write_set)?;
                 }
+                // Memtables are frozen under the order lock, too. So the open memtable of each
+                // table is the one for this number, although the commit is inserted later.
                 let segment = self.wal.segment_number();
                 let pin = |table: &Arc<TableCore>| {
                     let memtable = table.peek().memtable.clone();
@@ -107,6 +111,7 @@ impl Engine {
                 let pruned = write_set.map(|write_set| self.conflicts.record(first, write_set));
                 Ok::<_, Error>((position, memtables, pruned))
             })?;
+        // Freed without the order lock.
         drop(pruned);
         let insertion = Insertion {
             payload,

@@ -50,7 +50,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Returns the sum of both times.
+    /// Returns the whole time that the writer waited; `None` if it did not wait.
     pub(super) fn total(self) -> Option<Duration> {
         match (self.stalled, self.throttled) {
             (Some(stalled), Some(throttled)) => Some(stalled + throttled),
@@ -339,7 +339,7 @@ mod tests {
         });
     }
 
-    /// While a flush synced its file it brought no tokens, and a write of a kilobyte
+    /// Regression: while a flush synced its file it brought no tokens, and a write of a kilobyte
     /// waited for all of that, with room for thousands more.
     #[test]
     fn throttling_ends_though_no_token_comes() {

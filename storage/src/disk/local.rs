@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"pid 7");
     }
 
-    /// A file was ingested by a symbolic link to it, and the database had another
-    /// such link: with the file's own name the rows were gone.
+    /// Regression: a file was ingested by a symbolic link to it, and the database had another such
+    /// link: with the file's own name the rows were gone.
     #[test]
     fn a_link_is_to_the_file_and_not_to_a_symbolic_link() {
         let dir = tempfile::tempdir().unwrap();

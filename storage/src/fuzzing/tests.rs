@@ -150,8 +150,8 @@ fn write_the_corpora() {
     }
 }
 
-/// A table with versions out of order and good checksums, as a bug or a bad
-/// memory leaves it, made the merge that read it panic in its writer.
+/// Regression: a table with versions out of order and good checksums, as a bug or a bad memory
+/// leaves it, made the merge that read it panic in its writer.
 #[test]
 fn a_merge_of_versions_out_of_order_names_the_file() {
     let disk = MemDisk::new();

@@ -71,12 +71,12 @@ impl KeyRange {
         *self.start <= *key && is_before(key, self.end.as_ref())
     }
 
-    /// Whether a key may be in both.
+    /// Whether a key may be in both ranges.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }
 
-    /// The keys that are in both.
+    /// The keys that are in both ranges.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let ends = self.end.iter().chain(&other.end);
         Self {
@@ -85,7 +85,7 @@ impl KeyRange {
         }
     }
 
-    /// The smallest range that holds both.
+    /// The smallest range that holds both ranges.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let ends = self.end.as_ref().zip(other.end.as_ref());
         Self {

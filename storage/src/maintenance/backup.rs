@@ -63,7 +63,7 @@ use crate::wal::Segment;
 pub struct BackupInfo {
     /// SSTables and WAL segments.
     pub files: u64,
-    /// The sum of their sizes.
+    /// Bytes of these files.
     pub bytes: u64,
     /// Bytes of files that are shared with the database, by hard links.
     pub linked_bytes: u64,

@@ -141,9 +141,9 @@ mod tests {
 
     impl TableFiles for Closing {}
 
-    /// A repair that began while the database was being closed knew the files from
-    /// before: the manifest named one that was not among them, so it was taken
-    /// for damaged, and every file for one that counts.
+    /// Regression: a repair that began while the database was being closed knew the files from
+    /// before: the manifest named one that was not among them, so it was taken for damaged, and
+    /// every file for one that counts.
     #[test]
     fn the_files_are_those_that_are_there_under_the_lock() {
         let mem = MemDisk::new();

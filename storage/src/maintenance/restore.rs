@@ -108,7 +108,7 @@ fn restore_file(
     };
     let opened = (|| {
         let (tables, name) = (store.tables(), store.name(number));
-        // No second name: what happens to one of the two must not happen to the other.
+        // The file is copied, not linked: damage to the backup's file must not be damage to this one.
         let copied = tables
             .create(number.0)
             .and_then(|mut target| copy_into(&*source, &mut *target, bytes));

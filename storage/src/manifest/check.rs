@@ -128,9 +128,9 @@ mod tests {
         state
     }
 
-    /// A manifest with good checksums could name a table by another's id, a run
-    /// without files or numbers at the end of their range, and the opening, or
-    /// the first thing done after it, panicked.
+    /// Regression: a manifest with good checksums could name a table by another's id, a run without
+    /// files or numbers at the end of their range, and the opening, or the first thing done after
+    /// it, panicked.
     #[test]
     fn a_state_that_makes_no_sense_is_refused() {
         let good = state(vec![run(2, &[3, 4]), run(1, &[2])]);

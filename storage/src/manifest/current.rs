@@ -31,10 +31,10 @@ pub(super) struct Live {
     pub(super) copies: Copies,
     /// The damage of CURRENT and of its copy.
     pub(super) damage: Vec<Error>,
-    /// Whether both files name it.
+    /// Whether both files name this manifest.
     pub(super) is_named_twice: bool,
-    /// The largest number that they name. If that manifest is missing, it must stay missing: a
-    /// crash could leave a new one of its number half-written.
+    /// The largest number that CURRENT or its copy names. If the manifest of this number is
+    /// missing, no new one may take the number: a crash could leave it half-written.
     pub(super) newest_named: FileNumber,
 }
 
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// A name that lost its last digits was that of an older manifest.
+    /// Regression: a name that lost its last digits was that of an older manifest.
     #[test]
     fn a_truncated_name_of_a_manifest_is_none() {
         let content = naming(FileNumber(123_456));

@@ -420,7 +420,7 @@ mod tests {
 
     const DIR: &str = "/db";
 
-    /// With many snapshots of many tables the state alone was longer than a manifest
+    /// Regression: with many snapshots of many tables the state alone was longer than a manifest
     /// may become: each flush and each merge wrote all of it.
     #[test]
     fn a_large_state_is_not_written_anew_with_each_edit() {
@@ -489,7 +489,8 @@ mod tests {
         (disk, manifest)
     }
 
-    /// A sync or a rename that found no space stopped all writes until the next opening.
+    /// Regression: a sync or a rename that found no space stopped all writes until the next
+    /// opening.
     #[test]
     fn an_edit_that_finds_no_space_is_refused_in_any_call_and_the_next_one_is_taken() {
         for (is_appended_to, op, calls) in [

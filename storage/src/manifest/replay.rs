@@ -133,7 +133,7 @@ struct Records<'a> {
     copies: &'a [ManifestCopy],
     /// The offset of the next record.
     at: usize,
-    /// The offset of the record before it.
+    /// The offset of the record that was read last.
     last: usize,
     /// The first record that each copy lacks, by its offset, and what the copy has there.
     lacking: Vec<Option<(usize, String)>>,
@@ -253,9 +253,9 @@ mod tests {
         replay_all(copies).map(|replayed| replayed.state.keyspaces)
     }
 
-    /// The power failed in the sync of an edit that lay in two sectors, and only
-    /// the second had reached the disk: the record began with zeros, which is a
-    /// length of 0 with the rest behind it, and was refused as damage.
+    /// Regression: the power failed in the sync of an edit that lay in two sectors, and only the
+    /// second had reached the disk: the record began with zeros, which is a length of 0 with the
+    /// rest behind it, and was refused as damage.
     #[test]
     fn an_edit_torn_at_its_start_or_end_or_both_never_took_effect() {
         let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));
@@ -278,8 +278,8 @@ mod tests {
         }
     }
 
-    /// A length that a flipped bit made too long looked like a record cut off by a crash, and all
-    /// edits behind it were silently dropped.
+    /// Regression: a length that a flipped bit made too long looked like a record cut off by a
+    /// crash, and all edits behind it were silently dropped.
     #[test]
     fn a_flipped_bit_in_an_edit_with_another_behind_it_is_damage() {
         let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));

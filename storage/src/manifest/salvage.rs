@@ -111,8 +111,8 @@ mod tests {
     use crate::file_system::FileSystem;
     use crate::simulation::MemDisk;
 
-    /// An edit whose checksum is good, and after which the state makes no sense,
-    /// was taken over by a repair: the new database did not open.
+    /// Regression: an edit whose checksum is good, and after which the state makes no sense, was
+    /// taken over by a repair: the new database did not open.
     #[test]
     fn an_edit_that_makes_no_sense_of_the_state_is_not_salvaged() {
         let (mem, dir) = (MemDisk::new(), Path::new("/db"));

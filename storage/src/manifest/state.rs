@@ -213,6 +213,8 @@ impl State {
                 let runs = &mut self.table_mut(table).runs;
                 let range = neighbours(runs, &inputs).expect("it was checked");
                 let key = rest.map(|rest| rest.range().start.clone());
+                // Each part of a merge adds to the run with the earlier parts, which stands behind the
+                // inputs. The inputs keep the keys of the parts to come.
                 let onto = onto.map(|_| runs.remove(range.end));
                 let merged = RunMeta::merged(onto, output, key.as_ref());
                 let left: Vec<_> = match &key {
@@ -318,6 +320,7 @@ impl State {
                         table.0
                     ));
                 };
+                // All inputs begin where the earlier parts end, and this part ends behind that.
                 let (merged, before) = runs[found].split_at(inputs.len());
                 let begins = merged[0].begins_at();
                 let is_behind = |rest: &KeyBounds| {
@@ -424,10 +427,10 @@ mod tests {
     use super::*;
     use crate::snapshots::{SnapshotOp, SnapshotRecord};
 
-    /// A compaction had read the bookmarks and waited for its fsync; meanwhile a
-    /// snapshot was created, and a flush recorded it and let its WAL segment go.
-    /// The compaction's edit then brought the older list back, and the snapshot
-    /// was gone after a restart (a deleted one was back).
+    /// Regression: a compaction had read the bookmarks and waited for its fsync; meanwhile a
+    /// snapshot was created, and a flush recorded it and let its WAL segment go. The compaction's
+    /// edit then brought the older list back, and the snapshot was gone after a restart (a deleted
+    /// one was back).
     #[test]
     fn an_edit_that_comes_late_does_not_bring_older_bookmarks_back() {
         let create = |seq| {
@@ -466,7 +469,7 @@ mod tests {
         assert_eq!(found(&state), (12, vec![9]));
     }
 
-    /// The bounds of a part in a damaged edit made a range that ends before it begins.
+    /// Regression: the bounds of a part in a damaged edit made a range that ends before it begins.
     #[test]
     fn a_part_that_no_merge_could_install_is_refused() {
         use crate::key::KeyRange;

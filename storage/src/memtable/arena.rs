@@ -39,7 +39,7 @@ const _: () = assert!(align_of::<Head>() <= ALIGN_BYTES && HEAD_BYTES < FIRST_CH
 pub(super) struct Arena {
     /// The newest chunk; null while there is none.
     newest: AtomicPtr<Head>,
-    /// Bytes of the chunks before it.
+    /// Bytes of all chunks before the newest.
     full_bytes: AtomicUsize,
     chunks: Mutex<Vec<Chunk>>,
     pool: Arc<ChunkPool>,

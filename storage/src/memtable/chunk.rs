@@ -13,7 +13,7 @@ pub(super) const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// Each chunk is twice as large as the one before, up to this.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// Memory of its own, not initialised.
+/// A piece of memory from the allocator, not initialised.
 #[derive(Debug)]
 pub(super) struct Chunk {
     start: NonNull<u8>,

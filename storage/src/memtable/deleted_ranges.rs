@@ -101,7 +101,7 @@ impl DeletedRanges {
         tail.chain(self.indexes.iter().flat_map(|index| index.iter()))
     }
 
-    /// The memory that they take, within a few percent.
+    /// The memory of all range tombstones, within a few percent.
     pub(super) fn bytes(&self) -> usize {
         let tail = self.tail.len() * (size_of::<RangeTombstone>() + 4 * size_of::<usize>());
         self.key_bytes + self.index_bytes + tail

@@ -524,7 +524,7 @@ impl Drop for SkipList {
     }
 }
 
-/// A place in a list, which it keeps alive.
+/// A position in a skip list. It keeps the list alive.
 #[derive(Debug)]
 pub(crate) struct Position {
     list: Arc<SkipList>,
@@ -540,7 +540,7 @@ impl Position {
         Self { list, node: None }
     }
 
-    /// The version that it stands on.
+    /// The version at this position.
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         // SAFETY: found in the list by `settle`, and the list lives for as long as
         // `self`.

@@ -267,12 +267,12 @@ impl Memtable {
         self.first_segment.get().copied()
     }
 
-    /// Freezes it at this number.
+    /// Freezes the memtable: `end` is its last number.
     pub(crate) fn freeze(&self, end: SeqNo) {
         self.end_seq.get_or_init(|| end);
     }
 
-    /// The number at which it was frozen.
+    /// The number at which the memtable was frozen.
     pub(crate) fn end_seq(&self) -> Option<SeqNo> {
         self.end_seq.get().copied()
     }

@@ -30,7 +30,7 @@ pub(super) struct TombstoneIndex {
     /// The keys at which ranges begin and end, ascending, without duplicates. Interval i begins at
     /// point i and ends at the next; the last one goes to the end of all keys.
     points: Vec<Bytes>,
-    /// The number of bytes at their starts that all points have in common.
+    /// The length of the prefix that all points have in common.
     prefix_bytes: usize,
     /// The next eight bytes of each point as a number that sorts like the bytes: a binary search
     /// here looks at few points.
@@ -146,12 +146,12 @@ impl TombstoneIndex {
         }
     }
 
-    /// How many tombstones it has.
+    /// The number of tombstones.
     pub(super) fn len(&self) -> usize {
         self.tombstones.len()
     }
 
-    /// The greatest of its numbers.
+    /// The greatest number of a tombstone.
     pub(super) fn newest(&self) -> SeqNo {
         self.tombstones[0].seq
     }
@@ -187,7 +187,7 @@ impl TombstoneIndex {
         from + of_head.partition_point(|point| **point <= *key)
     }
 
-    /// All of them, newest first.
+    /// All tombstones, newest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.tombstones.iter().map(|placed| RangeTombstone {
             range: KeyRange {
@@ -198,7 +198,7 @@ impl TombstoneIndex {
         })
     }
 
-    /// Memory that it takes, without that of the keys.
+    /// Bytes of memory, without those of the keys.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.points)

@@ -32,7 +32,7 @@ impl TimestampBounds {
         greatest_local_time_s: i64::MIN,
     };
 
-    /// Returns the bounds of both sets together.
+    /// Returns the bounds of both sets of values together.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ pub struct PurgeContext<'a> {
 pub enum Purged {
     /// The value stays unchanged.
     Kept,
-    /// This takes its place.
+    /// These bytes replace the value.
     Rewritten(Vec<u8>),
     /// The whole value goes.
     Gone,

@@ -25,7 +25,7 @@ impl ValueBounds {
         }
     }
 
-    /// Returns the bounds of both.
+    /// Returns the bounds over the values of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let timestamps = self.timestamps.zip(other.timestamps);
@@ -64,7 +64,7 @@ impl ExpiryBounds {
         }
     }
 
-    /// Returns the bounds of both.
+    /// Returns the bounds over the times of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         match (self, other) {

@@ -18,20 +18,20 @@ pub(crate) struct FileMeta {
     pub(crate) bytes: u64,
     /// The number of versions and range tombstones in the file.
     pub(crate) entries: u64,
-    /// The smallest sequence number of any version or range tombstone in it, and the
-    /// largest, as they are in the file.
+    /// The smallest and the largest sequence number of a version or range tombstone, as they are in
+    /// the file.
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
-    /// The keys of its versions, if it has any.
+    /// The key range of the file's versions; `None` if it has range tombstones only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     /// The keys over which range tombstones lie, if they are in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<KeyBounds>,
-    /// The bounds of the timestamps in its values, if they are known.
+    /// The bounds of the timestamps in the file's values, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamps: Option<TimestampBounds>,
-    /// The bounds of the times at which something in it expires.
+    /// The bounds of the times at which something in the file expires.
     #[serde(default, skip_serializing_if = "ExpiryBounds::is_never")]
     pub(crate) expiries: ExpiryBounds,
     /// The damage for which the file is in quarantine, if it is.

@@ -40,7 +40,7 @@ pub(crate) struct RunMeta {
 pub(crate) struct KeptFor {
     pub(crate) from: SeqNo,
     pub(crate) to: SeqNo,
-    /// About how many bytes of the files they take.
+    /// Bytes of files that these versions take, approximately.
     pub(crate) bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl RunMeta {
         Ok(())
     }
 
-    /// Whether a file of it is damaged.
+    /// Whether a file of the run is damaged.
     pub(crate) fn is_quarantined(&self) -> bool {
         self.files.iter().any(|file| file.quarantine.is_some())
     }
@@ -67,12 +67,12 @@ impl RunMeta {
         self.files.iter().map(|file| file.number)
     }
 
-    /// Bytes of its files, with what of them does not count any more.
+    /// Bytes of the run's files, including the keys that do not count.
     pub(crate) fn bytes(&self) -> u64 {
         self.sum(|file| file.bytes)
     }
 
-    /// Versions and range tombstones in its files.
+    /// Versions and range tombstones in the run's files, including those that do not count.
     pub(crate) fn entries(&self) -> u64 {
         self.sum(|file| file.entries)
     }
@@ -82,13 +82,13 @@ impl RunMeta {
         each.fold(0, u64::saturating_add)
     }
 
-    /// The key from which on it counts, if that is not the first of all.
+    /// The key from which on the keys of the run count; `None` if they count from the first on.
     pub(crate) fn begins_at(&self) -> Option<&Bytes> {
         let keys = self.keys.as_ref()?.range();
         (!keys.start.is_empty()).then_some(&keys.start)
     }
 
-    /// The key before which it ends, if it does.
+    /// The key before which the keys of the run count; `None` if they count up to the last.
     pub(crate) fn ends_before(&self) -> Option<&Bytes> {
         self.keys.as_ref()?.range().end.as_ref()
     }

@@ -136,7 +136,7 @@ impl Run {
         Some((!files.is_empty()).then(|| Self::new(meta, files)))
     }
 
-    /// Whether it may have something in a gap that fits.
+    /// Whether a file that does not open may have keys of a range for which `fits` is true.
     fn may_hold(&self, fits: impl Fn(&KeyRange) -> bool) -> bool {
         let none = mutation::is(Mutation::NothingInGaps);
         !none && self.gaps.iter().any(|gap| fits(&gap.range))
@@ -223,7 +223,7 @@ impl Run {
         origins.fold(span, |a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Whether a reader at `seq` can see anything in it.
+    /// Whether a reader at `seq` can see anything in the run.
     pub(crate) fn is_seen_at(&self, seq: SeqNo) -> bool {
         let blind = mutation::is(Mutation::SkipRunAtItsFirstNumber);
         self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
@@ -277,7 +277,7 @@ impl Run {
         self.overwrites.as_ref()
     }
 
-    /// The keys of its versions.
+    /// A sketch of the keys of the run's versions.
     pub(crate) fn key_sketch(&self) -> KeySketch {
         if let Some(keys) = &self.overwrites {
             return KeySketch::clone(keys);
@@ -307,7 +307,7 @@ impl Run {
         self.sum(|properties| properties.expiring) > 0
     }
 
-    /// Whether its values have timestamps that may make them garbage.
+    /// Whether values of the run have timestamps that may make them garbage.
     pub(crate) fn has_timestamps(&self) -> bool {
         let mut tables = self.sorted.iter();
         tables.any(|table| table.properties().timestamps.is_some())
@@ -322,7 +322,7 @@ impl Run {
         self.sum(|properties| properties.tombstones)
     }
 
-    /// Bytes of keys and values in it, before compression.
+    /// Bytes of the run's keys and values, before compression.
     pub(crate) fn plain_bytes(&self) -> u64 {
         self.sum(|of| of.raw_key_bytes.saturating_add(of.raw_value_bytes))
     }
@@ -358,12 +358,12 @@ impl Run {
         self.range_tombstones.as_ref()
     }
 
-    /// Whether it holds versions, or may, and not range tombstones only.
+    /// Whether the run has, or may have, versions beside range tombstones.
     pub(crate) fn holds_versions(&self) -> bool {
         !self.sorted.is_empty() || !self.gaps.is_empty()
     }
 
-    /// Whether a version of `key`, or a range tombstone over it, may be in it.
+    /// Whether a version of `key`, or a range tombstone over it, may be in the run.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         let counts = |keys: &KeyRange| keys.contains(key);
         if !self.keys_that_count().is_none_or(counts) {
@@ -426,8 +426,7 @@ impl Run {
         !is_excluded
     }
 
-    /// The keys of its versions and range tombstones, from the first to the last; none where
-    /// nothing that is left of it counts.
+    /// The range of the keys of versions and range tombstones that count; empty if none is left.
     pub(crate) fn bounds(&self) -> KeyRange {
         let versions = self.sorted.first().zip(self.sorted.last());
         let versions = versions
@@ -449,7 +448,7 @@ impl Run {
         })
     }
 
-    /// Whether its files go on behind the keys that count.
+    /// Whether the files have more keys behind those that count.
     pub(super) fn ends_early(&self) -> bool {
         let end = self.keys_that_count().and_then(|keys| keys.end.as_ref());
         let last = self.sorted.last();

@@ -108,7 +108,7 @@ pub enum FaultOp {
     /// [`WriteFile::sync`] and [`SyncFile::sync`]; the bytes it was to write
     /// stay unsynced for good.
     Sync,
-    /// [`FileSystem::sync_dir`]; a later one makes up for it.
+    /// [`FileSystem::sync_dir`]; a later call that succeeds makes the same names durable.
     SyncDir,
     /// [`FileSystem::create`]; changes nothing.
     Create,

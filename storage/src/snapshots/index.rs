@@ -25,12 +25,12 @@ struct OfKeyspace {
     places: HashMap<String, (SeqNo, u64)>,
 }
 
-/// A snapshot, without its names.
+/// A snapshot without its name and keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SnapshotPoint {
     pub(super) at: ReadPoint,
     pub(super) id: u64,
-    /// The only table that it covers.
+    /// The table that the snapshot covers; `None` if it covers the keyspace.
     table: Option<TableId>,
 }
 

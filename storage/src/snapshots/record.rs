@@ -223,8 +223,8 @@ mod tests {
         }
     }
 
-    /// Each flush and each merge wrote all snapshots there were, and each snapshot the names of all
-    /// its tables: 2000 snapshots of 200 tables made a record of 300 kB.
+    /// Regression: each flush and each merge wrote all snapshots there were, and each snapshot the
+    /// names of all its tables: 2000 snapshots of 200 tables made a record of 300 kB.
     #[test]
     fn an_operation_takes_as_many_bytes_beside_many_snapshots_as_alone() {
         let len = |id| {

@@ -417,8 +417,9 @@ mod tests {
         }
     }
 
-    /// The manifest remembered the ids of the snapshots that it listed. A snapshot that was created
-    /// and deleted between two edits left no trace, and after a restart its id was given again.
+    /// Regression: the manifest remembered the ids of the snapshots that it listed. A snapshot that
+    /// was created and deleted between two edits left no trace, and after a restart its id was
+    /// given again.
     #[test]
     fn the_id_of_a_deleted_snapshot_is_remembered() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());
@@ -432,7 +433,7 @@ mod tests {
         assert_eq!(recorded.list, snapshots.bookmarks_where(|_| true));
     }
 
-    /// Each flush and each merge wrote all snapshots that there were.
+    /// Regression: each flush and each merge wrote all snapshots that there were.
     #[test]
     fn an_edit_gets_the_operations_since_the_last_one_and_none_that_failed() {
         let snapshots = SnapshotRegistry::new(Bookmarks::default());

@@ -146,7 +146,7 @@ impl Block {
         &self.bytes[range]
     }
 
-    /// Bytes that it takes.
+    /// The length of the block in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }

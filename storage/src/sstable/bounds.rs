@@ -30,7 +30,7 @@ pub(super) type Bound = (Vec<u8>, SeqNo);
 /// The ascending bounds of neighbouring blocks.
 #[derive(Debug, Default)]
 pub(super) struct Bounds {
-    /// The bytes at their start that all bounds have in common.
+    /// The prefix that all bounds have in common.
     prefix: Box<[u8]>,
     /// The first bytes of each bound behind the prefix, ascending.
     heads: Box<[u64]>,

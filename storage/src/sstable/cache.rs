@@ -324,7 +324,8 @@ mod tests {
         assert_eq!((cache.hits(), cache.misses()), (1, 1));
     }
 
-    /// The indexes and filters of 1 TB took 31 GB beside the cache, which no option limited.
+    /// Regression: the indexes and filters of 1 TB took 31 GB beside the cache, which no option
+    /// limited.
     #[test]
     fn blocks_get_what_open_tables_leave() {
         let cache = BlockCache::beside_tables(1 << 20);

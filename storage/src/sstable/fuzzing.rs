@@ -358,9 +358,9 @@ pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The restart points of data blocks were verified, those of the index not: a
-/// table with one in the wrong place verified, and could not be read backwards. Now it does not
-/// open, or the partition does not read.
+/// Regression: the restart points of data blocks were verified, those of the index not: a table
+/// with one in the wrong place verified, and could not be read backwards. Now it does not open, or
+/// the partition does not read.
 #[cfg(test)]
 #[test]
 fn a_misplaced_restart_point_of_the_index_is_damage() {

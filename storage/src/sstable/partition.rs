@@ -32,9 +32,9 @@ pub(super) struct Partition {
     pub(super) index: Index,
     /// The filter over the user keys in its data blocks.
     pub(super) filter: Filter,
-    /// The slots of its table, and its position in them.
+    /// The slots of the table, and the position of this partition in them.
     home: (Weak<Slots>, usize),
-    /// Whether it was used since the cache last checked.
+    /// Whether the partition was used since the cache last checked.
     was_used: AtomicBool,
 }
 
@@ -74,7 +74,7 @@ impl Partition {
         !self.was_used.load(Ordering::Relaxed) && !self.was_used.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether it was used since the last call.
+    /// Returns whether the partition was used since the last call.
     pub(super) fn take_use(&self) -> bool {
         self.was_used.swap(false, Ordering::Relaxed)
     }

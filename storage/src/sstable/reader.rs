@@ -35,7 +35,7 @@ pub(crate) struct ReadCounters {
     pub(crate) runs_touched: u64,
     pub(crate) blocks_read: u64,
     pub(crate) blocks_cached: u64,
-    /// Runs that their filter excluded.
+    /// Runs that were not searched because their filters excluded the key.
     pub(crate) filter_skips: u64,
 }
 

@@ -39,16 +39,16 @@ pub(crate) type KeyVersion = (Bytes, Version);
 pub(crate) struct LostBlock {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// The keys that it may have had, both ends included; `None` is no bound.
+    /// The first and the last key that the lost part may have had; `None` is no bound.
     pub(crate) from_key: Option<Vec<u8>>,
     pub(crate) to_key: Option<Vec<u8>>,
-    /// Whether it is the place of the range tombstones, and not of versions.
+    /// Whether the lost part had range tombstones, not versions.
     pub(crate) is_of_tombstones: bool,
     pub(crate) detail: String,
 }
 
 impl LostBlock {
-    /// The keys that it may have had.
+    /// The keys that the lost part may have had.
     pub(crate) fn keys(&self) -> KeyRange {
         let bound = |key: &Option<Vec<u8>>| match key {
             Some(key) => ops::Bound::Included(key.clone()),
@@ -125,6 +125,8 @@ impl Salvage {
                 .and_then(|payload| Properties::decode(&payload))
                 .ok();
         }
+        // The index shows which keys a bad block had. Without it, the blocks are followed from the first
+        // on.
         match footer.map(|footer| (footer, part(&bytes, id, footer.top))) {
             Some((footer, Ok(top))) => salvage.by_index(&bytes, top, footer.partitions),
             Some((footer, Err(_))) => {

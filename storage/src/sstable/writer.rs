@@ -178,6 +178,8 @@ impl SsTableWriter {
             self.partitions.start_block(key, prefix);
         }
         self.partitions.add_prefix(prefix);
+        // Each partition has a filter of its own, so a key whose versions go on in another partition
+        // is added to both filters. It is counted once.
         if new_key || !self.partitions.has_key() {
             let hash = key_hash(key);
             self.partitions.add_key(hash);

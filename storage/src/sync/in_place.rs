@@ -1,6 +1,7 @@
-//! Types for values in memory that is freed without being dropped: the entries of a memtable.
-//! Shuttle's atomics own memory of their own, so there these are std's, and no switch happens
-//! at them.
+//! Types for the entries of a memtable, whose memory is freed without dropping them.
+//!
+//! Shuttle's atomics would leak there, because they own heap memory. So std's are used under shuttle,
+//! which therefore never switches threads at them.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicUsize};

@@ -170,7 +170,7 @@ pub(crate) struct TableFile {
     number: u64,
     files: Arc<OpenFiles>,
     opened: ArcSwapOption<Opened>,
-    /// Whether it was read since the hand passed it.
+    /// Whether the file was read since the hand of the clock last passed it.
     was_read: AtomicBool,
 }
 

@@ -17,7 +17,7 @@ const OPERANDS_TO_FOLD: usize = if cfg!(loom) { 2 } else { 8 };
 #[derive(Debug)]
 pub(crate) struct Lookup<'k, 't> {
     key: &'k [u8],
-    /// For the filters, once one is asked.
+    /// The hash of the key for filters; computed for the first filter.
     hash: Option<u64>,
     fold: Fold<'t>,
     reads: ReadCounters,

@@ -210,8 +210,8 @@ impl TableVersion {
         all - beside.sum::<usize>()
     }
 
-    /// Returns the unfinished merges, newest first. A merge is stuck if one of its inputs may not be
-    /// merged, or is `left_out`.
+    /// Returns the merges in parts that are not finished, newest first. Such a merge is stuck if one of
+    /// its inputs may not be merged or is among `left_out`.
     pub(crate) fn unfinished(&self, left_out: &HashSet<RunId>) -> Vec<Unfinished> {
         let stuck = self.runs.iter().filter(|run| !run.is_mergeable());
         let stuck = stuck.map(|run| run.id()).chain(left_out.iter().copied());

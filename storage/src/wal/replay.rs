@@ -29,7 +29,7 @@ pub(crate) struct Replayed {
     /// Bytes of the segment up to the end of its last good record; 0 when not
     /// even its header was finished.
     pub(crate) good_bytes: u64,
-    /// The position after its last record.
+    /// The position after the segment's last record.
     pub(crate) end: Lsn,
 }
 
@@ -145,6 +145,8 @@ pub(crate) fn replay_bytes(
                 return Err(Error::corruption(path, at as u64, detail));
             }
             Err(detail) => {
+                // A crash leaves only bytes behind that were not synced. Each record contains how far
+                // the log was durable before it: if a later one counts these bytes in, they are damaged.
                 if let Some(later) = later_record_that_counts_on(bytes, at, lsn_at(at), last)
                     && !mutation::is(Mutation::DamagedWalIsTorn)
                 {
@@ -405,8 +407,8 @@ mod tests {
         ));
     }
 
-    /// A segment whose header places it near the last position there is, or a commit numbered
-    /// so, each with a good checksum, made sums overflow.
+    /// Regression: a segment whose header places it near the last position there is, or a commit
+    /// numbered so, each with a good checksum, made sums overflow.
     #[test]
     fn numbers_out_of_all_bounds_are_damage() {
         let (path, dir) = (
@@ -439,9 +441,9 @@ mod tests {
         }
     }
 
-    /// Segments that the manifest no longer needed were removed in the order in
-    /// which the directory listed them; a crash in between left a hole, and the
-    /// database was refused as damaged.
+    /// Regression: segments that the manifest no longer needed were removed in the order in which
+    /// the directory listed them; a crash in between left a hole, and the database was refused as
+    /// damaged.
     #[test]
     fn a_hole_among_segments_that_are_not_needed_is_no_damage() {
         let (disk, dir) = (MemDisk::default(), Path::new("/db"));

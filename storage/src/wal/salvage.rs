@@ -202,9 +202,9 @@ mod tests {
             .collect()
     }
 
-    /// Behind a damaged record of noise, a checksum over megabytes was taken at
-    /// one offset in two hundred: a repair took hours for a value of 64 MiB. One
-    /// of a log was followed to its end from each record in it.
+    /// Regression: behind a damaged record of noise, a checksum over megabytes was taken at one
+    /// offset in two hundred: a repair took hours for a value of 64 MiB. One of a log was followed
+    /// to its end from each record in it.
     #[test]
     fn a_large_value_that_is_damaged_is_passed_over_in_linear_time() {
         let log = vec![vec![7; 100]; 100_000];

@@ -325,8 +325,9 @@ fn only_a_backup_of_the_same_database_that_was_not_opened_for_writing_is_replace
     refused(&db, TARGET, "opened for writing");
 }
 
-/// The database was put back to an earlier state, as by a snapshot of its file system, and gave the
-/// numbers of files again: a file of the first backup counted as the one of that number.
+/// Regression: the database was put back to an earlier state, as by a snapshot of its file system,
+/// and gave the numbers of files again: a file of the first backup counted as the one of that
+/// number.
 #[test]
 fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
     let mem = MemDisk::new();
@@ -358,8 +359,8 @@ fn a_backup_with_other_files_under_the_same_numbers_is_refused_and_stays() {
     assert!(contents(&mem, TARGET) == before);
 }
 
-/// The segments of an interrupted backup lie behind the log of the older one, and were its
-/// continuation once that was opened.
+/// Regression: the segments of an interrupted backup lie behind the log of the older one, and were
+/// its continuation once that was opened.
 #[test]
 fn the_log_of_an_older_backup_ends_where_it_ended_whatever_a_later_one_left() {
     let mem = MemDisk::new();

@@ -75,7 +75,7 @@ fn visible(table: &SnapshotTable) -> Content {
     all.map(|(key, value)| (key, letters(&value))).collect()
 }
 
-/// The keys that are not the same in both.
+/// Returns the keys whose values differ between the two contents, or that only one has.
 fn differences(one: &Content, other: &Content) -> BTreeSet<Vec<u8>> {
     let keys = one.keys().chain(other.keys());
     keys.filter(|key| one.get(*key) != other.get(*key))

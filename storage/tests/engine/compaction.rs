@@ -51,8 +51,8 @@ fn fill(table: &Table, keys: u32, value: u8) {
     }
 }
 
-/// Versions that only a deleted snapshot needed stayed until writes made the run worth a
-/// merge: in an idle database for ever.
+/// Regression: versions that only a deleted snapshot needed stayed until writes made the run worth
+/// a merge: in an idle database for ever.
 #[test]
 fn an_idle_database_gives_the_space_of_a_deleted_snapshot_back() {
     must_end(|| {
@@ -185,8 +185,8 @@ fn a_version_that_another_snapshot_needs_is_no_garbage() {
     assert_eq!(db.stats().tables[0].versions, 203);
 }
 
-/// A flush, unlike a merge, did not count the versions that it keeps for a snapshot below a
-/// range tombstone. When the snapshot went, nothing of the run was known to be garbage, and
+/// Regression: a flush, unlike a merge, did not count the versions that it keeps for a snapshot
+/// below a range tombstone. When the snapshot went, nothing of the run was known to be garbage, and
 /// the space of a truncated table stayed taken.
 #[test]
 fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
@@ -286,7 +286,8 @@ impl MergeOperator for AppendBehindDoor {
     }
 }
 
-/// Two long merges took both threads; a third table got 48 runs and its writers stopped.
+/// Regression: two long merges took both threads; a third table got 48 runs and its writers
+/// stopped.
 #[test]
 fn short_merges_are_not_behind_long_ones() {
     must_end(|| {
@@ -443,8 +444,8 @@ fn writes_reads_and_merge_debt_are_counted() {
     assert_eq!(after.tables[0].space_amplification, 1.0);
 }
 
-/// After a failure merges were still tried, though none could be installed, and two threads
-/// woke each other for ever to repeat the failed merge.
+/// Regression: after a failure merges were still tried, though none could be installed, and two
+/// threads woke each other for ever to repeat the failed merge.
 #[test]
 fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
     let mem = MemDisk::new();
@@ -463,8 +464,8 @@ fn after_a_failure_nothing_is_merged_that_could_not_be_installed() {
     assert_eq!(content(table.range::<&[u8], _>(..)).unwrap().len(), 101);
 }
 
-/// Blocks of files that had gone kept those of their successor out of the cache, the more
-/// the more often they had been read.
+/// Regression: blocks of files that had gone kept those of their successor out of the cache, the
+/// more the more often they had been read.
 #[test]
 fn blocks_of_files_that_went_leave_the_cache() {
     let mem = MemDisk::new();
@@ -483,8 +484,8 @@ fn blocks_of_files_that_went_leave_the_cache() {
     assert!(db.stats().cache_bytes > 0);
 }
 
-/// Merges kept a disk busy that was needed for something else, and nothing but closing the
-/// database held them up. Writers wait for no merge meanwhile, however many runs there are.
+/// Regression: merges kept a disk busy that was needed for something else, and nothing but closing
+/// the database held them up. Writers wait for no merge meanwhile, however many runs there are.
 #[test]
 fn no_merge_begins_while_merges_are_paused() {
     const RUNS: u64 = 60;

@@ -193,8 +193,8 @@ fn a_snapshot_keeps_its_tables_whatever_is_created_and_dropped_beside_it() {
     check(&db.existing_keyspace("app").unwrap());
 }
 
-/// The record of a snapshot listed all tables of its keyspace, and each flush and each merge wrote all
-/// snapshots anew, so both became slower with each table and each snapshot.
+/// Regression: the record of a snapshot listed all tables of its keyspace, and each flush and each
+/// merge wrote all snapshots anew, so both became slower with each table and each snapshot.
 #[test]
 fn a_snapshot_and_the_flush_after_it_write_as_much_beside_many_as_alone() {
     let written = |tables: u32, snapshots: u32| {

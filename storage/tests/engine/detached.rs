@@ -139,7 +139,7 @@ fn an_invalid_description_is_an_error_that_names_it() {
     }
 }
 
-/// Numbers of files began again behind the largest that was named. A pin that had
+/// Regression: numbers of files began again behind the largest that was named. A pin that had
 /// outlived its files led to those of another table, and read nothing in them.
 #[test]
 fn a_pin_that_is_gone_never_leads_to_files_of_another_table() {

@@ -180,8 +180,8 @@ fn a_dropped_keyspace_leaves_nothing() {
     assert_eq!(files(&mem, ".sst").len(), 0);
 }
 
-/// Flushes and merges of a table that is dropped meanwhile end without harm. A writer that
-/// waited for the flush of a full memtable waited for ever when the table was dropped: a
+/// Flushes and merges of a table that is dropped meanwhile end without harm. Regression: a writer
+/// that waited for the flush of a full memtable waited for ever when the table was dropped: a
 /// dropped table is not flushed.
 #[test]
 fn tables_are_dropped_under_threads_that_write_flush_and_compact() {

@@ -190,8 +190,8 @@ fn an_early_stop_includes_a_full_memtable_that_is_not_flushed() {
     assert_eq!(found, ["v=9:future"; 2]);
 }
 
-/// The properties of a file hold for a bad block in it, too, and the manifest has the bounds of one
-/// that does not open. A reader failed at such a file, whatever it had.
+/// Regression: the properties of a file hold for a bad block in it, too, and the manifest has the
+/// bounds of one that does not open. A reader failed at such a file, whatever it had.
 #[test]
 fn a_damaged_file_is_waited_for_only_if_it_has_later_timestamps() {
     for (old, is_whole, is_decided) in [

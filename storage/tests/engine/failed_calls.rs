@@ -44,12 +44,11 @@ fn after_an_fsync_that_failed_nothing_is_written_and_what_was_acknowledged_is_re
     assert_eq!(table.get(b"a").unwrap().unwrap(), "4");
 }
 
-/// The fsync of a commit failed, and reopening found the commit in the page cache. It was
-/// never written, as the system took the page for clean; later commits, acknowledged after
-/// the reopening, lay behind it, in a segment of their own. The next power loss left a hole
-/// before them, and the database did not open any more. The same happened with an edit of the
-/// manifest: the opening that found it removed the files that it replaced, and then the edit
-/// was gone.
+/// Regression: the fsync of a commit failed, and reopening found the commit in the page cache. It
+/// was never written, as the system took the page for clean; later commits, acknowledged after the
+/// reopening, lay behind it, in a segment of their own. The next power loss left a hole before
+/// them, and the database did not open any more. The same happened with an edit of the manifest:
+/// the opening that found it removed the files that it replaced, and then the edit was gone.
 #[test]
 fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     for seed in 0..20 {
@@ -138,7 +137,7 @@ fn a_hole_in_what_was_never_synced_is_a_torn_tail_and_no_damage() {
     assert!(found.len() > 2, "the log was torn at {found:?} only");
 }
 
-/// A crash between the making of a file and the edit that names it left an orphan,
+/// Regression: a crash between the making of a file and the edit that names it left an orphan,
 /// whose number the next opening gave to another file. A pin from before found it.
 #[test]
 fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
@@ -182,8 +181,8 @@ fn no_number_of_a_file_is_used_twice_whatever_the_power_does() {
     });
 }
 
-/// The manifest takes no edit after a failed one, so nothing could be flushed any more; but
-/// writes were still taken, into memtables that only grew.
+/// Regression: the manifest takes no edit after a failed one, so nothing could be flushed any more;
+/// but writes were still taken, into memtables that only grew.
 #[test]
 fn after_an_edit_of_the_manifest_that_failed_no_write_is_taken() {
     let mem = MemDisk::new();

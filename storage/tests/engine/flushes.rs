@@ -10,8 +10,8 @@ use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Durability, Maintenance, Options};
 
-/// Each tiny table took a sync of the directory, of the log and of the manifest: 80 to 100
-/// of them a second, and with 200 tables the log grew to four times its bound.
+/// Regression: each tiny table took a sync of the directory, of the log and of the manifest: 80 to
+/// 100 of them a second, and with 200 tables the log grew to four times its bound.
 #[test]
 fn many_tiny_tables_share_their_syncs() {
     let mem = MemDisk::new();
@@ -108,8 +108,8 @@ fn flushes_beside_each_other_lose_nothing() {
     }
 }
 
-/// A consumer that took rows from the front of a queue walked over all rows that had been taken
-/// before while they were in memory: 10 ms a step.
+/// Regression: a consumer that took rows from the front of a queue walked over all rows that had
+/// been taken before while they were in memory: 10 ms a step.
 #[test]
 fn a_scan_over_dead_keys_has_their_memtable_flushed() {
     let is_flushed_after = |deleted: u32, maintenance| {

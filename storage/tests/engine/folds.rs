@@ -148,7 +148,7 @@ fn folds_take_a_part_of_a_memtable() {
     );
 }
 
-/// A key as it should be.
+/// The expected state of a key.
 #[derive(Debug, Clone, Default)]
 struct Model {
     /// The value of the put, and its expiry.

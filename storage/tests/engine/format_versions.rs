@@ -173,8 +173,8 @@ fn records(bytes: &[u8]) -> Vec<String> {
     records
 }
 
-/// An older build ignored the fields that a newer one had added to the manifest, and
-/// so misread it.
+/// Regression: an older build ignored the fields that a newer one had added to the manifest, and so
+/// misread it.
 #[test]
 fn a_manifest_with_an_unknown_field_is_refused() {
     let known = [
@@ -206,7 +206,7 @@ fn a_manifest_with_an_unknown_field_is_refused() {
     }
 }
 
-/// A torn tail of the log was cut, and the manifest replaced, before a file of another
+/// Regression: a torn tail of the log was cut, and the manifest replaced, before a file of another
 /// version was met.
 #[test]
 fn leftovers_of_a_crash_stay_when_another_file_is_refused() {

@@ -140,8 +140,7 @@ fn background_threads_try_again_by_themselves_and_no_writer_waits_for_space() {
     });
 }
 
-/// A put whose own flush found no space returned an error, though it was
-/// committed.
+/// Regression: a put whose own flush found no space returned an error, though it was committed.
 #[test]
 fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
     let mem = MemDisk::new();
@@ -184,8 +183,8 @@ fn a_put_succeeds_though_the_flush_that_it_triggers_does_not() {
     assert_eq!(table.get(b"k").unwrap().unwrap(), "3");
 }
 
-/// File systems that allocate late, and thin volumes, find out at a sync. A sync of names, or one of
-/// the manifest, stopped all writes until the next opening.
+/// Regression: file systems that allocate late, and thin volumes, find out at a sync. A sync of
+/// names, or one of the manifest, stopped all writes until the next opening.
 #[test]
 fn a_flush_that_finds_no_space_at_a_sync_leaves_nothing_and_is_done_again() {
     // The syncs of the two copies of the edit come behind the one of the file.
@@ -219,8 +218,8 @@ fn a_flush_that_finds_no_space_at_a_sync_leaves_nothing_and_is_done_again() {
     }
 }
 
-/// A merge that could not fit filled the disk, failed, gave the space back and began again, for
-/// ever, and writers found no space meanwhile.
+/// Regression: a merge that could not fit filled the disk, failed, gave the space back and began
+/// again, for ever, and writers found no space meanwhile.
 #[test]
 fn a_merge_that_cannot_fit_does_not_begin_and_one_that_shrinks_does() {
     let mem = MemDisk::new();

@@ -34,7 +34,7 @@ const DELETION: u8 = 0;
 struct Cell {
     timestamp: i64,
     kind: CellKind,
-    /// When it was deleted, or expires.
+    /// The time at which the cell was deleted or expires.
     local_s: i64,
     byte: u8,
 }

@@ -157,9 +157,9 @@ fn what_is_ingested_stands_at_its_commit_among_writes_and_snapshots() {
     assert_eq!(files(&mem, ".sst").len(), files_in_use(&db));
 }
 
-/// Ingesting links files, so the database shares their bytes with the names that
-/// the writer gave them. A second writer of the same name opened those names and
-/// cut them to nothing, and with them the table's own files.
+/// Regression: ingesting links files, so the database shares their bytes with the names that the
+/// writer gave them. A second writer of the same name opened those names and cut them to nothing,
+/// and with them the table's own files.
 #[test]
 fn operands_that_are_ingested_meet_those_that_were_there_and_come_later() {
     let mem = MemDisk::new();

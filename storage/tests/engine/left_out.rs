@@ -186,8 +186,8 @@ fn a_run_that_cannot_be_read_is_left_out_of_merges_until_it_can() {
     }
 }
 
-/// One read that failed in a merge, or three that were wrong of a file that is whole, stopped the
-/// writes of all tables.
+/// Regression: one read that failed in a merge, or three that were wrong of a file that is whole,
+/// stopped the writes of all tables.
 #[test]
 fn what_a_merge_cannot_read_stops_no_write() {
     for fault in [Fault::Unreadable(EIO), Fault::WrongEverySecondTime] {

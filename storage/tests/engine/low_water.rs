@@ -72,7 +72,7 @@ fn below_the_mark_what_gives_space_back_works_and_nothing_else_is_taken() {
     }
 }
 
-/// Only a write could find out that there was space again.
+/// Regression: only a write could find out that there was space again.
 #[test]
 fn the_database_notices_without_a_write_that_there_is_space_again() {
     let mem = MemDisk::new();

@@ -110,8 +110,8 @@ fn write_to_many(tables: usize, options: impl FnOnce(Options) -> Options) -> Siz
     }
 }
 
-/// Each of 200 tables had a memtable that was far from full, and all together took three
-/// times their budget. One table alone may not exceed it either.
+/// Regression: each of 200 tables had a memtable that was far from full, and all together took
+/// three times their budget. One table alone may not exceed it either.
 #[test]
 fn all_memtables_together_keep_to_their_budget() {
     for tables in [200, 1] {
@@ -132,8 +132,8 @@ fn all_memtables_together_keep_to_their_budget() {
     }
 }
 
-/// With 200 tables the log took 277 MB where 64 were allowed: memtables were flushed for the
-/// log only once it was too large, and writers did not wait for the flushes.
+/// Regression: with 200 tables the log took 277 MB where 64 were allowed: memtables were flushed
+/// for the log only once it was too large, and writers did not wait for the flushes.
 #[test]
 fn the_log_keeps_within_its_bound() {
     must_end(|| {
@@ -277,7 +277,8 @@ fn writers_do_not_wait_for_a_log_that_a_backup_keeps() {
     });
 }
 
-/// Indexes and filters of 1 TB took 31 GB beside the block cache, which no option limited.
+/// Regression: indexes and filters of 1 TB took 31 GB beside the block cache, which no option
+/// limited.
 #[test]
 fn memtables_indexes_filters_and_blocks_share_one_budget() {
     let memory_bytes = 8 * MIB;

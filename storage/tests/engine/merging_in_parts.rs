@@ -272,8 +272,8 @@ fn assert_reads(
     }
 }
 
-/// A merge of 2.2 hours in one thread was thrown away by a restart, and needed room for all
-/// of its output beside all of its input.
+/// Regression: a merge of 2.2 hours in one thread was thrown away by a restart, and needed room for
+/// all of its output beside all of its input.
 #[test]
 fn what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart() {
     let test = "what_is_read_between_two_parts_is_what_was_there_before_also_after_a_restart";
@@ -442,9 +442,9 @@ fn a_restored_input_does_not_shadow_the_merge_that_replaced_a_part_of_it() {
     assert!(found == now);
 }
 
-/// A file stood for the keys between its first and its last: the repair did not know of a
-/// deletion that was dropped between two files, with the value that it deleted, and the value
-/// was still in a file that is merged in part.
+/// Regression: a file stood for the keys between its first and its last: the repair did not know of
+/// a deletion that was dropped between two files, with the value that it deleted, and the value was
+/// still in a file that is merged in part.
 #[test]
 fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     let mem = MemDisk::new();

@@ -22,8 +22,8 @@ fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-/// Every table stayed open: a merge found no descriptor left and made the store read-only,
-/// and then it did not open either.
+/// Regression: every table stayed open: a merge found no descriptor left and made the store
+/// read-only, and then it did not open either.
 #[test]
 fn hundreds_of_tables_are_written_read_and_opened_with_sixty_files() {
     must_end(|| {
@@ -118,7 +118,8 @@ fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
     });
 }
 
-/// A commit waited for ever for a descriptor, and all other writers waited for the commit.
+/// Regression: a commit waited for ever for a descriptor, and all other writers waited for the
+/// commit.
 #[test]
 fn a_commit_without_a_file_for_its_segment_is_refused_and_the_next_one_is_written() {
     must_end(|| {
@@ -172,8 +173,8 @@ fn a_commit_takes_spare_descriptors_which_are_held_again_later() {
     });
 }
 
-/// A call that waited for a descriptor closed tables, and then paused while their readers opened
-/// them again.
+/// Regression: a call that waited for a descriptor closed tables, and then paused while their
+/// readers opened them again.
 #[test]
 fn a_flush_gets_a_file_among_readers_of_more_tables_than_can_be_open() {
     must_end(|| {
@@ -214,7 +215,8 @@ fn a_flush_gets_a_file_among_readers_of_more_tables_than_can_be_open() {
     });
 }
 
-/// An opening that could not have a second file waited for ever, with the directory locked.
+/// Regression: an opening that could not have a second file waited for ever, with the directory
+/// locked.
 #[test]
 fn an_opening_without_files_fails_and_the_next_one_does_not() {
     must_end(|| {

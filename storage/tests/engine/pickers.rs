@@ -170,8 +170,8 @@ where
     Arc::new(FnPicker(pick))
 }
 
-/// The result of a picker was asserted: an unknown or busy run in it stopped the thread, and
-/// with it all writes.
+/// Regression: the result of a picker was asserted: an unknown or busy run in it stopped the
+/// thread, and with it all writes.
 #[test]
 fn an_invalid_pick_is_refused_with_a_reason_and_changes_nothing() {
     type Answer = fn(&TableShape<'_>) -> Pick;
@@ -259,8 +259,8 @@ fn a_picker_that_never_ends_is_stopped_at_merges_that_gain_nothing() {
     assert_eq!(all(&table).len(), 50);
 }
 
-/// Writers who saw many runs called the picker themselves, and waited for a lock that was
-/// held during the call.
+/// Regression: writers who saw many runs called the picker themselves, and waited for a lock that
+/// was held during the call.
 #[test]
 fn no_writer_waits_for_a_slow_picker() {
     must_end(|| {

@@ -42,7 +42,7 @@ fn sstable(filter_prefix: Option<FilterPrefix>) -> SsTableOptions {
     }
 }
 
-/// A size of files with which each run is one file.
+/// The size limit of files with which each run is a single file.
 const LARGE: usize = 64 << 20;
 
 fn options(mem: &MemDisk, file_bytes: usize) -> Options {

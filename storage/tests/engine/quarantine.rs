@@ -321,7 +321,7 @@ fn one_flipped_bit_in_any_file_gives_right_answers_or_damage_and_never_an_older_
     assert!(all.damaged > 100 && all.right > all.damaged, "{all:?}");
 }
 
-/// One flipped bit that a merge met stopped the writes of all tables. Every opening was
+/// Regression: one flipped bit that a merge met stopped the writes of all tables. Every opening was
 /// read-only again as soon as it merged, and the damaged table could not be dropped.
 #[test]
 fn a_bit_that_a_merge_meets_stops_no_write_to_any_table() {
@@ -618,8 +618,8 @@ fn what_is_above_a_file_that_does_not_open_is_kept_until_that_is_whole_again() {
     }
 }
 
-/// A file that was ingested and is damaged before the manifest names it: the log has its record. It
-/// kept the database from opening.
+/// Regression: a file that was ingested and is damaged before the manifest names it: the log has
+/// its record. It kept the database from opening.
 #[test]
 fn a_damaged_file_that_only_the_log_names_is_in_quarantine_too() {
     let mem = MemDisk::new();

@@ -251,9 +251,9 @@ fn a_view_keeps_runs_that_a_truncation_covers() {
     );
 }
 
-/// A queue deletes up to its front, again and again. Each call copied the sequence numbers of all
-/// calls before: 1500 calls took five seconds, as did reopening, and none of that memory was
-/// counted, so that no memtable was ever full.
+/// Regression: a queue deletes up to its front, again and again. Each call copied the sequence
+/// numbers of all calls before: 1500 calls took five seconds, as did reopening, and none of that
+/// memory was counted, so that no memtable was ever full.
 #[test]
 fn deleting_up_to_a_front_that_moves_costs_each_time_the_same() {
     let mem = MemDisk::new();

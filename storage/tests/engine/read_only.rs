@@ -135,7 +135,7 @@ fn keys(table: &Table) -> Vec<Vec<u8>> {
     rows.into_keys().collect()
 }
 
-/// Two readers of one database excluded each other, and one on a read-only disk could
+/// Regression: two readers of one database excluded each other, and one on a read-only disk could
 /// not read it at all.
 #[test]
 fn many_read_one_database_at_once_and_leave_no_trace() {

@@ -85,10 +85,10 @@ fn the_source_must_be_a_closed_database_and_the_target_empty() {
     run(&mem);
 }
 
-/// A merge folded operands 1 to 3 of a key into one; its input files were still there when
-/// the manifest was lost. Repair took the versions of all files, those of the newest file
-/// first, and so folded operands in again that had other numbers than the result. The log
-/// came even before the newest file: its part of a value hid the whole one.
+/// Regression: a merge folded operands 1 to 3 of a key into one; its input files were still there
+/// when the manifest was lost. Repair took the versions of all files, those of the newest file
+/// first, and so folded operands in again that had other numbers than the result. The log came even
+/// before the newest file: its part of a value hid the whole one.
 #[test]
 fn what_a_merge_replaced_is_not_folded_in_again() {
     for (left, has_snapshot, gone) in (0..8).flat_map(|left| {
@@ -157,8 +157,8 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
     }
 }
 
-/// Tables came back as `recovered.table_N`, so CQL did not find its schema. A table that was dropped
-/// comes back only where the manifest is lost.
+/// Regression: tables came back as `recovered.table_N`, so CQL did not find its schema. A table
+/// that was dropped comes back only where the manifest is lost.
 #[test]
 fn without_a_manifest_tables_have_the_names_in_their_files() {
     for has_manifest in [true, false] {
@@ -238,9 +238,9 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     }
 }
 
-/// A snapshot was deleted and another one created under its name. The record of the deletion
-/// was damaged, and the new database had two of that name: it showed the older one, and the
-/// name did not distinguish them.
+/// Regression: a snapshot was deleted and another one created under its name. The record of the
+/// deletion was damaged, and the new database had two of that name: it showed the older one, and
+/// the name did not distinguish them.
 #[test]
 fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     let mem = MemDisk::new();

@@ -70,8 +70,8 @@ fn is_held_back(mem: &MemDisk) -> bool {
     mem.exists(&Path::new(DIR).join("RESERVE")).unwrap()
 }
 
-/// On a full disk no table could be dropped and no snapshot deleted, so there was no way to free
-/// space.
+/// Regression: on a full disk no table could be dropped and no snapshot deleted, so there was no
+/// way to free space.
 #[test]
 fn drops_and_deletions_work_on_a_full_disk() {
     let works: [fn(&Keyspace); 4] = [
@@ -131,8 +131,8 @@ fn stats_of(db: &Db, table: &str) -> TableStats {
     tables.find(|of| of.name == table).unwrap()
 }
 
-/// A truncation was refused. A database with readers never becomes idle, so it did not flush
-/// the truncation, and the files of the truncated table stayed.
+/// Regression: a truncation was refused. A database with readers never becomes idle, so it did not
+/// flush the truncation, and the files of the truncated table stayed.
 #[test]
 fn a_truncation_on_a_full_disk_gives_its_space_back_without_another_write() {
     must_end(|| {
@@ -263,8 +263,8 @@ fn a_keyspace_is_dropped_on_a_full_disk_after_a_record_of_that() {
     assert!(files(&full.mem, ".sst").is_empty());
 }
 
-/// Segments of the log that were no longer needed stayed, because the edit that removes them found
-/// no space.
+/// Regression: segments of the log that were no longer needed stayed, because the edit that removes
+/// them found no space.
 #[test]
 fn a_full_disk_does_not_keep_the_log() {
     let Full { mem, db, table, .. } = full(Maintenance::Manual, true);
@@ -287,7 +287,7 @@ fn a_full_disk_does_not_keep_the_log() {
     db.verify().unwrap();
 }
 
-/// The reserve had zeros: a file system that compresses stored them in no space at all.
+/// Regression: the reserve had zeros: a file system that compresses stored them in no space at all.
 #[test]
 fn the_reserve_has_random_bytes_and_one_with_others_is_replaced() {
     let mem = MemDisk::new();

@@ -134,8 +134,8 @@ fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
     assert_eq!(value, "1");
 }
 
-/// Whether an expired snapshot could be deleted depended on whether a flush had
-/// come by: it was while its record was there, and was not found after.
+/// Regression: whether an expired snapshot could be deleted depended on whether a flush had come
+/// by: it was while its record was there, and was not found after.
 #[test]
 fn an_expired_snapshot_is_not_there_to_be_deleted_before_a_flush_or_after() {
     let f = fixture(Maintenance::Manual);
@@ -323,7 +323,7 @@ fn pinned_bytes_are_what_deleting_snapshots_frees() {
     });
 }
 
-/// Merges a table into one run while it is on.
+/// A picker that merges a table into one run while `on` is true.
 #[derive(Debug, Default)]
 struct Everything {
     on: AtomicBool,

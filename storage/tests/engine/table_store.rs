@@ -159,7 +159,7 @@ fn count(table: &Table) -> usize {
     content(table.range::<&[u8], _>(..)).unwrap().len()
 }
 
-/// Runs of it, merged and not, some rows in the log, and a snapshot.
+/// Returns a database with merged and unmerged runs, some rows in the log only, and a snapshot.
 fn filled(shelf: &Shelf) -> Db {
     let db = Db::open(DIR, shelf.options()).unwrap();
     let table = users(&db);

@@ -530,8 +530,8 @@ fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     }
 }
 
-/// Runs are held apart by snapshots, so a table may have more of them than writers are let
-/// through with; with nothing to merge they waited for ever. With manual maintenance they
+/// Regression: runs are held apart by snapshots, so a table may have more of them than writers are
+/// let through with; with nothing to merge they waited for ever. With manual maintenance they
 /// waited for memtables that were never flushed.
 #[test]
 fn writers_do_not_wait_for_merges_that_never_come() {

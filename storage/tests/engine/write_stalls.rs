@@ -259,9 +259,9 @@ impl CompactionPicker for UnlessSnapshot {
     }
 }
 
-/// A writer waited for a merge that was worth it when the writer looked. Then a new snapshot held
-/// the runs apart: the thread found nothing to merge, did not wake the writer, and the writer
-/// waited for ever.
+/// Regression: a writer waited for a merge that was worth it when the writer looked. Then a new
+/// snapshot held the runs apart: the thread found nothing to merge, did not wake the writer, and
+/// the writer waited for ever.
 #[test]
 fn a_merge_that_a_new_snapshot_makes_worthless_is_not_waited_for() {
     must_end(|| {
@@ -403,8 +403,9 @@ fn fail_while_a_writer_waits(
     })
 }
 
-/// The threads were not signalled for a flush by a caller. When it failed, the writer that waited
-/// for it waited for ever. If there is no space, another try does not help: the write must fail.
+/// Regression: the threads were not signalled for a flush by a caller. When it failed, the writer
+/// that waited for it waited for ever. If there is no space, another try does not help: the write
+/// must fail.
 #[test]
 fn a_flush_that_fails_for_its_caller_leaves_no_writer_waiting() {
     must_end(|| {

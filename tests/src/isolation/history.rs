@@ -1,6 +1,6 @@
 //! The steps and outcomes of the transactions in one life of a database.
 
-/// A key, by its number.
+/// The number of a key.
 pub type Key = u16;
 /// A value that a transaction writes. No value is written twice in a life, so a read identifies the
 /// writer.
@@ -83,12 +83,12 @@ pub enum Outcome {
 pub struct Transaction {
     /// The process that ran the transaction. A process runs one transaction at a time.
     pub process: u32,
-    /// The number of the event just before it began.
+    /// The number of the last event before the transaction began.
     pub began: u64,
     /// The number of the event just after it ended. A transaction precedes another one if it ended
     /// before the other one began.
     pub ended: u64,
-    /// The sequence number at which it read.
+    /// The sequence number at which the transaction read.
     pub start: u64,
     /// The steps, in order.
     pub steps: Vec<Step>,

@@ -30,7 +30,7 @@ pub fn check(history: &History) -> Vec<String> {
     violations
 }
 
-/// The versions of each key, by the number of their commit.
+/// The versions of each key, by the sequence number of the commit.
 struct Versions(BTreeMap<Key, BTreeMap<u64, Version>>);
 
 struct Version {

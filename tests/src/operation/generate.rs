@@ -31,7 +31,7 @@ pub struct Mix {
     pub maintain: u32,
     /// Reopenings.
     pub reopen: u32,
-    /// Reads of the current content.
+    /// Reads of single keys or of ranges, at the time of the operation.
     pub read: u32,
     /// Views, snapshots, pins, iterators and transactions that are opened, used or closed.
     pub hold: u32,

@@ -179,7 +179,7 @@ fn an_empty_or_missing_directory_is_no_database() {
     }
 }
 
-/// A past bug: a run counts its range tombstones, and its files count versions only, so after the
+/// Regression: a run counts its range tombstones, and its files count versions only, so after the
 /// first flushed range tombstone `verify` reported a manifest that contradicts itself. Also, the
 /// last file of a run may have range tombstones only, and no keys.
 #[test]

@@ -80,7 +80,7 @@ pub struct Analytics {
     jobs: Vec<JobHandle>,
     /// The input of tasks on threads.
     input: Arc<Endless>,
-    /// The pinned table that processes read, if tasks run in such.
+    /// The pinned table from which child processes read, if tasks run in processes of their own.
     pin: Option<PinnedTable>,
 }
 

@@ -10,7 +10,7 @@ use super::args::Extent;
 use crate::demo::{self, DemoDay, DemoOptions, ForecastFrom, Goals, Outcome};
 use crate::experiments::statistics::{median, median_if_any};
 
-/// Days of several contenders on the same input.
+/// The results of demo days, for several pairs of policy and forecast with the same jobs and load.
 #[derive(Debug, Clone, Serialize)]
 pub struct GoalsTrial {
     pub name: String,
@@ -21,10 +21,11 @@ pub struct GoalsTrial {
     pub goal_hours: Vec<Option<f64>>,
     /// The 99th percentile of the load alone, in microseconds, from a faster run of the same day.
     pub alone_p99_us: f64,
-    /// The contenders, in the given order.
+    /// The results of each pair, in the order of the arguments.
     pub contenders: Vec<GoalsRow>,
 }
 
+/// The results of a policy with a forecast, over all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub struct GoalsRow {
     pub policy: String,

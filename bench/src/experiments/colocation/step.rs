@@ -32,9 +32,10 @@ pub struct Step {
     /// The first of the last pieces (counted from 1) in which the p99 with managed jobs is within
     /// 1.2 times that of the load alone; `None` if the last piece is not.
     pub managed_back_in_window: Option<usize>,
-    /// The same piece with unmanaged jobs.
+    /// The first of the last pieces in which the p99 with unmanaged jobs is within this bound.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The same piece of the second condition alone: noise.
+    /// The first of the last pieces in which the p99 of the load alone, measured again, is within
+    /// this bound: noise.
     pub alone_again_back_in_window: Option<usize>,
     /// The trial of the whole second after the step.
     pub trial: Trial,

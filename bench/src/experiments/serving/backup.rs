@@ -150,7 +150,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
                 Ok(bytes)
             })
         })?;
-        // The first round warms up the page cache: a backup may not fill it, and cp does.
+        // The first round is for the page cache, which `cp` fills and a backup leaves as it is.
         if round > 0 {
             backup_mb_per_s.push(backup);
             cp_mb_per_s.push(cp);

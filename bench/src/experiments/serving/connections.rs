@@ -16,9 +16,9 @@ const CONNECTIONS: u64 = 10_000;
 pub struct Connections {
     /// The number of connections; each had sent OPTIONS once after its handshake.
     pub connections: u64,
-    /// The server's resident memory before them, in bytes.
+    /// The server's resident memory before the connections, in bytes.
     pub before_bytes: u64,
-    /// The server's resident memory with them, in bytes.
+    /// The server's resident memory with the connections, in bytes.
     pub with_bytes: u64,
 }
 

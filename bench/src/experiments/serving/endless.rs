@@ -38,11 +38,11 @@ use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, query};
 
 /// The users whose statements never end.
 const ENDLESS_USERS: [&str; 2] = ["endless1", "endless2"];
-/// Statements of each of these users that are under way at once.
+/// The number of statements that each of [`ENDLESS_USERS`] keeps under way at once.
 const STATEMENTS_EACH: usize = 10;
 /// The user whose scans must complete.
 const READER: &str = "reader";
-/// The scan that this user repeats. It names no partition, so it may read the whole table.
+/// The scan that [`READER`] repeats. It names no partition, so it may read the whole table.
 const SCAN: &str = "SELECT y_id FROM ycsb.usertable LIMIT 100";
 const SCAN_ROWS: usize = 100;
 /// The time that the server gives a request.
@@ -80,11 +80,11 @@ pub struct EndlessStatements {
     pub alone_again: Beside,
     /// The load beside the statements and the scans.
     pub beside: Beside,
-    /// Threads of the idle class in the windows of the next two.
+    /// The number of idle-class threads in the windows of `beside_counting` and `beside_writing`.
     pub idle_threads: usize,
-    /// The load beside threads of the idle class in another process that count.
+    /// The load beside idle-class threads of another process that only count.
     pub beside_counting: Beside,
-    /// The load beside such threads that write to 64 MiB each.
+    /// The load beside idle-class threads of another process that write to 64 MiB each.
     pub beside_writing: Beside,
     /// The p99 beside the statements over that beside the threads that write.
     pub over_writing: Estimate,

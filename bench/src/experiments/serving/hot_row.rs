@@ -152,6 +152,7 @@ fn run(
                 Response::Void => applied += 1,
                 Response::Rows(rows) => {
                     let mut cells = rows.cells();
+                    // The first cell is `[applied]`. If it is false, the value of the row follows.
                     match cells.next().flatten() {
                         Some([1]) => applied += 1,
                         _ => {

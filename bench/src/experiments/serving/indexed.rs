@@ -70,7 +70,7 @@ impl Indexed {
 
 /// The table without an index.
 pub(super) const PLAIN: &str = "ix.plain";
-/// Its columns of numbers are `k`, the key, and `g`.
+/// The statement that writes a row: the numbers `k`, the key, and `g`, and a text.
 const WRITE: &str = "INSERT INTO ix.plain (k, g, v) VALUES (?, ?, ?)";
 
 const SCHEMA: [&str; 4] = [

@@ -234,7 +234,7 @@ struct Aggregates {
 struct Aggregate {
     /// The time from the submission to the server's response that the job has ended.
     wall_s: f64,
-    /// Whether it had a goal, and met it.
+    /// Whether the aggregate had a goal, and met it.
     is_in_time: bool,
 }
 

@@ -28,7 +28,7 @@ const WORKLOAD: &str = "b";
 /// The time at the start of a window that does not count: the server detects an overload only after
 /// an interval.
 const LEAD: Duration = Duration::from_millis(500);
-/// The same tick as in part beside.
+/// The interval of the load's timer, as in the measurement `beside`.
 const TICK: Duration = Duration::from_micros(100);
 /// Requests under way on a connection: more than the server queues before it detects an overload.
 const IN_FLIGHT: usize = 1024;
@@ -37,7 +37,7 @@ const IN_FLIGHT: usize = 1024;
 const PEAK_IN_FLIGHT: usize = 1;
 /// Cores of the server and of the client.
 const CORES: [usize; 2] = [0, 1];
-/// The part of its core that the server gets.
+/// The part of a core that the server gets.
 const PART_OF_CORE: f64 = 0.2;
 /// The loads, over the peak.
 const LOADS: [f64; 2] = [0.5, 3.0];

@@ -35,7 +35,7 @@ pub struct Report {
     pub records: u64,
     pub value_bytes: u64,
     pub connections_of_client: u64,
-    /// The distribution of records in part beside.
+    /// The distribution of records in the measurement `beside`.
     pub distribution: Distribution,
     pub throughput: Option<Throughput>,
     pub beside: Option<BesideLoad>,

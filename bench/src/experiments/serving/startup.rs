@@ -27,7 +27,8 @@ pub struct Startup {
     /// Times from the start of the process to the response to a read, in seconds, after a clean
     /// stop.
     pub after_stop_s: Vec<f64>,
-    /// The same times after SIGKILL during writes.
+    /// Times from the start of the process to the response to a read, in seconds, after SIGKILL
+    /// during writes.
     pub after_kill_s: Vec<f64>,
 }
 

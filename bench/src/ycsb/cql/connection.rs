@@ -19,9 +19,9 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 pub(super) struct Pending {
     pub operation: Operation,
     pub step: Step,
-    /// The start of its latency.
+    /// The time from which the latency of the request is measured.
     pub from: Instant,
-    /// Whether its latency counts.
+    /// Whether the latency of the request is recorded.
     pub counts: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub operations_max: Option<u64>,
     /// The run ends after this time.
     pub duration: Option<Duration>,
-    /// Ends the run when it becomes true.
+    /// The run ends when this becomes true.
     pub stop: Arc<AtomicBool>,
     /// The latencies of operations that began, or were due, within this time from the start are not
     /// counted.

@@ -18,11 +18,12 @@ pub(crate) struct Sessions {
     /// Whether the kernel schedules by session (`kernel.sched_autogroup_enabled`); `None` if it
     /// cannot.
     pub sched_autogroup: Option<bool>,
-    /// Whether both are in one session; `None` if the server's process is not known.
+    /// Whether this process and the server are in one session; `None` if the server's process is
+    /// not known.
     pub same_session: Option<bool>,
-    /// Whether both are in one group of `sched_autogroup`.
+    /// Whether this process and the server are in one group of `sched_autogroup`.
     pub same_autogroup: Option<bool>,
-    /// Whether both are in one cgroup.
+    /// Whether this process and the server are in one cgroup.
     pub same_cgroup: Option<bool>,
 }
 

@@ -36,7 +36,7 @@ pub struct AttemptRecord {
     pub attempt: u32,
     /// Start of the attempt on a thread, in seconds of the runtime's time.
     pub started_s: f64,
-    /// Time at which it ended or was given up, in seconds of the runtime's time.
+    /// Time at which the attempt ended or was given up, in seconds of the runtime's time.
     pub ended_s: f64,
     /// CPU time in seconds, including sorting, spilling and merging.
     pub cpu_s: f64,

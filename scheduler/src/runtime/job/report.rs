@@ -26,7 +26,7 @@ pub(in crate::runtime) fn short_cause(mut cause: String) -> String {
 pub enum JobState {
     /// No task has started. For a lease: no thread is in it.
     Waiting,
-    /// Tasks have started. For a lease: threads are in it.
+    /// Tasks have started. For a lease: threads work under it.
     Running,
     /// All tasks are done; the output is being committed.
     Committing,
@@ -100,7 +100,7 @@ pub struct JobStatus {
     pub is_lease: bool,
     /// The state of the job.
     pub state: JobState,
-    /// Jobs that have to succeed before it can start.
+    /// The jobs that have to succeed before this one can start.
     pub follows: Vec<JobId>,
     /// Time of the submission, in seconds of the runtime's time.
     pub submitted_s: f64,
@@ -162,9 +162,9 @@ pub struct RuntimeStatus {
 pub struct JobSample {
     /// The job's id.
     pub job: JobId,
-    /// Its share, in hundredths of a core.
+    /// The job's share, in hundredths of a core.
     pub share_hundredths: u32,
-    /// CPU time that it used in the cycle, in seconds.
+    /// CPU time that the job used in the cycle, in seconds.
     pub used_cpu_s: f64,
 }
 

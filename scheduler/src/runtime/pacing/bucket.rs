@@ -52,7 +52,7 @@ impl Bucket {
         self.balance -= amount;
     }
 
-    /// Returns whether its owner may go on.
+    /// Returns whether the owner of the bucket may go on.
     pub fn verdict(&mut self, now_s: f64) -> Verdict {
         self.fill(now_s);
         if self.rate_per_s <= 0.0 {

@@ -46,7 +46,7 @@ pub(in crate::runtime) struct ActiveAttempt {
 }
 
 impl RunningAttempt {
-    /// Its run time with a share until `now_s`, in seconds.
+    /// Returns the time until `now_s` in which the attempt had a share, in seconds.
     fn running_s(&self, now_s: f64) -> f64 {
         (now_s - self.started_s - self.paused_s).max(0.0)
     }

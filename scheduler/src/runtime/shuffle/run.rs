@@ -208,6 +208,8 @@ impl RunWriter {
         }
         let (header, data) = self.stored.split_at_mut(HEADER_BYTES);
         let raw_len = self.raw.len();
+        // Data that compression does not halve is not worth its CPU time; neighbouring blocks are
+        // likely to be alike.
         let stored_len = if self.raw_blocks_left > 0 {
             self.raw_blocks_left -= 1;
             raw_len

@@ -99,6 +99,7 @@ fn part(
                     format!("mean + amplitude is {most}: more than all of the nodes, which is 1");
                 return Err(FieldError::new(field("amplitude"), what));
             }
+            // A negative peak is permitted: the curve repeats every day.
             not_negative(&field("peak_at_s"), peak_at_s.abs(), SECONDS_MAX)?;
             let day_s = day_s.unwrap_or(DAY_S);
             between(&field("day_s"), day_s, DAY_SECONDS_MIN, SECONDS_MAX)?;
@@ -109,6 +110,7 @@ fn part(
                 let what = format!("there is no level {level}; they are 0 to 3");
                 return Err(FieldError::new(field("level"), what));
             }
+            // The curves of the thesis's figure 5.22.
             sine(0.575, 0.125 * f64::from(level), 0.75 * DAY_S, DAY_S)
         }
     };

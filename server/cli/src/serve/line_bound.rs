@@ -9,11 +9,11 @@ const LINES_BURST: f64 = 50.0;
 const LINES_PER_S: f64 = 10.0;
 /// The lines about administration that may come at once: a script may make or change many objects.
 const ADMINISTRATION_LINES_BURST: f64 = 2000.0;
-/// Such lines per second in the long run.
+/// The lines about administration per second in the long run.
 const ADMINISTRATION_LINES_PER_S: f64 = 100.0;
 /// The lines that may come at once about a state that changes back and forth.
 const STATE_LINES_BURST: f64 = 10.0;
-/// Such lines per second in the long run.
+/// The lines about a state that changes back and forth, per second in the long run.
 const STATE_LINES_PER_S: f64 = 0.1;
 
 /// The bound on the lines of one kind.

@@ -35,7 +35,7 @@ fn with_change(change: impl FnOnce(&Db)) -> Place {
     place
 }
 
-/// The same without the record of `shop.orders`.
+/// Returns a place whose database has lost the record of the table `shop.orders`.
 fn with_lost_record() -> Place {
     with_change(|db| {
         let shop = db.existing_keyspace("shop").unwrap();

@@ -272,8 +272,8 @@ impl Outputs {
         markers: &mut Markers,
     ) -> Result<(Output, CqlType)> {
         let schema = markers.schema().clone();
-        // The types come first: they choose the function, whose arguments are the types of the
-        // markers.
+        // The types of the arguments choose the function, and only then the types of its markers are
+        // known. So the arguments are prepared twice: for their types in a copy that is dropped.
         let mut scratch = self.clone();
         let type_of = |arg: &Selector| match arg {
             Selector::Marker(_) | Selector::Null => Ok(None),

@@ -221,7 +221,7 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             }
             Ok(elements::build_tuple(fields.iter().map(Option::as_deref)))
         }
-        _ => unreachable!("only of what has parts"),
+        _ => unreachable!("only called for types that have parts"),
     }
 }
 

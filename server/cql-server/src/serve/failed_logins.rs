@@ -157,7 +157,7 @@ fn place_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// The start of a test's times.
+    /// Returns the time at which a test begins; all its other times are computed from this one.
     fn begin() -> Instant {
         Instant::now() // clock: the base of a test's times
     }

@@ -32,9 +32,10 @@ pub(super) struct Traffic {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
-    /// By opcode. 0 is the opcode of no request, and counts all opcodes beyond the array.
+    /// The number of requests by opcode. No request has opcode 0, which counts all opcodes beyond
+    /// the array.
     requests: [AtomicU64; 16],
-    /// In the order of [`CODES`].
+    /// The number of errors by code, in the order of [`CODES`].
     errors: [AtomicU64; CODES.len()],
 }
 

@@ -53,7 +53,7 @@ pub(super) struct ConditionalWrite<'v> {
     table: &'v CqlTable,
     partition: PartitionKey,
     statics: Option<RowCondition<'v>>,
-    /// By the keys of their rows.
+    /// The conditions on rows, by the key of the row.
     rows: BTreeMap<Vec<u8>, RowCondition<'v>>,
     /// Rows that are written without a condition of their own.
     others: BTreeSet<Vec<u8>>,

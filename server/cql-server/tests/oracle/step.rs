@@ -69,7 +69,7 @@ pub enum Form {
 /// The origin of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// Each statement has its own.
+    /// The statements, each with a timestamp of its own.
     Statements,
     /// BEGIN BATCH USING TIMESTAMP.
     Batch(i64),

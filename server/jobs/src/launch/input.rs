@@ -31,7 +31,7 @@ pub struct OpenInput {
     pub format: RecordFormat,
     /// The name of the input in reports.
     pub label: String,
-    /// The snapshot that it reads.
+    /// The snapshot that the input reads, if it reads a table.
     pub snapshot: Option<JobSnapshot>,
     /// The problems of the files that were left out: a sentence for each, which names the
     /// file.

@@ -69,7 +69,7 @@ pub(super) fn spec_in(
     ))
 }
 
-/// A publication, as its input and its output share it.
+/// A publication, shared by its input and its output.
 pub(super) struct PublicationJob {
     pub(super) target: Target,
     pub(super) records: Records,
@@ -78,7 +78,7 @@ pub(super) struct PublicationJob {
     is_resumed: bool,
     /// The Iceberg tables.
     pub(super) tables: Vec<TablePlan>,
-    /// The newest publication of each of them, as tasks share it.
+    /// The newest publication of each Iceberg table, shared by the tasks.
     pub(super) previous: Vec<Previous>,
     /// The tables of the store, each with the numbers of the Iceberg tables that it goes to.
     stored: Vec<(TableName, Range<u32>)>,
@@ -89,7 +89,7 @@ pub(super) struct PublicationJob {
     /// writes one table.
     pub(super) row_group_bytes: usize,
     replaces_tag: bool,
-    /// No other start of a publication has it, so neither have its files.
+    /// A random id of this start, which makes the names of its files unique.
     pub(super) run: String,
     /// True once the target was prepared for the first task.
     has_begun: Mutex<bool>,
@@ -196,6 +196,8 @@ impl PublicationJob {
             "options": options,
         });
         let stored = records.plan(&target).map_err(TaskError::failed)?;
+        // An earlier start of the same publication may have left its plan. The files of its tasks fit
+        // only the splits of that plan, so its other tasks are done as it planned them.
         let stored = stored.filter(|stored| stored.origin == origin && stored.is_of(&tables));
         let is_resumed = stored.is_some();
         let mut done = BTreeMap::new();
@@ -260,8 +262,9 @@ impl PublicationJob {
         &self.tables[numbers.start as usize..numbers.end as usize]
     }
 
-    /// Before the first task: proves that of two publishers one commits, removes what publishers left
-    /// that can no longer commit, and, of a new plan, pins its snapshot and then stores it.
+    /// Prepares the target before the first task: proves that only one of two publishers can
+    /// commit, removes the files of publishers that can no longer commit, and, if the plan is new,
+    /// pins its snapshot and then stores the plan.
     pub(super) fn begin(&self) -> Result<(), TaskError> {
         let target = &self.target;
         let mut has_begun = lock(&self.has_begun);

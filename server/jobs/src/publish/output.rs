@@ -46,7 +46,7 @@ struct TaskWriter {
     job: Arc<PublicationJob>,
     task: u32,
     attempt: u32,
-    /// The tables that it has rows of, by their numbers.
+    /// The tables that the task has rows for, by number.
     tables: BTreeMap<u32, OpenTable>,
 }
 

@@ -49,7 +49,7 @@ pub(super) struct TablePlan {
     pub(super) columns_property: String,
     /// The value of [`OPTIONS_PROPERTY`].
     pub(super) options_property: String,
-    /// The keys of its rows in the store.
+    /// The form of the keys of rows in the store.
     pub(super) keys: KeyForm,
     /// The rows that are written.
     pub(super) extent: Extent,

@@ -28,7 +28,7 @@ struct LeavingFile {
     place: usize,
     /// The key of the first row that is left.
     first_key: Vec<u8>,
-    /// A key above those of all rows, if one is known.
+    /// A key above the keys of all rows of the file, if one is known.
     end: Option<Vec<u8>>,
 }
 

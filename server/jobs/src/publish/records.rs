@@ -36,18 +36,18 @@ pub(super) struct Records {
 /// A plan, and the splits that its tasks read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredPlan {
-    /// No other plan has it.
+    /// A random id, unlike that of any other plan.
     pub(super) id: String,
     /// The database, the snapshot and the options of the publication.
     pub(super) origin: Value,
     /// The tables, as [`TablePlan::to_json`] returns them.
     pub(super) tables: Vec<Value>,
-    /// By the number of the task.
+    /// The splits of the input: the number of a task is the position of its split.
     pub(super) splits: Vec<Split>,
 }
 
 impl StoredPlan {
-    /// Returns whether its tasks are those of a publication of `tables`. Tables that an earlier start
+    /// Returns whether the plan fits a publication of `tables`. Tables that an earlier start
     /// committed have another version now, and nothing is left to do for them.
     pub(super) fn is_of(&self, tables: &[TablePlan]) -> bool {
         let is_same = |(old, new): (&Value, &TablePlan)| {
@@ -61,11 +61,11 @@ impl StoredPlan {
 /// The result of a task that is done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TaskRecord {
-    /// Its data files, with the numbers of their tables.
+    /// The data files that the task wrote, each with the number of its table.
     pub(super) files: Vec<(u32, DataFile)>,
-    /// Its files of deletes, with the numbers of their tables.
+    /// The files of deletes that the task wrote, each with the number of its table.
     pub(super) deletes: Vec<(u32, DataFile)>,
-    /// Its rows by what became of them, with the numbers of their tables.
+    /// The numbers of rows by what the task did with them, each with the number of its table.
     pub(super) counts: Vec<(u32, RowCounts)>,
     /// Empty values that became null.
     pub(super) empty_values: u64,

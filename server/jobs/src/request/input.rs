@@ -192,6 +192,6 @@ pub struct JsonLinesInput {
 pub struct GeneratedInput {
     /// The number of records.
     pub records: u64,
-    /// The seed from which they are drawn.
+    /// The seed from which the records are drawn.
     pub seed: u64,
 }

@@ -107,6 +107,7 @@ pub fn try_encode<E>(
             out.push(PRESENT);
             out.extend(flip_sign(fixed::<8>(ty, value)?));
         }
+        // All NaNs compare as equal, so they have one form.
         CqlType::Float => {
             let value = f32::from_be_bytes(fixed(ty, value)?);
             let bits = if value.is_nan() { f32::NAN } else { value }.to_bits();

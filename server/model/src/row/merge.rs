@@ -53,7 +53,8 @@ impl Rules {
         Ok(greatest != i64::MIN)
     }
 
-    /// Appends the merged operand, and returns its greatest timestamp. `base` must not be less.
+    /// Appends the merged operand, and returns its greatest timestamp. `base` must not be less than
+    /// that timestamp: others are stored as their distance below `base`.
     fn write(
         self,
         left: RowRef<'_>,

@@ -33,7 +33,7 @@ impl Stats {
         greatest_expiry_s: i64::MIN,
     };
 
-    /// Returns the bounds of both together.
+    /// Returns the bounds over both operands.
     pub fn union(self, other: Self) -> Self {
         Self {
             least_timestamp: self.least_timestamp.min(other.least_timestamp),

@@ -22,6 +22,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
                 .into_bytes()
         }
         CqlType::Blob => few(&[0, 1, 2, 0x7f, 0x80, 0xfe, 0xff], rng),
+        // Every byte but 0 is true.
         CqlType::Boolean => vec![*[0, 1, 1, 0xff].choose(rng).unwrap()],
         CqlType::Tinyint => corners(1, rng),
         CqlType::Smallint => corners(2, rng),
@@ -68,6 +69,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
         CqlType::Uuid => {
             let mut uuid = corners(16, rng);
             if rng.random() {
+                // The high half of this byte is the version.
                 uuid[6] = uuid[6] & 0xf | rng.random_range(0..6) << 4;
             }
             uuid
@@ -92,6 +94,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
             };
             [&scale.to_be_bytes()[..], &unscaled].concat()
         }
+        // Months, days and nanoseconds as zigzag integers: an even byte below 128 is not negative.
         CqlType::Duration => vec![2 * rng.random_range(0..9), 2 * rng.random_range(0..9), 0],
         CqlType::List { element, .. } => {
             let parts: Vec<_> = (0..rng.random_range(0..4))

@@ -73,6 +73,7 @@ impl CqlType {
                     return Ok(None);
                 }
                 let mut entries: Vec<_> = keys.into_iter().zip(values).collect();
+                // Of equal keys the last one counts, and `sort_once` keeps the first.
                 entries.reverse();
                 let entries = sort_once(key, entries, |(key, _)| key, charge)?;
                 let entries = entries.iter().map(|(k, v)| (&**k, &**v));

@@ -46,7 +46,7 @@ impl CommitError {
     }
 }
 
-/// The reason for which a table must not be continued, and what to do.
+/// The reason why a publication must not commit to an existing table, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DecisionError(pub(super) String);

@@ -38,12 +38,12 @@ pub struct Publication {
 /// The fate of the files of the newest publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Base {
-    /// The new snapshot has none of them.
+    /// The new snapshot has no file of the newest publication.
     Replaced,
-    /// The new snapshot has them.
+    /// The new snapshot has the files of the newest publication, except for some.
     Kept {
-        /// The locations of files that it does not have, because others take their places: data files, with
-        /// all their deletes, and files of deletes.
+        /// The locations of files that the new snapshot does not have, because new files take their
+        /// places: data files, with all their deletes, and files of deletes.
         removed_files: Vec<String>,
     },
 }

@@ -37,7 +37,7 @@ pub(super) fn publication(snapshot: &str, sequence_number: u64) -> Publication {
     }
 }
 
-/// A publication that keeps the files before it but these.
+/// A publication that keeps the files of the publication before, except for `removed`.
 pub(super) fn keeping(snapshot: &str, sequence_number: u64, removed: &[&str]) -> Publication {
     let removed_files = removed.iter().map(|url| (*url).to_owned()).collect();
     Publication {

@@ -32,7 +32,7 @@ pub struct ManifestFile {
     pub content: i32,
     /// The sequence number of the snapshot that added the manifest.
     pub sequence_number: i64,
-    /// The least sequence number of a file in it.
+    /// The least sequence number of a file in the manifest.
     pub min_sequence_number: i64,
     pub added_snapshot_id: i64,
     /// Files that the snapshot brought.
@@ -54,7 +54,7 @@ pub struct ManifestFile {
 pub struct ListOwner {
     /// The snapshot.
     pub snapshot_id: i64,
-    /// The snapshot before it.
+    /// The snapshot that this one was made from; `None` for the first of the table.
     pub parent_snapshot_id: Option<i64>,
     pub sequence_number: i64,
 }

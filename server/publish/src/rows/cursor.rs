@@ -95,8 +95,8 @@ impl Cursor {
         }
     }
 
-    /// Checks that the row `row` has the key that the index has for it, if it has one. Otherwise rows would
-    /// not be found.
+    /// Checks a row whose key is in the index: the row must still have this key, otherwise rows would not be
+    /// found.
     fn check_key(&self, batch: &Batch, row: u64, keys: &RowKeys) -> Result<()> {
         let Some(expected) = self.index.key_of(row) else {
             return Ok(());
@@ -109,7 +109,7 @@ impl Cursor {
         Err(self.batches.error(problem))
     }
 
-    /// Looks for a key among those rows of a batch that are among `around`.
+    /// Searches a key in a batch, among the rows within `around`.
     fn search(&self, batch: &Batch, key: &[u8], around: &Rows, keys: &RowKeys) -> Result<Found> {
         let limit = around.end.min(batch.end());
         let (mut low, mut high) = (around.start.max(batch.first), limit);

@@ -13,7 +13,7 @@ pub enum RowsError {
     File {
         /// The location of the file.
         url: String,
-        /// A sentence about what is wrong with it.
+        /// A sentence about what is wrong with the file.
         problem: String,
     },
 }

@@ -14,7 +14,7 @@ use crate::iceberg::foreign::{SchemaField, Shape};
 /// The way in which the columns of a file are found.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Matching<'a> {
-    /// By their names, which are all of these and no others.
+    /// By name: the file has exactly these columns.
     Names(&'a [String]),
     /// By the ids that an Iceberg table gives them.
     Ids {

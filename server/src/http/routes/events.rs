@@ -24,7 +24,7 @@ use crate::live::Subscription;
 /// The time without an event after which a comment is sent. It lets either side notice that the
 /// other has gone.
 const PING_EVERY: Duration = Duration::from_secs(15);
-/// An empty comment.
+/// A comment, which receivers of the stream ignore.
 const PING: &[u8] = b": ping\n\n";
 /// The interval at which the credential of a stream is checked again.
 const CHECK_EVERY: Duration = Duration::from_secs(10);

@@ -66,8 +66,10 @@ async fn list(
 ) -> Answer<SnapshotList> {
     let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
+    // One pass over the tables counts for all snapshots, so they are not split into pages.
     let limit = if listed.exact { usize::MAX } else { limit };
     let permit = listed.exact.then(|| served.long_work.begin()).transpose()?;
+    // When the client goes away, the server drops this future and `client` with it, which ends the pass.
     let client = Arc::new(());
     let waits = Arc::downgrade(&client);
     let after = match &listed.after {

@@ -118,6 +118,7 @@ impl Machine {
                         self.state = State::Quoted;
                         at += 1;
                     }
+                    // The byte stays: the next turn counts the delimiter or returns the line end.
                     byte if byte == delimiter || matches!(byte, b'\n' | b'\r') => {
                         self.state = State::Unquoted;
                     }

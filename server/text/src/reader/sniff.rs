@@ -21,9 +21,9 @@ pub enum NotText {
     /// The file contains bytes that are not UTF-8, or NUL.
     #[error("line {line}: {problem}")]
     Bytes {
-        /// The line of the first such byte.
+        /// The line of the first byte that is not text.
         line: u64,
-        /// A message about it.
+        /// A message about this byte.
         problem: String,
     },
 }

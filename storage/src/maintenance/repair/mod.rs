@@ -153,6 +153,7 @@ fn write_table(
         with_key.extend(of_key.iter().map(|(source, _)| *source));
         let mut before = None;
         for (source, version) in of_key.drain(..) {
+            // Two sources may have the same version, such as the log and the file of a flush.
             if before == Some(version.seq) || !replaced.counts(&key, version.seq, source, &with_key)
             {
                 continue;
@@ -180,6 +181,7 @@ fn write_table(
         versions: written,
     });
     meta.runs = run.iter().map(|run| run.meta().clone()).collect();
+    // The run has the log's versions, too, and the new database begins without a log.
     meta.flushed_seq = last_seq;
     Ok((meta, has_operands))
 }
@@ -241,7 +243,7 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::wal::{Lsn, Wal};
 
-    /// Numbers at the end of their range, in commits whose checksums are good, were
+    /// Regression: numbers at the end of their range, in commits whose checksums are good, were
     /// taken over, and the new database did not open.
     #[test]
     fn a_repaired_database_opens_whatever_numbers_the_log_names() {

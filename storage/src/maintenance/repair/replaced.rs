@@ -20,19 +20,19 @@ type LostKeys = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// The known contents of one source of versions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extent {
-    /// The numbers that it stands for; `None` when nothing is known to be
-    /// replaced by it.
+    /// The sequence numbers whose versions the source replaces; `None` if it is not known to
+    /// replace any.
     pub(super) origin: Option<(SeqNo, SeqNo)>,
     /// The smallest and the largest sequence number in the source.
     pub(super) seqs: (SeqNo, SeqNo),
-    /// The keys for which it stands, where known.
+    /// The range of keys for which the source stands, if known.
     pub(super) keys: Option<KeyRange>,
-    /// Keys that may be lost from it.
+    /// Keys that the source may have lost.
     pub(super) lost: Vec<LostKeys>,
 }
 
 impl Extent {
-    /// Whether it may replace anything of `older`.
+    /// Whether this source may replace anything of `older`.
     fn touches(&self, older: &Self) -> bool {
         self.origin
             .is_some_and(|origin| origin.0 <= older.seqs.1 && older.seqs.0 <= origin.1)
@@ -45,7 +45,7 @@ impl Extent {
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
     }
 
-    /// Whether it would have the key if anything of it had been kept.
+    /// Whether the source would have a version of the key, had any been kept.
     fn dropped(&self, key: &[u8]) -> bool {
         let within = |keys: &KeyRange| keys.contains(key);
         let lost = |(from, to): &LostKeys| {

@@ -19,9 +19,9 @@ pub struct Lost {
     pub offset: u64,
     /// How long it is; 0 where that is not known.
     pub bytes: u64,
-    /// The table, as `KEYSPACE.TABLE`; `None`: it may concern any.
+    /// The table, as `KEYSPACE.TABLE`; `None` if the loss may concern any table.
     pub table: Option<String>,
-    /// The smallest key that it may concern; `None` is no bound.
+    /// The smallest key that the loss may concern; `None` is no bound.
     pub from_key: Option<Vec<u8>>,
     /// The largest, included; `None` is no bound.
     pub to_key: Option<Vec<u8>>,
@@ -111,8 +111,8 @@ mod tests {
     use crate::key::TableId;
     use crate::snapshots::{CoveredTable, SnapshotRecord};
 
-    /// A table that was dropped and made again had a new name after a repair. The repair
-    /// looked for the losses under the old name only, and reported the snapshot as complete.
+    /// Regression: a table that was dropped and made again had a new name after a repair. The
+    /// repair looked for the losses under the old name only, and reported the snapshot as complete.
     #[test]
     fn a_snapshot_is_incomplete_whatever_its_table_is_named_now() {
         let table = |id, keyspace: &str, name: &str| TableMeta {

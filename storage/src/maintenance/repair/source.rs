@@ -117,11 +117,11 @@ impl Source {
 #[derive(Debug, Clone)]
 struct Place {
     table: TableId,
-    /// The span of its run.
+    /// The smallest and the largest number of the run that the file belongs to.
     span: (SeqNo, SeqNo),
-    /// The number of all its versions, of a file that was ingested.
+    /// The number of all versions in the file, if it was ingested.
     ingested_at: Option<SeqNo>,
-    /// The keys that count of its run, where not all do.
+    /// The keys of the run that count, if not all of them do.
     keys: Option<KeyRange>,
 }
 
@@ -534,7 +534,7 @@ impl Reader<'_> {
                 }
             }
             Op::SnapshotCreate(record) if seq > bookmarks.as_of => {
-                // One of the same name was deleted, if that is lost from the log.
+                // A snapshot of the same name was deleted before, even if the log has lost that.
                 bookmarks.list.retain(|bookmark| {
                     let before = &bookmark.record;
                     (&before.keyspace, &before.name) != (&record.keyspace, &record.name)

@@ -38,7 +38,7 @@ pub struct FileLoss {
     pub detail: String,
     /// The number of versions and range tombstones in the file that can be read.
     pub entries_read: u64,
-    /// The number of those that cannot.
+    /// The number of versions and range tombstones in the file that cannot be read.
     pub entries_lost: u64,
     /// The parts of the file that cannot be read, with the keys that they may have. A damaged filter
     /// or index, for example, loses nothing.

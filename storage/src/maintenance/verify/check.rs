@@ -208,6 +208,7 @@ impl<'a> Check<'a> {
                 self.known_damage(meta, quarantine, known_from);
             }
             let Some(file) = file else {
+                // The file's last key is not known, so the next file is not compared with it.
                 before = None;
                 continue;
             };
@@ -220,6 +221,8 @@ impl<'a> Check<'a> {
                 let detail = format!("{name} says {meta:?} of it, and it is {found:?}");
                 self.add(file.path(), 0, detail);
             }
+            // An ingested file was written outside of the database, before its commit: it has neither
+            // the id of a table nor sequence numbers.
             let ingested = run.ingested_at.is_some();
             let (expected, span) = if ingested {
                 (0, (SeqNo::ZERO, SeqNo::ZERO))

@@ -95,8 +95,8 @@ fn a_reader_at_any_number_finds_the_newest_over_a_key() {
     });
 }
 
-/// A queue deletes up to its front again and again. All that lay over each key was listed for
-/// it: with 1500 calls a million numbers, copied with the next call.
+/// Regression: a queue deletes up to its front again and again. All that lay over each key was
+/// listed for it: with 1500 calls a million numbers, copied with the next call.
 #[test]
 fn ranges_within_ranges_take_memory_in_proportion_to_their_number() {
     let len = if cfg!(miri) { 100 } else { 50_000 };

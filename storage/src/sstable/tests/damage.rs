@@ -103,7 +103,7 @@ fn a_file_cut_anywhere_is_corrupt() {
     }
 }
 
-/// Two data blocks of the same length had changed places, and each of them was whole: a
+/// Regression: two data blocks of the same length had changed places, and each of them was whole: a
 /// look-up found nothing, and a scan came out of order.
 #[test]
 fn a_block_in_the_place_of_another_one_is_damage() {

@@ -154,7 +154,7 @@ fn without_a_cache_lookups_read_the_partition_each_time() {
     assert_eq!((resident_bytes(&table), cache.partitions_bytes()), (0, 0));
 }
 
-/// While the index was in one piece, a flipped bit in it cost the whole file.
+/// Regression: while the index was in one piece, a flipped bit in it cost the whole file.
 #[test]
 fn a_damaged_partition_costs_its_keys_and_repair_loses_none() {
     let cache = Arc::new(BlockCache::new(16 << 20));

@@ -236,7 +236,8 @@ fn a_writer_counts_index_and_filter_in_the_size_of_its_file() {
     }
 }
 
-/// The versions of a key lie in one file. An index grew past 4 GiB and the writer panicked.
+/// Regression: the versions of a key lie in one file. An index grew past 4 GiB and the writer
+/// panicked.
 #[test]
 fn more_versions_of_a_long_key_than_a_top_level_holds_are_refused() {
     let disk = TestDisk::default();

@@ -58,7 +58,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The bytes as they are now: a test may damage a file that is open.
+    /// The file's current bytes: a test may damage a file that is open.
     fn bytes(&self) -> Arc<Vec<u8>> {
         Arc::clone(&self.files.lock().unwrap()[&self.path])
     }

@@ -33,8 +33,8 @@ fn recovered(mem: &MemDisk) -> Vec<u64> {
     found
 }
 
-/// After a failure there is no writer to empty the buffer, and each refused write left its
-/// record there: retries filled the memory.
+/// Regression: after a failure there is no writer to empty the buffer, and each refused write left
+/// its record there: retries filled the memory.
 #[test]
 fn after_a_failure_records_are_refused_and_not_kept() {
     let (mem, wal) = log(1 << 20);
@@ -52,8 +52,8 @@ fn after_a_failure_records_are_refused_and_not_kept() {
     assert!(matches!(wal.sync_all(), Err(Error::ReadOnly { .. })));
 }
 
-/// A full disk was a failed write like any other: the database took no more
-/// writes until it was opened again, however much space there was.
+/// Regression: a full disk was a failed write like any other: the database took no more writes
+/// until it was opened again, however much space there was.
 #[test]
 fn a_record_without_space_is_refused_and_the_next_is_written() {
     for (segment_bytes_max, seed) in [(1 << 20, 1), (100, 2)] {
@@ -135,8 +135,8 @@ fn a_cut_that_fails_is_a_failure_for_good() {
     }
 }
 
-/// Only an append that found no space was refused; any other call of a new segment stopped all
-/// writes.
+/// Regression: only an append that found no space was refused; any other call of a new segment
+/// stopped all writes.
 #[test]
 fn a_record_whose_segment_finds_no_space_in_any_call_is_refused() {
     for op in [FaultOp::Create, FaultOp::Append, FaultOp::SyncDir] {
@@ -173,9 +173,9 @@ fn a_segment_that_finds_no_space_to_be_removed_is_removed_later() {
     assert_eq!(wal.bytes(), left);
 }
 
-/// While a writer had the open segment, the newest one was said to be the last
-/// closed one. During a backup, which holds the closed ones, the floor of the log
-/// then went back: the edit did not fit, and the thread that flushes panicked.
+/// Regression: while a writer had the open segment, the newest one was said to be the last closed
+/// one. During a backup, which holds the closed ones, the floor of the log then went back: the edit
+/// did not fit, and the thread that flushes panicked.
 #[test]
 fn the_newest_segment_is_the_one_that_a_writer_is_at_work_on() {
     let (_mem, wal) = log(100);
@@ -218,11 +218,11 @@ impl Drop for EndSyncOnDrop<'_> {
     }
 }
 
-/// A writer waited for the sync of a full segment to close it. The sync failed, and the
-/// writer synced the segment again: the system reports success then, as it takes the lost
-/// pages for clean. A thread still waiting for the first sync got its record acknowledged as
-/// durable, and the next segment was begun, so that after a crash the hole was no torn tail,
-/// and the database did not open.
+/// Regression: a writer waited for the sync of a full segment to close it. The sync failed, and the
+/// writer synced the segment again: the system reports success then, as it takes the lost pages for
+/// clean. A thread still waiting for the first sync got its record acknowledged as durable, and the
+/// next segment was begun, so that after a crash the hole was no torn tail, and the database did
+/// not open.
 #[test]
 fn a_segment_whose_sync_failed_is_not_closed() {
     let (mem, wal) = log(100);

@@ -165,7 +165,7 @@ impl Door {
         self.changed.notify_all();
     }
 
-    /// Waits while it is closed.
+    /// Waits while the door is closed.
     pub fn pass(&self) {
         let mut inside = self.inside.lock().unwrap();
         inside.waiting += 1;

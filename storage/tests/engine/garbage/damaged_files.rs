@@ -49,8 +49,8 @@ fn check(deletion: &str, is_older: bool, is_whole: bool) {
     assert_eq!(bench.live("a"), 0);
 }
 
-/// A file that does not open counted as having the least of all timestamps, so the deletions of its
-/// keys stayed for as long as it was damaged.
+/// Regression: a file that does not open counted as having the least of all timestamps, so the
+/// deletions of its keys stayed for as long as it was damaged.
 #[test]
 fn a_deletion_goes_beside_a_damaged_file_of_later_writes() {
     let bench = Bench::new();

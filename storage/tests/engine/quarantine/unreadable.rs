@@ -64,7 +64,8 @@ fn is_io_of(error: &Error, file: &Path) -> bool {
     matches!(error, Error::Io { path, .. } if path == file)
 }
 
-/// A file that was missing, or one sector of it that was not read, kept the database from opening.
+/// Regression: a file that was missing, or one sector of it that was not read, kept the database
+/// from opening.
 #[test]
 fn an_opening_goes_on_without_a_file_that_cannot_be_read() {
     let (mem, model) = database(6);

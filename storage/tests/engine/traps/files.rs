@@ -60,9 +60,9 @@ fn files_stay_for_open_readers_and_go_after_the_last_one() {
     assert_eq!(db.stats().tables[0].versions, 200);
 }
 
-/// The last reader of an obsolete file removes it, by name. An iterator lived on
-/// when its database was closed; the directory was opened again, numbers were
-/// given again, and the iterator's drop removed a live file of the new opening.
+/// Regression: the last reader of an obsolete file removes it, by name. An iterator lived on when
+/// its database was closed; the directory was opened again, numbers were given again, and the
+/// iterator's drop removed a live file of the new opening.
 #[test]
 fn files_of_a_later_opening_are_not_removed_by_an_iterator_of_an_earlier_one() {
     let mem = MemDisk::new();

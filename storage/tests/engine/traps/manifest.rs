@@ -25,7 +25,7 @@ fn write(mem: &MemDisk, path: &Path, bytes: &[u8]) {
     mem.create(path).unwrap().append(bytes).unwrap();
 }
 
-/// Any of these kept the database from opening, or cost the last edit of the manifest.
+/// Regression: any of these kept the database from opening, or cost the last edit of the manifest.
 #[test]
 fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
     let mem = MemDisk::new();
@@ -73,8 +73,8 @@ fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
     }
 }
 
-/// CURRENT named the manifest that the opening was about to write, and the power failed when that
-/// was half-written.
+/// Regression: CURRENT named the manifest that the opening was about to write, and the power failed
+/// when that was half-written.
 #[test]
 fn power_lost_while_damage_to_one_copy_is_repaired_costs_nothing() {
     let mem = MemDisk::new();

@@ -41,7 +41,7 @@ impl fmt::Display for Statement {
     }
 }
 
-/// The part of its rows that a statement writes, which decides how much of the key it needs.
+/// The parts of rows that a statement writes, which decide how much of the key it must name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// Only static columns.

@@ -3,9 +3,9 @@
 
 /// The longest name of a keyspace or table: 48 characters.
 const LONGEST: &str = "n12345678901234567890123456789012345678901234567";
-/// One character longer.
+/// A name that is one character longer than a keyspace or table may have.
 const TOO_LONG: &str = "n123456789012345678901234567890123456789012345678";
-/// Names of types and columns have no such limit.
+/// A name for types, fields and columns, whose length has no limit.
 const LONG: &str = "a name of a type, a field or a column may be longer than the name of a table, \
                     and may have any characters in it";
 

@@ -18,7 +18,7 @@ pub struct Select {
     pub from: QualifiedName,
     /// `USING SNAPSHOT s`, an addition of ebb: the table as of that snapshot.
     pub snapshot: Option<Name>,
-    /// The selected rows satisfy all of these.
+    /// The conditions of WHERE. The selected rows satisfy all of them.
     pub relations: Vec<Relation>,
     /// Columns or calls over columns.
     pub group_by: Vec<Selector>,

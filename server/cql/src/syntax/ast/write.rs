@@ -55,7 +55,7 @@ pub struct Update {
     pub using: Using,
     /// The assignments as written, at least one; a column may occur in several.
     pub assignments: Vec<Assignment>,
-    /// The updated rows satisfy all of these.
+    /// The conditions of WHERE. The updated rows satisfy all of them.
     pub relations: Vec<Relation>,
     pub condition: Condition,
 }
@@ -95,7 +95,7 @@ pub struct Delete {
     /// `USING TIMESTAMP a`: microseconds since 1970, a [`Term::Constant`] (integer) or a
     /// [`Term::Marker`].
     pub timestamp: Option<Term>,
-    /// The deleted rows satisfy all of these.
+    /// The conditions of WHERE. The deleted rows satisfy all of them.
     pub relations: Vec<Relation>,
     pub condition: Condition,
 }

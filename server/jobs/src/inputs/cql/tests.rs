@@ -498,9 +498,9 @@ fn a_process_without_the_database_reads_the_same_rows() {
     assert_eq!(rows_of(&input, &splits), expected);
 }
 
-/// A regression: a sample looked up the header of a row's partition when it came to the
-/// row. If a merge in between drops the deletion together with the deleted rows, the
-/// sample's scan still has these rows.
+/// Regression: a sample looked up the header of a row's partition when it came to the row. If a
+/// merge in between drops the deletion together with the deleted rows, the sample's scan still has
+/// these rows.
 #[test]
 fn a_sample_shows_no_row_that_a_merge_drops_on_the_way() {
     let fixture = purged_at_once();

@@ -12,7 +12,7 @@ pub(super) struct FileRecords {
 
 #[derive(Debug)]
 pub(super) struct FileRecord<'a> {
-    /// The place of its first byte in the text of the file.
+    /// The offset of the record's first byte in the text of the file.
     pub(super) offset: u64,
     /// The line in which it begins, counted from the begin of the part.
     pub(super) line: u64,

@@ -308,8 +308,7 @@ fn bytes_that_are_no_text_are_refused_when_they_are_at_the_start_else_when_they_
     }
 }
 
-/// A regression: each line was looked at again for every line after it, so 20,000 lines
-/// took 49 s.
+/// Regression: each line was looked at again for every line after it, so 20,000 lines took 49 s.
 #[test]
 fn a_quote_that_is_missing_is_found_in_one_pass_over_very_many_lines() {
     let place = Place::new();
@@ -475,8 +474,7 @@ fn files_of_formats_that_are_not_read_are_refused_as_what_they_are() {
     }
 }
 
-/// A regression: a sample read each place up to 64 MiB further, and failed at a malformed
-/// record.
+/// Regression: a sample read each place up to 64 MiB further, and failed at a malformed record.
 #[test]
 fn a_sample_of_csv_passes_over_what_is_malformed_and_leaves_it_to_the_reader() {
     let place = Place::new();

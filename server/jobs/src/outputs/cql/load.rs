@@ -93,6 +93,7 @@ impl CqlLoad {
         }
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let mut plan = RowPlan::of_columns(schema, &found, &names)?;
+        // In an empty table a null has no older value to delete.
         let mut entries = table.rows().range::<&[u8], _>(PARTITIONS_START..);
         if entries.next().transpose()?.is_some() {
             plan = plan.deleting_nulls();

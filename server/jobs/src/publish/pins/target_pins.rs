@@ -21,14 +21,15 @@ pub(in crate::publish) struct TargetPins {
 /// A step of a publication that keeps its snapshot.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// Tasks read it.
+    /// The tasks of the publication read the snapshot.
     Begun,
-    /// Readers of the target see it.
+    /// Readers of the target see the snapshot.
     Published,
 }
 
 impl TargetPins {
-    /// Opens what is kept of a table; `None` without a pin.
+    /// Opens a table at the snapshot that its pin keeps, that of the newest publication; `None` without a
+    /// pin.
     ///
     /// # Errors
     /// The errors of the store.

@@ -21,7 +21,7 @@ const TABLES: [&str; 3] = ["t", "t_static", "u"];
 /// The days of a shop. Each overwrites, inserts and deletes rows of both tables.
 const DAYS: [&str; 3] = ["monday", "tuesday", "wednesday"];
 
-/// By its tag, the sequence number of the snapshot that a table shows.
+/// The snapshots of an Iceberg table: the sequence number of each, by its tag.
 type Tags = BTreeMap<String, u64>;
 
 /// Two tables, the first with static columns, and a target in memory.
@@ -263,7 +263,7 @@ impl Shop {
         }
         assert!(shown.iter().all(|tags| tags.len() == published.len() + 1));
         let mut records = self.lake.list("_ebb").unwrap();
-        // Indexes are of data files.
+        // Indexes belong to data files, not to publications.
         records.retain(|name| !name.starts_with("_ebb/.index/"));
         records.sort();
         let mut expected: Vec<String> = published
@@ -282,8 +282,10 @@ fn places() -> impl Iterator<Item = usize> {
     (0..).step_by(if explores() { 1 } else { 5 })
 }
 
-/// Stops a publication at calls of its target. `prepare` publishes what comes before it, and returns
-/// its options; `snapshots` are those that are published in the end, its own last.
+/// Repeats a publication, and lets the event happen at another call of its target each time. Then the
+/// publication is run again, and checked. `prepare` makes the earlier publications of a new shop, and
+/// returns the options of the one under test. `snapshots` are all that are published in the end; the last
+/// one is that of the publication under test.
 fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) -> PublishRequest) {
     let snapshot = *snapshots.last().unwrap();
     for call in places() {

@@ -60,7 +60,7 @@ fn a_form_gives_back_its_value_or_an_equal_one() {
     });
 }
 
-/// The story: the digits of a decimal of megabytes were computed, for hours, before its length was
+/// Regression: the digits of a decimal of megabytes were computed, for hours, before its length was
 /// checked.
 #[test]
 fn a_decimal_that_is_longer_than_a_key_has_no_form() {
@@ -72,8 +72,8 @@ fn a_decimal_that_is_longer_than_a_key_has_no_form() {
     );
 }
 
-/// The story: the member of a set was a list of megabytes of decimals, and the digits of all of them
-/// were computed before the statement's time limit was checked.
+/// Regression: the member of a set was a list of megabytes of decimals, and the digits of all of
+/// them were computed before the statement's time limit was checked.
 #[test]
 fn the_form_of_many_decimals_is_given_up_between_two_of_them() {
     let ty = parse("frozen<list<decimal>>");
