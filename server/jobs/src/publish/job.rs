@@ -356,11 +356,38 @@ impl PublicationJob {
         Ok(())
     }
 
+    /// Commits a table, unless it is published already. Another publisher of the same snapshot, for
+    /// example the job of a server that was started again, may commit the table between the look at its
+    /// metadata and the commit. Then the table is published all the same.
     fn commit_table(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
+        let Err(failure) = self.commit_new(number, table) else {
+            return Ok(());
+        };
+        let found = PublishedTable::open(&self.target, &table.name).map_err(CommitFailure::from);
+        match found.and_then(|found| self.is_published(&found, table)) {
+            Ok(true) => Ok(()),
+            _ => Err(failure),
+        }
+    }
+
+    /// Returns true if the newest metadata have the publication, and then mends the hint: the publisher
+    /// that committed them may have ended before it wrote the hint.
+    fn is_published(
+        &self,
+        found: &PublishedTable<'_>,
+        table: &TablePlan,
+    ) -> Result<bool, CommitFailure> {
+        let is_published = found.is_published(&table.origin, self.replaces_tag)?;
+        if is_published {
+            found.mend_hint().map_err(CommitError::from)?;
+        }
+        Ok(is_published)
+    }
+
+    fn commit_new(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
         let found = PublishedTable::open(&self.target, &table.name)?;
         // Before this start, or by another one of the same publication.
-        if found.is_published(&table.origin, self.replaces_tag)? {
-            found.mend_hint().map_err(CommitError::from)?;
+        if self.is_published(&found, table)? {
             return Ok(());
         }
         found.check_is_at(table.version, table.parent)?;
