@@ -1,5 +1,5 @@
 //! The responses as rows of the table `responses` in the keyspace of the system, so that a restart does not
-//! lose them. The book describes a row (docs/src/formats/responses.md).
+//! lose them. The book describes a row (docs/src/formats/jobs.md).
 //!
 //! No row has a secret. The only response with one is that to a login, which [takes no
 //! key](crate::http::access::takes_key).
