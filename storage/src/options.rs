@@ -276,13 +276,14 @@ pub struct SnapshotOptions {
 /// Options of a hold: see [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HoldOptions {
-    /// The name of the hold, as the name of a snapshot. Snapshots may have the same one.
+    /// The name of the hold, of the same characters as that of a snapshot. A snapshot may have the
+    /// same name.
     pub name: String,
     /// The table that is held.
     pub table: String,
     /// A note of the holder, in any form.
     pub held_for: String,
-    /// The hold goes so long after it was made; `None`: never by itself.
+    /// The time from its creation after which the hold is released; `None`: it does not expire.
     pub expires_in: Option<Duration>,
 }
 

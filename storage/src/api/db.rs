@@ -315,8 +315,9 @@ impl Db {
     /// files of that disk. Nothing reads them there; remove them at any time.
     ///
     /// `accepted` is the [`LossReport::token`] of the list. Returns `None`, and gives up nothing,
-    /// if the list would differ now. A file is not rewritten if its last read loses other keys than
-    /// the list has ([`FileLoss::is_rewritten`]).
+    /// if the list would differ now. If the list would be empty now, the report is empty, whatever
+    /// was accepted. A file is not rewritten if its last read loses other keys than the list has
+    /// ([`FileLoss::is_rewritten`]).
     ///
     /// [`FileLoss::is_rewritten`]: crate::FileLoss::is_rewritten
     ///

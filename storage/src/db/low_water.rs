@@ -164,9 +164,14 @@ impl Engine {
         let _ = self.look_at_space(bytes);
     }
 
-    /// Returns whether the last look found less than twice the low-water mark.
+    /// Returns whether there is less free space than twice the low-water mark. If the last look found
+    /// less, looks again, because there may be space again by now.
     pub(super) fn is_near_low_water(&self) -> bool {
-        self.low_water.is_near.load(Ordering::Relaxed)
+        let is_near = || self.low_water.is_near.load(Ordering::Relaxed);
+        if is_near() {
+            self.look_at_space_again();
+        }
+        is_near()
     }
 
     /// Returns whether the last look found less than the low-water mark.

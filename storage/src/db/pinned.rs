@@ -16,8 +16,9 @@ use crate::version::{Source, TableVersion};
 /// The bytes that snapshots pin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
-    /// The bytes that merges free if one snapshot alone is deleted, by its keyspace and name.
-    /// Zero if a view stands at the same commit, because the view needs the same versions.
+    /// The bytes that merges free if one snapshot or hold alone is deleted, by its keyspace and
+    /// name. Zero if a view or another of them stands at the same commit, because it needs the same
+    /// versions.
     pub alone: BTreeMap<(String, String), PinnedBytes>,
     /// The bytes that merges free if all of them are deleted. More than the sum of `alone`,
     /// because snapshots share versions.

@@ -62,7 +62,6 @@ impl Engine {
             options.table.as_ref().map(covered).transpose()?
         };
         *last_id += 1;
-        let id = *last_id;
         // Readers of the snapshot judge expiry by this time, whatever number it gets: a view above
         // every commit holds the time until the bookmark does.
         let hold = || ReadPoint {
@@ -71,7 +70,7 @@ impl Engine {
         };
         let held = self.snapshots.register_view(hold);
         let record = SnapshotRecord {
-            id,
+            id: *last_id,
             keyspace: keyspace.to_string(),
             name: name.to_string(),
             table,
@@ -82,13 +81,7 @@ impl Engine {
             held_for: None,
             at: None,
         };
-        let payload = encode_snapshot_create(&record);
-        let outcome = self.commit_record(
-            &payload,
-            |seq| self.snapshots.add_bookmark(seq, record),
-            || self.snapshots.retract_bookmark(id),
-            |_| (),
-        );
+        let outcome = self.commit_bookmark(record);
         self.snapshots.release_view(held);
         outcome?;
         drop(last_id);
@@ -139,9 +132,8 @@ impl Engine {
             self.delete_bookmarks(&[before.record.id])?;
         }
         *last_id += 1;
-        let id = *last_id;
         let record = SnapshotRecord {
-            id,
+            id: *last_id,
             keyspace: keyspace.to_string(),
             name,
             table: Some(table),
@@ -150,19 +142,25 @@ impl Engine {
             held_for: Some(hold.held_for.clone()),
             at: Some(held.seq),
         };
-        let payload = encode_snapshot_create(&record);
-        self.commit_record(
-            &payload,
-            |seq| self.snapshots.add_bookmark(seq, record),
-            || self.snapshots.retract_bookmark(id),
-            |_| (),
-        )?;
+        self.commit_bookmark(record)?;
         drop(last_id);
         if hold.expires_in.is_some() {
             self.signal.look_at_the_time();
         }
         self.after_commit(&[]);
         Ok(())
+    }
+
+    /// Commits the creation of a snapshot or a hold; under `snapshot_ops`.
+    fn commit_bookmark(&self, record: SnapshotRecord) -> Result<()> {
+        let (id, payload) = (record.id, encode_snapshot_create(&record));
+        let created = self.commit_record(
+            &payload,
+            |seq| self.snapshots.add_bookmark(seq, record),
+            || self.snapshots.retract_bookmark(id),
+            |_| (),
+        );
+        created.map(drop)
     }
 
     /// Sets the time until a snapshot expires, counted from now; `None` for never.
@@ -211,28 +209,22 @@ impl Engine {
         }
         let one = self.snapshot_ops.lock().unwrap();
         // A snapshot that was renewed meanwhile is not among them.
-        let mut expired = self.snapshots.expired(self.now_ms());
-        if is_short {
-            let holds = self.snapshots.holds(None).into_iter();
-            let is_new = |hold: &SnapshotRecord| expired.iter().all(|other| other.id != hold.id);
-            let holds: Vec<_> = holds.filter(is_new).collect();
-            expired.extend(holds);
-        }
-        if expired.is_empty() {
+        let now_ms = self.now_ms();
+        let goes =
+            |it: &SnapshotRecord| it.has_expired(now_ms) || (is_short && it.held_for.is_some());
+        let going = self.snapshots.bookmarks_where(goes);
+        if going.is_empty() {
             return Ok(false);
         }
-        let ids: Vec<u64> = expired.iter().map(|record| record.id).collect();
+        let ids: Vec<u64> = going.iter().map(|bookmark| bookmark.record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
         // After a failure some may be there still; the next try reports them.
         let left = self.snapshots.bookmarks_where(|it| ids.contains(&it.id));
         drop(one);
-        let is_gone =
-            |gone: &&SnapshotRecord| left.iter().all(|bookmark| bookmark.record.id != gone.id);
-        for gone in expired.iter().filter(is_gone) {
-            self.report_expired(gone);
+        for gone in going.iter().filter(|bookmark| !left.contains(bookmark)) {
+            self.report_expired(&gone.record);
         }
-        deleted?;
-        Ok(!expired.is_empty())
+        deleted.map(|()| true)
     }
 
     /// Reports a snapshot that has expired. No client of the database has ever seen a hold.
@@ -262,8 +254,12 @@ impl Engine {
 
     /// Releases the holds of a table that is about to be dropped; under `snapshot_ops`.
     pub(super) fn release_holds_of(&self, table: TableId) -> Result<()> {
-        for hold in self.snapshots.holds(Some(table)) {
-            self.remove_bookmark(hold.id)?;
+        let is_of = |it: &SnapshotRecord| {
+            let held = it.table.as_ref().map(|only| only.id);
+            it.held_for.is_some() && held == Some(table)
+        };
+        for hold in self.snapshots.bookmarks_where(is_of) {
+            self.remove_bookmark(hold.record.id)?;
         }
         Ok(())
     }

@@ -40,10 +40,10 @@ impl ValueBounds {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ExpiryBounds {
-    /// No value of the file expires.
+    /// No value expires.
     #[default]
     Never,
-    /// All expiries in the file lie between two times, both included.
+    /// All expiries lie between two times, both included.
     Within {
         /// The earliest, in milliseconds since the Unix epoch.
         least_ms: u64,

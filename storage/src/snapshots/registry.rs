@@ -25,7 +25,7 @@ use super::{
     Bookmark, Bookmarks, SnapshotChanges, SnapshotExpiry, SnapshotOp, SnapshotRecord, TableSpan,
 };
 use crate::error::{Error, Result};
-use crate::key::{Boundaries, ReadPoint, SeqNo, TableId};
+use crate::key::{Boundaries, ReadPoint, SeqNo};
 use crate::mutation::{self, Mutation};
 use crate::runs::KeptFor;
 use crate::sync::Mutex;
@@ -196,24 +196,6 @@ impl SnapshotRegistry {
         }
     }
 
-    pub(crate) fn expired(&self, now_ms: u64) -> Vec<SnapshotRecord> {
-        let state = self.state.lock().unwrap();
-        let expired = |bookmark: &&Bookmark| bookmark.record.has_expired(now_ms);
-        let list = state.bookmarks.list.iter().filter(expired);
-        list.map(|bookmark| bookmark.record.clone()).collect()
-    }
-
-    /// Returns the holds of a table, or all holds.
-    pub(crate) fn holds(&self, table: Option<TableId>) -> Vec<SnapshotRecord> {
-        let state = self.state.lock().unwrap();
-        let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
-        let is_hold = |record: &&SnapshotRecord| {
-            let held = record.table.as_ref().map(|only| only.id);
-            record.held_for.is_some() && table.is_none_or(|table| held == Some(table))
-        };
-        records.filter(is_hold).cloned().collect()
-    }
-
     /// Returns the time at which the next snapshot expires; `None` if none does.
     pub(crate) fn next_expiry_ms(&self) -> Option<u64> {
         let state = self.state.lock().unwrap();
@@ -380,6 +362,7 @@ impl State {
 mod tests {
     use super::super::{CoveredTable, Lifetime};
     use super::*;
+    use crate::key::TableId;
 
     fn record(id: u64) -> SnapshotRecord {
         SnapshotRecord {
@@ -496,8 +479,6 @@ mod tests {
         let expected = [Some((10, 1)), Some((20, 2)), Some((10, 3))];
         assert_eq!(all.map(found), expected);
         assert_eq!(snapshots.count_and_oldest_ms().0, 2);
-        let holds = |table| snapshots.holds(table).len();
-        assert_eq!([None, Some(TABLE), Some(TableId(2))].map(holds), [1, 1, 0]);
         assert_eq!(snapshots.shared_seqs(span()), [SeqNo(10)]);
         assert_eq!(snapshots.pin_points(span(), 0).lone, [(SeqNo(20), 2)]);
 

@@ -1,5 +1,5 @@
-//! The keys that changed between two snapshots: none is missing, whatever is flushed, merged,
-//! reopened or held open, and where little changed they are few.
+//! The keys that changed between two snapshots: none is missing, whatever is flushed, merged or
+//! reopened, and where little changed they are few.
 //!
 //! `EBB_STEPS` is the number of operations of a random run.
 

@@ -150,6 +150,8 @@ fn a_hold_goes_at_its_time_and_with_its_table() {
     f.clock.advance_ms(1_000);
     assert!(!f.is_held("short"));
     f.db.flush().unwrap();
+    f.app.table("other", TableOptions::default()).unwrap();
+    f.app.drop_table("other").unwrap();
     assert_eq!(f.app.holds().len(), 1);
     f.app.drop_table("t").unwrap();
     assert!(f.app.holds().is_empty());
@@ -250,4 +252,9 @@ fn a_hold_goes_before_a_write_is_refused_for_lack_of_space() {
     assert!(!f.is_held("copied"));
     f.table.put(b"k", b"1").unwrap();
     assert_eq!(f.app.snapshot_names(), ["monday"]);
+    // Nothing has checked the free space since there is more.
+    f.mem.set_capacity_bytes(None);
+    f.hold("monday", "copied", None);
+    f.db.flush().unwrap();
+    assert!(f.is_held("copied"));
 }
