@@ -11,7 +11,7 @@
 //!
 //! N is the version that the publication is made for. A publication that ends before the commit leaves
 //! objects that nothing names: [`sweep()`] removes them once version N is there, because then they cannot
-//! be committed any more. What to do is decided by [`Publication::decide`], which looks at no clock and
+//! be committed any more. What to do is decided by `Publication::decide`, which looks at no clock and
 //! no target.
 //!
 //! If the target has a [catalog](crate::catalog), the last two objects are not there: the catalog takes the
@@ -57,12 +57,11 @@ mod table;
 mod tests;
 mod versions;
 
-pub use self::error::{CommitError, DecisionError};
+pub use self::error::CommitError;
 pub use self::live::{DeleteFile, LiveFile};
-pub use self::manifests::ReadManifest;
 pub use self::names::{data_file_name, delete_file_name};
 pub use self::origin::Origin;
-pub use self::publication::{Base, Change, Decision, Object, Publication, Stamp};
-pub use self::rewrites::{PUBLICATIONS_MAX, Rewrites, plan_rewrites, publications};
+pub use self::publication::{Base, Publication, Stamp};
+pub use self::rewrites::{PUBLICATIONS_MAX, Rewrites, plan_rewrites};
 pub use self::sweep::sweep;
 pub use self::table::PublishedTable;

@@ -26,4 +26,4 @@ mod tests;
 
 pub use self::error::CatalogError;
 #[cfg(feature = "s3")]
-pub use self::rest::RestCatalog;
+pub(crate) use self::rest::RestCatalog;

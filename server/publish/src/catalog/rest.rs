@@ -25,7 +25,7 @@ use crate::iceberg::metadata::TableMetadata;
 type Result<T> = std::result::Result<T, CatalogError>;
 
 /// A REST catalog. Nothing is sent before the first table is looked at.
-pub struct RestCatalog {
+pub(crate) struct RestCatalog {
     client: Client,
     /// The URL as the user wrote it.
     url: String,

@@ -31,16 +31,6 @@ impl MetadataStore for CatalogTables<'_> {
             self.check_is_free(table)?;
             return Ok(None);
         };
-        let version = found.metadata.format_version;
-        if version != 2 {
-            return refuse(
-                table,
-                format!(
-                    "the catalog has it in Iceberg's format {version}, and ebb writes format 2; choose another \
-                     target"
-                ),
-            );
-        }
         self.check_location(table, &found.metadata.location)?;
         Ok(Some(Newest {
             version: u64::try_from(found.metadata.last_sequence_number).unwrap_or(0),

@@ -49,7 +49,7 @@ impl CommitError {
 /// The reason why a publication must not commit to an existing table, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct DecisionError(pub(super) String);
+pub(super) struct DecisionError(pub(super) String);
 
 impl DecisionError {
     /// Returns the error of a commit of `table`.

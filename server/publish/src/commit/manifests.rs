@@ -11,11 +11,11 @@ use crate::target::Target;
 
 /// A manifest of a snapshot, with its entries.
 #[derive(Debug, Clone)]
-pub struct ReadManifest {
+pub(super) struct ReadManifest {
     /// The manifest in the list of the snapshot.
-    pub listed: ManifestFile,
+    pub(super) listed: ManifestFile,
     /// The entries of the manifest, those of deleted files included.
-    pub entries: Vec<ManifestEntry>,
+    pub(super) entries: Vec<ManifestEntry>,
 }
 
 impl ReadManifest {

@@ -65,7 +65,7 @@ impl Origin {
     ///
     /// # Errors
     /// If the table must not be continued.
-    pub fn is_published(
+    pub(super) fn is_published(
         &self,
         metadata: Option<&TableMetadata>,
         replaces_tag: bool,

@@ -61,7 +61,7 @@ pub struct Stamp {
 
 /// The decision about a table.
 #[derive(Debug)]
-pub enum Decision {
+pub(super) enum Decision {
     /// The tag names this snapshot of this table already.
     IsPublished,
     /// A change of the table.
@@ -70,18 +70,18 @@ pub enum Decision {
 
 /// The next state of a table.
 #[derive(Debug)]
-pub struct Change {
+pub(super) struct Change {
     /// The objects to write, which nothing names yet.
-    pub objects: Vec<Object>,
+    pub(super) objects: Vec<Object>,
     /// The metadata that names them. The commit makes it the newest of the table.
-    pub metadata: TableMetadata,
+    pub(super) metadata: TableMetadata,
 }
 
 /// An object to write. Its name is relative to the folder of the table.
 #[derive(Debug)]
-pub struct Object {
-    pub name: String,
-    pub bytes: Bytes,
+pub(super) struct Object {
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
 }
 
 impl Publication {
@@ -91,7 +91,7 @@ impl Publication {
     ///
     /// # Errors
     /// A reason for which the table must not be continued.
-    pub fn decide(
+    pub(super) fn decide(
         &self,
         location: &str,
         version: u64,

@@ -27,15 +27,6 @@ pub struct Rewrites {
     pub deletes: Vec<usize>,
 }
 
-/// Returns the number of publications since the last full one of which a reader has to open files. One that
-/// changed nothing has no files, and those whose files were written anew count as one.
-pub fn publications(files: &[LiveFile]) -> usize {
-    let own = files.iter().map(|live| live.sequence_number);
-    let deletes = files.iter().flat_map(|live| &live.deletes);
-    let numbers: BTreeSet<i64> = own.chain(deletes.map(|of| of.sequence_number)).collect();
-    numbers.len().saturating_sub(1)
-}
-
 /// Decides which files of a table the next publication writes anew: data files with a tenth of their rows
 /// deleted, and the layers, and delete files of one data file, in excess of [`PUBLICATIONS_MAX`].
 pub fn plan_rewrites(files: &[LiveFile]) -> Rewrites {
@@ -106,13 +97,11 @@ mod tests {
             live(2, 0, &[]),
             live(3, 5, &[(4, 1)]),
         ];
-        assert_eq!(publications(&files), 3);
         let expected = Rewrites {
             files: vec![1, 3],
             deletes: Vec::new(),
         };
         assert_eq!(plan_rewrites(&files), expected);
-        assert_eq!(publications(&[]), 0);
         assert_eq!(plan_rewrites(&[]), Rewrites::default());
     }
 
@@ -124,11 +113,9 @@ mod tests {
         };
         let mut files = vec![base(16), live(1, 1_000_000, &[(2, 1)])];
         files.extend((2..=17).map(|number| live(number, 10, &[])));
-        assert_eq!(publications(&files), 16);
         assert_eq!(plan_rewrites(&files), Rewrites::default());
         files[0] = base(17);
         files.push(live(18, 10, &[]));
-        assert_eq!(publications(&files), 17);
         let expected = Rewrites {
             files: (2..19).collect(),
             deletes: vec![0],
@@ -139,7 +126,6 @@ mod tests {
     #[test]
     fn publications_that_each_delete_rows_of_another_file_rewrite_nothing() {
         let files: Vec<LiveFile> = (0..40).map(|at| live(1, 100, &[(at + 2, 1)])).collect();
-        assert_eq!(publications(&files), 40);
         assert_eq!(plan_rewrites(&files), Rewrites::default());
     }
 

@@ -9,7 +9,7 @@ use super::metadata_store::{MetadataStore, Newest};
 use super::origin::Origin;
 use super::publication::{Base, Change, Decision, Publication, Stamp};
 use super::versions::Versions;
-use crate::iceberg::metadata::TableMetadata;
+use crate::iceberg::metadata::{FORMAT_VERSION, TableMetadata};
 use crate::target::{Target, TargetError};
 use crate::types::NestedField;
 
@@ -36,11 +36,14 @@ impl<'t> PublishedTable<'t> {
     /// Reads the newest metadata of the table `name`, which may not be there yet.
     ///
     /// # Errors
-    /// If the target or its catalog refuses, if the metadata is damaged, or if the table is committed in
-    /// another place.
+    /// If the target or its catalog refuses, if the metadata is damaged or of another format, or if the table
+    /// is committed in another place.
     pub fn open(target: &'t Target, name: &str) -> Result<Self, CommitError> {
         let store = store_of(target);
         let newest = store.newest(name)?;
+        if let Some(newest) = &newest {
+            check_continues(name, newest)?;
+        }
         Ok(Self {
             target,
             store,
@@ -176,6 +179,27 @@ impl<'t> PublishedTable<'t> {
             .replace(&self.name, self.newest.as_ref(), metadata)?;
         Ok(true)
     }
+}
+
+/// Checks that a publication can continue a table: another engine may have upgraded its format, and numbers
+/// that were damaged may leave no room for the next one.
+fn check_continues(table: &str, newest: &Newest) -> Result<(), CommitError> {
+    let metadata = &newest.metadata;
+    let format = metadata.format_version;
+    let have_room = newest.version < u64::MAX
+        && (0..i64::MAX).contains(&metadata.last_sequence_number)
+        && (0..i32::MAX / 2).contains(&metadata.last_column_id);
+    let reason = if format != FORMAT_VERSION {
+        format!("it has Iceberg's format {format}, and ebb writes format {FORMAT_VERSION}")
+    } else if !have_room {
+        "its version, sequence number or greatest field id is out of range".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(CommitError::Refused {
+        table: table.to_owned(),
+        reason: format!("{reason}; choose another target"),
+    })
 }
 
 /// Returns the place of the metadata of a target's tables: its catalog, if it has one, or the target itself.

@@ -10,6 +10,9 @@ use crate::types::NestedField;
 /// The branch that readers take if they name no other.
 pub const MAIN: &str = "main";
 
+/// The version of Iceberg's format in which ebb writes tables.
+pub const FORMAT_VERSION: u8 = 2;
+
 /// The greatest id of a partition field of a table that has none.
 const LAST_PARTITION_ID: i32 = 999;
 
@@ -17,7 +20,7 @@ const LAST_PARTITION_ID: i32 = 999;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TableMetadata {
-    /// Always 2.
+    /// [`FORMAT_VERSION`], unless another engine has changed it.
     pub format_version: u8,
     /// The identity of the table, for catalogs.
     pub table_uuid: String,
@@ -106,7 +109,7 @@ impl TableMetadata {
     /// Returns the metadata of a table without snapshots.
     pub fn new(table_uuid: String, location: String) -> Self {
         Self {
-            format_version: 2,
+            format_version: FORMAT_VERSION,
             table_uuid,
             location,
             last_sequence_number: 0,
@@ -131,7 +134,7 @@ impl TableMetadata {
     /// Reads metadata.
     ///
     /// # Errors
-    /// If the bytes are no metadata of a table of version 2.
+    /// If the bytes are no metadata, or lack members of version 2.
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }

@@ -179,7 +179,8 @@ fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
     let row_bytes = groups.map(|group| {
         let columns = group.columns().iter().enumerate();
         let read = columns.filter(|(place, _)| mask.leaf_included(*place));
-        let bytes: i64 = read.map(|(_, column)| column.uncompressed_size()).sum();
+        let bytes = read.map(|(_, column)| column.uncompressed_size());
+        let bytes = bytes.fold(0, i64::saturating_add);
         let rows = u64::try_from(group.num_rows()).unwrap_or(0);
         u64::try_from(bytes).unwrap_or(0) / rows.max(1)
     });

@@ -130,15 +130,6 @@ fn a_main_that_was_set_back_is_no_base_of_what_was_compared_with_the_snapshot_be
 }
 
 #[test]
-fn a_table_of_another_format_is_not_continued() {
-    let (_dir, catalog, target) = place();
-    commit(&target, &publication("monday", 10), 1).unwrap();
-    catalog.change("ks/t", |metadata| metadata.format_version = 3);
-    let error = commit(&target, &publication("tuesday", 20), 2).unwrap_err();
-    assert!(error.to_string().contains("format 3"), "{error}");
-}
-
-#[test]
 fn objects_that_cannot_be_committed_any_more_are_swept_and_no_others() {
     let (_dir, _catalog, target) = place();
     let file = |version, unique: &str| {
