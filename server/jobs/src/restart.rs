@@ -74,7 +74,8 @@ pub fn fate(
 /// Returns the request of a job that failed or was cancelled, to be submitted again.
 ///
 /// # Errors
-/// When the job has succeeded or did not end, is a backup, or this build cannot follow its request.
+/// When the job has succeeded or did not end, is a backup or a verification, or this build
+/// cannot follow its request.
 pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
     let JobRecord {
         id, application, ..
@@ -88,9 +89,9 @@ pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
             )));
         }
     }
-    if record.is_backup() {
+    if record.is_maintenance() {
         return Err(JobError::senseless(format!(
-            "{application} {id} is a backup: make another"
+            "{application} {id} was not started by a job request: start another"
         )));
     }
     Ok(record.request()?)
@@ -192,8 +193,10 @@ mod tests {
         };
         for state in [RecordState::Failed, RecordState::Cancelled] {
             assert_eq!(retried(state, "wordcount"), Ok(()));
-            let error = retried(state, "backup").unwrap_err();
-            assert!(error.contains("make another"), "{error}");
+            for application in ["backup", "verify"] {
+                let error = retried(state, application).unwrap_err();
+                assert!(error.contains("start another"), "{error}");
+            }
         }
         let error = retried(RecordState::Succeeded, "wordcount").unwrap_err();
         assert!(

@@ -100,7 +100,7 @@ pub trait Jobs: ReadJobs {
     /// a named snapshot is read as it is now.
     ///
     /// # Errors
-    /// When the job has succeeded, runs or is unfinished, or is a backup. See also
+    /// When the job has succeeded, runs or is unfinished, or is a backup or a verification. See also
     /// [`submit`](Self::submit).
     fn retry(&self, id: &str) -> Result<JobView, Self::Error>;
 

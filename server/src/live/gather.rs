@@ -341,7 +341,7 @@ impl Gatherer {
                     );
                 }
             }
-            Err(error) => warn!(target: "jobs", "the pins of publications: {error}"),
+            Err(error) => warn!(target: "jobs", "cannot look at the pins of publications: {error}"),
         }
     }
 

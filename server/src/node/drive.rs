@@ -171,11 +171,7 @@ impl Recording {
         if let Ok(recorded) = &recorded {
             self.record.attempts_dropped = recorded.attempts_dropped;
         }
-        let state = match report.outcome {
-            Outcome::Succeeded => RecordState::Succeeded,
-            Outcome::Failed { .. } => RecordState::Failed,
-            Outcome::Cancelled => RecordState::Cancelled,
-        };
+        let state = RecordState::of(&report.outcome);
         let mut kept = json!(report);
         if let Some(waited) = waited {
             kept["waited"] = json!(waited);

@@ -24,7 +24,7 @@ pub enum RecordState {
 
 impl RecordState {
     /// Returns the state of a job with this outcome.
-    pub(super) fn of(outcome: &Outcome) -> Self {
+    pub fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Succeeded => Self::Succeeded,
             Outcome::Failed { .. } => Self::Failed,

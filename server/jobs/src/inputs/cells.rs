@@ -34,7 +34,7 @@ use ebb_storage::{Cache, SnapshotTable};
 use ebb_tables::read::{ProjectedPartition, Projection, RowScan, Source, read_key};
 
 use self::changed::Compared;
-pub(crate) use self::changed::{Rewritten, RewrittenRow};
+pub(crate) use self::changed::{Rewritten, RewrittenRow, read_time_s};
 pub(crate) use self::row_key::{Change, RowKey};
 use super::snapshot::{Piece, SnapshotInput};
 use crate::error::of_table;
@@ -135,7 +135,7 @@ impl CellsInput {
     /// one.
     pub(crate) fn range_of(split: &Split) -> Option<(Bytes, Option<Bytes>)> {
         let (_, payload) = take_number(split)?;
-        let Piece { lower, upper } = Piece::decode(payload);
+        let Piece { lower, upper } = Piece::decode(payload)?;
         Some((lower, upper))
     }
 
@@ -165,7 +165,7 @@ impl CellsInput {
             newer: &table.newer,
             rows_to: table.rows_to,
         };
-        let piece = Piece::of(&inner);
+        let piece = Piece::of(&inner)?;
         match &table.cql {
             Some(cql) => compared.read_cql(cql, &piece, rewritten, record),
             None => compared.read_plain(&piece, rewritten, record),
@@ -263,11 +263,11 @@ impl Table {
         split: &Split,
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
-        let piece = Piece::of(split);
+        let piece = Piece::of(split)?;
         let source = Source::Stored(self.stored.reader(), Cache::Bypass);
         let scan = RowScan::open(source, &cql.schema, &piece.lower, piece.upper.as_deref());
         let mut scan = scan.map_err(of_table)?;
-        let read_time_s = changed::read_time_s(&self.newer);
+        let read_time_s = read_time_s(&self.newer);
         let (mut row, mut row_key) = (RowCells::default(), Vec::new());
         while let Some(start) = scan.next_partition().map_err(of_table)? {
             // If several splits share a partition, one of them has its header.

@@ -77,7 +77,7 @@ impl Input for CqlInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        let piece = Piece::of(split);
+        let piece = Piece::of(split)?;
         let to = piece.upper.as_deref();
         let mut scan = self.scan(&piece.lower, to).map_err(of_table)?;
         let mut buffers = Buffers::default();

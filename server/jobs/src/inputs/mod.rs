@@ -32,7 +32,9 @@ mod snapshot;
 mod union;
 
 #[cfg(feature = "publish")]
-pub(crate) use cells::{Cells, CellsInput, Change, RewrittenRow, RowKey, cell_columns, cells_of};
+pub(crate) use cells::{
+    Cells, CellsInput, Change, RewrittenRow, RowKey, cell_columns, cells_of, read_time_s,
+};
 pub use cql::{CqlInput, CqlText};
 pub use files::{FileKind, FilesInput};
 pub use generator::Generator;

@@ -135,7 +135,7 @@ impl Input for SnapshotInput {
     }
 
     fn read(&self, split: &Split, record: RecordSink<'_>) -> Result<(), TaskError> {
-        let piece = Piece::of(split);
+        let piece = Piece::of(split)?;
         for row in self.scan(&piece)? {
             let (key, value) = row.map_err(of_store)?;
             record(&key, &value)?;
@@ -152,7 +152,7 @@ impl Input for SnapshotInput {
         records: usize,
         record: RecordSink<'_>,
     ) -> Result<(), TaskError> {
-        let piece = Piece::of(split);
+        let piece = Piece::of(split)?;
         let places = places(records);
         let cuts = match &self.rows {
             Rows::Snapshot(table) => table.split_keys::<&[u8], _>(piece.bounds(), places),
@@ -213,8 +213,12 @@ pub(super) struct Piece {
 
 impl Piece {
     /// Decodes the range of keys of a split of [`SnapshotInput`].
-    pub(super) fn of(split: &Split) -> Self {
-        Self::decode(&split.payload)
+    ///
+    /// # Errors
+    /// If [`Piece::encode`] did not write the payload.
+    pub(super) fn of(split: &Split) -> Result<Self, TaskError> {
+        let damaged = || TaskError::fatal("a split that names no range of keys");
+        Self::decode(&split.payload).ok_or_else(damaged)
     }
 
     pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
@@ -231,16 +235,15 @@ impl Piece {
         payload
     }
 
-    /// # Panics
-    /// For bytes that [`Piece::encode`] did not write.
-    pub(super) fn decode(payload: &[u8]) -> Self {
-        let (head, keys) = payload.split_at(5);
-        let length = u32::from_le_bytes(head[1..].try_into().expect("four bytes"));
-        let (lower, upper) = keys.split_at(length as usize);
-        Self {
+    /// Decodes a payload; `None` for bytes that [`Piece::encode`] did not write.
+    pub(super) fn decode(payload: &[u8]) -> Option<Self> {
+        let (has_upper, rest) = payload.split_first()?;
+        let (length, keys) = rest.split_first_chunk::<4>()?;
+        let (lower, upper) = keys.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        Some(Self {
             lower: Bytes::copy_from_slice(lower),
-            upper: (head[0] == 1).then(|| Bytes::copy_from_slice(upper)),
-        }
+            upper: (*has_upper == 1).then(|| Bytes::copy_from_slice(upper)),
+        })
     }
 }
 

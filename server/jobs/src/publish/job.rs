@@ -1,15 +1,12 @@
-//! A publication: its plan, what its tasks share, its commit, and what it reports.
+//! A publication: its plan, what its tasks share, and the rows that it refuses.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ebb_publish::commit::{
-    Base, CommitError, DeleteFile, LiveFile, Origin, Publication, PublishedTable, Stamp, sweep,
-};
+use ebb_publish::commit::{Origin, sweep};
 use ebb_publish::data_file::ROW_GROUP_BYTES_MAX;
 use ebb_publish::iceberg::manifest::DataFile;
-use ebb_publish::rows::{PositionalDeletes, RowsError};
 use ebb_publish::target::Target;
 use ebb_publish::types::{OnEmpty, ValueError};
 use ebb_scheduler::runtime::{Input, JobSpec, Split, TaskError};
@@ -17,19 +14,18 @@ use ebb_tables::names::TableName;
 use ebb_tables::schema_at;
 use serde_json::json;
 
-use super::extent::Extent;
 use super::input::{Differing, PendingInput};
 use super::output::PublicationOutput;
 use super::pins::TargetPins;
-use super::plan::{COLUMNS_PROPERTY, OPTIONS_PROPERTY, StoredColumns, TablePlan, check_tables};
-use super::planner::{Planner, agree, read_time_s};
+use super::plan::{StoredColumns, TablePlan, check_tables};
+use super::planner::{Planner, agree};
 use super::previous::Previous;
-use super::records::{Records, RowCounts, StoredPlan, TaskRecord, data_files};
-use super::{CatalogUrl, PinMax, PublishRequest};
+use super::records::{Records, StoredPlan, TaskRecord, data_files};
+use super::{CatalogUrl, PublishRequest};
 use crate::application::PublicationSite;
 use crate::error::JobError;
-use crate::history::{CommitRecord, now_unix_ms};
-use crate::inputs::{Cells, CellsInput};
+use crate::history::CommitRecord;
+use crate::inputs::{Cells, CellsInput, read_time_s};
 use crate::request::PublishTarget;
 
 /// The least size of a row group, encoded.
@@ -81,14 +77,14 @@ pub(super) struct PublicationJob {
     /// The newest publication of each Iceberg table, shared by the tasks.
     pub(super) previous: Vec<Previous>,
     /// The tables of the store, each with the numbers of the Iceberg tables that it goes to.
-    stored: Vec<(TableName, Range<u32>)>,
+    pub(super) stored: Vec<(TableName, Range<u32>)>,
     /// The tasks that are not done, ascending: the number of each in the plan.
     pub(super) pending: Vec<u32>,
     pub(super) on_empty: OnEmpty,
     /// Half of a task's memory: a task has one row group for each table that it writes, and mostly it
     /// writes one table.
     pub(super) row_group_bytes: usize,
-    replaces_tag: bool,
+    pub(super) replaces_tag: bool,
     /// A random id of this start, which makes the names of its files unique.
     pub(super) run: String,
     /// True once the target was prepared for the first task.
@@ -97,9 +93,9 @@ pub(super) struct PublicationJob {
     pub(super) done: Mutex<BTreeMap<u32, TaskRecord>>,
     pub(super) commits: CommitRecord,
     /// The snapshot that is published, as `KEYSPACE@SNAPSHOT`.
-    label: String,
+    pub(super) label: String,
     snapshot: String,
-    pins: TargetPins,
+    pub(super) pins: TargetPins,
 }
 
 pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -196,9 +192,15 @@ impl PublicationJob {
             "options": options,
         });
         let stored = records.plan(&target).map_err(TaskError::failed)?;
+        let has_ranges = |plan: &StoredPlan| {
+            let mut splits = plan.splits.iter();
+            splits.all(|split| CellsInput::range_of(split).is_some())
+        };
         // An earlier start of the same publication may have left its plan. The files of its tasks fit
         // only the splits of that plan, so its other tasks are done as it planned them.
-        let stored = stored.filter(|stored| stored.origin == origin && stored.is_of(&tables));
+        let stored = stored.filter(|stored| {
+            stored.origin == origin && stored.is_of(&tables) && has_ranges(stored)
+        });
         let is_resumed = stored.is_some();
         let mut done = BTreeMap::new();
         let plan = match stored {
@@ -258,7 +260,8 @@ impl PublicationJob {
         numbers.map(move |number| (number, &self.tables[number as usize]))
     }
 
-    fn of_numbers(&self, numbers: &Range<u32>) -> &[TablePlan] {
+    /// Returns the Iceberg tables with these numbers.
+    pub(super) fn of_numbers(&self, numbers: &Range<u32>) -> &[TablePlan] {
         &self.tables[numbers.start as usize..numbers.end as usize]
     }
 
@@ -293,255 +296,6 @@ impl PublicationJob {
         begun.map_err(TaskError::failed)?;
         *has_begun = true;
         Ok(())
-    }
-
-    /// Commits the tables that are not published yet, then writes the record of the set, and keeps what
-    /// was published for the next publication.
-    pub(super) fn commit(&self) -> Result<(), TaskError> {
-        let target = &self.target;
-        let left = || self.tables.iter().filter(|table| !table.is_published);
-        let is_new = left().next().is_some();
-        self.check_pins()?;
-        if is_new {
-            self.records
-                .forget_whole(target)
-                .map_err(TaskError::failed)?;
-        }
-        for (number, table) in (0..).zip(&self.tables) {
-            self.commit_table(number, table).map_err(|error| {
-                TaskError::failed(match number {
-                    0 => error.to_string(),
-                    // Readers of these tables already see the new tag.
-                    at => format!(
-                        "{error}; {at} of {} tables are published",
-                        self.tables.len()
-                    ),
-                })
-            })?;
-        }
-        let (whole, newest) = self.whole().map_err(TaskError::failed)?;
-        self.records
-            .end(target, &whole)
-            .map_err(TaskError::failed)?;
-        for table in left() {
-            // The publication is there. What remains is removed by the next one.
-            let _ = sweep(target, &table.name);
-        }
-        if is_new {
-            let tables = (0..).zip(&self.tables);
-            (self.commits).note(tables.map(|(number, table)| self.written(number, table)));
-        } else {
-            (self.commits).note([format!("{} is published already", self.label)]);
-        }
-        self.renew_pins(&newest, is_new);
-        Ok(())
-    }
-
-    /// Checks that the snapshots are still kept with which tasks have compared. Otherwise they may have
-    /// compared after rows of both snapshots were lost.
-    fn check_pins(&self) -> Result<(), TaskError> {
-        for (name, numbers) in &self.stored {
-            let tables = self.of_numbers(numbers).iter();
-            let mut left = tables.filter(|table| !table.is_published);
-            if left.any(TablePlan::is_of_changes)
-                && self.pins.open(name).map_err(TaskError::failed)?.is_none()
-            {
-                return Err(TaskError::failed(format!(
-                    "{name}: the snapshot that was published before is not kept any more: its time was \
-                     over, space got short, or rows of the table were lost; publish again, which \
-                     writes all rows"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Commits a table, unless it is published already. Another publisher of the same snapshot, for
-    /// example the job of a server that was started again, may commit the table between the look at its
-    /// metadata and the commit. Then the table is published all the same.
-    fn commit_table(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
-        let Err(failure) = self.commit_new(number, table) else {
-            return Ok(());
-        };
-        let found = PublishedTable::open(&self.target, &table.name).map_err(CommitFailure::from);
-        match found.and_then(|found| self.is_published(&found, table)) {
-            Ok(true) => Ok(()),
-            _ => Err(failure),
-        }
-    }
-
-    /// Returns true if the newest metadata have the publication, and then mends the hint: the publisher
-    /// that committed them may have ended before it wrote the hint.
-    fn is_published(
-        &self,
-        found: &PublishedTable<'_>,
-        table: &TablePlan,
-    ) -> Result<bool, CommitFailure> {
-        let is_published = found.is_published(&table.origin, self.replaces_tag)?;
-        if is_published {
-            found.mend_hint().map_err(CommitError::from)?;
-        }
-        Ok(is_published)
-    }
-
-    fn commit_new(&self, number: u32, table: &TablePlan) -> Result<(), CommitFailure> {
-        let found = PublishedTable::open(&self.target, &table.name)?;
-        // Before this start, or by another one of the same publication.
-        if self.is_published(&found, table)? {
-            return Ok(());
-        }
-        found.check_is_at(table.version, table.parent)?;
-        let (mut files, mut deletes) = (Vec::new(), Vec::new());
-        for task in lock(&self.done).values() {
-            files.extend(of_table(&task.files, number));
-            deletes.extend(of_table(&task.deletes, number));
-        }
-        let base = if table.is_of_changes() {
-            let removed_files = self.merge_deletes(table, &mut deletes)?;
-            Base::Kept { removed_files }
-        } else {
-            Base::Replaced
-        };
-        let columns = table.columns.iter().map(|column| column.field.clone());
-        let properties = [
-            (COLUMNS_PROPERTY, &table.columns_property),
-            (OPTIONS_PROPERTY, &table.options_property),
-        ];
-        let properties = properties.map(|(name, value)| (name.to_owned(), value.clone()));
-        let publication = Publication {
-            origin: table.origin.clone(),
-            columns: columns.collect(),
-            last_column_id: table.last_column_id,
-            base,
-            files,
-            deletes,
-            replaces_tag: self.replaces_tag,
-            properties: properties.into(),
-        };
-        let stamp = Stamp {
-            now_ms: i64::try_from(now_unix_ms()).unwrap_or(i64::MAX),
-            snapshot_id: rand::random_range(1..=i64::MAX),
-            table_uuid: uuid::Builder::from_random_bytes(rand::random())
-                .into_uuid()
-                .to_string(),
-        };
-        found.commit(&publication, &stamp)?;
-        Ok(())
-    }
-
-    /// Writes one file of deletes for each data file that has too many, and puts it in the place of those
-    /// among `deletes`. Returns the files of the newest publication that leave the table.
-    fn merge_deletes(
-        &self,
-        table: &TablePlan,
-        deletes: &mut Vec<DataFile>,
-    ) -> Result<Vec<String>, CommitFailure> {
-        let leaving = table.rewrites.files.iter();
-        let mut removed_files: Vec<String> = leaving
-            .map(|&place| table.live[place].file.file_path.clone())
-            .collect();
-        let mut merged = PositionalDeletes::default();
-        for &place in &table.rewrites.deletes {
-            let live = &table.live[place];
-            let before = live.deletes.iter();
-            removed_files.extend(before.map(|of| of.file.file_path.clone()));
-            let is_own = |file: &mut DataFile| {
-                file.referenced_data_file.as_ref() == Some(&live.file.file_path)
-            };
-            let own = deletes.extract_if(.., is_own).map(|file| DeleteFile {
-                file,
-                sequence_number: live.sequence_number,
-            });
-            let all = LiveFile {
-                deletes: live.deletes.iter().cloned().chain(own).collect(),
-                ..live.clone()
-            };
-            merged.add_deleted(&self.target, place, &all)?;
-        }
-        let unique = format!("{}-merged", self.run);
-        let names = (&table.name[..], table.version + 1, &unique[..]);
-        deletes.extend(merged.write(&self.target, &table.live, names)?);
-        Ok(removed_files)
-    }
-
-    /// Returns the record that the publication is whole, and for each table whether readers that name no
-    /// tag see this publication.
-    fn whole(&self) -> Result<(serde_json::Value, Vec<bool>), CommitError> {
-        let (mut tables, mut newest) = (Vec::new(), Vec::new());
-        for (number, table) in (0..).zip(&self.tables) {
-            let found = PublishedTable::open(&self.target, &table.name)?;
-            let mut entry = json!({"table": table.name, "metadata": found.metadata_place()});
-            if !table.is_published {
-                let counts = self.counts(number);
-                entry["is_whole"] = json!(!table.is_of_changes());
-                entry["rows"] = json!(counts);
-            }
-            tables.push(entry);
-            newest.push(found.origin().as_ref() == Some(&table.origin));
-        }
-        let empty_values = lock(&self.done)
-            .values()
-            .map(|task| task.empty_values)
-            .sum::<u64>();
-        let of = self.tables.first().map(|table| &table.origin);
-        let whole = json!({
-            "database_id": of.map(|origin| &origin.database_id),
-            "snapshot": of.map(|origin| &origin.snapshot),
-            "sequence_number": of.map(|origin| origin.sequence_number),
-            "read_time_s": of.map(|origin| origin.read_time_s),
-            "tables": tables,
-            "empty_values_as_null": empty_values,
-        });
-        Ok((whole, newest))
-    }
-
-    /// Returns the rows that all tasks have written of a table.
-    fn counts(&self, number: u32) -> RowCounts {
-        let mut all = RowCounts::default();
-        for task in lock(&self.done).values() {
-            let counts = task.counts.iter().filter(|(of, _)| *of == number);
-            counts.for_each(|(_, counts)| all += *counts);
-        }
-        all
-    }
-
-    /// Returns a line about what was written of a table.
-    fn written(&self, number: u32, table: &TablePlan) -> String {
-        let label = table.label();
-        if table.is_published {
-            return format!("{label}: published before");
-        }
-        let counts = self.counts(number);
-        match &table.extent {
-            Extent::Whole(why) => {
-                let rows = if counts.added == 1 { "row" } else { "rows" };
-                format!("{label}: {} {rows} in full, because {why}", counts.added)
-            }
-            Extent::Changes => format!("{label}: {counts}"),
-        }
-    }
-
-    /// Keeps what readers see, for the next publication to compare with. A failure costs that one its
-    /// time, and is no reason for this one to fail.
-    fn renew_pins(&self, newest: &[bool], is_new: bool) {
-        for (name, numbers) in &self.stored {
-            let published = &self.tables[numbers.start as usize].origin;
-            if !numbers.clone().all(|number| newest[number as usize]) {
-                continue;
-            }
-            let why = match self.pins.renew(name, published.sequence_number) {
-                Ok(true) => continue,
-                Ok(false) if !is_new || self.pins.max == PinMax::Nothing => continue,
-                Ok(false) => {
-                    "its time was over, space got short, or rows of the table were lost".to_owned()
-                }
-                Err(error) => error.to_string(),
-            };
-            self.commits.note([format!(
-                "{name}: the next publication will write all rows, because what was published is not \
-                 kept: {why}"
-            )]);
-        }
     }
 
     /// Lets go what is kept of the table of the store that goes to an Iceberg table, because it does not
@@ -594,21 +348,6 @@ fn open_target(target: &PublishTarget, catalog: Option<&CatalogUrl>) -> Result<T
         Some(catalog) => opened.and_then(|target| target.with_catalog(&catalog.to_string())),
     };
     opened.map_err(JobError::senseless)
-}
-
-/// The reason for which a table cannot be committed.
-#[derive(Debug, thiserror::Error)]
-enum CommitFailure {
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Rows(#[from] RowsError),
-}
-
-/// Returns the files of one of several tables.
-fn of_table(files: &[(u32, DataFile)], number: u32) -> impl Iterator<Item = DataFile> {
-    let files = files.iter().filter(move |(of, _)| *of == number);
-    files.map(|(_, file)| file.clone())
 }
 
 /// Returns the tasks that an earlier start has done, as far as their data files are there.

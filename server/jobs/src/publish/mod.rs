@@ -24,16 +24,19 @@
 //! | `extent` | whether all rows of a table are written, or those that changed, as a decision |
 //! | `pins` | the snapshots that targets show, kept for their next publications |
 //! | `records` | the objects in the target that are ebb's own: what is planned, done, and whole |
-//! | `job` | a publication: its plan, its commit, and what it reports |
+//! | `job` | a publication: its plan, what its tasks share, and the rows that it refuses |
 //! | `input` | the rows to write |
 //! | `previous` | where the newest publication has a row, and the rows of its files that go |
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
 //! | `output` | data files and files of deletes |
+//! | `commit` | the commit of the tables, and what is reported and kept after it |
 //! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
 //! The options and the list of pins are part of every build. The job needs the feature `publish`.
 
 mod catalog_url;
+#[cfg(feature = "publish")]
+mod commit;
 #[cfg(feature = "publish")]
 mod extent;
 #[cfg(feature = "publish")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The age of a pin by default at most.
+/// The default limit on the age of a pin.
 const DEFAULT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The limit of a pin, as in `36h` or `20%`.
@@ -15,9 +15,9 @@ const DEFAULT_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub enum PinMax {
     /// Keeps nothing.
     Nothing,
-    /// The age at most.
+    /// The largest age.
     Age(Duration),
-    /// The percentage of the database at most, 1 to 100.
+    /// The largest percentage of the database, 1 to 100.
     Percent(u8),
 }
 
@@ -29,7 +29,7 @@ impl Default for PinMax {
 
 #[cfg(feature = "publish")]
 impl PinMax {
-    /// Returns the age at most, if there is a limit.
+    /// Returns the largest age, if there is a limit on it.
     pub(super) fn age(self) -> Option<Duration> {
         match self {
             Self::Age(age) => Some(age),
@@ -37,7 +37,7 @@ impl PinMax {
         }
     }
 
-    /// Returns the percentage at most, if there is a limit.
+    /// Returns the largest percentage, if there is a limit on it.
     pub(super) fn percent(self) -> Option<u8> {
         match self {
             Self::Percent(percent) => Some(percent),

@@ -11,11 +11,6 @@ use super::extent::{Extent, Facts, WhyWhole};
 use super::plan::{OPTIONS_PROPERTY, PreviousColumns, StoredColumns, TablePlan};
 use crate::error::JobError;
 
-/// Returns the moment at which a table judges expiry, in seconds since 1970.
-pub(super) fn read_time_s(table: &SnapshotTable) -> i64 {
-    i64::try_from(table.read_time_ms() / 1000).unwrap_or(i64::MAX)
-}
-
 /// Plans the Iceberg tables of a table of the store.
 pub(super) struct Planner<'p> {
     pub(super) target: &'p Target,

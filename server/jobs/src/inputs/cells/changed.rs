@@ -409,7 +409,7 @@ fn static_cells<'c>(
 }
 
 /// Returns the time as of which a table decides what has expired, in seconds since 1970.
-pub(super) fn read_time_s(table: &SnapshotTable) -> i64 {
+pub(crate) fn read_time_s(table: &SnapshotTable) -> i64 {
     i64::try_from(table.read_time_ms() / 1000).unwrap_or(i64::MAX)
 }
 

@@ -219,6 +219,11 @@ fn a_piece_reads_back_from_its_payload() {
             lower: Bytes::from(lower),
             upper: upper.map(Bytes::from),
         };
-        assert_eq!(Piece::decode(&piece.encode()), piece);
+        let payload = piece.encode();
+        assert_eq!(Piece::decode(&payload), Some(piece));
+        let lower_end = 5 + lower.len();
+        for length in 0..lower_end {
+            assert_eq!(Piece::decode(&payload[..length]), None, "{length} bytes");
+        }
     }
 }

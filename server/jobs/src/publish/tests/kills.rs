@@ -315,6 +315,7 @@ fn stop_at_calls(event: &Event, snapshots: &[&str], prepare: impl Fn(&mut Shop) 
         shop.check_whole(snapshots);
         if !calls.met_event() {
             published.unwrap();
+            assert!(call > 0, "the event has happened at no call");
             break;
         }
     }
@@ -398,6 +399,7 @@ fn meet_at_calls(rival: &'static str) {
             shop.check_whole(&["monday", "tuesday"]);
         }
         if !has_met {
+            assert!(call > 0, "the publishers have met at no call");
             break;
         }
     }
