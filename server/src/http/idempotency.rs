@@ -1,10 +1,15 @@
 //! Retries of requests of which the client does not know whether they were executed: the header
 //! `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header).
 //!
-//! For a day, the same request of the same token with the same key gets the same response. A key
-//! applies to one method and path: the same key elsewhere is another one. Responses are kept in memory
-//! and in a table, so also a restarted server has them. The key of a submitted job is in the history
-//! instead, in the same record as the job: a server that is killed between the two has neither or both.
+//! For a day, a change that was made for a token and a key is not made again: the same request gets the
+//! same response. A key applies to one method and path: the same key elsewhere is another one. Responses
+//! are kept in memory and in a table, so also a restarted server has them. The key of a submitted job is
+//! in the history instead, in the same record as the job: a server that is killed between the two has
+//! neither or both.
+//!
+//! A request that was refused or failed keeps no key, and its retry is executed. So it costs no row and
+//! displaces no response. If the server kept the refusal of another request with the key of a job, a retry
+//! of the job's own request would be refused, too.
 //!
 //! | file | |
 //! | --- | --- |
@@ -52,7 +57,7 @@ pub(super) const OTHER_REQUEST: &str =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyInHistory;
 
-/// Executes a request with a key once, however often it comes.
+/// Executes a request with a key until it succeeds, and then no more, however often it comes.
 pub(super) async fn once(
     State(answers): State<Arc<Answers>>,
     Extension(principal): Extension<Principal>,
@@ -111,12 +116,11 @@ async fn with_key(
     work.await.map_err(broken)?
 }
 
-/// Executes a request, and stores its response before the client gets it.
+/// Executes a request. If it succeeds, stores its response before the client gets it.
 async fn execute(execution: Execution, request: Request, next: Next) -> Result<Response, Problem> {
     let (parts, body) = next.run(request).await.into_parts();
     let body = to_bytes(body, usize::MAX).await.map_err(broken)?;
-    let is_final = !parts.status.is_server_error();
-    if is_final && parts.status != StatusCode::TOO_MANY_REQUESTS {
+    if parts.status.is_success() {
         let response = StoredResponse {
             at_unix_ms: now_unix_ms(),
             status: parts.status,
@@ -144,14 +148,18 @@ impl StoredResponse {
     }
 }
 
+/// Returns whether a text may be an `Idempotency-Key`.
+#[must_use]
+pub fn is_idempotency_key(text: &str) -> bool {
+    (1..=KEY_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// The key that a request names.
 fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     let mut keys = headers.get_all(KEY).iter();
     let (key, more) = (keys.next(), keys.next());
     let key = key.and_then(|key| key.to_str().ok()).unwrap_or_default();
-    let is_key = (1..=KEY_BYTES_MAX).contains(&key.len())
-        && key.bytes().all(|byte| byte.is_ascii_graphic())
-        && more.is_none();
+    let is_key = is_idempotency_key(key) && more.is_none();
     is_key.then(|| key.to_string()).ok_or_else(|| {
         Problem::invalid(format!(
             "Idempotency-Key: one, of 1 to {KEY_BYTES_MAX} visible ASCII characters"

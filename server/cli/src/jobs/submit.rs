@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_jobs::request::JobRequest;
-use ebb_server::http::KEY_BYTES_MAX;
+use ebb_server::http::{KEY_BYTES_MAX, is_idempotency_key};
 use ebb_server::jobs::Jobs;
 use serde_json::json;
 
@@ -63,8 +63,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 
 /// Checks that a text may be an idempotency key.
 fn key(text: &str) -> Result<String, String> {
-    let is_key = (1..=KEY_BYTES_MAX).contains(&text.len());
-    if is_key && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if is_idempotency_key(text) {
         return Ok(text.to_owned());
     }
     Err(format!(

@@ -42,7 +42,7 @@ export function JobActions({ job }: { job: Job }) {
             open({
               kind: "confirm",
               title: `Discard ${job.name}?`,
-              text: "It will be recorded as failed, and not start again.",
+              text: "It will be recorded as cancelled, and not start again.",
               verb: "Discard",
               act: () => act(job, "discard", "was discarded"),
             })
