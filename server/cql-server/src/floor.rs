@@ -1,7 +1,7 @@
 //! The floor of scans: their share of the CPU while other processes keep it busy.
 //!
 //! ```text
-//!   a thread of scans: usual class ── a scan is long ─┬─ the floor is in use ─> floor, paced
+//!   a thread of scans: normal class ─ a scan is long ─┬─ the floor is in use ─> floor, paced
 //!                                                     └─ otherwise ──────────> idle class
 //!                      floor ── the floor is no longer in use ───────────────> idle class
 //!                      idle class ── the floor comes into use ─┬─ if permitted ─> floor
@@ -10,7 +10,7 @@
 //!
 //! A thread of the idle class makes hardly any progress beside busy processes, and a process
 //! without privileges cannot take it out of that class. So the class is chosen when a thread leaves
-//! the usual one. A scan whose thread is left behind in the idle class begins anew on another
+//! the normal one. A scan whose thread is left behind in the idle class begins anew on another
 //! thread ([`Interrupt::ending_if_left_behind`](crate::call::Interrupt::ending_if_left_behind)).
 //!
 //! The floor is a thread-local, as the limit of a statement is: the code that executes statements
@@ -43,7 +43,7 @@ struct FloorThread {
 
 /// The scheduling class of a thread.
 enum Place {
-    Usual,
+    Normal,
     Floor(Account),
     Idle {
         /// True if the kernel has refused to let the thread leave the class.
@@ -68,16 +68,16 @@ pub(crate) enum Settled {
     LeftBehind,
 }
 
-/// Permits the calling thread, which is of the usual class, to enter this floor.
+/// Permits the calling thread, which is of the normal class, to enter this floor.
 pub(crate) fn allow(share: &Arc<FloorShare>) {
     FLOOR.set(Some(FloorThread {
         share: Arc::clone(share),
         nice: current_nice().max(FLOOR_NICE),
-        place: Place::Usual,
+        place: Place::Normal,
     }));
 }
 
-/// Moves the calling thread from the usual class to its floor.
+/// Moves the calling thread from the normal class to its floor.
 pub(crate) fn enter() {
     FLOOR.with_borrow_mut(|floor| {
         if let Some(floor) = floor {
@@ -86,7 +86,7 @@ pub(crate) fn enter() {
     });
 }
 
-/// Moves the calling thread from the usual class to its floor if the floor is in use, else to the
+/// Moves the calling thread from the normal class to its floor if the floor is in use, else to the
 /// idle class.
 pub(crate) fn lower() {
     FLOOR.with_borrow_mut(|floor| match floor {
@@ -140,7 +140,7 @@ impl FloorThread {
                 *is_bound = true;
                 Settled::LeftBehind
             }
-            Place::Usual | Place::Floor(_) | Place::Idle { .. } => Settled::Stays,
+            Place::Normal | Place::Floor(_) | Place::Idle { .. } => Settled::Stays,
         }
     }
 }

@@ -116,8 +116,8 @@ pub enum Part {
     /// The tail at half of peak beside hostile and half-broken clients, and the memory that these
     /// make the server use
     Hostile,
-    /// The tail of reads at half of peak beside twenty endless statements of two users, and the
-    /// rate of scans that remains for a third user
+    /// The tail of reads at half of peak beside twenty endless statements of two users, compared
+    /// with that beside threads that only take idle CPU, and the scans that a third user completes
     Endless,
     /// An aggregate beside busy programs, and the tail of reads beside both, compared with that
     /// beside the programs

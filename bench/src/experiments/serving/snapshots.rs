@@ -31,7 +31,8 @@ const STAGE: u64 = 100;
 const DRIVERS: usize = 10;
 /// The bar for the p99 of CREATE SNAPSHOT.
 const CREATE_MS_MAX: f64 = 50.0;
-/// The bar for the CPU at rest, in cores: a server without snapshots uses about as much.
+/// The bar for the CPU at rest that the snapshots add, in cores: about as much as a server without
+/// snapshots uses.
 const REST_CORES_MAX: f64 = 0.01;
 /// The time over which CPU at rest is measured. The kernel counts it in steps of 10 ms.
 const REST: Duration = Duration::from_secs(20);

@@ -38,6 +38,8 @@ const P99_MAX: f64 = 1.1;
 const STREAMS: usize = 200;
 /// Jobs in the list, which is the number that a server remembers.
 const JOBS: u32 = 1000;
+/// The list of all jobs, in one page.
+const LIST: &str = "/v1/jobs?limit=1000";
 /// The time between two lists, and between two scrapes.
 const EACH: Duration = Duration::from_secs(1);
 /// The time between two reads of the streams.
@@ -135,7 +137,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
     let console = Console::of(&data, &server.line()?)?;
     let mut client = setting.client(&server, None)?;
     run_jobs(&server.jobs_client()?, setting)?;
-    let list = console.get("/v1/jobs?limit=1000")?;
+    let list = console.get(LIST)?;
     let listed: serde_json::Value = serde_json::from_slice(&list)?;
     let jobs = listed["jobs"].as_array().map_or(0, Vec::len);
     ensure!(jobs == JOBS as usize, "{jobs} jobs are listed, not {JOBS}");
@@ -298,7 +300,7 @@ impl Console {
         while !is_over.load(Ordering::Relaxed) {
             if Instant::now() >= next {
                 next += EACH;
-                self.get("/v1/jobs?limit=1000")?;
+                self.get(LIST)?;
                 received.lists += 1;
                 self.get("/metrics")?;
                 received.scrapes += 1;

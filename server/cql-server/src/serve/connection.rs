@@ -552,15 +552,14 @@ impl<S: Service> Connection<S> {
             self.received.set_segments(self.session.segments);
         }
         if self.points > 0 {
-            let took = self.received_at.elapsed();
+            let sent_at = Instant::now();
+            let took = sent_at.saturating_duration_since(self.received_at);
             for _ in 0..std::mem::take(&mut self.points) {
                 self.shared.record(took);
             }
-        }
-        if let Some(stages) = &self.shared.stages
-            && !self.points_ready_at.is_empty()
-        {
-            stages.record_sent(self.points_ready_at.drain(..), Instant::now());
+            if let Some(stages) = &self.shared.stages {
+                stages.record_sent(self.points_ready_at.drain(..), sent_at);
+            }
         }
         for received_at in self.writes_received_at.drain(..) {
             self.shared.record(received_at.elapsed());

@@ -12,8 +12,8 @@
 //! The time before the read is in no stage, since the kernel does not report when bytes arrive. A
 //! client can measure it as the difference of its own latencies to the sum of the stages.
 //!
-//! The cost is one addition for each stage of a request, and one look at the clock for each burst.
-//! The other times are taken anyway, for the log of slow requests.
+//! The cost is one addition for each stage of a request. The times are taken anyway, for the log of
+//! slow requests and for the latencies of whole requests.
 
 use std::time::{Duration, Instant};
 
