@@ -1,7 +1,8 @@
-# Shared by tests/publish/run, rounds, spark_jobs and catalog, which source it in the root of the repository after
-# tests/left_out.sh: the engines from PyPI, and a server over a new folder.
+# Shared by tests/publish/run, rounds, spark_jobs, catalog and s3, which source it in the root of the repository
+# after tests/left_out.sh: the engines from PyPI, the program with a feature, and a server over a new folder.
 
 engines=$PWD/target/publish/venv
+readers=()
 work=
 server=
 address=
@@ -19,6 +20,17 @@ install_engines() {
                 --requirement "$locked" &&
             cp "$locked" "$engines/locked.txt" ||
             { left_out "$1" "PyPI did not give the engines"; exit 0; }
+    fi
+}
+
+# find_readers CHECK: sets readers to the engines that can run here. Without Java, reports CHECK in Spark as left
+# out.
+find_readers() {
+    readers=(pyiceberg duckdb polars chdb)
+    if command -v java >/dev/null; then
+        readers+=(spark)
+    else
+        left_out "$1 in Spark" "there is no java"
     fi
 }
 

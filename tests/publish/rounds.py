@@ -198,7 +198,9 @@ class Rounds:
     def kills(self, publisher, kill):
         """Kills once a drawn number of objects has appeared; false if the publisher ended before that."""
         limit = len(self.lake.names()) + self.random.randrange(1, self.objects + 1)
+        deadline = time.monotonic() + LIMIT_S
         while publisher.poll() is None:
+            assert time.monotonic() < deadline, f"the publisher has not ended after {LIMIT_S} s"
             if len(self.lake.names()) >= limit:
                 kill()
                 publisher.communicate(timeout=LIMIT_S)
@@ -265,7 +267,8 @@ def with_parts(row):
 def sorted_rows(rows, columns, form):
     """The values of rows, each a dict, in the order of the keys."""
     found = [[form(row[name]) for name in columns] for row in rows]
-    return sorted(found, key=lambda row: [int(row[at]) for at, name in enumerate(columns) if name in "kc"])
+    keys = [at for at, name in enumerate(columns) if name in ("k", "c")]
+    return sorted(found, key=lambda row: [int(row[at]) for at in keys])
 
 
 def arguments():

@@ -12,7 +12,7 @@ use ebb_publish::commit::PublishedTable;
 use ebb_publish::iceberg::metadata::TableMetadata;
 use ebb_publish::source::Source;
 use ebb_publish::target::Target;
-use ebb_scheduler::runtime::{JobSpec, Outcome, Runtime, Split};
+use ebb_scheduler::runtime::{Emit, JobSpec, Outcome, OutputWriter, Runtime, Split, TaskError};
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Keyspace, Maintenance, ManualClock, Options, Table, TableOptions};
 use ebb_tables::write::{OperandWriter, WriteTimes, delete_partition, delete_row};
@@ -31,6 +31,14 @@ const NOW_S: i64 = 1_700_000_000;
 
 /// A column: its name, its type, and whether it is static.
 type ColumnText = (&'static str, &'static str, bool);
+
+/// The columns of a table, one of which is static.
+const WITH_STATICS: [ColumnText; 4] = [
+    ("k", "int", false),
+    ("c", "int", false),
+    ("s", "text", true),
+    ("b", "text", false),
+];
 
 /// A column, and its value as bytes.
 type Value<'v> = (&'v str, Vec<u8>);
@@ -160,10 +168,7 @@ impl Store {
     }
 
     fn metadata(&self, table: &str) -> TableMetadata {
-        let (target, name) = (self.target(), format!("app/{table}"));
-        let version = PublishedTable::open(&target, &name).unwrap().version();
-        let root = target.read(&format!("{name}/metadata/v{version}.metadata.json"));
-        TableMetadata::decode(&root.unwrap().unwrap()).unwrap()
+        newest_metadata(&self.target(), table).unwrap()
     }
 
     /// The rows that a tag names, sorted: the cells as CQL writes them, in the order of the columns.
@@ -265,36 +270,52 @@ impl Written {
     }
 }
 
+/// Reads the newest metadata of a table; `None` if there is none.
+fn newest_metadata(target: &Target, table: &str) -> Option<TableMetadata> {
+    let name = format!("app/{table}");
+    let version = PublishedTable::open(target, &name).unwrap().version();
+    let root = target.read(&format!("{name}/metadata/v{version}.metadata.json"));
+    Some(TableMetadata::decode(&root.unwrap()?).unwrap())
+}
+
 /// A write of the second `s` of a test.
 fn at(s: i64) -> WriteTimes {
     WriteTimes::at((NOW_S + s) * 1_000_000)
 }
 
-/// Runs a task as the runtime does.
-fn run_task(spec: &JobSpec, split: &Split) {
-    let mut writer = spec.output.open(split.index, 1).unwrap();
-    let read = spec
-        .input
-        .read(split, &mut |key, value| writer.write(key, value));
-    read.unwrap();
-    writer.finish().unwrap();
+/// Writes what a mapper emits.
+struct ToWriter<'w>(&'w mut dyn OutputWriter);
+
+impl Emit for ToWriter<'_> {
+    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
+        self.0.write(key, value)
+    }
+
+    fn checkpoint(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
 }
 
-/// Runs a job without a runtime, so that a test decides when it commits.
-fn run_tasks(spec: &JobSpec) {
-    let splits = spec.input.splits().unwrap();
-    splits.iter().for_each(|split| run_task(spec, split));
+/// Runs a task as the runtime does.
+fn run_task(spec: &JobSpec, split: &Split) -> Result<(), TaskError> {
+    let mut writer = spec.output.open(split.index, 1)?;
+    let read = spec.input.read(split, &mut |key, value| {
+        spec.mapper.map(key, value, &mut ToWriter(&mut *writer))
+    });
+    read?;
+    writer.finish()
+}
+
+/// Runs the tasks of a job up to the first error. There is no runtime, so that a test decides when the job
+/// commits, and one task runs after the other, so that the calls of the target have an order.
+fn run_tasks(spec: &JobSpec) -> Result<(), TaskError> {
+    let splits = spec.input.splits()?;
+    splits.iter().try_for_each(|split| run_task(spec, split))
 }
 
 /// A table of partitions with static columns, one of which several splits cut.
 fn large(store: &Store) -> (Written, Vec<String>) {
-    let columns = [
-        ("k", "int", false),
-        ("c", "int", false),
-        ("s", "text", true),
-        ("b", "text", false),
-    ];
-    let written = store.create("t", &columns);
+    let written = store.create("t", &WITH_STATICS);
     let mut expected = Vec::new();
     for k in 0..4 {
         let statics = [("k", int(k)), ("s", format!("static {k}").into_bytes())];
@@ -416,13 +437,7 @@ fn values_of_every_type_come_back_and_absent_ones_are_null() {
 #[test]
 fn rows_are_those_at_the_snapshot_under_deletions_and_expiry() {
     let store = Store::new();
-    let columns = [
-        ("k", "int", false),
-        ("c", "int", false),
-        ("s", "text", true),
-        ("b", "text", false),
-    ];
-    let written = store.create("t", &columns);
+    let written = store.create("t", &WITH_STATICS);
     let row = |k, c, b: &str| [("k", int(k)), ("c", int(c)), ("b", b.as_bytes().to_vec())];
     for c in 1..=3 {
         written.insert(&row(1, c, "older"), at(1));
@@ -479,7 +494,7 @@ fn a_task_that_is_done_is_not_done_again_and_nothing_shows_before_the_commit() {
     let request = store.request(&["t"], "monday", PublishRequest::default());
     let first = store.spec(&request).unwrap();
     let splits = first.input.splits().unwrap();
-    run_task(&first, &splits[1]);
+    run_task(&first, &splits[1]).unwrap();
     // An attempt that does not end.
     let mut writer = first.output.open(0, 1).unwrap();
     let mut rows = 0;
@@ -496,7 +511,7 @@ fn a_task_that_is_done_is_not_done_again_and_nothing_shows_before_the_commit() {
 
     let second = store.spec(&request).unwrap();
     assert_eq!(second.input.splits().unwrap().len(), splits.len() - 1);
-    run_tasks(&second);
+    run_tasks(&second).unwrap();
     // The process ends before the commit.
     drop(second);
     let third = store.spec(&request).unwrap();
@@ -523,7 +538,7 @@ fn a_start_goes_on_where_a_commit_of_several_tables_stopped() {
     store.keyspace.create_snapshot("monday").unwrap();
     let request = store.request(&["t"], "monday", PublishRequest::default());
     let first = store.spec(&request).unwrap();
-    run_tasks(&first);
+    run_tasks(&first).unwrap();
     // The commit of the second table is refused: something is in its way.
     let target = store.target();
     let obstacle = "app/t_static/metadata/v1.metadata.json";
@@ -554,8 +569,8 @@ fn of_two_publishers_at_once_one_commits_and_the_other_publishes_again() {
         store.spec(&request).unwrap()
     };
     let (monday, tuesday) = (spec("monday"), spec("tuesday"));
-    run_tasks(&monday);
-    run_tasks(&tuesday);
+    run_tasks(&monday).unwrap();
+    run_tasks(&tuesday).unwrap();
     monday.output.commit().unwrap();
     let error = tuesday.output.commit().unwrap_err().to_string();
     assert!(error.contains("another publisher"), "{error}");

@@ -6,6 +6,7 @@ use ebb_model::key::ByteRange;
 use ebb_scheduler::runtime::Input;
 use ebb_tables::schema_at;
 use ebb_tables::write::delete_ranges;
+use ebb_test_support::seed::for_seeds;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -157,7 +158,8 @@ impl Written {
 
 #[test]
 fn after_each_of_many_rounds_readers_find_what_a_scan_of_the_snapshot_does() {
-    for seed in 0..4 {
+    let test = "after_each_of_many_rounds_readers_find_what_a_scan_of_the_snapshot_does";
+    for_seeds(test, 4, |seed| {
         let store = Store::new();
         let mut written = store.create("t", &COLUMNS);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -198,8 +200,8 @@ fn after_each_of_many_rounds_readers_find_what_a_scan_of_the_snapshot_does() {
                 store.merge_files();
             }
         }
-        assert!(of_changes > 10, "seed {seed}: {of_changes}");
-    }
+        assert!(of_changes > 10, "{of_changes}");
+    });
 }
 
 #[test]
@@ -343,7 +345,7 @@ fn a_pin_that_goes_during_a_publication_is_not_made_at_its_end_and_not_compared_
         store.keyspace.create_snapshot(snapshot).unwrap();
         let request = store.request(&["t"], snapshot, PublishRequest::default());
         let (spec, noted) = store.open(&request).unwrap();
-        run_tasks(&spec);
+        run_tasks(&spec).unwrap();
         assert!(!store.keyspace.holds().is_empty());
         for hold in store.keyspace.holds() {
             store.keyspace.delete_snapshot(&hold.name).unwrap();
@@ -443,14 +445,14 @@ fn a_publication_of_changes_goes_on_where_it_was_stopped() {
     let first = store.spec(&request).unwrap();
     let splits = first.input.splits().unwrap();
     assert!(splits.len() > 2);
-    run_task(&first, &splits[1]);
+    run_task(&first, &splits[1]).unwrap();
     first.output.abort();
     // The process ends.
     drop(first);
 
     let (second, noted) = store.open(&request).unwrap();
     assert_eq!(second.input.splits().unwrap().len(), splits.len() - 1);
-    run_tasks(&second);
+    run_tasks(&second).unwrap();
     drop(second);
     let (third, _) = store.open(&request).unwrap();
     assert!(third.input.splits().unwrap().is_empty());

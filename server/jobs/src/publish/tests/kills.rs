@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use ebb_publish::commit::sweep;
 use ebb_publish::target::faulty::{self, Event};
-use ebb_scheduler::runtime::{Emit, OutputWriter, TaskError};
 use ebb_tables::names::TableName;
 use ebb_test_support::seed::explores;
 
@@ -42,33 +41,6 @@ struct Publisher {
     keyspace: Keyspace,
 }
 
-/// Writes what a mapper emits.
-struct ToWriter<'w>(&'w mut dyn OutputWriter);
-
-impl Emit for ToWriter<'_> {
-    fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), TaskError> {
-        self.0.write(key, value)
-    }
-
-    fn checkpoint(&mut self) -> Result<(), TaskError> {
-        Ok(())
-    }
-}
-
-/// Runs a job up to its first error, one task after the other, so that the calls of its target have an
-/// order.
-fn run(spec: &JobSpec) -> Result<(), TaskError> {
-    for split in spec.input.splits()? {
-        let mut writer = spec.output.open(split.index, 1)?;
-        let read = spec.input.read(&split, &mut |key, value| {
-            spec.mapper.map(key, value, &mut ToWriter(&mut *writer))
-        });
-        read?;
-        writer.finish()?;
-    }
-    spec.output.commit()
-}
-
 impl Publisher {
     fn publish(
         &self,
@@ -92,22 +64,15 @@ impl Publisher {
         };
         let spec = job::spec_in(target.clone(), "publish", options, &site, 2);
         let spec = spec.map_err(|error| error.to_string())?;
-        run(&spec).map_err(|error| error.to_string())
+        let ended = run_tasks(&spec).and_then(|()| spec.output.commit());
+        ended.map_err(|error| error.to_string())
     }
 }
 
 impl Shop {
     fn new() -> Self {
         let store = Store::new();
-        let t = store.create(
-            "t",
-            &[
-                ("k", "int", false),
-                ("c", "int", false),
-                ("s", "text", true),
-                ("b", "text", false),
-            ],
-        );
+        let t = store.create("t", &WITH_STATICS);
         let u = store.create("u", &[("k", "int", false), ("n", "int", false)]);
         // The location of the folder to which the objects are copied for readers.
         let lake = faulty::in_memory(store.target().url("").trim_end_matches('/'));
@@ -184,13 +149,9 @@ impl Shop {
     /// Returns the snapshots that each table shows.
     fn tags(&self) -> [Tags; 3] {
         TABLES.map(|table| {
-            let name = format!("app/{table}");
-            let version = PublishedTable::open(&self.lake, &name).unwrap().version();
-            if version == 0 {
+            let Some(metadata) = newest_metadata(&self.lake, table) else {
                 return Tags::new();
-            }
-            let root = self.read(&format!("{name}/metadata/v{version}.metadata.json"));
-            let metadata = TableMetadata::decode(&root).unwrap();
+            };
             let shown = metadata.refs.iter().map(|(tag, reference)| {
                 let mut snapshots = metadata.snapshots.iter();
                 let named = snapshots.find(|s| s.snapshot_id == reference.snapshot_id);
@@ -248,8 +209,8 @@ impl Shop {
         Some(record["sequence_number"].as_u64().unwrap())
     }
 
-    /// Checks that `published` are whole, and that nothing is left of publishers that did not end: what a
-    /// sweep removes is no part of any publication.
+    /// Checks that `published` are whole, also after a sweep, and that no record is left of publishers that
+    /// did not end.
     fn check_whole(&self, published: &[&str]) {
         for table in TABLES {
             sweep(&self.lake, &format!("app/{table}")).unwrap();
