@@ -214,7 +214,7 @@ pub enum Error {
         /// The first key found to be contested.
         key: Vec<u8>,
     },
-    /// The record of other commits no longer reaches back to the begin of the transaction, so
+    /// The record of other commits no longer reaches back to the start of the transaction, so
     /// conflicts cannot be ruled out; nothing of the transaction was done.
     #[error(
         "the transaction was open for too long: what other commits wrote since it began \

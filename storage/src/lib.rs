@@ -15,7 +15,7 @@
 //! │
 //! key            numbers, ids, ranges, versions: vocabulary without I/O
 //! disk           the disk of this machine, for both interfaces
-//! simulation     another one, in memory, that loses power when a test says so
+//! simulation     a disk in memory that loses power when a test calls for it
 //! table_store    the interface for immutable tables
 //! log_store      the interface for growing files: log, manifest, lock
 //! file_system    files and directories, as both interfaces need them

@@ -266,7 +266,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// How many ended.
+    /// The number of requests that ended.
     pub fn count(&self) -> u64 {
         self.latencies_ns.as_slice().iter().sum()
     }

@@ -146,8 +146,8 @@ pub struct Stats {
     pub compaction_yield_us: u64,
     /// Merges under way.
     pub compactions_running: usize,
-    /// How many guards of [`Db::pause_merges`](crate::Db::pause_merges) live: no merge begins
-    /// while one does.
+    /// The number of living guards of [`Db::pause_merges`](crate::Db::pause_merges): no merge
+    /// begins while there is one.
     pub merge_pauses: usize,
     /// Bytes that merges have to read until no merge is worth it, over all tables, with the
     /// merges under way.

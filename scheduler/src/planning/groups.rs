@@ -34,7 +34,7 @@ pub(super) fn missed_in_groups(views: &[Vec<FluidJob>]) -> usize {
         .map(|view| order.iter().map(|&job| view[job]).collect())
         .collect();
 
-    // By end of a group: the jobs missed up to there, the begin of the last group, and
+    // By end of a group: the jobs missed up to there, the start of the last group, and
     // its view (`None` if the group misses no job).
     let ends = jobs.div_ceil(STEP);
     let mut most = vec![(0, 0, None); ends + 1];

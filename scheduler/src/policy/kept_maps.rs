@@ -30,7 +30,7 @@ pub(super) struct PlacementState<'a> {
     pub planned: &'a Room,
     /// Resources of one map of a job.
     pub size: &'a dyn Fn(usize) -> Resources,
-    /// How many maps a job can lose: all but one.
+    /// The number of maps that a job can lose: all but one.
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 

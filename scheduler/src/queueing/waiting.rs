@@ -146,7 +146,7 @@ impl List {
         self.entries_max = 2 * entries.len() + 64;
     }
 
-    /// Skips taken entries at the begin of a part. Returns whether a task of the part
+    /// Skips taken entries at the start of a part. Returns whether a task of the part
     /// waits.
     fn advance(&mut self, part: usize, places: &Places) -> bool {
         let part = &mut self.parts[part];

@@ -236,7 +236,7 @@ pub(super) fn at_most(what: &'static str, count: u64, max: u64) -> Result<(), Si
 fn check_order(jobs: &[SimJob]) -> Result<(), SimError> {
     let predecessors: HashMap<JobId, Option<JobId>> =
         (jobs.iter().map(|job| (job.job.id, job.after))).collect();
-    // Jobs whose chain of predecessors was followed to its begin, so that each job is
+    // Jobs whose chain of predecessors was followed to its start, so that each job is
     // visited once.
     let mut settled: HashSet<JobId> = HashSet::new();
     for job in jobs {

@@ -150,7 +150,7 @@ fn tell(printer: &mut Printer, report: &RepairReport, unreadable: &[Unreadable])
     ))
 }
 
-/// Which keys something lost may concern.
+/// The keys that a loss may concern, as text.
 fn keys(lost: &Lost) -> String {
     let table = lost.table.as_deref().unwrap_or("any table");
     let end = |key: &Option<Vec<u8>>| {

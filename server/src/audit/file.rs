@@ -140,7 +140,7 @@ impl AuditFile {
 }
 
 impl Open {
-    /// Appends lines to the file, which has `bytes`. A crash of the machine may have left the begin of
+    /// Appends lines to the file, which has `bytes`. A crash of the machine may have left the start of
     /// a line.
     fn write(&mut self, bytes: u64, lines: &[u8]) -> io::Result<()> {
         let mut last = *b"\n";

@@ -30,7 +30,7 @@ impl ByteRate {
         self.window.note(bytes_done, now_s);
     }
 
-    /// Returns the bytes per second over the last ten seconds, or since the begin.
+    /// Returns the bytes per second over the last ten seconds, or since the start.
     pub(super) fn bytes_per_s(&self) -> f64 {
         self.window.bytes_per_s(self.now_s())
     }
@@ -63,7 +63,7 @@ impl Window {
             return;
         }
         self.marks.push_back((now_s, bytes_done));
-        // One at the begin of the window, or before it, stays.
+        // One at the start of the window, or before it, stays.
         while self.marks.len() > 1 && self.marks[1].0 <= now_s - WINDOW_S {
             self.marks.pop_front();
         }

@@ -24,7 +24,7 @@ struct State {
     under_way: UnderWay,
     /// Bytes that the merges under way may still need on the disk.
     reserved_bytes: u64,
-    /// How many merges have ended.
+    /// The number of merges that have ended.
     ended: u64,
 }
 
@@ -127,7 +127,7 @@ impl Claims {
         self.state.lock().unwrap().under_way.merges
     }
 
-    /// How many merges have ended.
+    /// The number of merges that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.state.lock().unwrap().ended
     }

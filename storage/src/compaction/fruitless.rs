@@ -3,7 +3,8 @@
 //!
 //! A merge of several runs always leaves fewer of them. A run that is rewritten alone gets
 //! smaller, or gets a better estimate of its garbage. Otherwise the output is discarded, and
-//! the same rewriting is not tried again until its inputs change.
+//! the same rewriting is not tried again until its inputs change or, if values in the run expire,
+//! until a delay has passed.
 
 use crate::key::RunId;
 

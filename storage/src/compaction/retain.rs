@@ -1,4 +1,5 @@
-//! The truth of a snapshot: what of one key flush and compaction keep.
+//! The versions of one key that flush and compaction keep, so that each reader sees the same
+//! value as before.
 //!
 //! In each stripe ([`crate::key::boundaries`]) the reader at its upper end sees one value, so
 //! one version of the stripe is enough:
@@ -12,8 +13,8 @@
 //!   kept              put 6 | +4     |         put 13
 //! ```
 //!
-//! Operands fold within their stripe, and never onto a put that some reader
-//! still sees expire.
+//! Operands are folded within their stripe, and never onto a put that is expired for some of
+//! its readers and not for others.
 //!
 //! [`Retain::kept`] also returns the boundaries for whose readers alone a version stays. When
 //! the last of these boundaries is gone, the version is known to be garbage. Flush and merge

@@ -1,6 +1,6 @@
 //! The calls to the disk that are under way, for a thread that looks whether one of them hangs.
 //!
-//! A call from which the kernel does not return cannot report itself. So each call notes its begin
+//! A call from which the kernel does not return cannot report itself. So each call notes its start
 //! and its end in a slot of a small table, and [`DiskWatch`](super::DiskWatch) compares the slots
 //! of one look with those of the look before. A note costs a call two atomic operations on a cache
 //! line that hardly any other thread uses, and no look at a clock: the watch has the times.

@@ -112,7 +112,7 @@ impl RangeTombstones {
         &self.fragments
     }
 
-    /// How many numbers there are, over all fragments.
+    /// The number of sequence numbers in all fragments together.
     pub(crate) fn count(&self) -> u64 {
         self.seqs().count() as u64
     }

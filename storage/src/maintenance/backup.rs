@@ -12,14 +12,16 @@
 //!                └─ manifest       new, with the captured state; CURRENT names it last
 //! ```
 //!
-//! `target` is the directory, and keeps an older backup in it whole until then.
+//! `target` writes the directory. An older backup in it stays whole until CURRENT names the new
+//! manifest.
 //!
 //! The state is captured before the end of the log is: so whatever the state relies on is in
 //! the copy of the log. A backup blocks others only for the moment in which the state is
 //! captured.
 //!
-//! The links keep the files for as long as a slow target takes. A captured log could not be trimmed
-//! meanwhile, and merges would give no space back. Where there are no links the capture is held.
+//! The links keep the files for as long as a slow target takes. Without them the capture would
+//! have to: while it is held, the log is not trimmed and merges free no space. If the disk has no
+//! links, the capture is held to the end.
 //!
 //! A file that was missing or could not be read when the database was opened, and still cannot be
 //! read, does not fail the backup. If it cannot be linked or copied, the backup lacks it.

@@ -15,7 +15,7 @@ use crate::sync::in_place::{AtomicPtr, Complete};
 /// explores each access to a link.
 pub(super) const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
 
-/// How many bytes of a key are compared as integers.
+/// The number of leading bytes of a key that are compared as integers.
 pub(super) const PREFIX_BYTES: usize = 16;
 
 /// A link to the next node of a level; null at the end.
@@ -108,8 +108,8 @@ impl Prefix {
     }
 }
 
-/// How many levels have the node of this number: one more for each quarter of
-/// them, drawn from the number, which no other node has.
+/// The number of levels of the node with this number. Each level has a quarter of the nodes of
+/// the level below. The height is drawn from the number, which no other node has.
 pub(super) fn height_of(seq: SeqNo) -> usize {
     // The finisher of SplitMix64: every bit of the result hangs on all.
     let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -144,7 +144,8 @@ impl Memtable {
             greatest_local_time_s: i64::MAX,
         });
         let raise = |bound: &AtomicU64, to: u64| {
-            // What is not above it is nothing to wait for others for.
+            // A value that is not above the bound needs no write, which would contend with other
+            // threads.
             if to > bound.load(Memory::Relaxed) {
                 bound.fetch_max(to, Memory::Relaxed);
             }

@@ -172,7 +172,7 @@ impl TombstoneIndex {
         seen.max()
     }
 
-    /// How many points are not above a key.
+    /// The number of points that are not above a key.
     fn points_up_to(&self, key: &[u8]) -> usize {
         let (start, rest) = key.split_at(self.prefix_bytes.min(key.len()));
         match start.cmp(&self.points[0][..self.prefix_bytes]) {

@@ -95,7 +95,7 @@ impl<'a> Fold<'a> {
         true
     }
 
-    /// How many operands were taken.
+    /// The number of operands that were taken.
     pub(crate) fn operands(&self) -> usize {
         self.operands.len()
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::MergeOperator;
 use crate::key::KeyRange;
 
-/// Which prefixes of keys the filters of a table have.
+/// The prefixes of keys that the filters of a table have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilterPrefix {

@@ -212,8 +212,8 @@ impl Run {
         Some(Self::new(meta, self.files.clone()))
     }
 
-    /// The sequence numbers that it stands for: its span, and what flushes and
-    /// merges left out at the ends of it.
+    /// The sequence numbers that the run stands for: its span, and those that flushes and merges
+    /// left out at its ends.
     pub(crate) fn origin_span(&self) -> (SeqNo, SeqNo) {
         let span = (self.meta.smallest_seq, self.meta.largest_seq);
         let origins = self.open().filter_map(|table| {

@@ -42,7 +42,7 @@ struct Slow {
     rng: SplitMix64,
 }
 
-/// Which start of the machine a handle belongs to; a handle of an earlier one
+/// The start of the machine that a handle belongs to; a handle of an earlier one
 /// is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boot(u64);
@@ -112,7 +112,7 @@ impl Machine {
         });
     }
 
-    /// How many turns of other threads the next call waits.
+    /// The number of turns of other threads that the next call waits.
     pub(super) fn turns(&mut self) -> usize {
         let slow = self.slow.as_mut();
         slow.map_or(0, |slow| slow.rng.between(0, slow.turns_max))

@@ -280,7 +280,7 @@ impl Block {
     }
 }
 
-/// How many leading bytes are the same.
+/// The number of leading bytes that are the same.
 pub(super) fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     let (a_words, _) = a.as_chunks::<8>();
     let (b_words, _) = b.as_chunks::<8>();

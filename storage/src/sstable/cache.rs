@@ -15,7 +15,7 @@ use super::block::Block;
 use super::partition::{Partition, Slots};
 use crate::mutation::{self, Mutation};
 
-/// Which block: file number (unique within the database, never reused) and
+/// The identity of a block: file number (unique within the database, never reused) and
 /// offset in the file.
 type BlockKey = (u64, u64);
 

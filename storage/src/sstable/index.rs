@@ -80,8 +80,8 @@ impl Index {
         self.ends.last().copied().unwrap_or(self.start)
     }
 
-    /// Which data block alone can hold the first version `>= (key, seq)`, unless
-    /// that is the first of the next; [`Self::len`] when all versions are smaller.
+    /// The only data block that can hold the first version `>= (key, seq)`, unless
+    /// that is the first of the next block; [`Self::len`] when all versions are smaller.
     /// Versions of `key` up to `seq` begin in this block if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)

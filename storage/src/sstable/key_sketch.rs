@@ -1,4 +1,4 @@
-//! How many different keys there are in some runs, without reading them.
+//! An estimate of the number of different keys in some runs, without reading them.
 //!
 //! A HyperLogLog sketch (Flajolet, Fusy, Gandouet, Meunier, "HyperLogLog", 2007) with the
 //! estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017,

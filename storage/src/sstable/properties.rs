@@ -44,8 +44,8 @@ pub(crate) struct Properties {
     /// Number of versions that expire.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) expiring: u64,
-    /// How many different user keys there are here and in other tables, in hex in
-    /// the file.
+    /// The sketch of the user keys, to estimate the number of different keys here and in other
+    /// tables together; in hex in the file.
     #[serde(serialize_with = "sketch_to_hex", deserialize_with = "sketch_from_hex")]
     pub(crate) key_sketch: KeySketch,
     /// Length of the user keys of all versions together, in bytes.

@@ -88,7 +88,7 @@ impl TopLevel {
             .map_or(HEADER_BYTES as u64, |ends| ends.data)
     }
 
-    /// Which partition has the data block that alone can hold the first version
+    /// The partition with the only data block that can hold the first version
     /// `>= (key, seq)`, unless that is the first of the next block; [`Self::len`] when all
     /// versions are smaller. Versions of `key` up to `seq` begin in it if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {

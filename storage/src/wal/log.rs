@@ -207,8 +207,8 @@ impl Wal {
                 progress = self.wait(progress);
                 continue;
             }
-            // There is no writer, so the open segment is in its place; there is one, because
-            // closed segments are durable and `durable` is behind.
+            // There is no writer, so the open segment is in its place. There is an open segment,
+            // because closed segments are durable and `durable` is behind.
             let syncer = progress
                 .segment
                 .as_ref()
@@ -503,7 +503,7 @@ impl Wal {
     }
 
     /// Waits for a writer for about as long as a write into the page cache takes;
-    /// then until [`Wal::tell`]. Sleeping would take longer, and so would waking,
+    /// then until [`Wal::wake`]. Sleeping would take longer, and so would waking,
     /// which the writer has to do. For one thread: others would take the writer's
     /// processor.
     fn spin_and_wait<'a>(&'a self, progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
@@ -517,7 +517,7 @@ impl Wal {
         }
     }
 
-    /// Waits until [`Wal::tell`].
+    /// Waits until [`Wal::wake`].
     fn wait<'a>(&self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         progress.waiting += 1;
         let mut progress = self.progressed.wait(progress).unwrap();

@@ -34,11 +34,11 @@ pub(super) struct Progress {
     /// The segment last written to, and its bytes up to the end of the last
     /// group that was written whole; known also while a writer is at work.
     pub(super) written_segment: Option<(FileNumber, u64)>,
-    /// How many threads wait for `progressed`.
+    /// The number of threads that wait for `progressed`.
     pub(super) waiting: usize,
     /// Memory for the next group.
     pub(super) spare: Vec<u8>,
-    /// How many ask that no segment goes.
+    /// The number of guards that keep all segments.
     pub(super) holds: usize,
     /// Closed segments that are still needed, oldest first, with their sizes.
     pub(super) closed: Vec<(FileNumber, u64)>,

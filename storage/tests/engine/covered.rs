@@ -1,4 +1,4 @@
-//! Which tables a snapshot covers. No list of them is kept: they follow from the commits at which tables
+//! The tables that a snapshot covers. No list of them is kept: they follow from the commits at which tables
 //! were created and dropped.
 
 use std::collections::BTreeMap;

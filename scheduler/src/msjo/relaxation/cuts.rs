@@ -3,7 +3,7 @@
 
 use crate::msjo::instance::Instance;
 
-/// Which violated prefixes of an order become rows.
+/// The rule by which violated prefixes of an order become rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cuts {
     /// The step between violated prefixes that become rows. Neighbours give nearly the same

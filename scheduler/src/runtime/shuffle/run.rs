@@ -449,8 +449,8 @@ mod tests {
     }
 
     #[test]
-    fn only_blocks_that_shrink_by_half_are_compressed() {
-        let test = "only_blocks_that_shrink_by_half_are_compressed";
+    fn text_is_compressed_and_noise_is_stored_raw() {
+        let test = "text_is_compressed_and_noise_is_stored_raw";
         for_seeds(test, 1, |seed| {
             let directory = tempfile::tempdir().unwrap();
             let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -135,7 +135,7 @@ fn behind_name<'p>(path: &'p str, name: &str) -> Option<&'p str> {
     (behind.is_empty() || behind.starts_with(['.', '['])).then_some(behind)
 }
 
-/// The index at the begin of a path, and the rest of the path.
+/// The index at the start of a path, and the rest of the path.
 fn index_of(path: &str) -> Option<(usize, &str)> {
     let (index, behind) = path.strip_prefix('[')?.split_once(']')?;
     Some((index.parse().ok()?, behind))

@@ -105,7 +105,7 @@ fn predecessors(file: &File) -> FieldResult<Vec<Option<usize>>> {
         })
     });
     let before: Vec<Option<usize>> = before.collect::<FieldResult<_>>()?;
-    // Jobs whose chain of predecessors was followed to its begin, so that each job is visited
+    // Jobs whose chain of predecessors was followed to its start, so that each job is visited
     // once.
     let mut settled = vec![false; before.len()];
     for start in 0..before.len() {

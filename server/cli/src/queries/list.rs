@@ -63,7 +63,7 @@ fn row(query: &QueryView) -> Vec<String> {
     ]
 }
 
-/// Returns the begin of a text, of at most `chars_max` characters, at least two.
+/// Returns the start of a text, of at most `chars_max` characters, at least two.
 fn cut(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_string();

@@ -26,7 +26,7 @@ use tracing::warn;
 
 use super::log_levels::{CQL, HTTP, JOBS, STORAGE};
 
-/// The time for a shutdown, from its begin.
+/// The time for a shutdown, from its start.
 struct Grace {
     begun: Instant,
     time: Duration,

@@ -107,7 +107,7 @@ pub fn is_equal(ty: &CqlType, a: &[u8], b: &[u8]) -> Result<bool> {
     Ok(order.is_eq())
 }
 
-/// Returns the value of a serialized map for a key, or the element of a set.
+/// Returns the value of a serialized map for a key, or the equal element of a set or list.
 pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Option<&'c [u8]>> {
     match ty {
         CqlType::Map { key: keys, .. } => {

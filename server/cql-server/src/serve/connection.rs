@@ -82,7 +82,7 @@ pub(super) struct Connection<S: Service> {
     has_read_last: bool,
     /// The client's deadline, first for STARTUP, then for the login; `None` once it has logged in.
     startup: Option<Pin<Box<Sleep>>>,
-    /// The client has sent STARTUP, and has yet to log in.
+    /// `startup` is the deadline for the login, because the client has sent STARTUP.
     logs_in: bool,
 }
 

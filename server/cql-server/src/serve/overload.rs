@@ -107,7 +107,7 @@ impl Overload {
         }
     }
 
-    /// Sets the callback for the begin and the end of overloads.
+    /// Sets the callback for the start and the end of overloads.
     pub(super) fn telling(mut self, events: ServerEvents) -> Self {
         self.events = events;
         self
@@ -231,7 +231,7 @@ impl Overload {
         (rejects, is_over)
     }
 
-    /// Reports the begin or the end of an overload, unless that was reported already.
+    /// Reports the start or the end of an overload, unless that was reported already.
     fn report(&self, is_overload: bool) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let event = match (*reported, is_overload) {

@@ -36,7 +36,7 @@ type Work = Box<dyn FnOnce() -> bool + Send>;
 pub(super) enum ScanClass {
     Normal,
     Low,
-    /// The floor, from the begin.
+    /// The floor, from the start.
     Floor,
     /// The normal class, or the lowest one for a user whose last scan used more than this CPU time.
     /// The code that executes a scan lowers its thread at the same limit.

@@ -90,7 +90,7 @@ mod tests {
     use crate::executor::harness::Server;
 
     #[test]
-    fn partitions_are_counted_only_for_unlogged_batches() {
+    fn all_partitions_are_counted_only_for_unlogged_batches() {
         let server = Server::with(&["CREATE TABLE t (k int PRIMARY KEY)"]);
         let state = server.executor.catalog().state();
         let table = state.table("ks", "t").unwrap();

@@ -193,7 +193,7 @@ impl<'v> ConditionalWrite<'v> {
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
         let catalog = context.catalog;
         let mut transaction = catalog.db().begin();
-        // Read after the begin of the transaction, so that the transaction sees nothing from after
+        // Read after the start of the transaction, so that the transaction sees nothing from after
         // this time.
         let now_us = catalog.timestamps().now_us();
         let now_s = context.now_s(now_us);

@@ -1,5 +1,5 @@
 //! A checker of linearizability for the history of one row: whether each operation can have
-//! happened at one instant between its begin and its end, so that all responses were right.
+//! happened at one instant between its start and its end, so that all responses were right.
 //!
 //! The search is that of Wing and Gong, with Lowe's improvement. Operations are put in order one by
 //! one, each of them begun before the end of any remaining one. In a dead end the last one is taken

@@ -23,7 +23,7 @@ use super::step::{At, CursorId, Form, Request, Scope, SnapshotId, Source, Step};
 use super::text::Text;
 use super::write::Write;
 
-/// The time of the clock at the begin of a run.
+/// The time of the clock at the start of a run.
 pub const BEGIN_S: i64 = 1_000;
 
 /// Counts of the requests in a run.

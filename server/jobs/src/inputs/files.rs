@@ -287,7 +287,7 @@ impl FilesInput {
     }
 
     /// Returns the error of a part of a file. If the file is malformed, this is the file's
-    /// first problem: a part counts lines from its begin, and a quote that is open at its
+    /// first problem: a part counts lines from its start, and a quote that is open at its
     /// end may have been opened, or be closed, anywhere. So the file is read again from its
     /// start, which costs time only after an error.
     fn failed(&self, file: &DataFile, part: &Range<u64>, error: RecordError) -> TaskError {
@@ -394,8 +394,8 @@ impl FilesInput {
     /// Passes the first records that begin in `place` of a part to `record`; if the file
     /// can be read only from its start, the first records of the file.
     ///
-    /// In the middle of a CSV file the begin of a record is only likely. A place whose
-    /// records are malformed, or refused by `record`, is skipped there: either the begin
+    /// In the middle of a CSV file the start of a record is only likely. A place whose
+    /// records are malformed, or refused by `record`, is skipped there: either the start
     /// was wrong, or the reader of the part reports the problem.
     fn sample_place(
         &self,

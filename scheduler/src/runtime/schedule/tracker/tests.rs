@@ -426,7 +426,7 @@ fn a_job_waits_for_all_that_it_follows_and_is_split_before_it_runs() {
 }
 
 #[test]
-fn a_job_fails_only_if_a_job_that_it_follows_fails() {
+fn a_job_fails_once_with_the_first_failure_of_the_jobs_that_it_follows() {
     let mut tracker = following(&[1, 2]);
     assert!(tracker.other_ended(JobId(1), Some("was cancelled")));
     assert!(

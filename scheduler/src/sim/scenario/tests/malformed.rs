@@ -155,7 +155,7 @@ fn tasks_that_fit_no_node_are_refused_for_each_resource_kind_and_policy() {
     assert!(Scenario::parse("x.toml", &without).is_ok());
 }
 
-/// Each case has a valid line, an invalid one in its place, and the begin of the error.
+/// Each case has a valid line, an invalid one in its place, and the start of the error.
 #[test]
 fn each_malformed_file_is_refused_with_its_line_and_field() {
     for (good, bad, expected) in [

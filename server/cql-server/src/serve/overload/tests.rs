@@ -276,7 +276,7 @@ fn a_queue_that_stays_below_the_limit_is_no_overload() {
 }
 
 #[test]
-fn the_begin_and_the_end_of_an_overload_are_reported_once() {
+fn the_start_and_the_end_of_an_overload_are_reported_once() {
     let (sender, events) = mpsc::channel();
     let report = move |event: ServerEvent<'_>| drop(sender.send(format!("{event:?}")));
     let overload = Overload::new(LIMIT).telling(ServerEvents::new(report));

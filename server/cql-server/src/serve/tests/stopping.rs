@@ -79,7 +79,7 @@ fn a_stop_drops_results_that_a_client_does_not_read() {
     fake.gate.open();
     let mut deaf = Client::new(&server);
     deaf.query(1, &format!("scan {BYTES}"));
-    // The client has got the begin of the result, which is longer than the sockets hold.
+    // The client has got the start of the result, which is longer than the sockets hold.
     wait::uninterrupted(|| deaf.stream.peek(&mut [0])).unwrap();
     assert!(!server.drain(Duration::from_millis(1)));
     match io::copy(&mut deaf.stream, &mut io::sink()) {
