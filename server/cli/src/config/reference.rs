@@ -70,7 +70,7 @@ pub(super) fn markdown(settings: &[Setting]) -> String {
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            "### {name}\n\n`--{name} {value}`, `{variable}`{default}\n\n{help}\n\n"
+            "### {name}\n\n`--{name} {value}`, `{variable}`{default}. {help}\n\n"
         );
     }
     text
