@@ -141,6 +141,7 @@ impl LinearProgramme {
     /// When there is no optimum, or the solver does not find it.
     pub fn minimise(&self) -> Result<Solution, LpError> {
         let (variables, equal) = (self.costs.len(), self.equal.bounds.len());
+        // The solver has one matrix: the rows with equality come first, and the others below them.
         let below = self.at_most.rows.iter().map(|row| row + equal);
         let rows = self.equal.rows.iter().copied().chain(below).collect();
         let both = |of: fn(&Rows) -> &Vec<f64>| [&of(&self.equal)[..], of(&self.at_most)].concat();
@@ -159,9 +160,11 @@ impl LinearProgramme {
         ];
         let settings = DefaultSettings {
             verbose: false,
+            // Callers solve many programmes at once, and one thread always adds in the same order.
             max_threads: 1,
             ..DefaultSettings::default()
         };
+        // The solver is for quadratic programmes; a linear one has no quadratic part.
         let quadratic = CscMatrix::zeros((variables, variables));
         let solver = DefaultSolver::new(
             &quadratic,
@@ -177,6 +180,7 @@ impl LinearProgramme {
             SolverStatus::Solved | SolverStatus::AlmostSolved => Ok(Solution {
                 value: (solver.solution.obj_val).min(solver.solution.obj_val_dual),
                 values: solver.solution.x,
+                // Rounding may leave a multiplier of 0 slightly negative.
                 multipliers: (solver.solution.z[equal..].iter())
                     .map(|multiplier| multiplier.max(0.0))
                     .collect(),

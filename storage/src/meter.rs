@@ -27,10 +27,11 @@ const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// Up to this many requests per second all are measured ...
+/// The rate up to which all requests are measured. Above it a random sample is, because each
+/// measurement reads the clock twice.
 const MEASURED_PER_S: f64 = 20_000.0;
-/// ... in windows of at least this length, in seconds: the number of requests in a shorter
-/// one is a poor estimate of the rate.
+/// The least length of the windows in which the rate is counted, in seconds: the number of requests
+/// in a shorter window is a poor estimate of the rate.
 const WINDOW_S_MIN: f64 = 0.1;
 /// The sampling rate under high load: at least one in this many requests is measured.
 const STRIDE_MAX: u32 = 16;
@@ -72,9 +73,9 @@ pub(crate) struct Metering {
     /// One request in `stride` is measured, on average; 0 while there is no meter. Every
     /// request reads it, so no number that changes all the time shares its cache line.
     stride: CachePadded<AtomicU32>,
-    /// Living meters.
+    /// The number of live meters.
     meters: Mutex<usize>,
-    /// Made for the first meter.
+    /// The histograms, allocated with the first meter: a database without meters needs none.
     shards: OnceLock<Box<[CachePadded<Shard>]>>,
 }
 

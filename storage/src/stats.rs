@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::lossy;
 use crate::sstable::ReadCounters;
 
-/// A number that only grows (or is a maximum), counted without order.
+/// A counter, or a maximum, whose atomic operations are relaxed: no other data depends on it.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -82,7 +82,8 @@ pub struct Stats {
     pub operations_written: u64,
     /// Bytes of keys and values in these operations.
     pub user_bytes_written: u64,
-    /// Bytes written to WAL and SSTables for each of these bytes; 0 if there are none.
+    /// Bytes written to WAL and SSTables per byte of `user_bytes_written`; 0 before the first
+    /// write.
     pub write_amplification: f64,
     /// Point reads.
     pub reads: u64,
@@ -192,7 +193,7 @@ pub struct Stats {
     pub views: usize,
     /// Named snapshots, over all keyspaces.
     pub snapshots: usize,
-    /// The age of the oldest of them in milliseconds; 0 without any.
+    /// The age of the oldest named snapshot, in milliseconds; 0 without snapshots.
     pub snapshot_oldest_age_ms: u64,
     /// The failure since which the database takes no more writes, if there was one.
     pub read_only_cause: Option<String>,
@@ -238,7 +239,7 @@ pub struct TableStats {
     /// The number of picks that were not carried out, because they were invalid or gained
     /// nothing: nothing is merged then.
     pub picks_refused: u64,
-    /// The reason for which the last refused pick was not carried out.
+    /// The reason why the last refused pick was not carried out.
     pub pick_refused: Option<String>,
     /// Number of the table's SSTables.
     pub files: usize,
@@ -297,7 +298,7 @@ pub struct RunStats {
     pub keys: u64,
     /// The smallest commit that the run may hold.
     pub smallest_seq: u64,
-    /// The largest.
+    /// The largest commit that the run may hold.
     pub largest_seq: u64,
     /// The number of the table's bookmarks that stand at commits below `smallest_seq`. Runs with
     /// the same number are a stratum: the same snapshots see them. 0 is the oldest.

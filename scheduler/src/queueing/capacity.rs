@@ -95,6 +95,9 @@ impl Capacity {
             }
             too_many(rates.len() as f64).map_or(Ok(()), Err)?;
         }
+        // Maximises the factor `scale` of the traffic (costs are minimised, so it costs -1). The
+        // activities must serve the scaled rate of each pattern, with the slots that each class of
+        // nodes has.
         let mut lp = LinearProgramme::default();
         let scale = lp.variable(-1.0);
         let mut variables: Vec<(Variable, Activity)> = Vec::new();

@@ -8,7 +8,7 @@ const NONE: u32 = u32::MAX;
 /// its own.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// Each task, and the position of the task behind it in its queue or [`NONE`].
+    /// Each task, and the position of the next task in its queue, or [`NONE`].
     nodes: Vec<(Task, u32)>,
     /// The first free node; free nodes are chained in the same way.
     free: Option<u32>,

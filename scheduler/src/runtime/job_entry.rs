@@ -297,7 +297,7 @@ impl JobEntry {
 pub(super) struct Assignment {
     pub context: Arc<JobContext>,
     pub duty: Duty,
-    /// True if it is for a thread on the floor. Commits ignore it.
+    /// True if the duty is for a thread on the floor. Commits ignore this.
     pub is_on_floor: bool,
     /// The job's directory, to be removed after the duty.
     pub directory: Option<TempDir>,

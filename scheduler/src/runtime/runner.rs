@@ -75,6 +75,7 @@ impl Runtime {
         spec.check()?;
         spec.output.check().map_err(SubmitError::Output)?;
         let is_first = spec.after.is_empty();
+        // Without the lock: the code of the input may take long.
         let splits = if is_first {
             spec.input.splits().map_err(SubmitError::Input)?
         } else {
@@ -120,6 +121,7 @@ impl Runtime {
             directory: Some(directory),
             ..JobEntry::new(name, tracker, pacer)
         };
+        // The journal gets this event before the job can run, so before those of any attempt.
         let ended = Arc::clone(&entry.ended);
         let submitted = entry.notification(Event::Submitted(entry.status(None)));
         shared.lock().notifications.extend(submitted);

@@ -41,6 +41,7 @@ pub fn simulate(
 struct Engine<'a> {
     config: &'a SimConfig,
     policy: &'a dyn Policy,
+    /// True if the policy counts typed slots instead of resources.
     typed: bool,
     now_s: f64,
     events: Events,
@@ -112,6 +113,7 @@ impl<'a> Engine<'a> {
         };
         engine.input_order = ids.into_iter().map(|id| engine.position(id)).collect();
         for (job, run) in engine.jobs.iter().enumerate() {
+            // A job that follows another one is submitted at its end, whose time is not known yet.
             match run.spec.after {
                 Some(_) => engine.followers.push(job),
                 None => (engine.events).push(run.spec.job.submitted_s, Event::Submit { job }),

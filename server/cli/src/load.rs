@@ -301,7 +301,7 @@ fn warn_of_records_as_lines(args: &Args) {
 /// The number of files that a message names. It has only the number of the others.
 const NAMED_MAX: usize = 5;
 
-/// Returns the reasons for which files were left out, for the first of them.
+/// Returns the reasons why files were left out, for the first of these files.
 fn reasons(skipped: &[Skipped]) -> String {
     let reason = |skipped: &Skipped| {
         let path = skipped.path.display();

@@ -37,7 +37,8 @@ the new list is printed. Take the files from a backup first, with `ebb restore`:
 is lost for good. A server that has the database open, or that --server names, does this itself,
 and goes on meanwhile.";
 
-/// Save what can be read of a damaged database into a new directory, or of a table in its place.
+/// Save the readable part of a damaged database into a new directory, or rewrite the damaged files
+/// of one table in place.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

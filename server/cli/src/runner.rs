@@ -41,7 +41,8 @@ pub(crate) struct FollowedJob<'r> {
 
 /// The place where a job runs.
 enum Place<'r> {
-    /// In this process. Only the handle has the end of a job that no history records.
+    /// This process. The job is followed by its handle, because the history may not record the job,
+    /// and then its end is known to the handle alone.
     Own(RunningJob),
     Server(&'r JobsClient),
 }

@@ -53,7 +53,8 @@ const COOLDOWN_WINDOWS: u32 = 5;
 /// The number of good windows before a known trouble is tested again, the first time. It doubles each
 /// time that the trouble recurs.
 const RETRY_WINDOWS: u32 = 100;
-/// The maximum of that number: half an hour of windows of a tenth of a second.
+/// The maximum number of good windows before a known trouble is tested again: half an hour of
+/// windows of a tenth of a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
 /// The part of the level in trouble that is allowed afterwards.
 const BELOW_TROUBLE: f64 = 0.8;
@@ -129,7 +130,7 @@ pub struct GuardSample {
 /// The level at which the objective was in danger.
 #[derive(Debug, Clone, Copy)]
 struct Trouble {
-    /// The part that was allowed then.
+    /// The part of the capacity that analytics were allowed when the objective was in danger.
     allowed: f64,
     requests_per_s: f64,
     /// The number of good windows until the level is tested again.

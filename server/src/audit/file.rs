@@ -1,7 +1,7 @@
 //! The file of the audit log. A full file becomes `audit.log.1`, that one `audit.log.2`, and so on.
 //!
 //! Several processes append to it: a server, and commands that change tokens. Each holds a lock on
-//! the file while it appends and while it puts the file aside.
+//! the file while it appends to the file and while it rotates it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ const MODE: u32 = 0o600;
 /// The least space that is held back behind the end of the file, in bytes: some hundred lines.
 const HELD_BYTES_MIN: u64 = 64 << 10;
 
-/// The file, with those that are put aside.
+/// The file that is appended to, and the full ones, which are renamed.
 #[derive(Debug)]
 pub(super) struct AuditFile {
     path: PathBuf,
@@ -37,7 +37,7 @@ struct Open {
 }
 
 impl AuditFile {
-    /// The file at `path`, which is put aside before it has more than `file_bytes_max`.
+    /// Returns the file at `path`. It is rotated before it would exceed `file_bytes_max`.
     pub(super) fn new(path: PathBuf, file_bytes_max: u64) -> Self {
         Self {
             path,
@@ -55,8 +55,9 @@ impl AuditFile {
         appended.map_err(|error| self.named(&error))
     }
 
-    /// Returns an error with the name of the file. If this process has no permission, as for a file that a
-    /// command of root made, the error has the owner and mode of the file and the commands that mend that.
+    /// Returns an error with the name of the file. If this process has no permission, as for a file
+    /// that a command of root made, the error has the owner and mode of the file and the commands
+    /// that correct them.
     fn named(&self, error: &io::Error) -> io::Error {
         let (path, kind) = (self.path.display(), error.kind());
         let is_denied = kind == io::ErrorKind::PermissionDenied;
@@ -118,8 +119,9 @@ impl AuditFile {
         Ok(Open { file, held_to: 0 })
     }
 
-    /// Makes room for a new file. The file is put aside last: then this process has its lock, and no
-    /// other one can find a full file before.
+    /// Renames the full files, the oldest first, so that the path is free for a new file. The file
+    /// that is written comes last: until then this process holds its lock, and other processes wait
+    /// for that lock instead of starting a rotation of their own.
     fn rotate(&self) -> io::Result<()> {
         for number in (0..FULL_KEPT).rev() {
             match fs::rename(self.full(number), self.full(number + 1)) {

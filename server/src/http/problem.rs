@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// The reason for which a request failed. It has no `type`, which RFC 9457 reads as `about:blank`: the
+/// The reason why a request failed. It has no `type`, which RFC 9457 reads as `about:blank`: the
 /// status is the whole classification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {

@@ -83,7 +83,7 @@ pub struct Prediction {
     pub finish_unix_ms: u64,
     /// The begin of the interval that contains the end in 9 of 10 cases.
     pub low_unix_ms: u64,
-    /// The end of that interval.
+    /// The upper bound of the interval that begins at `low_unix_ms`.
     pub high_unix_ms: u64,
     /// The goal of the job, in milliseconds since 1970.
     pub goal_unix_ms: Option<u64>,

@@ -74,7 +74,7 @@ pub struct WhatIfAnswer {
     pub finish_unix_ms: Option<u64>,
     /// The begin of the interval that contains the end in 9 of 10 cases.
     pub low_unix_ms: Option<u64>,
-    /// The end of that interval.
+    /// The upper bound of the interval that begins at `low_unix_ms`.
     pub high_unix_ms: Option<u64>,
     /// Whether the job would meet its goal; null without a goal.
     pub meets_goal: Option<bool>,

@@ -24,7 +24,7 @@ impl ByteRate {
         }
     }
 
-    /// Notes the sum of the bytes that are done now.
+    /// Records the number of bytes that are done so far.
     pub(super) fn note(&mut self, bytes_done: u64) {
         let now_s = self.now_s();
         self.window.note(bytes_done, now_s);

@@ -202,6 +202,7 @@ pub(super) fn begin(
 ) -> Result<RunningJob, JobError> {
     let recording = match node.history()? {
         Some(history) => {
+            // Before the job is submitted: the recorder is the journal of the first attempt, too.
             let recorder = Recorder::start(history, &record);
             open_job.commits.set(history, &record);
             Some(Recording {
@@ -233,6 +234,7 @@ pub(super) fn begin(
         steps.length(),
     );
     let (registry, driven) = (Arc::clone(&node.registry), job.clone());
+    // Before the thread starts: a short job could end first, and would then stay in the registry.
     node.registry.add(job.clone());
     let driver = thread::Builder::new()
         .name("ebb-job".to_owned())
@@ -241,6 +243,7 @@ pub(super) fn begin(
         Ok(driver) => node.registry.keep(driver),
         Err(error) => {
             node.registry.remove(job.id());
+            // Waits, so that no task of the job runs after the error is returned.
             handle.cancel();
             let _ = handle.wait();
             return Err(JobError::system("start a thread")(error));

@@ -49,7 +49,7 @@ struct Step {
     of: u32,
 }
 
-/// The reason for which a job is stopped before its end.
+/// The reason why a job is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// A client cancels the job.
@@ -234,7 +234,7 @@ impl RunningJob {
         handle.cancel()
     }
 
-    /// The reason for which the job is stopped, if it is.
+    /// The reason why the job is stopped, if it is.
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.lock().stop
     }

@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 /// The bound on the length of the file that is read, in bytes. A larger file is not one of ebb's.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The reason for which the tokens cannot be read or changed.
+/// The reason why the tokens cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     /// The system refuses an operation on the file.

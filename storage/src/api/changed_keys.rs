@@ -32,7 +32,7 @@ pub enum Changes {
     Unknown(UnknownChanges),
 }
 
-/// The reason for which the changes between two snapshots are not known key by key.
+/// The reason why the changes between two snapshots are not known key by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownChanges {
     /// The older snapshot is of another table: the table was dropped and made again, or the name

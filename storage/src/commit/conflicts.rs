@@ -73,7 +73,7 @@ struct Commit {
     write_set: WriteSet,
 }
 
-/// The reason for which a transaction cannot commit.
+/// The reason why a transaction cannot commit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Clash {
     /// This key was written since the transaction began.

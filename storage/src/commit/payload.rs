@@ -24,7 +24,7 @@ pub(crate) struct Payload {
     count: u32,
     /// The positions of expiries, which are times to live until the commit.
     expiries: Vec<usize>,
-    /// The reason for which the first invalid operation is refused; the write reports it.
+    /// The reason why the first invalid operation is refused; the write reports it.
     refused: Option<String>,
 }
 

@@ -42,7 +42,8 @@ struct Tried {
 const WAIT_MS_MIN: u64 = 60_000;
 
 impl Fruitless {
-    /// Whether this was tried, and nothing is different.
+    /// Returns whether the rewriting of this run gained nothing before, and its garbage and the
+    /// older runs have not changed since.
     pub(crate) fn has(&self, rewriting: &Rewriting) -> bool {
         let is_same = |tried: &Tried| {
             tried.rewriting.run == rewriting.run

@@ -17,7 +17,7 @@ pub(crate) struct Lanes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct UnderWay {
     pub(crate) merges: usize,
-    /// The number of long ones among them.
+    /// The number of long merges among `merges`.
     pub(crate) long: usize,
 }
 

@@ -37,8 +37,9 @@ impl AddAssign for PinnedBytes {
 #[derive(Debug)]
 pub(crate) struct PinCounter<'a> {
     merger: &'a Merger,
-    /// The boundaries with the snapshots, and without them.
+    /// The boundaries of snapshots and views.
     with: &'a Boundaries,
+    /// The boundaries of views alone.
     without: &'a Boundaries,
     /// For each snapshot that shares its boundary with no view, by the position of the boundary:
     /// the boundaries beside it, and the bytes that the snapshot pins alone.

@@ -139,10 +139,14 @@ impl<'a> Purger<'a> {
         }
         let is_under_purged =
             is_member && self.group.as_ref().is_some_and(|open| open.is_head_purged);
-        // A head that comes late, or that some of its group might not be purged under.
+        // A head is purged only if it is the first key of its group, so that all members come after
+        // it and are purged under it, and only in a merge of one stripe. Otherwise a value that the
+        // head deletes could stay without the head, and come back.
         if is_head && !(is_first && self.is_one_stripe) {
             return;
         }
+        // Unfolded versions and values with an expiry of the engine are not purged. If the head of
+        // their group is purged already, the output of the merge is discarded.
         if !is_folded || versions.iter().any(|v| v.kind == Kind::ExpiringPut) {
             self.has_failed |= is_under_purged;
             return;

@@ -45,7 +45,7 @@ pub struct RunShape {
     pub garbage_bytes: u64,
     /// The smallest commit that the run may hold.
     pub smallest_seq: SeqNo,
-    /// The largest.
+    /// The largest commit that the run may hold.
     pub largest_seq: SeqNo,
     /// Whether the picker must not choose the run: it is being merged, one of its files is damaged,
     /// or a merge failed to read one a short time ago.

@@ -20,7 +20,8 @@ use super::shape::{RunShape, TableShape};
 pub enum Bounding {
     /// Only runs with the same snapshot set are merged, as in the thesis.
     Strict,
-    /// The same, unless the table would have more than 24 runs.
+    /// Like `Strict`, but runs of several snapshot sets are merged if the table would otherwise
+    /// have more than 24 runs.
     #[default]
     Preferred,
     /// Bookmarks are no boundaries.

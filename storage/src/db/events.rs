@@ -141,7 +141,7 @@ pub enum SpaceUse {
     Merges,
 }
 
-/// A reason for which a kind of work finds no space.
+/// A reason why a kind of work finds no space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shortage {
     /// The log could not grow.

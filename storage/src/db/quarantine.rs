@@ -141,7 +141,7 @@ impl Engine {
     /// caches, and verifies. Returns their paths.
     ///
     /// # Errors
-    /// The failure to record it; a full disk is none.
+    /// The failure to record that a quarantine ended. A full disk is no error here.
     pub(crate) fn lift_quarantines(&self) -> Result<Vec<String>> {
         let mut lifted = Vec::new();
         if self.check_access().is_err() || self.wal.failure().is_some() {

@@ -73,6 +73,8 @@ pub(super) fn replay_wal(
         failed: None,
         recovered: Recovered::default(),
     };
+    // Only the last segment may have a torn tail: the log syncs a segment before it begins the next
+    // one. Each segment must begin where the one before it ended, so that none is missing.
     for (i, segment) in segments.iter().enumerate() {
         let is_last = i + 1 == segments.len();
         let base = (i > 0).then_some(replay.recovered.end);
@@ -82,6 +84,8 @@ pub(super) fn replay_wal(
             is_last,
             base,
             |first, count, payload, offset| {
+                // `failed` is the error of an ingested run that does not open. It names the file of
+                // the run; the segment is not damaged then.
                 if let Err(detail) = replay.commit(first, count, payload) {
                     let damaged = || Error::corruption(&segment.path, offset, detail);
                     return Err(replay.failed.take().unwrap_or_else(damaged));
@@ -164,6 +168,7 @@ impl Replay<'_> {
                 }
             }
             Op::Ingest { table, run } => match self.tables.get(&table) {
+                // The manifest has the run already.
                 Some((_, flushed_seq)) if seq <= *flushed_seq => {}
                 Some((core, _)) => {
                     let run = self
@@ -177,6 +182,7 @@ impl Replay<'_> {
                     let layer = Arc::new(Memtable::of_run(run, seq));
                     core.update(|version| Some(version.ingested(&layer)));
                 }
+                // The table was dropped after the commit.
                 None if table <= self.last_table_id => {}
                 None => return Err(format!("no table {}", table.0)),
             },

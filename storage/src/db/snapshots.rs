@@ -122,8 +122,8 @@ impl Engine {
         };
         if let Some(before) = self.snapshots.find(keyspace, &name) {
             if before.record.id == held.record.id {
-                // The old hold goes first: without it, nothing might stand at the commit for a
-                // moment.
+                // The earlier hold is deleted before the new one is recorded. Here it is also the
+                // source, and in between no bookmark might stand at the commit.
                 return Err(Error::InvalidRequest(format!(
                     "hold {} cannot be made of itself; choose another name",
                     hold.name

@@ -48,7 +48,8 @@ impl Engine {
     /// while another thread does the same, which may wait long for a disk.
     ///
     /// # Errors
-    /// The failure to record that a file is damaged; a full disk is none.
+    /// The failure to record that a file is damaged. A full disk is no error here: the next retry
+    /// records the damage.
     pub(super) fn retry_unreadable(&self) -> Result<()> {
         match self.reopening.try_lock() {
             Ok(_reopening) => self.open_due_again(),

@@ -1,9 +1,8 @@
 //! A disk that holds a whole database, and the one of this machine.
 //!
-//! A [`Disk`] is what both doors ask for: log and manifest go to it as a
-//! [`LogStore`], tables in the database's directory as [`TableFiles`]. There are two,
-//! [`LocalDisk`] and the simulated one of [`crate::simulation`], and the same tests
-//! hold for both.
+//! A [`Disk`] implements two interfaces: log and manifest use it as a [`LogStore`], tables in the
+//! database's directory as [`TableFiles`]. There are two disks, [`LocalDisk`] and the simulated one
+//! of [`crate::simulation`], and the same tests run on both.
 //!
 //! The engine uses a disk through two wrappers: a [`WatchedDisk`], which notes the calls under way, so
 //! that those that hang are found, and around it a [`PatientDisk`], which waits for file descriptors.
@@ -27,7 +26,7 @@ pub(crate) use watched::{DiskWatch, LOOK_EVERY, WatchedDisk};
 use crate::log_store::LogStore;
 use crate::table_store::TableFiles;
 
-/// A disk for the log and for tables; whatever is both is one.
+/// A disk for the log and for tables. Every type with both interfaces is a `Disk`.
 pub trait Disk: LogStore + TableFiles {}
 
 impl<T: LogStore + TableFiles> Disk for T {}

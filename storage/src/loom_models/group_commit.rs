@@ -50,7 +50,7 @@ fn loom_a_group_commit_acknowledges_what_is_on_the_disk() {
     group_commit(1 << 20, false);
 }
 
-/// The same when each record closes the segment before it.
+/// Like the model of one segment, but each record closes the segment before it.
 #[test]
 fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
     group_commit(1, false);

@@ -174,7 +174,7 @@ fn loom_a_fold_has_all_that_it_stands_for() {
     folds_beside_a_writer(|operands| operands.queue.visible());
 }
 
-/// Broken: the reader sees commits whose elders are under way.
+/// Broken: the reader folds commits although earlier commits are not in the memtable yet.
 #[test]
 #[should_panic(expected = "an operand is not in the fold")]
 fn loom_a_fold_of_what_is_not_decided_is_caught() {

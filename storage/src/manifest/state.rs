@@ -109,7 +109,9 @@ pub(crate) enum Edit {
         /// removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<KeyBounds>,
-        /// The run behind the inputs that has the output of earlier parts, and gets this output.
+        /// The run that has the output of earlier parts, and to which this output is added. It
+        /// stands directly behind (below) the inputs. `None` for the first part, or a merge in one
+        /// part.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         onto: Option<RunId>,
         output: Option<RunMeta>,

@@ -535,7 +535,7 @@ pub(crate) struct Position {
 unsafe impl Send for Position {}
 
 impl Position {
-    /// Nowhere.
+    /// Creates a position that is not on any version.
     pub(crate) fn new(list: Arc<SkipList>) -> Self {
         Self { list, node: None }
     }
@@ -547,7 +547,7 @@ impl Position {
         self.node.map(|node| unsafe { Entry::new(node) })
     }
 
-    /// Moves to what `find` finds in the list.
+    /// Moves to the version that `find` returns.
     pub(crate) fn settle(&mut self, find: impl FnOnce(&SkipList) -> Option<Entry<'_>>) {
         self.node = find(&self.list).map(|entry| entry.node);
     }
@@ -555,7 +555,7 @@ impl Position {
     /// Moves to the next version.
     ///
     /// # Panics
-    /// If the position is nowhere.
+    /// If the position is not on a version.
     pub(crate) fn next(&mut self) {
         let entry = self.entry().expect("stands on a version");
         self.node = entry.next().map(|entry| entry.node);

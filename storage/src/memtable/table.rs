@@ -26,12 +26,13 @@ const FOLD_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Memtable {
     entries: Arc<SkipList>,
-    /// Replaced as a whole, so that no reader waits; `None` while there are none.
+    /// The range tombstones. They are replaced as a whole, so that no reader waits; `None` before
+    /// the first range tombstone.
     range_tombstones: ArcSwapOption<DeletedRanges>,
     /// Set with the first range tombstone, so that reads of tables without any check only
     /// this flag.
     has_range_tombstones: AtomicBool,
-    /// Held to replace them.
+    /// Held while `range_tombstones` is replaced, so that two writers do not lose a tombstone.
     replacing: Mutex<()>,
     tombstone_bytes: AtomicUsize,
     count: AtomicU64,

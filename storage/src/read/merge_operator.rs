@@ -40,9 +40,9 @@ pub trait MergeOperator: Send + Sync + Debug {
     ///
     /// An operator whose values expire by a time in them must return these bounds, or
     /// [`ExpiryBounds::Unknown`] for a value that it cannot read:
-    /// [`SnapshotTable::changed_keys`](crate::SnapshotTable::changed_keys) relies on them. What
-    /// [`MergeOperator::merge`] and [`MergeOperator::purge`] leave of values expires at no other
-    /// times than the values do.
+    /// [`SnapshotTable::changed_keys`](crate::SnapshotTable::changed_keys) relies on them. The
+    /// values that [`MergeOperator::merge`] and [`MergeOperator::purge`] return must not expire at
+    /// other times than the values that they were made from.
     fn expiries(&self, key: &[u8], value: &[u8]) -> ExpiryBounds {
         let _ = (key, value);
         ExpiryBounds::Never

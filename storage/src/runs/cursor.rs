@@ -53,7 +53,7 @@ struct Damaged {
 type Start<'a> = Option<(&'a [u8], SeqNo)>;
 
 impl RunCursor {
-    /// Nowhere.
+    /// Creates a cursor that is not on any version yet.
     pub(super) fn new(run: Arc<Run>, seq: SeqNo, fill_cache: bool) -> Self {
         Self {
             ingested_at: run.meta().ingested_at,

@@ -15,7 +15,7 @@ pub(crate) struct Sought<'a> {
 
 #[derive(Debug)]
 pub(super) struct SoughtPrefix<'a> {
-    /// Only filters of files with this kind of prefixes have it.
+    /// The kind of the prefix. Only filters with prefixes of this kind can exclude it.
     pub(super) of: &'a PrefixesOf,
     pub(super) hash: u64,
 }

@@ -110,12 +110,12 @@ impl RunStore {
         self.tables.name(number.0)
     }
 
-    /// Makes the names of files durable that were written, `last` among them; `skip`
-    /// leaves it out.
+    /// Makes the names of all files written so far durable. `last` is one of them, for errors;
+    /// `skip` is a mutation that leaves the sync out.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`]. Nothing relies on the files yet, and the caller removes
-    /// them. The names of others are not lost by the former: see
+    /// them. A full disk does not lose the names of other files: see
     /// [`FileSystem::sync_dir`](crate::FileSystem::sync_dir).
     pub(crate) fn finish(&self, last: FileNumber, skip: Mutation) -> Result<()> {
         let finished = mutation::unless(skip, || self.tables.finish());

@@ -47,11 +47,11 @@ struct Slow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boot(u64);
 
-/// A file with what refers to it.
+/// A file, and the references that keep its bytes: its name and its open handles.
 #[derive(Default)]
 struct Slot {
     file: MemFile,
-    /// Whether running programs see a name of it.
+    /// True if the file has a name in the directory as running programs see it.
     is_named: bool,
     handles: usize,
 }

@@ -52,7 +52,7 @@ pub(crate) struct PinPoints {
 #[derive(Debug)]
 struct State {
     bookmarks: Bookmarks,
-    /// The same bookmarks by keyspace.
+    /// The entries of `bookmarks`, by keyspace.
     index: SnapshotIndex,
     /// The operations that the manifest may not have yet, each with its commit, ascending. The log
     /// has them, so they are bounded as it is.

@@ -50,7 +50,8 @@ const LENGTH_BYTES: usize = 4;
 const MEMORY_STEP_BYTES: usize = 128;
 /// A byte of LZ4 data stands for at most this many bytes.
 const LZ4_RATIO_MAX: usize = 255;
-/// The same of zstd: a block of at most 128 KiB has a head of three bytes, and at least one more.
+/// A byte of zstd data stands for at most this many bytes: a block of at most 128 KiB has a head of
+/// three bytes, and at least one more.
 const ZSTD_RATIO_MAX: usize = 32 << 10;
 
 thread_local! {

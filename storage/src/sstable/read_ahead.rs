@@ -15,12 +15,12 @@ use super::read_at::fill;
 use crate::error::Result;
 use crate::file_system::ReadFile;
 
-/// How much is read at once when the second block follows the first, in bytes:
-/// some blocks of the default size, as many as a short scan may well want.
+/// The length of the first read-ahead, in bytes, once the second block follows the first: some
+/// blocks of the default size, about as many as a short scan reads.
 const BYTES_MIN: usize = 8 << 10;
 
-/// How much at most, in bytes: what a system call costs is lost in it by then, and
-/// the processor's second cache holds it until it is unpacked.
+/// The longest read-ahead, in bytes: long enough that the cost of the system call does not matter,
+/// and short enough to stay in the processor's second cache until it is unpacked.
 const BYTES_MAX: usize = 256 << 10;
 
 /// A larger block is not kept here.

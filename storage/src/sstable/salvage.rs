@@ -77,7 +77,8 @@ pub(crate) struct Salvage {
 }
 
 impl Salvage {
-    /// Looks through a file. With the id that it must have, nothing is taken from another file.
+    /// Reads a file, and finds its good blocks. With an `id`, blocks of a file with another id
+    /// count as damaged.
     ///
     /// # Errors
     /// `UnsupportedFormat` for a sound file of another version; `Io` when it

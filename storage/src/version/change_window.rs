@@ -61,13 +61,11 @@ use crate::version::{Source, TableVersion};
 /// The numbers and the times that part two readers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeWindow {
-    /// The numbers above this one, ...
+    /// The window has the numbers above `after`, up to `up_to` inclusive.
     after: SeqNo,
-    /// ... up to this one.
     up_to: SeqNo,
-    /// The times after this one, ...
+    /// The times after `after_ms`, up to `up_to_ms` inclusive, in milliseconds.
     after_ms: u64,
-    /// ... up to this one.
     up_to_ms: u64,
 }
 
@@ -75,7 +73,7 @@ pub(crate) struct ChangeWindow {
 #[derive(Debug)]
 pub(crate) struct ChangedSources {
     pub(crate) sources: Vec<Source>,
-    /// Whether something in the runs among them may have expired between the readers.
+    /// Whether a value in one of the runs may have expired between the times of the two readers.
     pub(crate) runs_expire: bool,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Outcome {
     pub(super) result: Result<(), WriteFailure>,
 }
 
-/// The reason for which a group was not written.
+/// The reason why a group was not written.
 #[derive(Debug)]
 pub(super) enum WriteFailure {
     /// Nothing of the group is in the files, and the next group may be written.

@@ -461,7 +461,9 @@ fn a_deletion_stays_beside_what_it_deletes_in_newer_runs_and_memtables() {
     }
 }
 
-/// A late write that a snapshot sees without the deletion, and all other readers under it.
+/// A write with an old timestamp is committed before a snapshot, and its deletion after it. The
+/// snapshot sees the write alone; for all other readers the deletion hides it, and must stay as
+/// long as the write.
 #[test]
 fn a_deletion_stays_beside_what_it_deletes_in_another_stripe() {
     for head in ["a1", "a-"] {
@@ -481,7 +483,8 @@ fn a_deletion_stays_beside_what_it_deletes_in_another_stripe() {
     }
 }
 
-/// The same the other way round: the snapshot sees the deletion alone.
+/// A deletion is committed before a snapshot, and a write with an older timestamp after it. The
+/// snapshot sees the deletion alone; for all other readers it hides the write.
 #[test]
 fn a_snapshot_keeps_a_deletion_beside_what_it_deletes_above() {
     for head in ["a1", "a-"] {

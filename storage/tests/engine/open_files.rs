@@ -72,8 +72,8 @@ fn hundreds_of_tables_are_written_read_and_opened_with_sixty_files() {
     });
 }
 
-/// Others of the process have all files that it may open: what flushes and merges waits for
-/// one, and goes on.
+/// Other code of the process holds all file descriptors that the process may have: flushes and
+/// merges wait for one, and then go on.
 #[test]
 fn a_process_without_a_file_to_open_goes_on_when_it_has_one() {
     must_end(|| {

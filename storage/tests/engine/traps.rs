@@ -567,7 +567,7 @@ fn writers_do_not_wait_for_merges_that_never_come() {
     });
 }
 
-/// A write may ask for more than the database's durability.
+/// `WriteOptions::sync` gives a single write more durability than the database's options.
 #[test]
 fn a_write_with_a_sync_survives_with_all_before_it() {
     for seed in 0..20 {

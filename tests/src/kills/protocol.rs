@@ -103,7 +103,7 @@ pub enum Acknowledged {
 }
 
 impl Acknowledged {
-    /// Returns the line, without its end.
+    /// Returns the line, without the newline.
     pub fn line(&self) -> String {
         match self {
             Self::Batch { writer, n } => format!("b {writer} {n}"),

@@ -35,7 +35,7 @@ const SMALL_CACHE_BYTES: u64 = 8 << 20;
 /// The disk's assumed bandwidth for read tokens, in bytes per second: about half of what jobs read
 /// without a limit.
 const DISK_BYTES_PER_S: u64 = 20 << 20;
-/// The guard's objective, over the p99 of the load alone.
+/// The ratio of the guard's objective to the p99 of the load alone.
 const OBJECTIVE_OVER_ALONE: f64 = 1.5;
 
 pub fn run(args: &ColocationArgs) -> Result<()> {

@@ -98,7 +98,7 @@ pub struct Trial {
 #[derive(Debug, Clone, Serialize)]
 pub struct Against {
     pub name: String,
-    /// The contender's measurements over those of the load alone.
+    /// The ratios of the contender's measurements to those of the load alone.
     #[serde(flatten)]
     pub ratios: Ratios,
     pub windows: Vec<Window>,

@@ -34,9 +34,9 @@ use crate::threads::value_of;
 use crate::ycsb::KEY_BYTES;
 use crate::ycsb::cql::enter_idle_class;
 
-/// The bar for the p99 of reads beside a backup, over that of the load alone.
+/// The bar for the ratio of the p99 of reads beside a backup to that of the load alone.
 const P99_MAX: f64 = 1.1;
-/// The bar for the rate of a backup over that of `cp` and `sync`.
+/// The bar for the ratio of the rate of a backup to that of `cp` and `sync`.
 const RATE_MIN: f64 = 0.8;
 
 #[derive(Debug, Clone, Serialize)]
@@ -51,9 +51,9 @@ pub struct Backup {
     pub rate_ops_per_s: f64,
     /// The p99 of reads alone, in microseconds.
     pub p99_us: f64,
-    /// The p99 of reads alone, over that of other such windows: noise.
+    /// The ratio of the p99 of reads alone to that in other such windows: noise.
     pub alone_again: Estimate,
-    /// The p99 of reads beside backups over that alone.
+    /// The ratio of the p99 of reads beside backups to that alone.
     pub beside: Estimate,
     /// Backups that completed beside windows.
     pub backups: u64,

@@ -45,11 +45,11 @@ pub struct BesideLoad {
     pub p999_us: f64,
     /// The ratio of the p99 of one half of the windows alone to that of the other half: noise.
     pub alone_again: Estimate,
-    /// p99 beside three jobs over that alone.
+    /// The ratio of the p99 beside three jobs to that alone.
     pub jobs: Estimate,
-    /// Cores that the jobs used over those that the load alone left idle.
+    /// The ratio of the cores that the jobs used to those that the load alone left idle.
     pub idle_cpu_used: f64,
-    /// p99 beside the pager over that alone.
+    /// The ratio of the p99 beside the pager to that alone.
     pub pager: Estimate,
     /// The part of the time that is left out because the machine paused, for each condition; `None`
     /// if pauses could not be observed.

@@ -33,7 +33,7 @@ use crate::ycsb::cql::{Operations, Plan, RawClient, pages};
 const FILES_MAX: u32 = 1024;
 /// Connections to each server: those of the load, and one for other requests.
 const CONNECTIONS: u64 = 500;
-/// The bar for the p99 of reads with the limit, over that with all SSTables open.
+/// The bar for the ratio of the p99 of reads with the limit to that with all SSTables open.
 const P99_MAX: f64 = 1.05;
 /// A file has at least this part of the bytes of keys and values that went into it: about half of a
 /// value can be compressed, see `ycsb::records`.
@@ -58,9 +58,9 @@ pub struct Descriptors {
     pub rate_ops_per_s: f64,
     /// The p99 of reads with all SSTables open, in microseconds.
     pub p99_us: f64,
-    /// The p99 of reads with all SSTables open, over that of other such windows: noise.
+    /// The ratio of the p99 of reads with all SSTables open to that in other such windows: noise.
     pub open_again: Estimate,
-    /// The p99 of reads with the limit, over that with all SSTables open.
+    /// The ratio of the p99 of reads with the limit to that with all SSTables open.
     pub limited: Estimate,
     /// Windows of each condition (open, open again, limited) that were not spoiled. Spoiled windows
     /// count too if any condition has fewer than two others.

@@ -49,7 +49,7 @@ const SCAN_ROWS: usize = 100;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows of the table of numbers.
 const NUMBERS: u32 = 1000;
-/// The bar for the p99 of reads beside the statements, over that of the load alone.
+/// The bar for the ratio of the p99 of reads beside the statements to that of the load alone.
 const P99_MAX: f64 = 1.2;
 /// The most memory that the statements may add to the server's. Each statement that runs keeps some
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
@@ -86,13 +86,14 @@ pub struct EndlessStatements {
     pub beside_counting: Beside,
     /// The load beside idle-class threads of another process that write to 64 MiB each.
     pub beside_writing: Beside,
-    /// The p99 beside the statements over that beside the threads that write.
+    /// The ratio of the p99 beside the statements to that beside the threads that write.
     pub over_writing: Estimate,
     /// The stages of operations, by condition.
     pub stages: Vec<StagesOf>,
     /// Statements that ended with their time-out.
     pub timed_out: u64,
-    /// The longest time until such a statement was answered, in seconds.
+    /// The longest time until one of the statements that `timed_out` counts was answered, in
+    /// seconds.
     pub timed_out_s_max: f64,
     /// Scans of the third user that completed.
     pub scans: u64,

@@ -22,7 +22,7 @@ use crate::ycsb::cql::{Operations, Plan, RawClient};
 
 /// The load: 95% reads.
 const WORKLOAD: &str = "b";
-/// The bar for the cost of a request with the log, over that without.
+/// The bar for the ratio of the cost of a request with the log to that without.
 const RATIO_MAX: f64 = 1.01;
 
 /// Returns one kind of cost.

@@ -38,9 +38,10 @@ use crate::threads::{pause, value_of};
 const PROGRAMS: usize = 2;
 /// The goal of the aggregates that have one, in seconds.
 const GOAL_S: f64 = 5.0;
-/// The bar for an aggregate beside the programs, over one alone.
+/// The bar for the ratio of the time of an aggregate beside the programs to that of one alone.
 const WALL_MAX: f64 = 12.0;
-/// The bar for the upper end of the interval of the p99 of reads with jobs, over that without.
+/// The bar for the ratio of the p99 of reads with jobs to that without: for the upper end of its
+/// interval.
 const P99_MAX: f64 = 1.2;
 /// The time that the programs run, or have ended, before an aggregate begins: the server averages
 /// the CPU time of other processes over two seconds.
@@ -70,9 +71,9 @@ pub struct Neighbours {
     pub rate_ops_per_s: f64,
     /// The p99 of reads without jobs, in microseconds.
     pub p99_us: f64,
-    /// The p99 of reads without jobs, over that of other such windows: noise.
+    /// The ratio of the p99 of reads without jobs to that in other such windows: noise.
     pub alone_again: Estimate,
-    /// The p99 of reads with jobs over that without.
+    /// The ratio of the p99 of reads with jobs to that without.
     pub with_jobs: Estimate,
     /// Aggregates that completed in the windows with jobs.
     pub completed: u64,

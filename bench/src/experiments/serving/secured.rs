@@ -42,8 +42,8 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// Returns the operations per second of CPU time with TLS and roles, over those without. In
-    /// each round the plain windows before and after are averaged, because a machine's speed
+    /// Returns the ratio of operations per second of CPU time with TLS and roles to those without.
+    /// In each round the plain windows before and after are averaged, because a machine's speed
     /// drifts.
     fn over_plain(&self) -> Option<f64> {
         let around = means_of_rounds(&self.plain_cpu_us, &self.again_cpu_us);

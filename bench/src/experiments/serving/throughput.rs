@@ -54,22 +54,22 @@ pub struct Throughput {
 }
 
 impl Kind {
-    /// Returns the operations per second over those of Redis.
+    /// Returns the ratio of operations per second to those of Redis.
     pub fn over_redis(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
 
-    /// Returns the operations per second over those of the second runs: noise.
+    /// Returns the ratio of operations per second to those of the second runs: noise.
     pub fn over_itself(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.again_ops_per_s)
     }
 
-    /// Returns the server's CPU time over that of the store in process.
+    /// Returns the ratio of the server's CPU time to that of the store in process.
     pub fn cpu_over_embedded(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.embedded_cpu_us)
     }
 
-    /// Returns the server's CPU time over that of the second runs: noise.
+    /// Returns the ratio of the server's CPU time to that of the second runs: noise.
     pub fn cpu_over_itself(&self) -> Option<f64> {
         median_ratio(&self.server_cpu_us, &self.again_server_cpu_us)
     }

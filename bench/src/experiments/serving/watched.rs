@@ -32,7 +32,8 @@ use crate::threads::value_of;
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
 
-/// The bar for the upper end of the interval of the p99 of reads with consoles, over that without.
+/// The bar for the ratio of the p99 of reads with consoles to that without: for the upper end of
+/// its interval.
 const P99_MAX: f64 = 1.1;
 /// Event streams that are open at once.
 const STREAMS: usize = 200;
@@ -62,9 +63,9 @@ pub struct WatchedLoad {
     pub p50_us: f64,
     /// The p99 of reads without consoles, in microseconds.
     pub p99_us: f64,
-    /// The p99 of reads without consoles, over that of other such windows: noise.
+    /// The ratio of the p99 of reads without consoles to that in other such windows: noise.
     pub alone_again: Estimate,
-    /// The p99 of reads with consoles over that without.
+    /// The ratio of the p99 of reads with consoles to that without.
     pub watched: Estimate,
     pub streams: usize,
     pub jobs: usize,

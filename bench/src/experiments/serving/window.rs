@@ -47,9 +47,9 @@ pub struct ServerUse {
 /// A condition compared with the load alone.
 #[derive(Debug, Clone, Serialize)]
 pub struct Beside {
-    /// The p99 over that of the load alone.
+    /// The ratio of the p99 to that of the load alone.
     pub p99: Estimate,
-    /// CPU of the server in a window, over that of the load alone.
+    /// The ratio of the server's CPU time in a window to that of the load alone.
     pub cpu: f64,
     /// The client's operations that the server rejected for overload.
     pub refused: u64,
@@ -151,7 +151,7 @@ impl<M> Windows<M> {
         self.pool(&ALONE).all_us(quantiles)
     }
 
-    /// Returns the p99 of a condition over that of other conditions.
+    /// Returns the ratio of the p99 of a condition to that of other conditions.
     pub fn p99(&self, condition: usize, others: &[usize]) -> Estimate {
         p99_ratio(&self.pool(&[condition]), &self.pool(others))
     }

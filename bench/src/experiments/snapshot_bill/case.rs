@@ -24,7 +24,7 @@ pub struct Measurement {
     /// Disk and memory after the overwrites and the wait; of a fresh database, after its background
     /// work.
     pub space: Space,
-    /// The highest disk and memory usage until then.
+    /// The peaks of disk and memory, up to the moment at which `space` was measured.
     pub peak: Peak,
     /// Disk and memory after the snapshot was deleted and the database was idle for a while.
     pub space_after_drop: Option<Space>,

@@ -15,20 +15,19 @@ pub struct Bill {
     pub settings: Scale,
     /// SSTables of the same data, freshly loaded and settled, in bytes.
     pub live_bytes: u64,
-    /// SSTables and log with the snapshot, over `live_bytes`.
+    /// The ratio to `live_bytes` of SSTables and log with the snapshot.
     pub disk_over_live: f64,
-    /// The highest of SSTables and log with the snapshot, over `live_bytes`.
+    /// The ratio to `live_bytes` of the peak of SSTables and log with the snapshot.
     pub disk_over_live_peak: f64,
-    /// SSTables and log without a snapshot, over `live_bytes`.
+    /// The ratio to `live_bytes` of SSTables and log without a snapshot.
     pub disk_over_live_without: f64,
-    /// The highest of SSTables and log without a snapshot, over `live_bytes`.
+    /// The ratio to `live_bytes` of the peak of SSTables and log without a snapshot.
     pub disk_over_live_without_peak: f64,
-    /// SSTables and log some time after the snapshot was deleted, over
-    /// `live_bytes`.
+    /// The ratio to `live_bytes` of SSTables and log some time after the snapshot was deleted.
     pub disk_over_live_after_drop: f64,
-    /// Resident memory with the snapshot over that without.
+    /// The ratio of resident memory with the snapshot to that without.
     pub memory_over_none: f64,
-    /// The peak of resident memory with the snapshot over that without.
+    /// The ratio of the peaks of resident memory with the snapshot and without.
     pub memory_over_none_peak: f64,
     pub rounds: Vec<Round>,
 }

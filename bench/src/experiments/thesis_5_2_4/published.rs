@@ -63,7 +63,8 @@ pub fn maximum_ops_per_s(workload: Mix) -> f64 {
     }
 }
 
-/// Returns the mean latency of a column over that of Original, in a row of tables 5.3 and 5.4.
+/// Returns the ratio of the mean latency of a column to that of Original, in a row of tables 5.3
+/// and 5.4.
 pub fn over_original(row: &TargetRow, reads: Reads) -> Option<f64> {
     let column = Reads::COLUMNS.iter().position(|column| *column == reads)?;
     Some(row.read_ms[column] / row.read_ms[0])

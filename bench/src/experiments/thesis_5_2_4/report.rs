@@ -26,7 +26,8 @@ pub struct Report<'a> {
     pub runs: &'a [RunResult],
 }
 
-/// The latency of one way to read over that of Original.
+/// The ratio of one column of a table to the column Original: mean latencies of reads, in the
+/// thesis and here.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The table of the thesis: `5.3`, `5.4`, `5.5`.

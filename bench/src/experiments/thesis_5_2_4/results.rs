@@ -30,7 +30,7 @@ pub struct Spread {
     pub deviation: f64,
 }
 
-/// The cost of one way to read over that of another.
+/// The ratio of the costs of two ways to read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
     /// The ratio of mean latencies of reads: the median over the rounds.
@@ -77,12 +77,13 @@ impl Results {
         self.spread(run, iteration, |execution| execution.reads.mean_us)
     }
 
-    /// Returns the costs of `run` over those of `base` in the same iteration, by round.
+    /// Returns the ratio of the costs of `run` to those of `base` in the same iteration: the median
+    /// of the ratios of the rounds.
     pub fn ratio(&self, run: Run, base: Run, iteration: usize) -> Option<Ratio> {
         self.ratio_of((run, iteration), (base, iteration))
     }
 
-    /// Returns the costs of one iteration of a run over those of another.
+    /// Returns the ratio of the costs of an iteration of `run` to those of an iteration of `base`.
     pub fn ratio_of(&self, run: (Run, usize), base: (Run, usize)) -> Option<Ratio> {
         let median_ratio = |of: fn(&Execution) -> f64| {
             let runs = self.executions(run.0, run.1);

@@ -74,6 +74,7 @@ pub(in crate::runtime) fn run_in_process(
     let Exchange {
         process, writer, ..
     } = exchange;
+    // The process has done its part, and may serve another attempt while the output is sealed.
     pool.give_back(process);
     if let Some(writer) = writer {
         // From here on the attempt does not wait for the job's own code.

@@ -27,7 +27,7 @@ pub(in crate::runtime) struct Holder {
     /// Id, submission and goal.
     pub job: Job,
     pub has_share: bool,
-    /// True if it has had no share for at least a whole control cycle.
+    /// True if the job has had no share for at least a whole control cycle.
     pub is_paused: bool,
     /// Tasks that its share could run beside its running ones, if they had memory.
     pub starts: u32,

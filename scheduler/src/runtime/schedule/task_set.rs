@@ -31,7 +31,7 @@ pub(in crate::runtime) struct RunningAttempt {
     /// Seconds without a step, although the attempt could run, up to the last call of `watch`.
     still_s: f64,
     steps_seen: u64,
-    /// True if it was stopped for its memory.
+    /// True if the attempt was stopped for its memory.
     pub is_preempted: bool,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::runtime) struct ActiveAttempt {
     pub index: u32,
     pub attempt: u32,
     pub started_s: f64,
-    /// True if it may finish its output.
+    /// True if the attempt may finish its output.
     pub is_finishing: bool,
 }
 

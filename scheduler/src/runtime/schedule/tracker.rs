@@ -96,11 +96,11 @@ pub(in crate::runtime) struct Tracker {
 /// The effect of an attempt that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::runtime) struct TaskDone {
-    /// True if it was the first at its task: its result counts.
+    /// True if the attempt was the first to succeed at its task: its result counts.
     pub won: bool,
-    /// True if it ended a phase of the job.
+    /// True if the attempt ended a phase of the job.
     pub phase_ended: bool,
-    /// True if it stopped another attempt at the same task.
+    /// True if the success stopped another attempt at the same task.
     pub stopped_others: bool,
 }
 

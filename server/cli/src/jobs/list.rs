@@ -82,7 +82,8 @@ const HEAD: [&str; 9] = [
 const INPUT: usize = 7;
 const OUTPUT: usize = 8;
 
-/// The length that an input and an output have room for in any case, together.
+/// The least width of the columns input and output together, in characters. With wide other columns
+/// a line then exceeds [`LINE_CHARS_MAX`].
 const NAMES_CHARS_MIN: usize = 16;
 
 /// Returns the lines, with a head. Inputs and outputs are cut to what the other columns leave. Below

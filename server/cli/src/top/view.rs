@@ -94,7 +94,7 @@ fn summary(place: &str, load: &Load) -> Vec<Line<'static>> {
     ]
 }
 
-/// The cores of the load and those of jobs, as far back as there is room.
+/// Draws the cores of the load and those of jobs over time; older points are cut off at the left.
 fn draw_pictures(frame: &mut Frame<'_>, load: &Load, area: Rect) {
     let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
     let [left, right] = halves.areas(area);

@@ -69,6 +69,7 @@ impl SelectPlan {
             markers,
         )?;
         let limit = limit_of(&select.limit, "[limit]", markers)?;
+        // Predicates may need columns that the result does not have.
         let mut slots = outputs.slots.clone();
         for predicate in &restrictions.predicates {
             for &column in &predicate.columns {
@@ -92,6 +93,7 @@ impl SelectPlan {
             Columns::new(&specs.collect::<Vec<_>>())
         };
         Ok(Self {
+            // A single partition is read in order already.
             sorted: ordered.filter(|_| restrictions.partition.has_in()),
             distinct: select.distinct,
             json: select.json,

@@ -113,7 +113,9 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Prepares a selector, and returns its expression with the type.
+    /// Prepares a selector, and returns its expression with the type. `wanted` is the value that
+    /// the context requires. Constants, nulls and markers take its type; other selectors have a
+    /// type of their own.
     pub fn prepare(
         &mut self,
         selector: &Selector,

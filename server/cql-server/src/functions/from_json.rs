@@ -175,12 +175,14 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             let items = array(json, "a list (representing a set)")?.into_iter();
             let items = items.map(|raw| part(element, raw, "element in set"));
             let items = items.collect::<Result<Vec<_>>>()?;
+            // JSON has no sets: the array may have any order, and equal elements.
             let items = sort_once(element, items, |item| item, &mut interrupt::charge_bytes)?;
             Ok(elements::build(items.iter().map(Vec::as_slice)))
         }
         CqlType::Map { key, value: of, .. } => {
             let mut entries = Vec::new();
             for (name, raw) in object(json)? {
+                // The keys of JSON objects are strings, whatever type the keys of the map have.
                 entries.push((of_string(key, &name)?, part(of, raw, "value in map")?));
             }
             let entries = sort_once(key, entries, |(key, _)| key, &mut interrupt::charge_bytes)?;
@@ -205,6 +207,7 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             Ok(elements::build_tuple(items.iter().map(Option::as_deref)))
         }
         CqlType::Udt { definition, .. } => {
+            // A missing field is null, and an unknown one an error.
             let mut given = by_names(object(json)?);
             let mut fields = Vec::with_capacity(definition.fields().len());
             for (name, ty) in definition.fields() {

@@ -64,6 +64,7 @@ impl Guardrails {
                 parsed.ok_or_else(|| format!("{name} is {value:?}, no levels, as in ALL+ANY"))?;
             return Ok(());
         }
+        // Configurations from before Cassandra 5.0 have the older name.
         let name = match name {
             OLDER_PARTITION_SIZE => "partition_size_warn_threshold",
             name => name,

@@ -96,6 +96,7 @@ impl<'f> Filter<'f> {
         let mut values: Vec<Cow<'_, [u8]>> = Vec::with_capacity(one.slots.len());
         for &slot in &one.slots {
             values.push(match &cells[slot] {
+                // No predicate holds for null.
                 None => return Ok(false),
                 Some(LiveColumn::Cell(cell)) => Cow::Borrowed(cell.value),
                 Some(LiveColumn::Collection(collection)) => {
@@ -129,6 +130,7 @@ impl<'f> Filter<'f> {
                 }
             }
             BoundTest::In(tuples) => {
+                // A list of a client may have thousands of tuples, so each comparison is charged.
                 for with in tuples {
                     interrupt::charge_bytes(bytes)?;
                     if compare(with)?.is_eq() {

@@ -309,6 +309,7 @@ impl<'s> Page<'s> {
             }
             let clustering = self.clustering_part(row, ordered).to_vec();
             self.keep(clustering, cells)?;
+            // LIMIT counts after the sort, so only PER PARTITION LIMIT may end the read here.
             self.left_in_partition -= 1;
             return Ok(match self.left_in_partition {
                 0 => Flow::Partition,
@@ -370,6 +371,7 @@ impl<'s> Page<'s> {
             groups.key = key;
             groups.sort_key = sort_key.unwrap_or_default().to_vec();
             groups.states = vec![State::default(); outputs.aggregates.len()];
+            // Outputs without an aggregate have the value of the first row of the group.
             for column in &outputs.columns {
                 let value = if has_aggregate(&column.output) {
                     None

@@ -81,6 +81,8 @@ impl Select {
             partition: per_partition,
             page: parameters.page_size_rows.filter(|_| !is_one_row),
         };
+        // A sort needs all rows, so that no position in the table separates two pages of its
+        // result.
         if plan.sorted.is_some() && row_limits.page.is_some() {
             return invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; \

@@ -148,6 +148,7 @@ fn slice(
         CqlType::Set { element, frozen } => (element, 1, *frozen),
         _ => return Ok(None),
     };
+    // `None` for a null bound, which makes the whole slice null.
     let beyond = |key: &[u8], end: &Option<Evaluated<'_>>, side: Ordering| -> Result<_> {
         Ok(match end {
             None | Some(Evaluated::Unset) => Some(false),

@@ -128,6 +128,7 @@ fn changed_table(
             columns,
             timestamp,
         } => {
+            // Cells up to this timestamp stay hidden if the column is added again.
             let dropped_us = match timestamp {
                 Some(timestamp) => timestamp.text.parse().map_err(|_| {
                     ErrorResponse::invalid(format!("Invalid timestamp value: {}", timestamp.text))

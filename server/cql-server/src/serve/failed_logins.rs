@@ -88,8 +88,8 @@ impl FailedLogins {
         self.add(address, now, 1.0);
     }
 
-    /// The numbers of verified passwords, of wrong ones among them, and of logins that were
-    /// rejected without verifying.
+    /// Returns the number of verified passwords, the number of those that were wrong, and the
+    /// number of logins that were rejected without verifying their passwords.
     pub(super) fn counts(&self) -> [u64; 3] {
         [&self.verified, &self.failed, &self.refused].map(|count| count.load(Ordering::Relaxed))
     }

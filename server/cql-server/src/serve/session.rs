@@ -298,6 +298,7 @@ impl<S: Service> Session<S> {
                 return Ok(None);
             }
             Request::Register(events) => {
+                // Each REGISTER adds event types.
                 self.events.topology |= events.topology;
                 self.events.status |= events.status;
                 self.events.schema |= events.schema;
@@ -328,6 +329,7 @@ impl<S: Service> Session<S> {
             writes,
         };
         let ended = work.run_inline(request, stream, now, out);
+        // The trace and the audit entry go with the work: the lane completes both.
         if let Ok(Inline::Lane(lane)) = ended {
             return Ok(Some((lane, work)));
         }

@@ -28,7 +28,7 @@ use crate::outcome::Outcome;
 pub(super) const SHARED_THREAD_CPU_MAX: Duration = Duration::from_millis(5);
 
 pub(super) enum RequestStatements<T> {
-    /// A login.
+    /// No statement: the request is a login.
     None,
     One(Arc<T>),
     Batch(Vec<Arc<T>>),

@@ -60,6 +60,7 @@ pub(super) fn assign(
         ast::Change::Add(value) => Operation::Add(whole(column, value, markers)?),
         ast::Change::Subtract(value) => match ty {
             CqlType::List { .. } => Operation::RemoveValues(whole(column, value, markers)?),
+            // Only keys are subtracted from a map, as a set: `m = m - {k}`.
             CqlType::Map { key, .. } => {
                 let keys = CqlType::Set {
                     element: key.clone(),

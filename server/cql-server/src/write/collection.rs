@@ -64,6 +64,8 @@ pub(super) fn apply<'v>(
                 row.cell(id, value);
                 return Ok(());
             }
+            // The deletion must not hide the new elements, which have the timestamp of the write:
+            // so it covers older timestamps only.
             row.clear_older(id);
             if let Some(value) = value {
                 add(ty, id, &value, ListEnd::Back, came, row)?;
@@ -93,6 +95,8 @@ pub(super) fn apply<'v>(
                 Some(before) => before.cell(id).map_err(of_row)?,
                 None => None,
             };
+            // An earlier statement of the batch may have counted already. The sum wraps as
+            // Cassandra's does.
             let there = row.value(id).or(there.map(|cell| cell.value));
             let sum = there.and_then(number).unwrap_or(0).wrapping_add(signed);
             row.cell(id, Some(Cow::Owned(sum.to_be_bytes().to_vec())));
@@ -163,6 +167,7 @@ pub(super) fn apply<'v>(
                 .collect::<std::result::Result<Vec<_>, TypeError>>()
                 .map_err(of_type)?;
             let gone: Vec<&[u8]> = gone.into_iter().flatten().collect();
+            // Sorted, so that long lists do not take the product of their lengths.
             let gone = sort_once(element, gone, |one| one, &mut interrupt::charge_bytes)?;
             for (place, value) in present(row)? {
                 if is_among(element, &gone, &value)? {

@@ -55,7 +55,8 @@ pub(super) struct ConditionalWrite<'v> {
     statics: Option<RowCondition<'v>>,
     /// The conditions on rows, by the key of the row.
     rows: BTreeMap<Vec<u8>, RowCondition<'v>>,
-    /// Rows that are written without a condition of their own.
+    /// The keys of rows that are written without a condition of their own. They are read, too: the
+    /// timestamp of the write must be above those of all its rows.
     others: BTreeSet<Vec<u8>>,
     writes_statics: bool,
     shown: ResponseColumns,
@@ -128,6 +129,8 @@ impl<'v> ConditionalWrite<'v> {
             Conditions::Columns(columns) => {
                 let (statics, regular): (Vec<_>, Vec<_>) =
                     columns.iter().partition(|column| column.is_static());
+                // Static columns belong to the partition, so that other rows of a batch share the
+                // condition.
                 for (row, columns) in [(row, regular), (None, statics)] {
                     if columns.is_empty() {
                         continue;
@@ -144,7 +147,7 @@ impl<'v> ConditionalWrite<'v> {
                         }
                     }
                 }
-                // A row that is written under a condition on static columns alone.
+                // If the row also has conditions of its own, `new` removes the key again.
                 self.others.extend(row.map(<[u8]>::to_vec));
                 return Ok(());
             }

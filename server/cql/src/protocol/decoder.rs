@@ -82,6 +82,7 @@ impl FrameError {
     }
 
     /// Returns true if the frame is still in the buffer: the receiver responds and closes the
+    /// connection, or discards the frame if the error is [`TooLong`](Self::TooLong).
     pub fn is_fatal(&self) -> bool {
         !matches!(self, Self::TooLongPlain { .. } | Self::Body { .. })
     }

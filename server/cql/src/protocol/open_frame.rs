@@ -19,6 +19,7 @@ pub struct Head<'a> {
 }
 
 /// A frame whose header is completed after its body: all bytes appended to the buffer until
+/// [`finish`](Self::finish) are the body.
 #[derive(Debug)]
 #[must_use = "a frame that is not finished has no length"]
 pub struct OpenFrame {

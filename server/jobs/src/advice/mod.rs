@@ -64,7 +64,7 @@ pub struct Question {
     pub bytes_in: u64,
     /// The profile of an earlier execution.
     pub measured: MeasuredProfile,
-    /// Whether that execution did the same work.
+    /// Whether the execution of `measured` did the same work.
     pub is_same_work: bool,
     /// The [`Advice::took_over_estimate`] of earlier executions.
     pub took_over_estimate: Vec<f64>,

@@ -34,8 +34,8 @@ pub struct ProfileRecord {
     pub recorded_unix_ms: u64,
     /// The profile of each job of the runtime, by its name: one, or all jobs of a chain.
     pub measured: Vec<(String, MeasuredProfile)>,
-    /// For the latest runs of the same work that had an estimate: the time that the run
-    /// took over its estimate.
+    /// The ratio of the time of a run to its estimate, for the latest runs of the same work that
+    /// had an estimate.
     pub took_over_estimate: Vec<f64>,
 }
 

@@ -7,9 +7,9 @@ use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 /// The input that a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The first.
+    /// The first input of the union.
     Left,
-    /// The second.
+    /// The second input of the union.
     Right,
 }
 

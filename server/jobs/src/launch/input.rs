@@ -168,6 +168,8 @@ fn open_table(
     splits: usize,
     columns: Option<Vec<&str>>,
 ) -> Result<OpenInput, JobError> {
+    // The snapshot comes first: the schema below is that of the snapshot, which later changes of
+    // the table do not touch.
     let snapshot = JobSnapshot::of(db, request, own)?;
     let table = lookup::snapshot_table(db, &request.table, snapshot.name())?;
     if let Some(schema) = schema_at(&table, &request.table.to_string())? {

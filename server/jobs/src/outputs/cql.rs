@@ -289,7 +289,8 @@ impl Output for CqlOutput {
         if sorted.is_empty() {
             return Ok(());
         }
-        // No index can be created in between, which would lack the entries of these rows.
+        // Under the lock of the schema, so that no index is created between the check and the
+        // ingestion: it would lack the entries of these rows.
         self.catalog.exclusively(|_| {
             let now = self.table()?;
             let indexes = |table: &CqlTable| -> Vec<u32> {

@@ -59,8 +59,8 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Checks that the snapshots are still kept with which tasks have compared. Otherwise they may have
-    /// compared after rows of both snapshots were lost.
+    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. If
+    /// one is gone, a task may have compared after rows of both snapshots were given up as lost.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -267,7 +267,7 @@ impl PublicationJob {
     }
 }
 
-/// The reason for which a table cannot be committed.
+/// The reason why a table cannot be committed.
 #[derive(Debug, thiserror::Error)]
 enum CommitFailure {
     #[error(transparent)]

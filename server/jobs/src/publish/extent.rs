@@ -13,7 +13,7 @@ pub(super) enum Extent {
     Changes,
 }
 
-/// The reason for which a publication writes all rows.
+/// The reason why a publication writes all rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WhyWhole {
     Demanded,

@@ -53,9 +53,10 @@ pub(super) struct TablePlan {
     pub(super) keys: KeyForm,
     /// The rows that are written.
     pub(super) extent: Extent,
-    /// The data files of the newest publication, if those rows are written that differ from it.
+    /// The data files of the newest publication, if only the rows that differ from it are written.
     pub(super) live: Vec<LiveFile>,
-    /// The files among them that are written anew.
+    /// The files of `live` whose rows are copied into new files, or whose files of deletes are
+    /// combined.
     pub(super) rewrites: Rewrites,
     /// The version of the metadata that the publication continues; 0 if there is none.
     pub(super) version: u64,

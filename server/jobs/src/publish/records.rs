@@ -71,16 +71,17 @@ pub(super) struct TaskRecord {
     pub(super) empty_values: u64,
 }
 
-/// The rows of a table by what became of them.
+/// The numbers of rows of a table by the effect of the publication on them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RowCounts {
-    /// Rows that were not there before, or of which that is not known.
+    /// New rows. A publication of all rows counts each row here, because it has nothing to compare
+    /// with.
     pub(super) added: u64,
     /// Rows with other cells.
     pub(super) replaced: u64,
-    /// Rows that are as they were, and are in other files now.
+    /// Unchanged rows that were copied into new files.
     pub(super) rewritten: u64,
-    /// Rows that are not there any more.
+    /// Deleted rows.
     pub(super) removed: u64,
 }
 

@@ -85,6 +85,7 @@ pub enum Place<'a> {
 
 impl<'a> DecodedKey<'a> {
     /// Splits a key into its parts, without a layout. The clustering columns stay encoded, see
+    /// [`KeyLayout::clustering_values`].
     ///
     /// # Errors
     /// [`KeyError::Corrupt`].

@@ -69,6 +69,7 @@ impl<'a> LiveCollection<'a> {
     }
 
     /// Returns the live elements, by ascending path: sets and maps in the order of their type,
+    /// lists in the order of their places.
     pub fn elements(&self) -> LiveElements<'a> {
         LiveElements {
             collection: *self,
@@ -148,7 +149,9 @@ impl<'a> LiveCollection<'a> {
         })
     }
 
-    /// Appends a user-defined type that is not frozen, with `fields` fields. The path of a field is
+    /// Appends a user-defined type that is not frozen, with `fields` fields: the value
+    /// of each field in order, and null for a field without an element. The path of an element is
+    /// the position of its field as two bytes, big endian, so elements have the order of the fields.
     pub(super) fn write_fields(&self, fields: u16, out: &mut Vec<u8>) -> Result<(), RowError> {
         let mut elements = self.elements();
         let mut element = elements.next().transpose()?;

@@ -63,6 +63,8 @@ impl Rules {
         out: &mut Vec<u8>,
     ) -> Result<i64, RowError> {
         let deletion = left.deletion().max(right.deletion());
+        // The strongest deletion of both operands and of `above`. Readers never see what it
+        // shadows, so that is left out.
         let shadow = deletion.max(self.above);
         let marker = greater(left.marker(), right.marker(), |one, two| one.reconcile(two));
         let original = left.original().max(right.original());
@@ -87,6 +89,7 @@ impl Rules {
             row.original(original);
         }
 
+        // Both operands have their columns by ascending id, so one pass over both is enough.
         let (mut lefts, mut rights) = (left.columns(), right.columns());
         let (mut one, mut two) = (lefts.next().transpose()?, rights.next().transpose()?);
         loop {

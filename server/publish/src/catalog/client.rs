@@ -54,7 +54,7 @@ pub(super) enum Answer {
     Done(Vec<u8>),
     /// The request has no effect.
     Refused { status: StatusCode, reason: String },
-    /// The request has no answer, or one of which the effect is not known.
+    /// There is no response, or one from which it is not clear whether the request took effect.
     Unknown { reason: String },
 }
 

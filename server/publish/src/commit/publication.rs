@@ -90,7 +90,7 @@ impl Publication {
     /// they are not needed if their files are replaced.
     ///
     /// # Errors
-    /// A reason for which the table must not be continued.
+    /// A reason why the table must not be continued.
     pub(super) fn decide(
         &self,
         location: &str,
@@ -115,6 +115,8 @@ impl Publication {
         metadata.properties.extend(self.properties());
         let schema = metadata.schema().cloned().unwrap_or_default();
 
+        // The names contain the id of the snapshot, so that another publisher of the same version
+        // does not overwrite these objects.
         let id = stamp.snapshot_id;
         let own = own_name(version, &id.to_string());
         let (mut objects, mut list) = (Vec::new(), Vec::new());
@@ -145,6 +147,7 @@ impl Publication {
             snapshot_id: id,
             parent_snapshot_id,
             sequence_number,
+            // Readers expect times that do not go back, whatever clock another publisher had.
             timestamp_ms: stamp.now_ms.max(metadata.last_updated_ms),
             manifest_list: format!("{location}/{}", list.name),
             summary: self.summary(&changes, is_replaced),

@@ -9,8 +9,9 @@ use crate::data_file::Column;
 /// The key of a row from its cells.
 type KeyOf = dyn Fn(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String> + Send + Sync;
 
-/// The columns that make the key of a row, and how they do. The key of a row that is read is that with which it
-/// was [written](crate::data_file::DataFileWriter::append_keyed).
+/// The computation of a row's key: the columns that it needs, and the function of their cells. For
+/// a row of a data file it must return the key with which the row was
+/// [written](crate::data_file::DataFileWriter::append_keyed).
 #[derive(Clone)]
 pub struct RowKeys {
     columns: Vec<Column>,

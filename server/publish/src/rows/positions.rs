@@ -7,14 +7,16 @@ use super::cursor::Cursor;
 use super::deletes::RowPosition;
 use super::files::{RowFiles, Span};
 
-/// Finds rows by their keys. The files that are open are those whose keys surround the last one.
+/// Finds rows by their keys. Keeps the files open whose key ranges contain the last key, because
+/// callers mostly look for ascending keys.
 pub struct Positions {
     files: Arc<RowFiles>,
-    /// The files whose least key is not above the last key, as far as their greatest one is not below it: the
-    /// places of their spans, newest first.
+    /// The files whose key ranges contain `last_key`, newest first: the position of the span in
+    /// [`RowFiles::spans`], and the cursor once the file is open.
     around: Vec<(usize, Option<Cursor>)>,
-    /// The spans whose least key is above the last key begin here.
+    /// The position of the first span whose least key is above `last_key`.
     ahead: usize,
+    /// The key of the last call.
     last_key: Vec<u8>,
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Matching<'a> {
     },
 }
 
-/// A column of which values are read.
+/// A column that is read.
 #[derive(Debug)]
 pub(super) struct ReadColumn {
     pub(super) name: String,

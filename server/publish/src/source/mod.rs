@@ -37,7 +37,7 @@ use self::columns::Matching;
 pub use self::file::FileRows;
 use crate::iceberg::foreign::SchemaField;
 
-/// The reason for which rows cannot be read.
+/// The reason why rows cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The system cannot read a file.

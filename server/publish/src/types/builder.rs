@@ -143,6 +143,7 @@ impl Ends {
     }
 
     fn finish(&mut self) -> (OffsetBuffer<i32>, Option<arrow_buffer::NullBuffer>) {
+        // The builder is used again for the next batch, whose first list begins at 0.
         let ends = std::mem::replace(&mut self.ends, vec![0]);
         (
             OffsetBuffer::new(ScalarBuffer::from(ends)),

@@ -80,7 +80,8 @@ impl Answers {
         lock(&self.remembered).begin(by, now_unix_ms())
     }
 
-    /// Begins the execution of a request for which that is the next step.
+    /// Begins the execution of a request, after [`begin`](Self::begin) returned it as the next
+    /// step.
     pub(super) fn execution(self: &Arc<Self>, by: Submission) -> Execution {
         Execution {
             answers: Arc::clone(self),

@@ -17,13 +17,13 @@ pub struct Lost {
     pub path: PathBuf,
     /// The offset in the file at which the lost part begins.
     pub offset: u64,
-    /// How long it is; 0 where that is not known.
+    /// The length of the lost part in bytes; 0 if it is not known.
     pub bytes: u64,
     /// The table, as `KEYSPACE.TABLE`; `None` if the loss may concern any table.
     pub table: Option<String>,
     /// The smallest key that the loss may concern; `None` is no bound.
     pub from_key: Option<Vec<u8>>,
-    /// The largest, included; `None` is no bound.
+    /// The largest key that the loss may concern, included; `None` is no bound.
     pub to_key: Option<Vec<u8>>,
     /// The damage and its consequences, in words.
     pub detail: String,

@@ -260,12 +260,14 @@ impl Reader<'_> {
         let table = properties.map(|properties| TableId(properties.table_id));
         let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
         let Some(table) = place.as_ref().map(|place| place.table).or(table) else {
+            // The log may name the file, and then the file is read again for its table.
             let unknown = Error::corruption(&path, 0, "nothing says which table it is of");
             self.lose(unknown, None, "; every row of it is lost");
             self.unclaimed
                 .extend(self.lost.pop().map(|lost| (number, lost)));
             return Ok(());
         };
+        // A table that was dropped and that no snapshot covers is not saved.
         if self.is_forgotten(table) {
             return Ok(());
         }
@@ -281,6 +283,7 @@ impl Reader<'_> {
             self.table(table, options);
             if let Some(origin) = &properties.origin {
                 self.names.note(table, &origin.keyspace, &origin.table);
+                // The manifest does not list the table, and the file records when it was created.
                 if self.names.lacks(table)
                     && let Some(meta) = self.state.tables.get_mut(&table)
                 {
@@ -294,6 +297,7 @@ impl Reader<'_> {
         let extent = self.extent(&salvage, place.as_ref());
         let mut salvage = salvage;
         let keys = place.as_ref().and_then(|place| place.keys.clone());
+        // Parts of a merge may have replaced some keys of the run. Damage to these keys is no loss.
         let is_a_loss = |lost: &LostBlock| {
             let keys = keys.as_ref();
             keys.is_none_or(|keys| keys.overlaps(&lost.keys()))
@@ -330,17 +334,21 @@ impl Reader<'_> {
         let versions = salvage.versions(blocks_read).filter(counts);
         let versions = Box::new(versions.map(move |item| {
             item.map(|(key, mut version)| {
+                // All versions of an ingested file have the number of the commit that ingested it.
                 version.seq = ingested_at.unwrap_or(version.seq);
                 (key, version)
             })
         }));
-        // One that was restored from a backup has a new name, and was written when it was written.
+        // Numbers show the age of files. A file that was restored from a backup has a new number,
+        // so the number that it was written under counts.
         let written_as = match recorded_number {
             0 => number.0,
             _ if mutation::is(Mutation::StandByName) => number.0,
             written_as => written_as,
         };
         let sources = self.sources.entry(table).or_default();
+        // A whole manifest lists the runs newest first. Without it, the age of the files is the
+        // order.
         let at = if self.exact {
             sources.len()
         } else {
@@ -625,8 +633,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Names the tables that the manifest does not list as their files do, and the snapshots of one
-    /// table. A table that only such a snapshot names is there, empty.
+    /// Gives names to the tables that the manifest does not list: from the properties of their files,
+    /// and from snapshots of a single table. A table that only a snapshot names becomes an empty
+    /// table.
     fn name_tables(&mut self) {
         let bookmarks = self.state.bookmarks.list.iter();
         let of_one = bookmarks.filter_map(|bookmark| {

@@ -199,7 +199,7 @@ fn loss_of(
         engine.runs.name(file.number),
     );
     let entries_read = readable.as_ref().map_or(0, Salvage::entries);
-    // What is lost of keys that do not count any more is no loss.
+    // Damage among keys that earlier parts of a merge have taken over is no loss.
     let entries_lost = if parts.is_empty() {
         0
     } else {

@@ -408,7 +408,8 @@ fn a_file_that_loses_more_after_its_loss_was_accepted_is_not_rewritten() {
     }
 }
 
-/// Such a file has numbers of its own, and belongs to no table; only the log names it at first.
+/// The versions of an ingested file have numbers of their own, its properties name no table, and
+/// until the next flush only the log names the file.
 #[test]
 fn a_damaged_file_that_was_ingested_is_rewritten_at_its_commit() {
     let mem = MemDisk::new();

@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// The state of a lease beside its tasks.
 #[derive(Debug)]
 pub(super) struct Lease {
-    /// Estimated CPU time of all its work, in seconds.
+    /// Estimated CPU time of all work under the lease, in seconds.
     cpu_s: f64,
-    /// True if a thread was in it since the last control cycle began.
+    /// True if a thread was in the lease since the last control cycle began.
     entered: bool,
-    /// True if it needs a share in this cycle.
+    /// True if the lease needs a share in this cycle.
     is_in_use: bool,
 }
 

@@ -532,7 +532,7 @@ impl World {
         }
     }
 
-    /// Some other job needs memory.
+    /// Preempts a random attempt, as if another job needed its memory.
     fn preempt(&mut self) {
         for held in &self.finishing {
             assert!(!self.tracker.preempt(held.task, held.attempt));

@@ -44,6 +44,8 @@ enum EqualValues {
 }
 
 impl ClusteringRestrictions {
+    /// Takes the restrictions on clustering columns: as ranges of keys as far as possible, and the
+    /// rest as predicates.
     pub(super) fn new(
         schema: &TableSchema,
         parsed: &mut Parsed,
@@ -59,6 +61,7 @@ impl ClusteringRestrictions {
             let mut of_column: VecDeque<Restriction> =
                 parsed.take(place(schema, &columns[at])).into();
             let name = columns[at].name.to_string();
+            // No range of keys expresses the other kinds, such as CONTAINS.
             let others =
                 |restriction: &Restriction| matches!(restriction.kind, RestrictionKind::Other(_));
             of_column.retain(|restriction| {
@@ -72,6 +75,8 @@ impl ClusteringRestrictions {
                 break;
             };
             let width = first.columns.len();
+            // `check` has refused `=` and IN beside another restriction, so only slices have a
+            // second one.
             match first.kind {
                 RestrictionKind::Equal(tuple) => restrictions.equal.push(Equal {
                     columns: width,
@@ -98,6 +103,7 @@ impl ClusteringRestrictions {
             at += width;
             restrictions.covered = at;
         }
+        // `check` permits restrictions behind the prefix only with ALLOW FILTERING or an index.
         let rest: Vec<usize> = columns.iter().map(|column| place(schema, column)).collect();
         for place in rest {
             predicates.extend(parsed.take(place).into_iter().map(Predicate::of));
@@ -301,7 +307,8 @@ fn parts(end: &Option<End>) -> Vec<&[u8]> {
     values.map(|value| &value[..]).collect()
 }
 
-/// Checks that the relations on clustering columns may be combined.
+/// Checks that the relations on clustering columns may be combined. `allow_filtering` is true with
+/// ALLOW FILTERING, and if an index serves the statement.
 fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
     let columns = schema.columns_of(ColumnKind::Clustering);
     let first = schema.columns_of(ColumnKind::PartitionKey).len();
@@ -313,6 +320,8 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
         by_column[start].push(restriction);
         for &place in &restriction.columns {
             let at = place - first;
+            // Relations on several columns may overlap only if they begin at the same column: only
+            // then do they bound one slice.
             let is_first = covered_by[at].is_none_or(|by| by == start);
             if !is_first {
                 return invalid(match &restriction.kind {
@@ -339,6 +348,7 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
             missing = missing.or(Some(at));
             continue;
         }
+        // With ALLOW FILTERING or an index, restrictions that fit no range become predicates.
         if allow_filtering {
             continue;
         }

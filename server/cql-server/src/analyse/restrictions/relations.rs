@@ -189,6 +189,7 @@ impl Parsed {
                 };
                 self.push(column, RestrictionKind::In(kind));
             }
+            // Cassandra has IS NOT NULL for materialized views alone, which ebb does not have.
             Relation::IsNotNull(_) => {
                 return invalid(format!("Unsupported restriction: {relation}"));
             }

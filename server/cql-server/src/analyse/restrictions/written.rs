@@ -90,6 +90,8 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         ));
     }
     let is_restricted = parsed.has(ColumnKind::Clustering);
+    // An INSERT with a clustering key creates the row beside the static column. An UPDATE or DELETE
+    // of static columns would not touch the row that it names, so it is refused as a mistake.
     if written == Written::Statics && is_restricted && statement != Statement::Insert {
         return invalid(format!(
             "Invalid restrictions on clustering columns since the {statement} statement modifies \

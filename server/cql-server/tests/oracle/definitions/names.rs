@@ -34,7 +34,7 @@ pub const TABLES: Names = Names {
     odd: &[TOO_LONG, "a b", "é"],
 };
 
-/// Some are names of native types, which in quotes are names of user-defined types.
+/// Names of user-defined types. Some of them are names of native types, which need quotes.
 pub const TYPES: Names = Names {
     usual: &["p", "q", "P", "int", "list", "frozen", "select"],
     odd: &[

@@ -10,7 +10,7 @@ use crate::syntax::fuzzing;
 
 /// The number of mutations of each statement, unless the environment sets another.
 const ROUNDS: u64 = 200;
-/// The number of statements of random pieces per mutation.
+/// The number of statements that are made of random pieces, for each statement that is mutated.
 const RANDOM: u64 = 25;
 
 fn rounds() -> u64 {

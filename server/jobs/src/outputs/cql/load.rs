@@ -157,6 +157,8 @@ impl CqlLoad {
             columns: _,
         } = self;
         rows.finish()?;
+        // The timestamp is taken at the commit and not at the start of the load, because the rows
+        // count as inserted by the commit.
         let written_us = catalog.timestamps().next_us().map_err(TaskError::failed)?;
         let files = partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(catalog.db(), &table, files.path())?;

@@ -94,6 +94,8 @@ impl RowPlan {
         let no = |what: String| JobError::senseless(format!("table {name}: {what}"));
         let (mut keys, mut statics, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for (field, found) in found.iter().enumerate() {
+            // An increment needs the stored value, and rows of a job are ingested without reading
+            // it.
             if found.ty == CqlType::Counter {
                 return Err(no(format!(
                     "jobs do not write column {}, which is of type {}",
@@ -111,7 +113,8 @@ impl RowPlan {
             let is_left = |column: &&Column| found.iter().all(|of| of.name != column.name);
             left.extend(schema.columns_of(kind).iter().filter(is_left));
         }
-        // Rows without clustering, which write static columns of whole partitions.
+        // Static columns belong to partitions, so that rows of them alone need no clustering
+        // columns.
         let has_statics_only = cells.is_empty()
             && !statics.is_empty()
             && keys
@@ -130,6 +133,7 @@ impl RowPlan {
             of.sort_by_key(|(_, position, _)| *position);
             of.into_iter().map(|(.., target)| target.clone()).collect()
         };
+        // Operands have their columns by ascending id.
         statics.sort_by_key(|(id, _)| *id);
         cells.sort_by_key(|(id, _)| *id);
         Ok(Self {
