@@ -121,7 +121,12 @@ impl JobEntry {
     /// Sets the share that the job may use from `now_s` on.
     pub fn set_share(&mut self, share_hundredths: u32, now_s: f64) {
         let used_cpu_s = self.pacer.used_cpu_s();
-        (self.grant_use).turn(now_s, self.share_hundredths, used_cpu_s);
+        let runnable_tasks = match self.share_hundredths {
+            // The tasks of most jobs need not be counted: most jobs have no share.
+            0 => 0,
+            _ => (self.tracker.live()).map_or(0, |live| live.runnable_tasks()),
+        };
+        (self.grant_use).turn(now_s, self.share_hundredths, runnable_tasks, used_cpu_s);
         self.share_hundredths = share_hundredths;
         let since_s = self.paused_since_s.unwrap_or(now_s);
         self.paused_since_s = (share_hundredths == 0).then_some(since_s);

@@ -1,4 +1,11 @@
 //! Predicts the end of a hypothetical job, and the jobs that it would make late.
+//!
+//! The end of the hypothetical job is corrected by the errors of earlier predictions, like that of
+//! a running job. The two looks ahead that show the victims are compared as they are. A correction
+//! moves all ends by the same factor, without a new decision of the policy. But under overload a
+//! policy that plans by goals lets jobs end shortly before their goals, and gives up another job if
+//! time gets short. So corrected ends would be past the goals of jobs that the policy saves, in both
+//! looks or in one of them.
 
 use std::time::Instant;
 
@@ -78,13 +85,15 @@ pub struct WhatIfAnswer {
     pub high_unix_ms: Option<u64>,
     /// Whether the job would meet its goal; null without a goal.
     pub meets_goal: Option<bool>,
-    /// The jobs that would meet their goals without this job, and would miss them with it.
+    /// The jobs that would meet their goals without this job, and would miss them with it, in two
+    /// looks ahead that are not corrected by the errors of earlier predictions.
     pub victims: Vec<Victim>,
     /// The time that the prediction took, in milliseconds.
     pub answered_in_ms: f64,
 }
 
-/// A job that another one would make late.
+/// A job that another one would make late. Its predicted ends are not corrected by the errors of
+/// earlier predictions, so they can differ from the end that the list of jobs has for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Victim {
     /// The id of the job.
@@ -112,31 +121,24 @@ pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, 
     let own = with.iter().find(|finish| finish.job.id == id);
     let own_s = own.and_then(|finish| finish.finish_s);
     let now_s = ahead.situation.now_s;
-    let state = shared.lock();
-    let around = |finish_s: f64| state.ledger.around(now_s, finish_s);
-    let own = own_s.map(around);
+    let own = own_s.map(|finish_s| shared.lock().ledger.around(now_s, finish_s));
     let mut victims = Vec::new();
     for job in &ahead.jobs {
-        let id = job.running.id();
         let goal = job.goal_s.zip(job.goal_unix_ms);
-        let (Some((goal_s, goal_unix_ms)), Some(before)) = (goal, job.finish_s(&without)) else {
+        let (Some((goal_s, goal_unix_ms)), Some(without_s)) = (goal, job.finish_s(&without)) else {
             continue;
         };
-        let (before_s, after_s) = (
-            around(before).finish_s,
-            (job.finish_s(&with)).map(|finish_s| around(finish_s).finish_s),
-        );
-        if before_s <= goal_s && after_s.is_none_or(|after_s| after_s > goal_s) {
+        let with_s = job.finish_s(&with);
+        if loses_its_goal(goal_s, without_s, with_s) {
             victims.push(Victim {
-                job_id: id.to_string(),
+                job_id: job.running.id().to_string(),
                 name: job.running.record().application.clone(),
                 goal_unix_ms,
-                finish_without_unix_ms: ahead.unix_ms(before_s),
-                finish_with_unix_ms: after_s.map(|after_s| ahead.unix_ms(after_s)),
+                finish_without_unix_ms: ahead.unix_ms(without_s),
+                finish_with_unix_ms: with_s.map(|with_s| ahead.unix_ms(with_s)),
             });
         }
     }
-    drop(state);
     let meets = |goal_s: f64| own.is_some_and(|own| own.finish_s <= now_s + goal_s);
     Ok(WhatIfAnswer {
         finish_unix_ms: own.map(|own| ahead.unix_ms(own.finish_s)),
@@ -146,6 +148,12 @@ pub(super) fn answer(shared: &Shared, what_if: &WhatIf) -> Result<WhatIfAnswer, 
         victims,
         answered_in_ms: began.elapsed().as_secs_f64() * 1e3,
     })
+}
+
+/// Returns whether a job that would end at `without_s` meets its goal, and would miss it if it ended
+/// at `with_s`; `None` stands for an end beyond the horizon.
+fn loses_its_goal(goal_s: f64, without_s: f64, with_s: Option<f64>) -> bool {
+    without_s <= goal_s && with_s.is_none_or(|with_s| with_s > goal_s)
 }
 
 /// Resolves a hypothetical job to the number and length of its tasks.
@@ -244,4 +252,25 @@ fn like_job(node: &Node, ahead: &Ahead, id: &str) -> Result<HypotheticalJob, Job
         cores: None,
         steps: steps as u32,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_is_late_in_any_case_is_no_victim() {
+        for (without_s, with_s, is_victim) in [
+            (9.0, Some(9.5), false),
+            (9.0, Some(10.0), false),
+            (9.0, Some(10.5), true),
+            (9.0, None, true),
+            (10.5, Some(11.0), false),
+            (10.5, Some(9.0), false),
+            (10.5, None, false),
+        ] {
+            let found = loses_its_goal(10.0, without_s, with_s);
+            assert_eq!(found, is_victim, "{without_s} without, {with_s:?} with");
+        }
+    }
 }

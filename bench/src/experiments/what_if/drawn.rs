@@ -18,7 +18,7 @@ const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 /// The part of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
-/// A trial is given up after this multiple of the time that its work takes, and [`LIMIT_MORE_S`].
+/// A run is given up after this multiple of the time that its work takes, and [`LIMIT_MORE_S`].
 const LIMIT_FACTOR: f64 = 3.0;
 /// Seconds that are added to that limit.
 const LIMIT_MORE_S: f64 = 3.0;
@@ -37,9 +37,11 @@ pub(super) struct TrialPlan {
     /// The time that the jobs run before the prediction, in seconds.
     pub before_s: f64,
     pub other: DrawnJob,
-    /// Duration of the trial on an otherwise idle machine, in seconds.
+    /// Duration of a run with the other job on an otherwise idle machine, in seconds.
     pub takes_s: f64,
-    /// The time after which the trial is given up, in seconds.
+    /// The same without the other job.
+    pub takes_alone_s: f64,
+    /// The time after which a run is given up, in seconds.
     pub limit_s: f64,
 }
 
@@ -64,12 +66,15 @@ fn drawn(rng: &mut ChaCha8Rng, scale: f64, capacity_cores: f64) -> TrialPlan {
     let cpu_s = rng.random_range(OTHER_CPU_S) * scale;
     let goal_s = cpu_s / capacity_cores * rng.random_range(OTHER_GOAL_FACTOR);
     let before_s = BEFORE_S * scale;
-    let takes_s = before_s + (work_s + cpu_s) / capacity_cores;
+    // The jobs run from the start on, and the other job from the prediction on.
+    let takes_alone_s = before_s.max(work_s / capacity_cores);
+    let takes_s = takes_alone_s + cpu_s / capacity_cores;
     TrialPlan {
         jobs,
         before_s,
         other: DrawnJob { cpu_s, goal_s },
         takes_s,
+        takes_alone_s,
         limit_s: takes_s * LIMIT_FACTOR + LIMIT_MORE_S,
     }
 }
@@ -91,6 +96,7 @@ mod tests {
                 assert!(work_s / 2.0 < job.goal_s);
             }
             assert!(trial.takes_s > (work_s + trial.other.cpu_s) / 2.0);
+            assert!(trial.takes_alone_s < trial.takes_s);
             assert!(trial.limit_s > trial.takes_s);
         }
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::trial::{Answer, MANY_JOBS, Trial};
+use super::outcome::Trial;
+use super::trial::{Answer, MANY_JOBS};
 use crate::number::percent;
 
 #[derive(Debug, Serialize)]
@@ -10,41 +11,85 @@ pub(super) struct Found {
     trials: Vec<Trial>,
     /// Trials that were given up. They count for nothing else.
     given_up: u32,
-    /// Victims that were predicted.
-    said: usize,
-    /// Real victims.
-    real: usize,
-    /// Real victims that were predicted.
-    both: usize,
-    /// `both` over `said`. `None` if no victim was predicted.
-    precision: Option<f64>,
-    /// `both` over `real`. `None` if there was no real victim.
-    recall: Option<f64>,
+    /// The predicted victims against the real ones.
+    victims: Agreement,
+    /// The same by the first pair of runs alone. `None` if there is only one.
+    by_first_pair: Option<Agreement>,
+    /// The victims in the second pair of runs, as a prediction of those in the first: it shows how
+    /// much of the outcome is chance. `None` if there is only one pair.
+    by_repetition: Option<Agreement>,
     /// |predicted end - end| of the other job over the time it took: the mean.
     other_error_ratio: f64,
     /// Times of predictions beside [`MANY_JOBS`] jobs, in the order of the requests.
     answers: Vec<Answer>,
 }
 
-impl Found {
-    pub fn of(trials: Vec<Trial>, given_up: u32, answers: Vec<Answer>) -> Self {
-        let sum = |of: fn(&Trial) -> usize| trials.iter().map(of).sum::<usize>();
-        let both = |trial: &Trial| {
-            let real = |id: &&String| trial.real.contains(id);
-            trial.said.iter().filter(real).count()
-        };
-        let (said, real) = (sum(|trial| trial.said.len()), sum(|trial| trial.real.len()));
-        let both = trials.iter().map(both).sum::<usize>();
+/// The agreement of predicted victims with real ones.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Agreement {
+    /// Victims that were predicted.
+    predicted: usize,
+    /// Real victims.
+    real: usize,
+    /// Real victims that were predicted.
+    both: usize,
+    /// `both` over `predicted`. `None` if no victim was predicted.
+    precision: Option<f64>,
+    /// `both` over `real`. `None` if there was no real victim.
+    recall: Option<f64>,
+}
+
+impl Agreement {
+    /// Compares two answers to whether the job of a trial with an index is a victim.
+    fn of(
+        trials: &[Trial],
+        is_predicted: fn(&Trial, usize) -> bool,
+        is_real: fn(&Trial, usize) -> bool,
+    ) -> Self {
+        let (mut predicted, mut real, mut both) = (0, 0, 0);
+        for trial in trials {
+            for job in 0..trial.jobs() {
+                let (in_prediction, in_runs) = (is_predicted(trial, job), is_real(trial, job));
+                predicted += usize::from(in_prediction);
+                real += usize::from(in_runs);
+                both += usize::from(in_prediction && in_runs);
+            }
+        }
         let part = |of: usize| (of > 0).then(|| both as f64 / of as f64);
-        let error = |trial: &Trial| (trial.said_finish_s - trial.finish_s).abs() / trial.finish_s;
-        let errors = trials.iter().map(error).sum::<f64>();
         Self {
-            given_up,
-            precision: part(said),
-            recall: part(real),
-            said,
+            predicted,
             real,
             both,
+            precision: part(predicted),
+            recall: part(real),
+        }
+    }
+
+    fn text(&self) -> String {
+        format!(
+            "{} predicted, {} real, {} both: precision {}, recall {}",
+            self.predicted,
+            self.real,
+            self.both,
+            percent(self.precision, 0),
+            percent(self.recall, 0)
+        )
+    }
+}
+
+impl Found {
+    pub fn of(trials: Vec<Trial>, given_up: u32, answers: Vec<Answer>) -> Self {
+        let is_repeated = trials.iter().any(|trial| trial.pairs.len() > 1);
+        let predicted = Trial::is_predicted_victim;
+        let first = |trial: &Trial, job: usize| trial.is_victim_in(0, job);
+        let second = |trial: &Trial, job: usize| trial.is_victim_in(1, job);
+        let errors = trials.iter().filter_map(Trial::other_error_ratio);
+        let errors = errors.sum::<f64>();
+        Self {
+            given_up,
+            victims: Agreement::of(&trials, predicted, Trial::is_victim),
+            by_first_pair: is_repeated.then(|| Agreement::of(&trials, predicted, first)),
+            by_repetition: is_repeated.then(|| Agreement::of(&trials, second, first)),
             other_error_ratio: errors / trials.len().max(1) as f64,
             answers,
             trials,
@@ -53,15 +98,18 @@ impl Found {
 
     pub fn print(&self) {
         println!(
-            "{} trials, {} given up: {} victims predicted, {} real, {} both: precision {}, recall {}",
+            "{} trials, {} given up; victims: {}",
             self.trials.len(),
             self.given_up,
-            self.said,
-            self.real,
-            self.both,
-            percent(self.precision, 0),
-            percent(self.recall, 0)
+            self.victims.text()
         );
+        if let (Some(first), Some(repetition)) = (self.by_first_pair, self.by_repetition) {
+            println!("by the first pair of runs alone: {}", first.text());
+            println!(
+                "the second pair as a prediction of the first: {}",
+                repetition.text()
+            );
+        }
         println!(
             "end of the other job: off by {:.1}% of the time it took, on average",
             self.other_error_ratio * 100.0
@@ -88,28 +136,45 @@ fn sorted(answers: &[Answer], of: fn(&Answer) -> f64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outcome::tests::trial;
     use super::*;
 
     #[test]
     fn precision_is_a_part_of_predicted_victims_and_recall_of_real_ones() {
-        let trial = |said: &[&str], real: &[&str]| Trial {
-            in_time: 3,
-            said: said.iter().map(ToString::to_string).collect(),
-            real: real.iter().map(ToString::to_string).collect(),
-            said_finish_s: 1.5,
-            finish_s: 1.0,
-            left_cores: 1.9,
-            jobs: Vec::new(),
-        };
         let trials = vec![
-            trial(&["a", "b"], &["b"]),
-            trial(&[], &[]),
-            trial(&["c"], &["c", "d"]),
+            trial(&[true, true], &[(&[true, false], &[true, true])]),
+            trial(&[false], &[(&[true], &[true])]),
+            trial(
+                &[true, false, false],
+                &[(&[false, false, false], &[true, true, true])],
+            ),
         ];
         let found = Found::of(trials, 0, Vec::new());
-        assert_eq!((found.said, found.real, found.both), (3, 3, 2));
-        assert_eq!(found.precision, Some(2.0 / 3.0));
+        let victims = found.victims;
+        assert_eq!((victims.predicted, victims.real, victims.both), (3, 4, 2));
+        assert_eq!(victims.precision, Some(2.0 / 3.0));
+        assert_eq!(victims.recall, Some(0.5));
         assert_eq!(found.other_error_ratio, 0.5);
-        assert_eq!(Found::of(Vec::new(), 0, Vec::new()).recall, None);
+        assert_eq!((found.by_first_pair, found.by_repetition), (None, None));
+        let nothing = Found::of(Vec::new(), 0, Vec::new()).victims;
+        assert_eq!((nothing.precision, nothing.recall), (None, None));
+    }
+
+    #[test]
+    fn a_repetition_is_a_prediction_of_the_first_pair() {
+        let all: &[bool] = &[true, true, true];
+        let trials = vec![trial(
+            &[true, true, false],
+            &[
+                (&[false, true, false], all),
+                (&[false, false, true], all),
+                (&[false, false, true], all),
+            ],
+        )];
+        let found = Found::of(trials, 0, Vec::new());
+        let counts = |of: Agreement| (of.predicted, of.real, of.both);
+        assert_eq!(counts(found.victims), (2, 2, 2));
+        assert_eq!(found.by_first_pair.map(counts), Some((2, 2, 1)));
+        assert_eq!(found.by_repetition.map(counts), Some((2, 2, 1)));
     }
 }

@@ -2,19 +2,22 @@
 //! and how long a prediction takes.
 //!
 //! ```text
-//!   drawn ── sizes and goals of all trials, from a seed, so that the duration is known beforehand
-//!   trial ── jobs run, the request for a prediction, the other job, the ends of all jobs
-//!   found ── precision, recall, errors, times
+//!   drawn ──── sizes and goals of all trials, from a seed, so that the duration is known beforehand
+//!   trial ──── jobs run, the request for a prediction, the other job, the ends of all jobs
+//!   outcome ── the jobs of a trial that the other job made late, from runs with and without it
+//!   found ──── precision, recall, errors, times
 //! ```
 //!
 //! In each trial some jobs with goals run. Then the client requests a prediction of the effect of
-//! another job over HTTP; that job is really submitted, and all jobs run to their ends. A victim is
-//! a job that missed its goal although the last prediction without the other job had it in time.
+//! another job over HTTP; that job is really submitted, and all jobs run to their ends. The same
+//! jobs run again, and the other job is not submitted. A victim is a job that met its goal only
+//! without the other job; with several pairs of runs, the majority counts.
 //! Predictions assume that other processes go on as they do, so the machine should have nothing
-//! else to do. A trial that takes much longer than its work is given up.
+//! else to do. A trial of which a run takes much longer than its work is given up.
 
 mod drawn;
 mod found;
+mod outcome;
 mod trial;
 
 use std::path::PathBuf;
@@ -24,13 +27,15 @@ use clap::Args;
 
 use self::drawn::TrialPlan;
 use self::found::Found;
-use self::trial::{Host, Trial};
+use self::outcome::Trial;
+use self::trial::Host;
 use crate::console::{progress_bar, temporary_directory, write_json};
 
 const EXAMPLES: &str = "\
 Examples:
   ebb-bench experiments what-if
-  ebb-bench experiments what-if --trials 100 --seed 2 --json-file what-if.json
+  ebb-bench experiments what-if --pairs 3 --json-file what-if.json
+  ebb-bench experiments what-if --trials 100 --seed 2
   ebb-bench experiments what-if --scale 1
 
 It prints beforehand how long it takes, and how long at most. Run nothing else meanwhile: jobs
@@ -48,6 +53,12 @@ pub struct WhatIfArgs {
     /// Trials: in each the effect of one job is predicted, and the job is run
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub trials: u32,
+
+    /// Pairs of runs of each trial, one with the other job and one without. The majority of them
+    /// decides which jobs the other job made late
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub pairs: u32,
 
     /// Length of the jobs: 0.6 to 2 s of CPU time, times N
     #[arg(long, value_name = "N", default_value_t = 5,
@@ -67,19 +78,21 @@ pub fn run(args: &WhatIfArgs) -> Result<()> {
     let dir = temporary_directory("what-if")?;
     let mut host = Host::start(dir.path())?;
     let all = drawn::all(args.seed, args.trials, args.scale, host.cores());
-    let sum_s = |of: fn(&TrialPlan) -> f64| all.iter().map(of).sum::<f64>() + trial::AROUND_S;
+    let sum_s = |of: fn(&TrialPlan) -> f64| {
+        f64::from(args.pairs) * all.iter().map(of).sum::<f64>() + trial::AROUND_S
+    };
     eprintln!(
         "{} trials: about {:.1} minutes where nothing else runs, {:.0} at most",
         all.len(),
-        sum_s(|trial| trial.takes_s) / 60.0,
-        (sum_s(|trial| trial.limit_s) + trial::AROUND_LIMIT_S) / 60.0
+        sum_s(|trial| trial.takes_s + trial.takes_alone_s) / 60.0,
+        (sum_s(|trial| 2.0 * trial.limit_s) + trial::AROUND_LIMIT_S) / 60.0
     );
     host.warm_up()?;
     let bar = progress_bar("trials", all.len() as u64);
     let mut trials: Vec<Trial> = Vec::new();
     let (mut given_up, mut in_a_row) = (0, 0);
     for (nth, drawn) in (1..).zip(&all) {
-        match host.trial(drawn)? {
+        match host.trial(drawn, args.pairs)? {
             Some(trial) => {
                 trials.push(trial);
                 in_a_row = 0;

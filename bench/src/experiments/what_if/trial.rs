@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, park_timeout};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -22,7 +22,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::drawn::{DrawnJob, TrialPlan};
-use crate::threads::value_of;
+use super::outcome::{JobRun, OtherJob, RunPair, Trial, TrialRun};
+use crate::threads::{pause, value_of};
 
 /// CPU time of a task, in seconds.
 const TASK_CPU_S: f64 = 0.05;
@@ -51,37 +52,8 @@ pub(super) struct Host {
     folder: PathBuf,
     points_per_cpu_s: f64,
     started: u32,
-}
-
-/// A prediction and the real ends of the jobs.
-#[derive(Debug, Serialize)]
-pub(super) struct Trial {
-    /// Number of jobs that were predicted to be in time without the other job.
-    pub in_time: usize,
-    /// Ids of the predicted victims.
-    pub said: Vec<String>,
-    /// Ids of the real victims.
-    pub real: Vec<String>,
-    /// The predicted end of the other job, in seconds from the prediction.
-    pub said_finish_s: f64,
-    /// The end of the other job, in seconds from the prediction.
-    pub finish_s: f64,
-    /// Mean number of cores that were left for jobs, from the prediction to the last end.
-    pub left_cores: f64,
-    /// All jobs of the trial. The other job is the last.
-    pub jobs: Vec<TrialJob>,
-}
-
-/// A job of a trial. Times are in seconds from the prediction.
-#[derive(Debug, Serialize)]
-pub(super) struct TrialJob {
-    pub id: String,
-    pub goal_s: Option<f64>,
-    /// The predicted end before the other job was submitted.
-    pub said_alone_s: Option<f64>,
-    /// The predicted end after the other job was submitted.
-    pub said_beside_s: Option<f64>,
-    pub finish_s: f64,
+    /// Number of pairs of runs that began.
+    pairs: u32,
 }
 
 /// The time that a prediction took.
@@ -120,6 +92,7 @@ impl Host {
             folder: folder.to_path_buf(),
             points_per_cpu_s: 1e8,
             started: 0,
+            pairs: 0,
         })
     }
 
@@ -157,52 +130,75 @@ impl Host {
         Ok(())
     }
 
-    /// Runs a trial. Returns `None` if it took too long and was given up.
-    pub fn trial(&mut self, drawn: &TrialPlan) -> Result<Option<Trial>> {
+    /// Runs a trial: this number of pairs of runs, one with the other job and one without. Returns
+    /// `None` if a run took too long and was given up.
+    pub fn trial(&mut self, drawn: &TrialPlan, pairs: u32) -> Result<Option<Trial>> {
+        let mut trial = Trial { pairs: Vec::new() };
+        for _ in 0..pairs {
+            // Both orders take turns, so that a drift of the machine favours neither way.
+            let is_with_first = self.pairs.is_multiple_of(2);
+            self.pairs += 1;
+            let Some(first) = self.run(drawn, is_with_first)? else {
+                return Ok(None);
+            };
+            let Some(second) = self.run(drawn, !is_with_first)? else {
+                return Ok(None);
+            };
+            let (with, without) = if is_with_first {
+                (first, second)
+            } else {
+                (second, first)
+            };
+            trial.pairs.push(RunPair { with, without });
+        }
+        Ok(Some(trial))
+    }
+
+    /// Runs the jobs of a trial once, with the other job or without. Returns `None` if that took
+    /// too long and was given up.
+    fn run(&mut self, drawn: &TrialPlan, is_with_other: bool) -> Result<Option<TrialRun>> {
         let began = Instant::now();
         let limit = Duration::from_secs_f64(drawn.limit_s);
         let mut running = self.start_all(&drawn.jobs)?;
-        park_timeout(Duration::from_secs_f64(drawn.before_s));
-        // The jobs that are in time without the other job.
+        pause(Duration::from_secs_f64(drawn.before_s));
         let alone = look_ahead(&self.node);
-        let in_time: Vec<bool> = running
-            .iter()
-            .map(|job| of_job(&alone, job).and_then(Finish::met) == Some(true))
-            .collect();
         let asked_s = self.node.runtime().now_s();
+        // Also in a run without the other job, so that both ways use the same CPU for predictions.
         let answer = self.client.what_if(&question(drawn.other))?;
         let asked_unix_ms = now_unix_ms();
-        running.extend(self.start_all(&[drawn.other])?);
-        let beside = look_ahead(&self.node);
+        let other = is_with_other.then_some(drawn.other);
+        running.extend(self.start_all(other.as_slice())?);
+        let later = look_ahead(&self.node);
         let Some(ends) = wait(&running, limit.saturating_sub(began.elapsed()))? else {
             return Ok(None);
         };
-        let other = ends.last().context("it was started")?;
-        let late = (running.iter().zip(&ends).zip(&in_time))
-            .filter(|((_, end), in_time)| **in_time && end.report.met == Some(false));
         let from_asked = |time_s: f64| time_s - asked_s;
-        let said = |finishes: &[Finish], job: &RunningJob| {
+        let predicted = |finishes: &[Finish], job: &RunningJob| {
             of_job(finishes, job).and_then(|finish| finish.finish_s.map(from_asked))
         };
-        let jobs = running.iter().zip(&ends).map(|(job, end)| TrialJob {
-            id: job.id().to_string(),
+        let all = running.iter().zip(&ends);
+        let jobs = all.take(drawn.jobs.len()).map(|(job, end)| JobRun {
             goal_s: end.report.goal_s.map(from_asked),
-            said_alone_s: said(&alone, job),
-            said_beside_s: said(&beside, job),
+            predicted_alone_s: predicted(&alone, job),
+            predicted_later_s: predicted(&later, job),
+            is_predicted_victim: answer
+                .victims
+                .iter()
+                .any(|victim| victim.job_id == job.id()),
             finish_s: from_asked(end.report.finished_s),
+            met: end.report.met == Some(true),
         });
-        let jobs = jobs.collect();
-        let said_finish_ms = answer
+        let predicted_finish_ms = answer
             .finish_unix_ms
             .context("the job has no predicted end")?;
-        Ok(Some(Trial {
-            in_time: in_time.iter().filter(|in_time| **in_time).count(),
-            real: late.map(|((job, _), _)| job.id().to_string()).collect(),
-            said: answer.victims.into_iter().map(|job| job.job_id).collect(),
-            said_finish_s: said_finish_ms.saturating_sub(asked_unix_ms) as f64 / 1e3,
-            finish_s: from_asked(other.report.finished_s),
+        let other = ends.get(drawn.jobs.len()).map(|end| OtherJob {
+            predicted_finish_s: predicted_finish_ms.saturating_sub(asked_unix_ms) as f64 / 1e3,
+            finish_s: from_asked(end.report.finished_s),
+        });
+        Ok(Some(TrialRun {
+            jobs: jobs.collect(),
+            other,
             left_cores: self.left_cores_after(asked_s),
-            jobs,
         }))
     }
 
@@ -227,7 +223,7 @@ impl Host {
             goal_s: f64::from(nth),
         };
         let running = self.start_all(&(1..=MANY_JOBS).map(job).collect::<Vec<_>>())?;
-        park_timeout(BEFORE_ANSWERS);
+        pause(BEFORE_ANSWERS);
         let asked = question(DrawnJob {
             cpu_s: 5.0,
             goal_s: 10.0,

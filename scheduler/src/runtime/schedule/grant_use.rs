@@ -2,6 +2,14 @@
 //!
 //! A task that waits for the disk, or for a core that the load has at that moment, uses less CPU
 //! than its job was granted. Predictions use the ratio of the last seconds for the seconds to come.
+//!
+//! Cycles in which a job ran out of tasks do not count. The share of such a cycle goes partly
+//! unused because of the ends of tasks, which a look ahead models itself; with them in the ratio,
+//! it would count this loss twice. Nor do cycles with a share for second attempts count, which no
+//! look ahead models. All other cycles of a job with few tasks count, because its share is never
+//! larger than these tasks can use.
+
+use super::shares::TASK_HUNDREDTHS_MAX;
 
 /// The time constant of the average, in seconds with a share: long compared with a burst of the
 /// token bucket, short compared with a job.
@@ -25,12 +33,20 @@ pub(in crate::runtime) struct GrantUse {
 }
 
 impl GrantUse {
-    /// Adds the time since the last call, which ends at `now_s`; the job had this share in it.
-    /// `used_cpu_s` is the CPU time that the job has used since its start.
-    pub fn turn(&mut self, now_s: f64, share_hundredths: u32, used_cpu_s: f64) {
+    /// Adds the time since the last call, which ends at `now_s`; the job had this share in it, and
+    /// has `runnable_tasks` at its end. `used_cpu_s` is the CPU time that the job has used since
+    /// its start.
+    pub fn turn(
+        &mut self,
+        now_s: f64,
+        share_hundredths: u32,
+        runnable_tasks: u32,
+        used_cpu_s: f64,
+    ) {
         let length_s = now_s - self.turned_s.replace(now_s).unwrap_or(now_s);
         let used_s = used_cpu_s - std::mem::replace(&mut self.used_before_s, used_cpu_s);
-        if share_hundredths == 0 || length_s <= 0.0 {
+        let usable_hundredths = runnable_tasks.saturating_mul(TASK_HUNDREDTHS_MAX);
+        if share_hundredths == 0 || usable_hundredths < share_hundredths || length_s <= 0.0 {
             return;
         }
         let keep = (-length_s / LATELY_S).exp();
@@ -61,6 +77,7 @@ impl GrantUse {
 mod tests {
     use super::*;
 
+    /// The job never has more tasks than its share fills.
     #[test]
     fn recent_use_of_shares_counts_and_pauses_do_not() {
         let mut grant_use = GrantUse::default();
@@ -71,7 +88,8 @@ mod tests {
             for _ in 0..seconds * 4 {
                 now_s += 0.25;
                 used_s += 0.25 * f64::from(share) / 100.0 * of_it;
-                grant_use.turn(now_s, share, used_s);
+                let tasks = share.div_ceil(TASK_HUNDREDTHS_MAX);
+                grant_use.turn(now_s, share, tasks, used_s);
             }
             grant_use.ratio(1.0)
         };
@@ -82,6 +100,21 @@ mod tests {
         let paused = run(&mut grant_use, 0, 0.0, 600);
         assert_eq!(paused, half);
         assert_eq!(run(&mut grant_use, 100, 0.0, 600), RATIO_MIN);
+    }
+
+    /// A job uses nine tenths of its share, and in every fourth cycle a task ends early and none
+    /// follows.
+    #[test]
+    fn cycles_in_which_a_job_ran_out_of_tasks_do_not_count() {
+        let mut grant_use = GrantUse::default();
+        let mut used_s = 0.0;
+        for cycle in 0..400 {
+            let (tasks, of_it) = if cycle % 4 == 0 { (1, 0.3) } else { (2, 0.9) };
+            used_s += 0.25 * 1.9 * of_it;
+            grant_use.turn(0.25 * f64::from(cycle), 190, tasks, used_s);
+        }
+        let ratio = grant_use.ratio(0.9);
+        assert!((ratio - 0.9).abs() < 1e-9, "{ratio}");
     }
 
     #[test]

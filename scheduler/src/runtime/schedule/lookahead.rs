@@ -90,14 +90,6 @@ pub struct Finish {
     pub finish_s: Option<f64>,
 }
 
-impl Finish {
-    /// Returns whether the job ends by its goal; `None` for a job without a goal.
-    #[must_use]
-    pub fn met(&self) -> Option<bool> {
-        self.job.met(self.finish_s)
-    }
-}
-
 /// A job with the tasks that it has left.
 #[derive(Clone, Debug)]
 pub(in crate::runtime) struct OutstandingJob {

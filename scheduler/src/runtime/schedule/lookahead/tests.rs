@@ -85,7 +85,9 @@ fn another_job_with_a_goal_makes_one_job_late() {
     let expected = Availability::constant(200.0).unwrap();
     let met = |situation: &Situation| {
         let finishes = situation.finishes(&expected).into_iter();
-        finishes.map(|finish| finish.met()).collect::<Vec<_>>()
+        finishes
+            .map(|finish| finish.job.met(finish.finish_s))
+            .collect::<Vec<_>>()
     };
     assert_eq!(met(&situation), [Some(true)]);
     situation.add(&with_goal(7.0, 5.0));

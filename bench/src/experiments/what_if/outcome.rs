@@ -1,0 +1,176 @@
+//! The outcome of a trial: its predicted victims, and its real ones.
+//!
+//! A job is a real victim if it meets its goal without the other job and misses it with that job.
+//! So each trial runs the jobs both ways: a run with the other job alone cannot tell a victim from
+//! a job that is late in any case. Chance decides about goals that are nearly missed, so a trial
+//! can have several pairs of runs. Then the majority counts.
+
+use serde::Serialize;
+
+/// A trial. Its predictions are those of the first run with the other job.
+#[derive(Debug, Serialize)]
+pub(super) struct Trial {
+    pub pairs: Vec<RunPair>,
+}
+
+/// Two runs of the jobs of a trial: with the other job, and without.
+#[derive(Debug, Serialize)]
+pub(super) struct RunPair {
+    pub with: TrialRun,
+    pub without: TrialRun,
+}
+
+/// A run of the jobs of a trial.
+#[derive(Debug, Serialize)]
+pub(super) struct TrialRun {
+    /// The jobs in the order of the plan, without the other job.
+    pub jobs: Vec<JobRun>,
+    /// The other job. `None` in a run without that job.
+    pub other: Option<OtherJob>,
+    /// Mean number of cores that were left for jobs, from the prediction to the last end.
+    pub left_cores: f64,
+}
+
+/// A job in a run. Times are in seconds from the prediction.
+#[derive(Debug, Serialize)]
+pub(super) struct JobRun {
+    pub goal_s: Option<f64>,
+    /// The predicted end before the other job was submitted. `None` if the job had ended: it can be
+    /// no victim.
+    pub predicted_alone_s: Option<f64>,
+    /// The predicted end after the other job was submitted; in a run without that job, another
+    /// prediction at about the same time.
+    pub predicted_later_s: Option<f64>,
+    /// Whether the prediction named the job as a victim.
+    pub is_predicted_victim: bool,
+    pub finish_s: f64,
+    pub met: bool,
+}
+
+/// The other job of a trial. Times are in seconds from the prediction.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct OtherJob {
+    pub predicted_finish_s: f64,
+    pub finish_s: f64,
+}
+
+impl Trial {
+    /// The number of jobs, without the other job.
+    pub fn jobs(&self) -> usize {
+        self.first().map_or(0, |run| run.jobs.len())
+    }
+
+    /// Returns whether the prediction named the job with this index as a victim.
+    pub fn is_predicted_victim(&self, job: usize) -> bool {
+        let named = |run: &TrialRun| run.jobs[job].is_predicted_victim;
+        self.first().is_some_and(named)
+    }
+
+    /// Returns whether the job met its goal in most runs without the other job, and missed it in
+    /// most runs with that job.
+    pub fn is_victim(&self, job: usize) -> bool {
+        let (mut met_with, mut met_without) = (0, 0);
+        for pair in &self.pairs {
+            met_with += usize::from(pair.with.jobs[job].met);
+            met_without += usize::from(pair.without.jobs[job].met);
+        }
+        let pairs = self.pairs.len();
+        self.was_running(job) && 2 * met_with < pairs && 2 * met_without > pairs
+    }
+
+    /// Returns whether the job met its goal only without the other job, in this pair of runs.
+    pub fn is_victim_in(&self, pair: usize, job: usize) -> bool {
+        let lost = |pair: &RunPair| pair.without.jobs[job].met && !pair.with.jobs[job].met;
+        self.was_running(job) && self.pairs.get(pair).is_some_and(lost)
+    }
+
+    /// |predicted end - end| of the other job over the time it took. `None` if there is no run with
+    /// that job.
+    pub fn other_error_ratio(&self) -> Option<f64> {
+        let other = self.first()?.other?;
+        Some((other.predicted_finish_s - other.finish_s).abs() / other.finish_s)
+    }
+
+    /// Returns whether the job still ran at the prediction.
+    fn was_running(&self, job: usize) -> bool {
+        let ran = |run: &TrialRun| run.jobs[job].predicted_alone_s.is_some();
+        self.first().is_some_and(ran)
+    }
+
+    /// The first run with the other job.
+    fn first(&self) -> Option<&TrialRun> {
+        self.pairs.first().map(|pair| &pair.with)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A run of jobs that were predicted to be victims or not, and met their goals or not.
+    fn run(is_with_other: bool, predicted: &[bool], met: &[bool]) -> TrialRun {
+        let job = |(&is_predicted_victim, &met): (&bool, &bool)| JobRun {
+            goal_s: Some(10.0),
+            predicted_alone_s: Some(9.0),
+            predicted_later_s: Some(9.0),
+            is_predicted_victim,
+            finish_s: if met { 9.5 } else { 10.5 },
+            met,
+        };
+        TrialRun {
+            jobs: predicted.iter().zip(met).map(job).collect(),
+            other: is_with_other.then_some(OtherJob {
+                predicted_finish_s: 1.5,
+                finish_s: 1.0,
+            }),
+            left_cores: 1.9,
+        }
+    }
+
+    /// A trial of jobs with these predictions. For each pair of runs it takes the jobs that meet
+    /// their goals with the other job, and those that do so without.
+    pub fn trial(predicted: &[bool], pairs: &[(&[bool], &[bool])]) -> Trial {
+        let pair = |&(with, without): &(&[bool], &[bool])| RunPair {
+            with: run(true, predicted, with),
+            without: run(false, predicted, without),
+        };
+        Trial {
+            pairs: pairs.iter().map(pair).collect(),
+        }
+    }
+
+    fn victims(trial: &Trial) -> Vec<bool> {
+        (0..trial.jobs()).map(|job| trial.is_victim(job)).collect()
+    }
+
+    #[test]
+    fn a_job_that_is_late_without_the_other_job_too_is_no_victim() {
+        let trial = trial(&[true, true], &[(&[false, false], &[true, false])]);
+        assert_eq!(victims(&trial), [true, false]);
+        assert_eq!(trial.other_error_ratio(), Some(0.5));
+    }
+
+    /// The second job misses its goal once in either way.
+    #[test]
+    fn of_three_pairs_of_runs_the_majority_counts() {
+        let trial = trial(
+            &[false, false],
+            &[
+                (&[false, false], &[true, true]),
+                (&[true, true], &[true, false]),
+                (&[false, true], &[true, true]),
+            ],
+        );
+        assert_eq!(victims(&trial), [true, false]);
+        assert!(trial.is_victim_in(0, 0) && trial.is_victim_in(0, 1));
+        assert!(!trial.is_victim_in(1, 0) && !trial.is_victim_in(3, 0));
+    }
+
+    #[test]
+    fn a_job_that_had_ended_before_the_prediction_is_no_victim() {
+        let mut trial = trial(&[false, false], &[(&[false, false], &[true, true])]);
+        trial.pairs[0].with.jobs[1].predicted_alone_s = None;
+        assert_eq!(victims(&trial), [true, false]);
+        assert!(!trial.is_victim_in(0, 1));
+    }
+}
