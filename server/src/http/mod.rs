@@ -69,6 +69,7 @@
 //! | `tls` | encrypted connections |
 //! | `client` | a blocking client, for commands |
 //! | `port` | the address of a server over TCP, for the client |
+//! | `job_views` | the JSON of jobs in lists |
 //! | `frozen` | the console with the responses of one moment, as one file |
 //! | `socket` | the Unix socket of server and client |
 
@@ -80,6 +81,7 @@ mod frozen;
 mod headers;
 mod health_server;
 mod idempotency;
+mod job_views;
 mod permits;
 mod port;
 mod problem;

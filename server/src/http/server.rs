@@ -53,7 +53,8 @@ const HEADERS_MAX: Duration = Duration::from_secs(10);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The niceness of the thread that serves requests. On a busy core it gets a tenth of the CPU time
 /// of a thread that serves the load: clients that watch the node barely slow the load down, and are
-/// still served. Changes run on other threads, because writers may wait for them.
+/// still served. The threads for blocking work have the same niceness, because this thread starts them.
+/// So on busy cores a change holds the store's locks for longer.
 pub(super) const NICE: i32 = 10;
 /// Threads for requests that wait for the disk.
 const BLOCKING_THREADS_MAX: usize = 16;
@@ -185,6 +186,7 @@ impl HttpServer {
             memory: options.memory,
             row_work: RowWork::default(),
             scrapes: Arc::new(Semaphore::new(SCRAPES_MAX)),
+            job_views: Arc::default(),
         });
         let routes = match options.slow {
             Some(slow) => routes.layer(from_fn_with_state(slow, measure)),

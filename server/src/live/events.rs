@@ -4,14 +4,21 @@
 //! bytes. A stream that is more than [`BEHIND_MAX`] events behind is ended, so that no stream holds
 //! up the others. Its client may reconnect with the id of the last event that it received: the
 //! latest [`KEPT_MAX`] events are kept for that.
+//!
+//! Streams that wait for an event do not all get it at once. Each stream has one of [`STEPS`], and the
+//! streams of a step follow those of the step before after [`STEP`]. Otherwise two hundred streams would
+//! keep a core busy for milliseconds at each tick, and requests of the load that need this core would
+//! wait.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender, channel};
+use tokio::time::sleep;
 
 /// Events that a stream may be behind: four minutes of samples.
 const BEHIND_MAX: usize = 256;
@@ -19,6 +26,11 @@ const BEHIND_MAX: usize = 256;
 const KEPT_MAX: usize = 1024;
 /// Streams at once.
 const STREAMS_MAX: usize = 256;
+/// The steps over which the streams are spread. As many streams as there may be are 13 in a step.
+const STEPS: u32 = 20;
+/// The time between two steps. The last stream gets an event 0.19 s after the first one: events of one
+/// second do not mix with those of the next, and people do not notice.
+const STEP: Duration = Duration::from_millis(10);
 /// The first event of a stream whose client missed events that are no longer kept: it has to fetch
 /// the state again.
 const RESET: &[u8] = b"event: reset\ndata: {}\n\n";
@@ -41,6 +53,8 @@ struct Queue {
     last_id: u64,
     /// None once it is closed.
     sender: Option<Sender<Event>>,
+    /// The step of the next stream.
+    next_step: u32,
 }
 
 /// A stream's place in the queue.
@@ -48,6 +62,10 @@ struct Queue {
 pub struct Subscription {
     missed: VecDeque<Bytes>,
     receiver: Option<Receiver<Event>>,
+    /// The time from an event until a stream that waited for it gets it.
+    delay: Duration,
+    /// The event that the stream gets after the delay.
+    delayed: Option<Bytes>,
 }
 
 impl Events {
@@ -57,6 +75,7 @@ impl Events {
             kept: VecDeque::new(),
             last_id,
             sender: Some(channel(BEHIND_MAX).0),
+            next_step: 0,
         }))
     }
 
@@ -85,7 +104,7 @@ impl Events {
     /// A position at the end of the queue, or behind the event with the id `after`. `None` if there
     /// are [`STREAMS_MAX`] streams.
     pub(super) fn subscribe(&self, after: Option<u64>) -> Option<Subscription> {
-        let queue = self.lock();
+        let mut queue = self.lock();
         let streams = queue.sender.as_ref().map_or(0, Sender::receiver_count);
         if streams >= STREAMS_MAX {
             return None;
@@ -106,9 +125,13 @@ impl Events {
                 }
             }
         };
+        let step = queue.next_step;
+        queue.next_step = (step + 1) % STEPS;
         Some(Subscription {
             missed,
             receiver: queue.sender.as_ref().map(Sender::subscribe),
+            delay: STEP * step,
+            delayed: None,
         })
     }
 
@@ -120,20 +143,33 @@ impl Events {
 
 impl Subscription {
     /// Returns the next event in the format of `text/event-stream`; `None` at the end, and for a
-    /// stream that is too far behind.
+    /// stream that is too far behind. If the future is dropped before it is ready, no event is lost.
     pub async fn next(&mut self) -> Option<Bytes> {
         if let Some(missed) = self.missed.pop_front() {
             return Some(missed);
         }
-        match self.receiver.as_mut()?.recv().await {
-            Ok(event) => Some(event.text),
-            Err(RecvError::Lagged(_) | RecvError::Closed) => None,
+        if self.delayed.is_none() {
+            let receiver = self.receiver.as_mut()?;
+            let waits = receiver.is_empty();
+            let text = match receiver.recv().await {
+                Ok(event) => event.text,
+                Err(RecvError::Lagged(_) | RecvError::Closed) => return None,
+            };
+            if !waits || self.delay.is_zero() {
+                return Some(text);
+            }
+            self.delayed = Some(text);
         }
+        sleep(self.delay).await;
+        self.delayed.take()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     fn text(of: &str) -> Vec<u8> {
@@ -164,6 +200,38 @@ mod tests {
         events.close();
         assert_eq!(latest.next().await, None);
         assert_eq!(events.subscribe(None).unwrap().next().await, None);
+    }
+
+    #[test]
+    fn streams_are_spread_evenly_over_the_steps() {
+        let events = Events::after(0);
+        let streams = (0..2 * STEPS).map(|_| events.subscribe(None).unwrap());
+        let mut delays: Vec<Duration> = streams.map(|stream| stream.delay).collect();
+        delays.sort();
+        let expected = (0..STEPS).flat_map(|step| [STEP * step; 2]);
+        assert_eq!(delays, expected.collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn an_event_that_waits_for_its_step_is_not_lost_with_the_future() {
+        let events = Events::after(0);
+        let _first = events.subscribe(None).unwrap();
+        let mut second = events.subscribe(None).unwrap();
+        assert_eq!(second.delay, STEP);
+        {
+            let mut next = pin!(second.next());
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(next.as_mut().poll(&mut context).is_pending());
+            events.send("sample", &1);
+            events.send("job", &2);
+            assert!(next.as_mut().poll(&mut context).is_pending());
+        }
+        for expected in [
+            "id: 1\nevent: sample\ndata: 1\n\n",
+            "id: 2\nevent: job\ndata: 2\n\n",
+        ] {
+            assert_eq!(second.next().await.unwrap(), text(expected));
+        }
     }
 
     #[tokio::test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ebb_jobs::JobError;
-use ebb_jobs::history::{History, JobAttempt, JobRecord, ProfileRecord, RecordState, now_unix_ms};
+use ebb_jobs::history::{
+    History, JobAttempt, JobRecord, JobRow, ProfileRecord, RecordState, now_unix_ms,
+};
 use ebb_jobs::launch::delete_own_snapshots;
 use ebb_jobs::request::JobRequest;
 use ebb_jobs::restart::{ended, request_to_retry};
@@ -127,34 +129,29 @@ impl Node {
         }
     }
 
-    /// Returns at most `count_max` jobs for which `is_wanted` returns true, the newest first. With
-    /// `before`, the id of a job, only older ones.
+    /// Returns the jobs in the history, the newest first, with their records as they are stored. With
+    /// `before`, the id of a job, only older ones. The iterator reads each job on demand. Without a
+    /// database it returns the running jobs.
     ///
     /// # Errors
     /// When the history cannot be read.
-    pub fn newest_jobs(
+    pub(crate) fn newest_rows(
         &self,
         before: Option<&str>,
-        count_max: usize,
-        is_wanted: impl Fn(&JobRecord) -> bool,
-    ) -> Result<Vec<JobRecord>, JobError> {
-        let Some(history) = self.existing_history()? else {
-            let mut jobs = self.jobs()?;
-            jobs.retain(|job| before.is_none_or(|before| *job.id < *before) && is_wanted(job));
-            jobs.reverse();
-            jobs.truncate(count_max);
-            return Ok(jobs);
+    ) -> Result<impl Iterator<Item = Result<JobRow, JobError>> + use<>, JobError> {
+        let history = self.existing_history()?;
+        let unrecorded: Vec<JobRow> = if history.is_some() {
+            Vec::new()
+        } else {
+            let jobs = self.registry.all().into_iter().rev();
+            let older = jobs.filter(|job| before.is_none_or(|before| job.id() < before));
+            older.map(|job| JobRow::of(job.record())).collect()
         };
-        let mut found = Vec::new();
-        let mut jobs = history.newest(before);
-        while found.len() < count_max
-            && let Some(job) = jobs.next().transpose()?
-        {
-            if is_wanted(&job) {
-                found.push(job);
-            }
-        }
-        Ok(found)
+        let recorded = history.map(|history| history.newest_rows(before));
+        let rows = recorded.into_iter().flatten();
+        Ok(rows
+            .map(|row| row.map_err(JobError::from))
+            .chain(unrecorded.into_iter().map(Ok)))
     }
 
     /// Returns the job that a request with this [`Submission::key`](ebb_jobs::history::Submission::key)

@@ -2,10 +2,16 @@
 //! of the metrics each second.
 //!
 //! Windows with and without consoles take turns in an order that is drawn for each round, and those
-//! without come twice, as in part beside. The consoles' thread runs in the idle class: real
-//! consoles are on other machines, and use no CPU of the server's machine.
+//! without come twice, as in part beside. All begin after the same pause.
+//!
+//! Real consoles are on other machines, and use no CPU of the server's machine. So one thread in the idle
+//! class stands for all consoles, and does as little as it can: it reads each stream once a second, keeps
+//! nothing of lists, and looks at no event but for its first bytes. The CPU time of this thread is measured,
+//! and so is that of the server's threads for HTTP. The kernel's work for a connection over loopback is in
+//! both.
 
-use std::io::{ErrorKind, Read, Write};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,16 +25,19 @@ use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
 use ebb_server::http::JobsClient;
 use ebb_server::jobs::{JobView, Jobs, ReadJobs};
 use ebb_server::tokens::{Scope, Token, TokenFile, TokenRecord};
+use ebb_threads::thread_cpu;
 use serde::Serialize;
 
 use super::bar::verdict;
+use super::server::Server;
 use super::setting::Setting;
 use super::steady::SteadyLoad;
 use super::window::{ALONE, Window};
 use crate::console::progress_bar;
 use crate::experiments::colocation::bootstrap::Estimate;
 use crate::experiments::colocation::disturbance::Observer;
-use crate::threads::value_of;
+use crate::experiments::statistics::mean;
+use crate::threads::{pause, value_of};
 use crate::ycsb::Operation;
 use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
 
@@ -41,14 +50,23 @@ const STREAMS: usize = 200;
 const JOBS: u32 = 1000;
 /// The list of all jobs, in one page.
 const LIST: &str = "/v1/jobs?limit=1000";
-/// The time between two lists, and between two scrapes.
-const EACH: Duration = Duration::from_secs(1);
-/// The time between two reads of the streams.
+/// The time between two looks of the consoles' thread.
 const LOOK: Duration = Duration::from_millis(100);
+/// The looks of a second. Lists, scrapes and reads of the streams come each once a second, at different
+/// looks: monitoring systems and consoles do not know of each other.
+const LOOKS: u32 = 10;
+/// The look of each second at which the jobs are listed.
+const LIST_AT: u32 = 0;
+/// The look of each second at which the metrics are scraped.
+const SCRAPE_AT: u32 = 3;
+/// The look of each second at which the streams are read.
+const READ_AT: u32 = 6;
+/// The beginning of the names of the server's threads for HTTP.
+const HTTP_THREADS: &str = "ebb-http";
 /// How long streams are open before a window begins.
 const SETTLE: Duration = Duration::from_millis(300);
-/// The pause after a window: only with the next sample does the server notice that a stream is
-/// closed, and then it accepts others.
+/// The pause after a window, with consoles or without: only with the next sample does the server notice
+/// that a stream is closed, and then it accepts others.
 const CLOSED: Duration = Duration::from_millis(1500);
 /// The longest wait for a response or for the end of a job.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -77,6 +95,10 @@ pub struct WatchedLoad {
     pub scrapes: u64,
     pub list_bytes: usize,
     pub scrape_bytes: usize,
+    /// The CPU time of the server's threads for HTTP with consoles, in milliseconds per second.
+    pub http_cpu_ms_per_s: f64,
+    /// The CPU time of the consoles' thread, which is in the idle class, in milliseconds per second.
+    pub consoles_cpu_ms_per_s: f64,
     /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
     /// windows count too if any condition has fewer than two others.
     pub windows: Vec<usize>,
@@ -102,6 +124,11 @@ impl WatchedLoad {
                 verdict(self.watched.high <= P99_MAX)
             ),
             format!(
+                "  CPU of the server's threads for HTTP {:.1} ms per second, of the consoles' thread \
+                 {:.1}",
+                self.http_cpu_ms_per_s, self.consoles_cpu_ms_per_s
+            ),
+            format!(
                 "  {} events, {} lists of {} bytes, {} scrapes of {} bytes; windows that count \
                  {:?}; {} operations were due and never began",
                 self.events,
@@ -122,12 +149,15 @@ struct Console {
     token: String,
 }
 
-/// The number of events and responses that the consoles received in a window.
+/// The number of events and responses that the consoles received in a window, and the CPU time of both
+/// sides.
 #[derive(Debug, Clone, Copy, Default)]
 struct Received {
     events: u64,
     lists: u64,
     scrapes: u64,
+    http_cpu_ms_per_s: f64,
+    consoles_cpu_ms_per_s: f64,
 }
 
 pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
@@ -147,11 +177,13 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
     let load = SteadyLoad::find(args, &mut client)?;
     let windows = setting.in_turns("watched", ALONE.len() + 1, |turn| {
         let watched_by = (!ALONE.contains(&turn)).then_some(&console);
-        play(&mut client, &load.plan, watched_by)
+        play(&server, &mut client, &load.plan, watched_by)
     })?;
     server.stop()?;
     let [p50_us, p99_us] = windows.alone_us([0.5, 0.99]);
     let sum = |of: fn(&Window<Received>) -> u64| windows.all().map(of).sum();
+    let with_consoles =
+        |of: fn(&Received) -> f64| mean((windows.counting(&[2])).map(|window| of(&window.more)));
     Ok(WatchedLoad {
         peak_ops_per_s: load.peak_ops_per_s,
         rate_ops_per_s: load.rate_ops_per_s,
@@ -166,6 +198,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<WatchedLoad> {
         scrapes: sum(|window| window.more.scrapes),
         list_bytes: list.len(),
         scrape_bytes,
+        http_cpu_ms_per_s: with_consoles(|it| it.http_cpu_ms_per_s),
+        consoles_cpu_ms_per_s: with_consoles(|it| it.consoles_cpu_ms_per_s),
         windows: windows.whole(),
         unserved: sum(|window| window.unserved),
     })
@@ -204,6 +238,7 @@ fn run_jobs(client: &JobsClient, setting: &Setting<'_>) -> Result<()> {
 }
 
 fn play(
+    server: &Server,
     client: &mut RawClient,
     plan: &Plan,
     watched_by: Option<&Console>,
@@ -217,21 +252,37 @@ fn play(
         });
         park_timeout(SETTLE);
         let observer = Observer::start()?;
+        let before = server.process.threads_cpu(HTTP_THREADS);
+        let began = Instant::now();
         let tally = client.run(plan, |_| ());
+        let took = began.elapsed();
+        let after = server.process.threads_cpu(HTTP_THREADS);
         let disturbance = observer.end();
         is_over.store(true, Ordering::Relaxed);
         let received = watcher.map(|watcher| value_of(watcher.join()));
-        anyhow::Ok((
-            tally?,
-            disturbance?,
-            received.transpose()?.unwrap_or_default(),
-        ))
+        let received = Received {
+            http_cpu_ms_per_s: ms_per_s(used(&before?, &after?), took),
+            ..received.transpose()?.unwrap_or_default()
+        };
+        anyhow::Ok((tally?, disturbance?, received))
     })?;
-    if watched_by.is_some() {
-        park_timeout(CLOSED);
-    }
+    pause(CLOSED);
     let reads = &tally.nanos[Operation::Read.index()];
     Window::new(plan, &tally, reads, disturbance, received)
+}
+
+/// Returns the CPU time that threads used between two moments. The time of threads that ended between
+/// them is not known: the server ends one that was idle for ten seconds.
+fn used(before: &BTreeMap<i32, Duration>, after: &BTreeMap<i32, Duration>) -> Duration {
+    let of = |(id, after): (&i32, &Duration)| {
+        let before = before.get(id).copied().unwrap_or_default();
+        after.saturating_sub(before)
+    };
+    after.iter().map(of).sum()
+}
+
+fn ms_per_s(cpu: Duration, took: Duration) -> f64 {
+    cpu.as_secs_f64() * 1e3 / took.as_secs_f64()
 }
 
 impl Console {
@@ -275,6 +326,22 @@ impl Console {
         Ok(response.split_off(end + 4))
     }
 
+    /// Sends a GET request, and reads the response to its end without keeping it.
+    fn fetch(&self, path: &str, buffer: &mut [u8]) -> Result<()> {
+        let mut stream = self.request(path, "Connection: close\r\n")?;
+        let mut read = read_some(&mut stream, buffer)?;
+        let head = &buffer[..read];
+        ensure!(
+            head.starts_with(b"HTTP/1.1 200 "),
+            "{path}: {}",
+            String::from_utf8_lossy(head)
+        );
+        while read > 0 {
+            read = read_some(&mut stream, buffer)?;
+        }
+        Ok(())
+    }
+
     /// Opens the event streams, and reads the heads of the responses.
     fn streams(&self) -> Result<Vec<TcpStream>> {
         let open = |_| {
@@ -292,25 +359,33 @@ impl Console {
         (0..STREAMS).map(open).collect()
     }
 
-    /// Reads the streams, lists jobs and scrapes the metrics until `is_over`.
+    /// Lists jobs, scrapes the metrics and reads the streams until `is_over`.
     fn watch(&self, mut streams: Vec<TcpStream>, is_over: &AtomicBool) -> Result<Received> {
         enter_idle_class()?;
         let mut received = Received::default();
-        let mut next = Instant::now();
         let mut buffer = vec![0; 64 << 10];
+        let (began, cpu_before) = (Instant::now(), thread_cpu());
+        let (mut look, mut next) = (0, began);
         while !is_over.load(Ordering::Relaxed) {
-            if Instant::now() >= next {
-                next += EACH;
-                self.get(LIST)?;
-                received.lists += 1;
-                self.get("/metrics")?;
-                received.scrapes += 1;
+            match look {
+                LIST_AT => {
+                    self.fetch(LIST, &mut buffer)?;
+                    received.lists += 1;
+                }
+                SCRAPE_AT => {
+                    self.fetch("/metrics", &mut buffer)?;
+                    received.scrapes += 1;
+                }
+                READ_AT => received.events += events_of_all(&mut streams, &mut buffer)?,
+                _ => {}
             }
-            for stream in &mut streams {
-                received.events += events(stream, &mut buffer)?;
-            }
-            park_timeout(LOOK);
+            look = (look + 1) % LOOKS;
+            // What a look takes does not delay the later ones.
+            next += LOOK;
+            park_timeout(next.saturating_duration_since(Instant::now()));
         }
+        received.consoles_cpu_ms_per_s = ms_per_s(thread_cpu() - cpu_before, began.elapsed());
+        received.events += events_of_all(&mut streams, &mut buffer)?;
         ensure!(
             received.events >= STREAMS as u64,
             "{STREAMS} streams received {} events",
@@ -320,22 +395,37 @@ impl Console {
     }
 }
 
-/// Reads what a stream has received, and returns its number of events. An event whose first bytes
-/// are split between two reads is not counted.
-fn events(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u64> {
-    const BEGIN: &[u8] = b"event: ";
-    let mut events = 0;
+/// Reads once from a connection. Repeats a read that a signal interrupted.
+fn read_some(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(buffer) {
-            Ok(0) => bail!("the server ended an event stream"),
-            Ok(read) => {
-                let begins = buffer[..read].windows(BEGIN.len());
-                events += begins.filter(|it| *it == BEGIN).count() as u64;
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(events),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
+            read => return read,
         }
+    }
+}
+
+/// Reads once from each stream, and returns the number of events.
+fn events_of_all(streams: &mut [TcpStream], buffer: &mut [u8]) -> Result<u64> {
+    let mut sum = 0;
+    for stream in streams {
+        sum += events(stream, buffer)?;
+    }
+    Ok(sum)
+}
+
+/// Reads once from a stream, and returns the number of events. An event whose first bytes are split
+/// between two reads is not counted.
+fn events(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<u64> {
+    const BEGIN: &[u8] = b"event: ";
+    match read_some(stream, buffer) {
+        Ok(0) => bail!("the server ended an event stream"),
+        Ok(read) => {
+            let begins = buffer[..read].windows(BEGIN.len());
+            Ok(begins.filter(|it| *it == BEGIN).count() as u64)
+        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -367,6 +457,8 @@ mod tests {
                 scrapes: 1,
                 list_bytes: 1,
                 scrape_bytes: 1,
+                http_cpu_ms_per_s: 9.0,
+                consoles_cpu_ms_per_s: 3.0,
                 windows: vec![2; 3],
                 unserved: 0,
             };
@@ -375,6 +467,16 @@ mod tests {
         };
         assert!(!missed(1.1), "the value and noise do not count");
         assert!(missed(1.101));
+    }
+
+    #[test]
+    fn only_the_cpu_time_between_two_moments_counts() {
+        let ms = Duration::from_millis;
+        let before = BTreeMap::from([(7, ms(100)), (8, ms(500))]);
+        let after = BTreeMap::from([(7, ms(104)), (9, ms(2))]);
+        let used = used(&before, &after);
+        assert_eq!(used, ms(6), "8 has ended, and 9 has begun");
+        assert!((ms_per_s(used, Duration::from_secs(2)) - 3.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The server's process: how it is found, and its usage.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -77,6 +78,19 @@ impl ServerProcess {
             cpu_user_s: stat.utime as f64 / ticks_per_s,
             cpu_system_s: stat.stime as f64 / ticks_per_s,
         })
+    }
+
+    /// Returns the CPU time of each thread whose name begins with `prefix`, by the thread's id. It is exact
+    /// where [`usage`](Self::usage) counts ticks.
+    pub(crate) fn threads_cpu(&self, prefix: &str) -> Result<BTreeMap<i32, Duration>> {
+        let threads = self.0.tasks().context("the server's process is gone")?;
+        // A thread may end between the listing and the reading.
+        let cpu = threads.flatten().filter_map(|thread| {
+            let is_named = thread.stat().ok()?.comm.starts_with(prefix);
+            let cpu_ns = thread.schedstat().ok()?.sum_exec_runtime;
+            is_named.then(|| (thread.tid, Duration::from_nanos(cpu_ns)))
+        });
+        Ok(cpu.collect())
     }
 
     pub(crate) fn open_files(&self) -> Result<u64> {

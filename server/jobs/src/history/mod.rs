@@ -20,6 +20,7 @@ mod profiles;
 mod record;
 mod recorded_output;
 mod recorder;
+mod row;
 #[cfg(test)]
 mod tests;
 mod verification;
@@ -41,6 +42,7 @@ pub use self::profiles::{KnownProfile, ProfileRecord};
 pub use self::record::{JobRecord, OwnSnapshot, RecordState, Submission};
 pub use self::recorded_output::{CommitRecord, RecordedOutput};
 pub use self::recorder::{Recorded, Recorder};
+pub use self::row::JobRow;
 pub use self::verification::VerificationReport;
 pub use super::error::HistoryError;
 use super::request::JobRequest;
@@ -306,15 +308,21 @@ impl History {
 
     /// Returns the jobs, the newest first; with `before`, an id, only those that are older.
     /// The iterator reads each row on demand.
-    pub fn newest(&self, before: Option<&str>) -> impl Iterator<Item = Result<JobRecord>> {
+    pub fn newest(&self, before: Option<&str>) -> impl Iterator<Item = Result<JobRecord>> + use<> {
+        self.newest_rows(before).map(|row| row?.record())
+    }
+
+    /// Returns the same jobs as [`newest`](Self::newest), without decoding their records.
+    pub fn newest_rows(
+        &self,
+        before: Option<&str>,
+    ) -> impl Iterator<Item = Result<JobRow>> + use<> {
         let rows = match before {
             Some(before) => self.jobs.range::<&[u8], _>(..before.as_bytes()),
             None => self.jobs.range::<&[u8], _>(..),
         };
-        rows.rev().map(|row| {
-            let (key, value) = row?;
-            read_row("jobs", &key, &value)
-        })
+        rows.rev()
+            .map(|row| row.map(JobRow::stored).map_err(HistoryError::from))
     }
 
     /// Returns the job with this id.
@@ -329,8 +337,8 @@ impl History {
     }
 
     fn put(&self, job: &JobRecord) -> Result<()> {
-        let bytes = serde_json::to_vec(job).expect("a record has text keys only");
-        Ok(self.jobs.put(job.id.as_bytes(), &bytes)?)
+        let row = JobRow::of(job);
+        Ok(self.jobs.put(row.id(), row.json())?)
     }
 }
 

@@ -31,13 +31,21 @@ pub(super) type Body = Result<Bytes, BytesRejection>;
 /// A value as the body of a response.
 pub(super) struct Json<T>(pub T);
 
+/// A body that is JSON already. A long one is encoded on a thread for blocking work, because the thread
+/// that serves requests would make all other clients wait.
+pub(super) struct JsonBytes(pub Vec<u8>);
+
+impl IntoResponse for JsonBytes {
+    fn into_response(self) -> Response {
+        let json = HeaderValue::from_static("application/json");
+        ([(CONTENT_TYPE, json)], self.0).into_response()
+    }
+}
+
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.0) {
-            Ok(body) => {
-                let json = HeaderValue::from_static("application/json");
-                ([(CONTENT_TYPE, json)], body).into_response()
-            }
+            Ok(body) => JsonBytes(body).into_response(),
             Err(error) => broken(error).into_response(),
         }
     }

@@ -1,6 +1,7 @@
 //! Jobs: submit, list, show, cancel, restart, retry and discard them.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
@@ -8,7 +9,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
-use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, JobRecord, RecordState, Submission, now_unix_ms};
+use ebb_jobs::history::{ATTEMPTS_KEPT_MAX, Submission, now_unix_ms};
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,11 +17,12 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::answer::{Answer, Body, Json, Named, json_of, query_of, work};
+use super::answer::{Answer, Body, Json, JsonBytes, Named, blocking, json_of, query_of, work};
 use super::paging::{limit_of, limit_within, page};
 use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
+use crate::http::job_views::{JobViews, ListedJob, page_json};
 use crate::http::permits::{check_admin, check_job};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
@@ -246,32 +248,63 @@ enum Standing {
     responses((status = 200, description = "A page of them", body = JobList)),
 )]
 async fn list(
-    State(Served { node, .. }): At,
+    State(Served {
+        node, job_views, ..
+    }): At,
     listed: Result<Query<Listed>, QueryRejection>,
-) -> Answer<JobList> {
+) -> Result<JsonBytes, Problem> {
     let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
-    let jobs = work(node, move |node| {
-        let standing = |job: &JobRecord| match job.state {
-            RecordState::Started if node.is_running(&job.id) => Standing::Running,
-            RecordState::Started => Standing::Unfinished,
-            _ => Standing::Ended,
-        };
-        let wanted = |job: &JobRecord| {
-            listed
-                .name
-                .as_ref()
-                .is_none_or(|name| job.application == *name)
-                && listed.state.is_none_or(|state| standing(job) == state)
-        };
-        let found = node.newest_jobs(listed.after.as_deref(), limit + 1, wanted)?;
+    let json = blocking(move || {
+        let found = jobs_of(&node, &job_views, &listed, limit + 1)?;
         let (found, next) = page(found, limit, |job| job.id.clone());
-        Ok(JobList {
-            jobs: (found.into_iter()).map(|job| node.view_of(job)).collect(),
-            next,
-        })
+        page_json(&found, next.as_deref())
     });
-    jobs.await.map(Json)
+    json.await?.map(JsonBytes)
+}
+
+/// The jobs of a list between two yields of its thread. A thread of the load that wakes up does not always
+/// displace one of a higher nice value at once: it may have to wait until the kernel next chooses.
+const JOBS_BETWEEN_YIELDS: usize = 32;
+
+/// Returns the first jobs that a query chooses, at most `count_max`.
+fn jobs_of(
+    node: &Node,
+    views: &JobViews,
+    listed: &Listed,
+    count_max: usize,
+) -> Result<Vec<Arc<ListedJob>>, Problem> {
+    let mut found = Vec::new();
+    for (nth, row) in node.newest_rows(listed.after.as_deref())?.enumerate() {
+        if nth % JOBS_BETWEEN_YIELDS == JOBS_BETWEEN_YIELDS - 1 {
+            thread::yield_now();
+        }
+        let row = row?;
+        let job = views.remembered(&row)?;
+        let is_running = node.is_running(&job.id);
+        let standing = if job.has_ended {
+            Standing::Ended
+        } else if is_running {
+            Standing::Running
+        } else {
+            Standing::Unfinished
+        };
+        if (listed.name.as_ref()).is_some_and(|name| *name != job.application)
+            || listed.state.is_some_and(|state| state != standing)
+        {
+            continue;
+        }
+        found.push(if is_running {
+            let record = row.record().map_err(JobError::from)?;
+            Arc::new(ListedJob::of(&node.view_of(record))?)
+        } else {
+            job
+        });
+        if found.len() == count_max {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// The query of one job.

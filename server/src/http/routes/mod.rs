@@ -54,6 +54,7 @@ use ebb_jobs::Failure;
 use tokio::sync::Semaphore;
 
 pub(super) use self::answer::{LongWork, RowWork};
+use super::job_views::JobViews;
 use super::problem::Problem;
 use super::queries::Queries;
 use super::roots::Roots;
@@ -84,6 +85,7 @@ pub(super) struct Served {
     pub row_work: RowWork,
     /// Permits for scrapes, see [`SCRAPES_MAX`].
     pub scrapes: Arc<Semaphore>,
+    pub job_views: Arc<JobViews>,
 }
 
 /// The state, as handlers extract it.

@@ -1,0 +1,209 @@
+//! Jobs in lists, as JSON that is kept.
+//!
+//! A job that does not run looks the same until its record changes. To decode the records of a thousand
+//! jobs and to encode their views takes far more CPU than to read their rows, and consoles list jobs each
+//! second. So a view is encoded once, and is taken again while the stored row has the same bytes. A list
+//! reads the rows nevertheless: what it shows never depends on who changed them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ebb_jobs::JobError;
+use ebb_jobs::history::{JobRow, RecordState};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::problem::{Problem, broken};
+use crate::jobs::JobView;
+
+/// The rows and views that are kept, in bytes. A thousand short jobs take 3 MB; a single request may have a
+/// megabyte.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// A job in a list: its view as JSON, and what lists choose jobs by.
+#[derive(Debug)]
+pub(super) struct ListedJob {
+    pub id: String,
+    pub application: String,
+    pub has_ended: bool,
+    view: Box<RawValue>,
+}
+
+impl ListedJob {
+    /// Creates a job of a list from its view.
+    ///
+    /// # Errors
+    /// When the view cannot be JSON, which does not happen.
+    pub(super) fn of(view: &JobView) -> Result<Self, Problem> {
+        Ok(Self {
+            id: view.record.id.clone(),
+            application: view.record.application.clone(),
+            has_ended: view.record.state != RecordState::Started,
+            view: to_raw_value(view).map_err(broken)?,
+        })
+    }
+}
+
+/// A page of jobs. In JSON it is a [`JobList`](super::wire::JobList).
+#[derive(Serialize)]
+struct JobPage<'j> {
+    jobs: Vec<&'j RawValue>,
+    next: Option<&'j str>,
+}
+
+/// Returns a page of jobs as JSON. `next` is the cursor of the next page.
+///
+/// # Errors
+/// When the page cannot be JSON, which does not happen.
+pub(super) fn page_json(jobs: &[Arc<ListedJob>], next: Option<&str>) -> Result<Vec<u8>, Problem> {
+    /// The JSON around the jobs: the names of the members, and an id.
+    const AROUND_BYTES: usize = 64;
+    let jobs: Vec<&RawValue> = jobs.iter().map(|job| &*job.view).collect();
+    let bytes: usize = jobs.iter().map(|view| view.get().len() + 1).sum();
+    let mut json = Vec::with_capacity(bytes + AROUND_BYTES);
+    serde_json::to_writer(&mut json, &JobPage { jobs, next }).map_err(broken)?;
+    Ok(json)
+}
+
+/// The jobs of earlier lists, as they are when they do not run.
+#[derive(Debug, Default)]
+pub(super) struct JobViews(Mutex<Kept>);
+
+/// Jobs by their ids. Of more than [`KEPT_BYTES_MAX`] the newest are kept, because lists begin with
+/// these, and the history deletes the oldest.
+#[derive(Debug, Default)]
+struct Kept {
+    jobs: BTreeMap<Vec<u8>, KeptJob>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct KeptJob {
+    /// The stored record that the view was made from.
+    json: Box<[u8]>,
+    job: Arc<ListedJob>,
+}
+
+impl KeptJob {
+    fn bytes(&self) -> usize {
+        self.json.len() + self.job.view.get().len()
+    }
+}
+
+impl JobViews {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the job of a row, as it is if it does not run.
+    ///
+    /// # Errors
+    /// When the row is not a job.
+    pub(super) fn remembered(&self, row: &JobRow) -> Result<Arc<ListedJob>, Problem> {
+        if let Some(known) = self.lock().known(row) {
+            return Ok(known);
+        }
+        let record = row.record().map_err(JobError::from)?;
+        let job = Arc::new(ListedJob::of(&JobView::remembered(record))?);
+        self.lock().keep(row, Arc::clone(&job));
+        Ok(job)
+    }
+}
+
+impl Kept {
+    fn known(&self, row: &JobRow) -> Option<Arc<ListedJob>> {
+        let kept = self.jobs.get(row.id())?;
+        (*kept.json == *row.json()).then(|| Arc::clone(&kept.job))
+    }
+
+    fn keep(&mut self, row: &JobRow, job: Arc<ListedJob>) {
+        let json = row.json().into();
+        let kept = KeptJob { json, job };
+        self.bytes += kept.bytes();
+        if let Some(before) = self.jobs.insert(row.id().to_vec(), kept) {
+            self.bytes -= before.bytes();
+        }
+        while self.bytes > KEPT_BYTES_MAX
+            && let Some((_, oldest)) = self.jobs.pop_first()
+        {
+            self.bytes -= oldest.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_jobs::history::JobRecord;
+    use ebb_jobs::pi::Variant;
+    use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PiRequest};
+    use serde_json::json;
+
+    use super::*;
+    use crate::http::wire::JobList;
+
+    fn record(id: u32) -> JobRecord {
+        let application = ApplicationRequest::Pi(PiRequest {
+            points: 1,
+            seed: 1,
+            variant: Variant::Plain,
+        });
+        let output = OutputPlace::Terminal.into();
+        let request = JobRequest::new(application, Vec::new(), output, "/");
+        JobRecord::new(format!("{id:013}"), &request, Vec::new(), 1)
+    }
+
+    #[test]
+    fn a_view_is_made_once_for_a_row_and_again_when_the_row_has_changed() {
+        let (views, begun) = (JobViews::default(), record(7));
+        let first = views.remembered(&JobRow::of(&begun)).unwrap();
+        let again = views.remembered(&JobRow::of(&begun)).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        assert!(!first.has_ended);
+        let ended = JobRecord {
+            state: RecordState::Failed,
+            ended_unix_ms: Some(2),
+            report: Some(json!({"outcome": {"kind": "failed"}})),
+            ..begun
+        };
+        let after = views.remembered(&JobRow::of(&ended)).unwrap();
+        assert!(after.has_ended);
+        let view: JobView = serde_json::from_str(after.view.get()).unwrap();
+        assert_eq!(view, JobView::remembered(ended));
+        assert_eq!(views.lock().jobs.len(), 1);
+    }
+
+    #[test]
+    fn a_page_is_the_json_of_a_list_of_views() {
+        let (views, records) = (JobViews::default(), [record(9), record(8)]);
+        let rows = records.each_ref().map(JobRow::of);
+        let jobs = rows.map(|row| views.remembered(&row).unwrap());
+        for next in [None, Some("0000000000008")] {
+            let expected = JobList {
+                jobs: records.clone().map(JobView::remembered).into(),
+                next: next.map(str::to_owned),
+            };
+            let page = page_json(&jobs, next).unwrap();
+            assert_eq!(page, serde_json::to_vec(&expected).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_newest_jobs_are_kept_within_the_bound() {
+        let views = JobViews::default();
+        let long = |id| JobRecord {
+            report: Some(json!("r".repeat(KEPT_BYTES_MAX / 8))),
+            ..record(id)
+        };
+        for id in (0..20).rev() {
+            views.remembered(&JobRow::of(&long(id))).unwrap();
+        }
+        let kept = views.lock();
+        assert!(kept.bytes <= KEPT_BYTES_MAX);
+        let bytes: usize = kept.jobs.values().map(KeptJob::bytes).sum();
+        assert_eq!(kept.bytes, bytes);
+        let newest = record(19).id.into_bytes();
+        assert!(kept.jobs.contains_key(&newest), "lists begin with it");
+        let oldest = record(0).id.into_bytes();
+        assert!(!kept.jobs.contains_key(&oldest));
+    }
+}
