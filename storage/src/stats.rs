@@ -191,9 +191,13 @@ pub struct Stats {
     pub wal_segments: usize,
     /// Live read views.
     pub views: usize,
-    /// Named snapshots, over all keyspaces.
+    /// Named snapshots, over all keyspaces, without holds.
     pub snapshots: usize,
-    /// The age of the oldest named snapshot, in milliseconds; 0 without snapshots.
+    /// Holds of snapshots, over all keyspaces: see
+    /// [`Keyspace::hold_snapshot`](crate::Keyspace::hold_snapshot).
+    pub holds: usize,
+    /// The age of the oldest snapshot in milliseconds; 0 without any. A hold has the age of the
+    /// snapshot that it was made of, because it pins the same versions.
     pub snapshot_oldest_age_ms: u64,
     /// The failure since which the database takes no more writes, if there was one.
     pub read_only_cause: Option<String>,

@@ -79,6 +79,25 @@ for (const [size, theme] of [["phone", "dark"], ["wide", "light"]]) {
   });
 }
 
+test("a job behind the first page of the list has its row and its goal, also when it ends", async () => {
+  const { page, context, broken } = await visit(browser, await serve("--jobs", "1200"));
+  await logIn(page, TOKEN);
+  await page.getByText("4 jobs at work").waitFor();
+  const late = page.locator(".goal.late").first();
+  await late.waitFor();
+  const row = page.locator(`tr[data-job="${await late.getAttribute("data-job")}"]`);
+  await row.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel the job" }).click();
+  await page.getByText("3 jobs at work").waitFor();
+  assert.equal(await row.getAttribute("data-state"), "cancelled");
+  const ended = page.getByRole("table", { name: "Jobs that ended" }).locator("tbody tr");
+  assert.equal(await ended.count(), 20);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await ended.nth(39).waitFor();
+  assert.deepEqual(broken, []);
+  await context.close();
+});
+
 test("a server that falls silent is told as such, with the age of what is shown", async () => {
   const { page, context } = await visit(browser, await serve("--silent-after", "4"));
   await logIn(page, TOKEN);

@@ -63,7 +63,7 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
     if !stats.tables.is_empty() {
         printer.line("")?;
     }
-    printer.line(format_args!("snapshots  {}", stats.snapshots))?;
+    printer.line(format_args!("snapshots  {}", snapshots(stats)))?;
     printer.line(format_args!(
         "log        {} of {} in {} segments",
         HumanBytes(stats.wal_bytes),
@@ -128,6 +128,17 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
     match &report.schema_not_read {
         Some(why) => printer.line(format_args!("the schema was not read: {why}")),
         None => Ok(()),
+    }
+}
+
+/// Returns the number of snapshots, and of those that are kept for the next publication.
+fn snapshots(stats: &Stats) -> String {
+    match stats.holds {
+        0 => stats.snapshots.to_string(),
+        holds => format!(
+            "{}, and {holds} of tables for their next publication",
+            stats.snapshots
+        ),
     }
 }
 

@@ -1,5 +1,6 @@
 // Serves the built page over a made-up world, for work on its looks: `npm run mock [PORT]`.
-// Any token is good; with `--silent-after S` it says nothing more after so many seconds.
+// Any token is good; with `--silent-after S` it says nothing more after so many seconds, and with `--jobs N`
+// so many short jobs are newer than all others.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, normalize } from "node:path";
@@ -10,6 +11,7 @@ const silentAfter = Number(process.argv[process.argv.indexOf("--silent-after") +
 const began = Date.now();
 const isSilent = () => process.argv.includes("--silent-after") && Date.now() - began > silentAfter * 1000;
 const world = new World(Date.now());
+if (process.argv.includes("--jobs")) world.addShort(Number(process.argv[process.argv.indexOf("--jobs") + 1]));
 const streams = new Set();
 const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain" };
 
@@ -59,8 +61,7 @@ createServer(async (request, response) => {
   if (route === "GET /v1/load") return send(200, world.answerLoad(now, Number(url.searchParams.get("seconds") ?? 600)));
   if (route === "GET /v1/forecast") return send(200, world.answerForecast(now, Number(url.searchParams.get("seconds") ?? 600)));
   if (route === "GET /v1/jobs") {
-    const jobs = [...world.jobs.values()].sort((a, b) => b.startedMs - a.startedMs).map((job) => world.view(job, now));
-    return send(200, { jobs, next: null });
+    return send(200, world.listJobs(url.searchParams, now));
   }
   if (route === "POST /v1/jobs") {
     const name = Object.keys(json.application)[0];

@@ -66,6 +66,25 @@ export class World {
     return job;
   }
 
+  /** Adds jobs that started in the last half minute, and have ended. */
+  addShort(count) {
+    for (let i = 0; i < count; i += 1) {
+      const job = this.add("grep", { inputs: "shop.orders", output: "shop.found", goalS: null, taskS: 1, startedMs: this.began - 30_000 + i });
+      job.endedMs = job.startedMs + 200;
+      job.state = "succeeded";
+    }
+  }
+
+  /** A page of the list, as the server gives it. */
+  listJobs(query, now) {
+    const [after, limit] = [query.get("after"), Number(query.get("limit") ?? 100)];
+    const isListed = (job) => query.get("state") === null || (query.get("state") === "running" && job.endedMs === null);
+    const all = [...this.jobs.values()].filter(isListed).sort((a, b) => Number(b.id) - Number(a.id));
+    const rest = all.filter(({ id }) => after === null || Number(id) < Number(after));
+    const page = rest.slice(0, limit);
+    return { jobs: page.map((job) => this.view(job, now)), next: rest.length > limit ? page.at(-1).id : null };
+  }
+
   running(t) {
     return [...this.jobs.values()].filter((job) => job.startedMs <= t && (job.endedMs ?? Infinity) > t);
   }

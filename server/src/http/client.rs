@@ -269,7 +269,7 @@ impl JobsClient {
 
     /// Fetches all pages of a list. `first` is the path of the first page, with a query; `parts` returns
     /// the elements of a page, and the place after which the next page begins.
-    fn pages<P: DeserializeOwned, T>(
+    pub(super) fn pages<P: DeserializeOwned, T>(
         &self,
         first: &str,
         parts: impl Fn(P) -> (Vec<T>, Option<String>),

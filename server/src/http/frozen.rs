@@ -27,15 +27,14 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
     let mut answers = Map::new();
     let session = json!({"scope": "read", "name": ""});
     answers.insert("/v1/session".to_string(), session);
-    for (path, query) in [
-        ("/v1/load", format!("seconds={seconds}")),
-        ("/v1/forecast", format!("seconds={seconds}")),
-        ("/v1/jobs", "limit=1000".to_string()),
-        ("/v1/snapshots", "limit=1000".to_string()),
-        ("/v1/tables", "limit=1000".to_string()),
-    ] {
-        let answer: Value = client.get(&format!("{path}?{query}"))?;
+    for path in ["/v1/load", "/v1/forecast"] {
+        let answer: Value = client.get(&format!("{path}?seconds={seconds}"))?;
         answers.insert(path.to_string(), answer);
+    }
+    for name in ["jobs", "snapshots", "tables"] {
+        let path = format!("/v1/{name}");
+        let list = whole_list(client, &format!("{path}?limit=1000"), name)?;
+        answers.insert(path, list);
     }
     let text = |value: &Value, key: &str| value[key].as_str().map(str::to_string);
     let tables = answers["/v1/tables"]["tables"].as_array().cloned();
@@ -44,11 +43,14 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
         Some(format!("/v1/tables/{keyspace}/{table}"))
     });
     let jobs = answers["/v1/jobs"]["jobs"].as_array().cloned();
-    let jobs = jobs.unwrap_or_default().into_iter().filter_map(|job| {
-        let id = text(&job["record"], "id")?;
-        Some(format!("/v1/jobs/{id}/attempts"))
-    });
-    for path in tables.chain(jobs) {
+    let mut attempts = Vec::new();
+    for job in jobs.unwrap_or_default() {
+        if let Some(id) = text(&job["record"], "id") {
+            attempts.push(format!("/v1/jobs/{id}/attempts"));
+            answers.insert(format!("/v1/jobs/{id}"), job);
+        }
+    }
+    for path in tables.chain(attempts) {
         let answer: Value = client.get(&path)?;
         answers.insert(path, answer);
     }
@@ -61,4 +63,23 @@ pub fn freeze(client: &JobsClient, seconds: u32, notes: Vec<String>) -> Result<S
     };
     let frozen = serde_json::to_string(&frozen).expect("maps have text keys only");
     Ok(in_one_file(&frozen))
+}
+
+/// Fetches all pages of a list, and returns them as one. `first` is the path of the first page, with a query.
+/// The elements of a page are its member `name`.
+pub(super) fn whole_list(client: &JobsClient, first: &str, name: &str) -> Result<Value> {
+    let parts = |mut page: Value| {
+        let next = page["next"].as_str().map(str::to_string);
+        let elements = match page.get_mut(name).map(Value::take) {
+            Some(Value::Array(elements)) => elements,
+            _ => Vec::new(),
+        };
+        (elements, next)
+    };
+    let elements = client.pages(first, parts)?;
+    let list = [
+        (name.to_string(), Value::Array(elements)),
+        ("next".to_string(), Value::Null),
+    ];
+    Ok(Value::Object(Map::from_iter(list)))
 }

@@ -103,7 +103,8 @@ async fn with_key(
         Step::Replay(response) => return Ok(response.replay()),
         Step::Conflict => return Err(Problem::senseless(OTHER_REQUEST)),
         Step::Busy => {
-            let text = "the first request with this Idempotency-Key is at work: ask again later";
+            let text = "the first request with this Idempotency-Key is at work, or its response is stored \
+                        or deleted: ask again later";
             return Err(Problem::new(StatusCode::CONFLICT, Failure::Other, text));
         }
     }
@@ -129,7 +130,11 @@ async fn execute(execution: Execution, request: Request, next: Next) -> Result<R
             body: body.clone(),
         };
         let is_in_history = parts.extensions.get::<KeyInHistory>().is_some();
-        let end = spawn_blocking(move || execution.end(response, is_in_history));
+        let permit = execution.permit().await?;
+        let end = spawn_blocking(move || {
+            let _permit = permit;
+            execution.end(response, is_in_history);
+        });
         end.await.map_err(broken)?;
     }
     Ok(Response::from_parts(parts, Body::from(body)))

@@ -72,10 +72,13 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
             "Reads, writes and fsyncs that have not returned for five seconds";
         "read_views": stats.views as f64, "Live read views";
         "snapshots": stats.snapshots as f64, "Named snapshots";
+        "snapshot_holds": stats.holds as f64,
+            "Snapshots of tables that are kept for the next publication";
         "snapshots_pinned_bytes": pinned_bytes as f64,
-            "About how many bytes of all tables, dropped ones included, only snapshots and views need";
+            "About how many bytes of all tables, dropped ones included, only snapshots, holds and views \
+             need";
         "snapshot_oldest_age_seconds": stats.snapshot_oldest_age_ms as f64 / 1e3,
-            "Age of the oldest snapshot; 0 without any";
+            "Age of the oldest snapshot, those of holds included; 0 without any";
         "store_read_only": is(stats.read_only_cause.is_some()),
             "1 while the store takes no more writes, else 0";
         "store_maintenance_failing": is(stats.maintenance_failure.is_some()),

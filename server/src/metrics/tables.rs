@@ -32,7 +32,7 @@ const FIGURES: [Figure; 13] = figures! { table:
     "table_versions": table.versions, "Versions of rows in a table, hidden ones included";
     "table_bookmarks": table.bookmarks.len(), "Commits at which snapshots of a table stand";
     "table_pinned_bytes": table.kept_bytes,
-        "About how many bytes only snapshots and views need";
+        "About how many bytes only snapshots, holds and views need";
     "table_pinned_error_bytes": table.kept_error_bytes,
         "How far off the bytes that snapshots pin may well be";
     "table_garbage_bytes": table.garbage_bytes, "Bytes kept for snapshots and views that are gone";

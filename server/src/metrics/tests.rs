@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_colocate::{Action, GuardSample, LatencyWindow, LoadSample};
-use ebb_storage::{Options, TableOptions};
+use ebb_storage::{HoldOptions, Options, TableOptions};
 
 use super::*;
 use crate::node::NodeOptions;
@@ -33,6 +33,13 @@ fn what_was_done_is_counted() {
     table.put(b"key", b"value").unwrap();
     table.get(b"key").unwrap();
     keyspace.create_snapshot("s").unwrap();
+    let hold = HoldOptions {
+        name: "h".to_string(),
+        table: "orders".to_string(),
+        held_for: "a copy".to_string(),
+        expires_in: None,
+    };
+    keyspace.hold_snapshot("s", &hold).unwrap();
     node.latencies()
         .unwrap()
         .record(std::time::Duration::from_millis(3));
@@ -42,6 +49,7 @@ fn what_was_done_is_counted() {
     assert!(scraped["ebb_store_writes_total"] >= 1.0);
     assert!(scraped["ebb_store_reads_total"] >= 1.0);
     assert_eq!(scraped["ebb_snapshots"], 1.0);
+    assert_eq!(scraped["ebb_snapshot_holds"], 1.0);
     assert_eq!(scraped["ebb_store_read_only"], 0.0);
     assert_eq!(scraped["ebb_last_backup_timestamp_seconds"], 0.0);
     for (use_of, limit) in [

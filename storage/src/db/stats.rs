@@ -16,7 +16,8 @@ impl Engine {
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
         let reads = reads_by_runs.iter().sum();
         let tables = self.tables();
-        let (snapshots, oldest_ms) = self.snapshots.count_and_oldest_ms();
+        let census = self.snapshots.census();
+        let age_ms = |created_ms| self.now_ms().saturating_sub(created_ms);
         let shared_pressure = self.shared_pressure();
         let stats_of = |table| self.table_stats(table, shared_pressure);
         let tables: Vec<_> = tables.iter().map(stats_of).collect();
@@ -77,8 +78,9 @@ impl Engine {
             wal_bytes_replayed: self.wal_bytes_replayed,
             wal_segments: self.wal.segments(),
             views: self.snapshots.views(),
-            snapshots,
-            snapshot_oldest_age_ms: oldest_ms.map_or(0, |at| self.now_ms().saturating_sub(at)),
+            snapshots: census.snapshots,
+            holds: census.holds,
+            snapshot_oldest_age_ms: census.oldest_ms.map_or(0, age_ms),
             maintenance_failure: self.maintenance_failure().map(|e| e.to_string()),
             read_only_cause: self.read_only_cause(),
             tables,

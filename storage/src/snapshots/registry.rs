@@ -49,6 +49,17 @@ pub(crate) struct PinPoints {
     pub(crate) lone: Vec<(SeqNo, u64)>,
 }
 
+/// The numbers of snapshots and holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SnapshotCensus {
+    /// The number of snapshots, without holds.
+    pub(crate) snapshots: usize,
+    pub(crate) holds: usize,
+    /// The creation time of the oldest snapshot, or of the oldest snapshot that a hold was made of if that
+    /// is older. A hold pins as much as its snapshot did.
+    pub(crate) oldest_ms: Option<u64>,
+}
+
 #[derive(Debug)]
 struct State {
     bookmarks: Bookmarks,
@@ -213,13 +224,16 @@ impl SnapshotRegistry {
         self.state.lock().unwrap().bookmarks.last_id
     }
 
-    /// Returns the number of snapshots, without holds, and the creation time of the oldest one.
-    pub(crate) fn count_and_oldest_ms(&self) -> (usize, Option<u64>) {
+    /// Counts snapshots and holds.
+    pub(crate) fn census(&self) -> SnapshotCensus {
         let state = self.state.lock().unwrap();
         let records = state.bookmarks.list.iter().map(|bookmark| &bookmark.record);
-        let snapshots = records.filter(|record| record.held_for.is_none());
-        let created_ms = snapshots.map(|record| record.created_ms);
-        (created_ms.clone().count(), created_ms.min())
+        let holds = records.clone().filter(|it| it.held_for.is_some()).count();
+        SnapshotCensus {
+            snapshots: state.bookmarks.list.len() - holds,
+            holds,
+            oldest_ms: records.map(|record| record.created_ms).min(),
+        }
     }
 
     /// Returns the bookmarks whose records fit, oldest first.
@@ -478,7 +492,8 @@ mod tests {
         let all = ["s1", "s2", "hold/h3"];
         let expected = [Some((10, 1)), Some((20, 2)), Some((10, 3))];
         assert_eq!(all.map(found), expected);
-        assert_eq!(snapshots.count_and_oldest_ms().0, 2);
+        let census = snapshots.census();
+        assert_eq!((census.snapshots, census.holds), (2, 1));
         assert_eq!(snapshots.shared_seqs(span()), [SeqNo(10)]);
         assert_eq!(snapshots.pin_points(span(), 0).lone, [(SeqNo(20), 2)]);
 

@@ -7,7 +7,6 @@ import { Stream } from "../api/stream";
 import type {
   Forecast,
   GuardAction,
-  JobView,
   Load,
   Sample,
   Snapshot,
@@ -17,6 +16,8 @@ import type {
 import { now, tell, tick } from "./clock";
 import { Colours } from "./colours";
 import { isOver, jobOf, outlook } from "./job";
+import { type JobList, NEWEST, refreshed } from "./job-list";
+import { allPages } from "./pages";
 import { hypothesis, panel } from "./panels";
 import { Resource } from "./resource";
 import { grown, guarded, joined } from "./series";
@@ -66,26 +67,17 @@ export const forecast = new Resource<Forecast>(() =>
 
 const colours = new Colours();
 
-/** How many jobs are asked for. */
-export const jobsShown = signal(100);
+/** The number of the newest jobs that the list has at least. */
+export const jobsShown = signal(NEWEST);
 
-interface JobPage {
-  jobs: JobView[];
-  next?: string | null;
-}
-
-export const views = new Resource<{ jobs: JobView[]; next: string | null }>(async () => {
-  const page = await get<JobPage>(`/v1/jobs?limit=${Math.min(1000, jobsShown.value)}`);
-  if (page.next != null) {
-    // One that runs for long may be older than all of these.
-    const running = await get<JobPage>("/v1/jobs?state=running&limit=200");
-    const known = new Set(page.jobs.map((view) => view.record.id));
-    page.jobs.push(...running.jobs.filter((view) => !known.has(view.record.id)));
-  }
+export const views: Resource<JobList> = new Resource<JobList>(async () => {
+  // Neither the time nor the list itself, whose changes would refresh it.
+  const [before, sinceMs] = [views.value.peek(), now.peek() - range.value * 1000];
+  const list = await refreshed(before, jobsShown.value, sinceMs);
   // Colours in the order in which jobs came, also after the page was opened anew.
-  const atWork = page.jobs.filter((view) => view.record.ended_unix_ms === null);
+  const atWork = list.jobs.filter((view) => view.record.ended_unix_ms === null);
   atWork.map((view) => view.record.id).sort().forEach((id) => colours.of(id));
-  return { jobs: page.jobs, next: page.next ?? null };
+  return list;
 });
 
 /** The newest first. */
@@ -94,18 +86,18 @@ export const jobs = computed(() => {
   return all.sort((a, b) => (a.id < b.id ? 1 : -1));
 });
 export const unended = computed(() => jobs.value.filter((job) => !isOver(job)));
+/** The jobs that have ended, the last one first. */
+export const ended = computed(() => jobs.value.filter(isOver).sort((a, b) => b.endedMs! - a.endedMs!));
 
 /** How many will miss their goals. */
 export const late = computed(
   () => unended.value.filter((job) => outlook(job, now.value) === "late").length,
 );
 
-export const snapshots = new Resource<Snapshot[]>(async () => {
-  return (await get<{ snapshots: Snapshot[] }>("/v1/snapshots?limit=1000")).snapshots;
-});
+export const snapshots = new Resource<Snapshot[]>(() => allPages("/v1/snapshots", "snapshots"));
 
 export const tables = new Resource<{ shown: TableDetail[]; others: TableSummary[] }>(async () => {
-  const all = (await get<{ tables: TableSummary[] }>("/v1/tables?limit=1000")).tables;
+  const all = await allPages<TableSummary>("/v1/tables", "tables");
   const size = (table: TableSummary) => table.file_bytes + table.memtable_bytes;
   const sorted = [...all].sort((a, b) => size(b) - size(a));
   const path = (table: TableSummary) =>
@@ -159,6 +151,7 @@ export function start(): () => void {
   });
   const stopListing = effect(() => {
     void jobsShown.value;
+    void range.value;
     void views.refresh();
   });
   // A session ends, and tokens are revoked.

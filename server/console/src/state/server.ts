@@ -3,8 +3,9 @@
 
 import { computed, effect } from "@preact/signals";
 import { get } from "../api/request";
-import type { Backup, Configuration, Page, Query } from "../api/types";
+import type { Backup, Configuration, Query } from "../api/types";
 import { unended } from "./live";
+import { allPages } from "./pages";
 import { Resource } from "./resource";
 import { isAdmin } from "./session";
 
@@ -13,21 +14,9 @@ const QUERIES_MS = 2000;
 /** The same for backups: a command of the machine may have made or removed one. */
 const BACKUPS_MS = 15_000;
 
-/** The first page of a list, which has up to 1,000 elements. */
-interface Listed<T> {
-  shown: T[];
-  hasMore: boolean;
-}
+export const queries = new Resource<Query[]>(() => allPages("/v1/queries", "queries"));
 
-export const queries = new Resource<Listed<Query>>(async () => {
-  const page = await get<Page & { queries: Query[] }>("/v1/queries");
-  return { shown: page.queries, hasMore: page.next != null };
-});
-
-export const backups = new Resource<Listed<Backup>>(async () => {
-  const page = await get<Page & { backups: Backup[] }>("/v1/backups");
-  return { shown: page.backups, hasMore: page.next != null };
-});
+export const backups = new Resource<Backup[]>(() => allPages("/v1/backups", "backups"));
 
 /** It does not change while a server runs. */
 export const configuration = new Resource<Configuration>(() => get<Configuration>("/v1/config"));

@@ -17,13 +17,13 @@ export function Backups() {
   const all = backups.value.value;
   const problem = backups.problem.value;
   const running = runningBackups.value;
-  const sorted = [...(all?.shown ?? [])].sort((a, b) => b.created_unix_ms - a.created_unix_ms);
+  const sorted = [...(all ?? [])].sort((a, b) => b.created_unix_ms - a.created_unix_ms);
   return (
     <section class="backups" aria-labelledby="backups-title">
       <div class="section-head">
         <h2 id="backups-title">Backups</h2>
-        {all !== null && all.shown.length > 0 && (
-          <span class="note">{bytes(all.shown.reduce((sum, one) => sum + one.bytes, 0))}, the newest first</span>
+        {all !== null && all.length > 0 && (
+          <span class="note">{bytes(all.reduce((sum, one) => sum + one.bytes, 0))}, the newest first</span>
         )}
       </div>
       {problem?.status === NO_FOLDER ? (
@@ -31,7 +31,7 @@ export function Backups() {
       ) : (
         <Missing of={backups} what="The list of backups" />
       )}
-      {all !== null && all.shown.length === 0 && running.length === 0 && (
+      {all !== null && all.length === 0 && running.length === 0 && (
         <p class="empty">
           There is no backup. <code>ebb backup</code> makes one.
         </p>
@@ -61,7 +61,6 @@ export function Backups() {
           </tbody>
         </table>
       )}
-      {all?.hasMore === true && <p class="hint">and more, whose names come later</p>}
     </section>
   );
 }

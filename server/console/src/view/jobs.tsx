@@ -2,8 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { now } from "../state/clock";
-import { type Job, doneAtMs, isOver, outlook, slackS } from "../state/job";
-import { colourOf, jobs, jobsShown, range, unended, views } from "../state/live";
+import { type Job, doneAtMs, outlook, slackS } from "../state/job";
+import { colourOf, ended, jobs, jobsShown, range, unended, views } from "../state/live";
 import { open } from "../state/panels";
 import { mayChange } from "../state/session";
 import { counted, percent } from "../text/number";
@@ -15,12 +15,11 @@ import { Missing } from "./missing";
 const ROWS = 20;
 
 export function Jobs() {
-  const ended = jobs.value.filter(isOver);
   const [rows, setRows] = useState(ROWS);
-  const hasMore = ended.length > rows || views.value.value?.next != null;
+  const hasMore = ended.value.length > rows || views.value.value?.next != null;
   const more = () => {
     setRows(rows + ROWS);
-    if (rows + ROWS > ended.length) jobsShown.value = Math.min(1000, jobsShown.value + 100);
+    if (rows + ROWS > ended.value.length) jobsShown.value = Math.max(jobsShown.value, jobs.value.length) + 100;
   };
   return (
     <section class="jobs" id="jobs" aria-labelledby="jobs-title" tabIndex={-1}>
@@ -42,10 +41,10 @@ export function Jobs() {
         </p>
       )}
       {unended.value.length > 0 && <Table jobs={unended.value} name="Jobs at work" />}
-      {ended.length > 0 && (
+      {ended.value.length > 0 && (
         <>
           <h3>Ended</h3>
-          <Table jobs={ended.slice(0, rows)} name="Jobs that ended" isEnded />
+          <Table jobs={ended.value.slice(0, rows)} name="Jobs that ended" isEnded />
           {hasMore && (
             <button class="quiet" onClick={more}>
               Show more

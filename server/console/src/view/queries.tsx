@@ -20,8 +20,8 @@ export function Queries() {
         {all !== null && <span class="note">the oldest first, without point requests</span>}
       </div>
       {isAdmin.value ? <Missing of={queries} what="The list of queries" /> : <ForAdmin what="The queries" />}
-      {all !== null && all.shown.length === 0 && <p class="empty">No query waits or runs.</p>}
-      {all !== null && all.shown.length > 0 && (
+      {all !== null && all.length === 0 && <p class="empty">No query waits or runs.</p>}
+      {all !== null && all.length > 0 && (
         <table class="rows">
           <caption class="sr-only">Queries</caption>
           <thead>
@@ -41,13 +41,12 @@ export function Queries() {
             </tr>
           </thead>
           <tbody>
-            {all.shown.map((query) => (
+            {all.map((query) => (
               <Row key={query.id} query={query} />
             ))}
           </tbody>
         </table>
       )}
-      {all?.hasMore === true && <p class="hint">and more, which came later</p>}
     </section>
   );
 }

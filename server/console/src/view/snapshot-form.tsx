@@ -1,8 +1,9 @@
 // A new snapshot of a keyspace.
 
 import { useEffect, useState } from "preact/hooks";
-import { change, get } from "../api/request";
+import { change } from "../api/request";
 import { snapshots, tables } from "../state/live";
+import { allPages } from "../state/pages";
 import { close, say } from "../state/panels";
 import { Dialog } from "./dialog";
 import { Input } from "./input";
@@ -14,9 +15,9 @@ export function SnapshotForm() {
   const [keyspaces, setKeyspaces] = useState<string[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
-    void get<{ keyspaces: string[] }>("/v1/keyspaces").then(
-      (answer) => {
-        const own = answer.keyspaces.filter((name) => !name.startsWith("ebb_"));
+    void allPages<string>("/v1/keyspaces", "keyspaces").then(
+      (names) => {
+        const own = names.filter((name) => !name.startsWith("ebb_"));
         setKeyspaces(own);
         setKeyspace((now) => (now === "" ? (own[0] ?? "") : now));
       },

@@ -4,18 +4,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_jobs::history::{SYSTEM_KEYSPACE, Submission, now_unix_ms};
 use ebb_storage::Db;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 use super::remembered::{Remembered, Step, StoredResponse};
 use super::rows::{ResponseRows, TABLE};
+use crate::http::problem::{Problem, broken};
+
+/// Responses that are stored at once. Each waits for the disk on a thread of the server, so a disk that
+/// hangs leaves other threads to requests without a key, such as health checks.
+const STORED_MAX: usize = 8;
 
 /// The responses by key.
 #[derive(Debug)]
 pub(in crate::http) struct Answers {
+    /// No thread waits for the database under this lock. A key is taken there while its row is written or
+    /// deleted, so no row is deleted after another request has replaced it, and requests with different keys
+    /// do not wait for each other.
     remembered: Mutex<Remembered>,
-    /// The table; `None` without a database. Its lock is taken before that of `remembered`, and held until
-    /// the rows are written, so that no row is deleted after another thread has replaced it.
-    rows: Mutex<Option<ResponseRows>>,
+    /// The table; `None` without a database.
+    rows: Option<ResponseRows>,
+    /// Permits for storing a response, see [`STORED_MAX`].
+    permits: Arc<Semaphore>,
 }
 
 /// The execution of a request with a key. If it is dropped before its end, because the handler panicked or
@@ -24,7 +34,9 @@ pub(in crate::http) struct Answers {
 pub(super) struct Execution {
     answers: Arc<Answers>,
     by: Submission,
-    has_ended: bool,
+    /// The keys that are taken until this is dropped: that of the request, and after its end those of the
+    /// responses that were dropped for the new one.
+    taken: Vec<String>,
 }
 
 impl Answers {
@@ -56,7 +68,9 @@ impl Answers {
                         at_unix_ms,
                         ..response
                     };
-                    remembered.end(&by, response);
+                    let dropped = remembered.end(&by, response);
+                    // Their rows expire by themselves.
+                    remembered.release(&dropped);
                 }
                 Err(key) => damaged.push(key),
             }
@@ -71,7 +85,8 @@ impl Answers {
         }
         Self {
             remembered: Mutex::new(remembered),
-            rows: Mutex::new(rows),
+            rows,
+            permits: Arc::new(Semaphore::new(STORED_MAX)),
         }
     }
 
@@ -85,26 +100,48 @@ impl Answers {
     pub(super) fn execution(self: &Arc<Self>, by: Submission) -> Execution {
         Execution {
             answers: Arc::clone(self),
+            taken: vec![by.key.clone()],
             by,
-            has_ended: false,
         }
     }
 }
 
 impl Execution {
+    /// Waits for a permit to store the response, which is returned when the result is dropped.
+    ///
+    /// # Errors
+    /// When the semaphore is closed, which it never is.
+    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = Arc::clone(&self.answers.permits).acquire_owned().await;
+        permit.map_err(broken)
+    }
+
     /// Stores the response, also in the table unless `is_in_history`: the record of a job has its key. It
     /// waits for the database.
     pub(super) fn end(mut self, response: StoredResponse, is_in_history: bool) {
-        let mut rows = lock(&self.answers.rows);
-        let dropped = lock(&self.answers.remembered).end(&self.by, response.clone());
-        self.has_ended = true;
-        let Some(rows) = rows.as_mut() else { return };
-        let added = (!is_in_history).then_some((&self.by, &response));
-        if let Err(error) = rows.change(added, &dropped) {
+        let rows = self.answers.rows.as_ref();
+        // First the row, while the key is taken: a later row of this key must not be replaced by it.
+        if let Some(rows) = rows.filter(|_| !is_in_history)
+            && let Err(error) = rows.put(&self.by, &response)
+        {
             warn!(
                 target: "http",
                 "after a restart, a retry of a request with an Idempotency-Key will be executed again, \
                  because its response cannot be stored: {error}"
+            );
+        }
+        self.taken = lock(&self.answers.remembered).end(&self.by, response);
+        if self.taken.is_empty() {
+            return;
+        }
+        if let Some(rows) = rows
+            && let Err(error) = rows.delete(&self.taken)
+        {
+            warn!(
+                target: "http",
+                "the rows of {} responses of {SYSTEM_KEYSPACE}.{TABLE} cannot be deleted, and stay until \
+                 they expire: {error}",
+                self.taken.len()
             );
         }
     }
@@ -112,9 +149,7 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        if !self.has_ended {
-            lock(&self.answers.remembered).abandon(&self.by.key);
-        }
+        lock(&self.answers.remembered).release(&self.taken);
     }
 }
 

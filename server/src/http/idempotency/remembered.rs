@@ -23,12 +23,18 @@ pub(super) struct Remembered {
     bytes: usize,
 }
 
+/// The state of a key.
 #[derive(Debug)]
-struct Answer {
-    /// The hash of the request.
-    request: String,
-    /// The response; `None` while the request is executed.
-    response: Option<StoredResponse>,
+enum Answer {
+    /// The request of this hash is executed, or the row of its response is written.
+    Awaited { request: String },
+    /// The response to the request of this hash.
+    Given {
+        request: String,
+        response: StoredResponse,
+    },
+    /// The response was dropped, and its row is deleted.
+    Dropped,
 }
 
 /// The parts of a response that its repetition has.
@@ -48,58 +54,64 @@ pub(super) enum Step {
     Replay(StoredResponse),
     /// Refuse it: the key came with another request.
     Conflict,
-    /// Refuse it: the first request is being executed.
+    /// Refuse it for now: the first request is executed, or the row of its response is written or deleted.
     Busy,
 }
 
 impl Remembered {
     /// Returns the next step for a request. If that is its execution, the key is taken until [`Self::end`] or
-    /// [`Self::abandon`].
+    /// [`Self::release`].
     pub(super) fn begin(&mut self, by: &Submission, now_unix_ms: u64) -> Step {
         // Their rows expire by themselves.
         self.drop_old(now_unix_ms);
         match self.of.get(&by.key) {
-            Some(answer) if answer.request != by.request => Step::Conflict,
-            Some(Answer { response: None, .. }) => Step::Busy,
-            Some(Answer {
-                response: Some(response),
-                ..
-            }) => Step::Replay(response.clone()),
+            Some(Answer::Awaited { request } | Answer::Given { request, .. })
+                if *request != by.request =>
+            {
+                Step::Conflict
+            }
+            Some(Answer::Awaited { .. } | Answer::Dropped) => Step::Busy,
+            Some(Answer::Given { response, .. }) => Step::Replay(response.clone()),
             None => {
-                let answer = Answer {
-                    request: by.request.clone(),
-                    response: None,
-                };
-                self.of.insert(by.key.clone(), answer);
+                let request = by.request.clone();
+                self.of.insert(by.key.clone(), Answer::Awaited { request });
                 Step::Execute
             }
         }
     }
 
-    /// Stores the response to a request. Returns the keys of the responses that are dropped for it.
+    /// Stores the response to a request. Returns the keys of the responses that are dropped for it, which are
+    /// taken until [`Self::release`], so that their rows can be deleted.
     pub(super) fn end(&mut self, by: &Submission, response: StoredResponse) -> Vec<String> {
         let now_unix_ms = response.at_unix_ms;
         self.bytes += response.body.len();
         self.complete.push_back(by.key.clone());
-        let answer = Answer {
-            request: by.request.clone(),
-            response: Some(response),
-        };
+        let request = by.request.clone();
+        let answer = Answer::Given { request, response };
         self.of.insert(by.key.clone(), answer);
-        self.drop_old(now_unix_ms)
+        let dropped = self.drop_old(now_unix_ms);
+        for key in &dropped {
+            self.of.insert(key.clone(), Answer::Dropped);
+        }
+        dropped
     }
 
-    /// Forgets the key of a request whose execution gave no response to keep, so that a retry is executed.
-    pub(super) fn abandon(&mut self, key: &str) {
-        self.of.remove(key);
+    /// Forgets keys that are taken, so that the next request with one of them is executed: that of a request
+    /// whose execution gave no response to keep, or those of dropped responses.
+    pub(super) fn release(&mut self, taken: &[String]) {
+        for key in taken {
+            self.of.remove(key);
+        }
     }
 
     /// Drops responses that are too old, and the oldest of too many. Returns their keys.
     fn drop_old(&mut self, now_unix_ms: u64) -> Vec<String> {
         let mut dropped = Vec::new();
         while let Some(key) = self.complete.front() {
-            let response = self.of.get(key);
-            let response = response.and_then(|answer| answer.response.as_ref());
+            let response = match self.of.get(key) {
+                Some(Answer::Given { response, .. }) => Some(response),
+                _ => None,
+            };
             let is_old = |response: &StoredResponse| {
                 let age_ms = now_unix_ms.saturating_sub(response.at_unix_ms);
                 u128::from(age_ms) >= REMEMBERED.as_millis()
@@ -158,11 +170,28 @@ mod tests {
             matches!(all.begin(&by(1, 8), next_day), Step::Execute),
             "the response is dropped"
         );
-        all.abandon("1");
+        all.release(&["1".to_string()]);
         assert!(
             matches!(all.begin(&by(1, 9), next_day), Step::Execute),
             "the execution gave no response"
         );
+    }
+
+    #[test]
+    fn the_key_of_a_dropped_response_is_taken_until_its_row_is_deleted() {
+        let mut all = Remembered::default();
+        for key in 0..2 {
+            assert!(matches!(all.begin(&by(key, 7), START_MS), Step::Execute));
+        }
+        assert_eq!(all.end(&by(0, 7), response(START_MS, 1)), [""; 0]);
+        let dropped = all.end(&by(1, 7), response(START_MS, ANSWERS_BYTES_MAX));
+        assert_eq!(dropped, ["0"]);
+        for request in [7, 8] {
+            assert!(matches!(all.begin(&by(0, request), START_MS), Step::Busy));
+        }
+        assert!(matches!(all.begin(&by(2, 7), START_MS), Step::Execute));
+        all.release(&dropped);
+        assert!(matches!(all.begin(&by(0, 8), START_MS), Step::Execute));
     }
 
     #[test]
@@ -171,7 +200,9 @@ mod tests {
         let mut dropped = Vec::new();
         let mut answer = |number, bytes| {
             assert!(matches!(all.begin(&by(number, 0), START_MS), Step::Execute));
-            dropped.extend(all.end(&by(number, 0), response(START_MS, bytes)));
+            let for_this = all.end(&by(number, 0), response(START_MS, bytes));
+            all.release(&for_this);
+            dropped.extend(for_this);
         };
         for number in 0..ANSWERS_MAX + 2 {
             answer(number, 1);

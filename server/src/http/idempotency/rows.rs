@@ -4,6 +4,8 @@
 //! No row has a secret. The only response with one is that to a login, which [takes no
 //! key](crate::http::access::takes_key).
 
+use std::sync::OnceLock;
+
 use axum::http::{HeaderValue, StatusCode};
 use ebb_jobs::history::{SYSTEM_KEYSPACE, Submission};
 use ebb_storage::{Db, ErrorKind, Result, Table, TableOptions, WriteBatch};
@@ -14,11 +16,11 @@ use super::remembered::{REMEMBERED, StoredResponse};
 /// The table, in [`SYSTEM_KEYSPACE`].
 pub(super) const TABLE: &str = "responses";
 
-/// The table, which is created with its first row.
+/// The table, which is created with its first row. Threads that use it do not wait for each other.
 #[derive(Debug)]
 pub(super) struct ResponseRows {
     db: Db,
-    table: Option<Table>,
+    table: OnceLock<Table>,
 }
 
 /// A response as JSON. The key of the row is the hash of principal, method, path and key.
@@ -47,12 +49,22 @@ impl ResponseRows {
             .existing_keyspace(SYSTEM_KEYSPACE)
             .and_then(|keyspace| keyspace.existing_table(TABLE));
         let table = match table {
-            Ok(table) => Some(table),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Ok(table) => OnceLock::from(table),
+            Err(error) if error.kind() == ErrorKind::NotFound => OnceLock::new(),
             Err(error) => return Err(error),
         };
         let db = db.clone();
         Ok(Self { db, table })
+    }
+
+    /// Returns the table, and creates it if it is absent.
+    fn table(&self) -> Result<&Table> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let keyspace = self.db.keyspace(SYSTEM_KEYSPACE)?;
+        let table = keyspace.table(TABLE, TableOptions::default())?;
+        Ok(self.table.get_or_init(|| table))
     }
 
     /// Returns all rows, the oldest response first.
@@ -60,7 +72,7 @@ impl ResponseRows {
     /// # Errors
     /// When the store fails.
     pub(super) fn all(&self) -> Result<Vec<ReadRow>> {
-        let Some(table) = &self.table else {
+        let Some(table) = self.table.get() else {
             return Ok(Vec::new());
         };
         let mut rows = Vec::new();
@@ -73,32 +85,30 @@ impl ResponseRows {
         Ok(rows)
     }
 
-    /// Adds or replaces the row of a response, and deletes others, by one commit.
+    /// Adds or replaces the row of a response.
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) fn change(
-        &mut self,
-        added: Option<(&Submission, &StoredResponse)>,
-        deleted: &[String],
-    ) -> Result<()> {
+    pub(super) fn put(&self, by: &Submission, response: &StoredResponse) -> Result<()> {
         // Each response of a change is JSON or empty. Bytes that are no text would have no row.
-        let added = added.and_then(|(by, response)| Some((&by.key, row_of(by, response)?)));
-        if added.is_some() && self.table.is_none() {
-            let keyspace = self.db.keyspace(SYSTEM_KEYSPACE)?;
-            self.table = Some(keyspace.table(TABLE, TableOptions::default())?);
-        }
-        let Some(table) = &self.table else {
+        let Some(row) = row_of(by, response) else {
             return Ok(());
         };
-        if added.is_none() && deleted.is_empty() {
-            return Ok(());
-        }
         let mut batch = WriteBatch::new();
-        if let Some((key, row)) = added {
-            batch.put_with_ttl(table, key.as_bytes(), &row, REMEMBERED);
-        }
-        for key in deleted {
+        batch.put_with_ttl(self.table()?, by.key.as_bytes(), &row, REMEMBERED);
+        self.db.write(batch)
+    }
+
+    /// Deletes the rows of these keys, by one commit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) fn delete(&self, keys: &[String]) -> Result<()> {
+        let Some(table) = self.table.get() else {
+            return Ok(());
+        };
+        let mut batch = WriteBatch::new();
+        for key in keys {
             batch.delete(table, key.as_bytes());
         }
         self.db.write(batch)

@@ -33,8 +33,8 @@ pub(super) struct PageRequest {
     after: Option<String>,
 }
 
-/// Parses the query of a list. The default length is the largest one, because these lists are short and
-/// some clients read the first page only: the console reads the names of the keyspaces.
+/// Parses the query of a list. The default length is the largest one, because these lists are short: most
+/// are one page.
 ///
 /// # Errors
 /// When the query is invalid.

@@ -4,6 +4,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::*;
+use crate::http::frozen::whole_list;
 
 /// The bar for the script of the page: its bytes after compression by gzip, the usual measure for scripts.
 const SCRIPT_GZIP_BYTES_MAX: usize = 150_000;
@@ -109,7 +110,25 @@ fn the_page_is_frozen_into_one_file_with_what_the_server_answers() {
     assert_eq!(kept["notes"][0], "it ended </script>");
     assert!(kept["answers"]["/v1/load"]["cores"].is_u64());
     assert_eq!(kept["answers"]["/v1/jobs"]["jobs"][0]["record"]["id"], id);
+    let job = &kept["answers"][&format!("/v1/jobs/{id}")];
+    assert_eq!(job["record"]["state"], "succeeded");
     let attempts = &kept["answers"][&format!("/v1/jobs/{id}/attempts")];
     let attempts = attempts["attempts"].as_array();
     assert!(attempts.is_some_and(|all| !all.is_empty()));
+}
+
+#[test]
+fn all_pages_of_a_list_are_frozen_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, _server) = serve(dir.path());
+    let app = node.db().unwrap().keyspace("app").unwrap();
+    for name in ["one", "two", "three"] {
+        app.create_snapshot(name).unwrap();
+    }
+    let client = client(dir.path());
+    let list = whole_list(&client, "/v1/snapshots?limit=2", "snapshots").unwrap();
+    let snapshots = list["snapshots"].as_array().unwrap();
+    let names: Vec<_> = snapshots.iter().map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, [Some("three"), Some("two"), Some("one")]);
+    assert!(list["next"].is_null());
 }

@@ -1,0 +1,109 @@
+// The jobs that the page has: the newest, and those in the pictures. Each refresh requests the newest hundred
+// and each older one that had not ended, because an ended job does not change.
+
+import { Problem, get } from "../api/request";
+import type { JobView, Page } from "../api/types";
+import { type Get, PAGE_MAX, allPages } from "./pages";
+
+/** The number of the newest jobs that each refresh requests. */
+export const NEWEST = 100;
+
+export interface JobList {
+  /** The newest first: without a gap down to the job `next`, and then those that `isInPictures`. */
+  jobs: JobView[];
+  /** The id of the last job before the first gap; `null` without a gap. */
+  next: string | null;
+}
+
+type JobPage = Page & { jobs: JobView[] };
+
+/**
+ * Requests what may have changed since an earlier list. Without a gap the new one has the `count` newest jobs,
+ * and as many as started since `sinceMs`, of these at most 1,000.
+ */
+export async function refreshed(
+  before: JobList | null,
+  count: number,
+  sinceMs: number,
+  request: Get = get,
+): Promise<JobList> {
+  const newest = await pageAfter(null, NEWEST, request);
+  if (newest.next === null) return newest;
+  let list = await withOlder(newest, before, request);
+  for (;;) {
+    const { jobs, next } = list;
+    const unbroken = next === null ? jobs : jobs.filter((view) => view.record.id >= next);
+    const length = lengthOf(unbroken, count, sinceMs);
+    if (next === null || unbroken.length >= length) return shortened(list, unbroken, length, sinceMs);
+    const page = await pageAfter(next, length - unbroken.length, request);
+    list = { jobs: merged(jobs, page.jobs), next: page.next };
+  }
+}
+
+/** Adds the older jobs of the list before, or else those that have not ended. */
+async function withOlder(newest: JobList, before: JobList | null, request: Get): Promise<JobList> {
+  const oldestId = newest.jobs.at(-1)!.record.id;
+  const last = before?.jobs[0];
+  if (before === null || last === undefined || last.record.id < oldestId) {
+    // There may be others between the two lists. In this order, a job that is started again meanwhile is in
+    // one of the two states.
+    const unfinished = await inState("unfinished", request);
+    const running = await inState("running", request);
+    return { jobs: merged(newest.jobs, running, unfinished), next: newest.next };
+  }
+  const older = before.jobs.filter((view) => view.record.id < oldestId);
+  const now = await Promise.all(older.map((view) => (hasEnded(view) ? [view] : again(view, request))));
+  const goesFurther = before.next === null || before.next < newest.next!;
+  return { jobs: merged(newest.jobs, now.flat()), next: goesFurther ? before.next : newest.next };
+}
+
+/** The number of jobs that a list without a gap should have. */
+function lengthOf(jobs: readonly JobView[], count: number, sinceMs: number): number {
+  const before = jobs.findIndex((view) => view.record.started_unix_ms < sinceMs);
+  // With the first that started before: it shows that no more are missing.
+  return Math.max(count, before === -1 ? PAGE_MAX : Math.min(PAGE_MAX, before + 1));
+}
+
+/** Drops jobs that are not shown any more, so that a page that is open for days does not grow. */
+function shortened(list: JobList, unbroken: readonly JobView[], length: number, sinceMs: number): JobList {
+  const older = list.jobs.slice(length).filter((view) => isInPictures(view, sinceMs));
+  const next = unbroken.length > length ? unbroken[length - 1]!.record.id : list.next;
+  return { jobs: [...list.jobs.slice(0, length), ...older], next };
+}
+
+function isInPictures({ record }: JobView, sinceMs: number): boolean {
+  return record.ended_unix_ms === null || record.ended_unix_ms >= sinceMs;
+}
+
+function hasEnded(view: JobView): boolean {
+  return view.record.ended_unix_ms !== null;
+}
+
+/** Returns the jobs of several lists, the newest first, each job once: as the first of these lists has it. */
+function merged(...lists: readonly (readonly JobView[])[]): JobView[] {
+  const known = new Map<string, JobView>();
+  for (const view of lists.flat()) {
+    if (!known.has(view.record.id)) known.set(view.record.id, view);
+  }
+  return [...known.values()].sort((a, b) => (a.record.id < b.record.id ? 1 : -1));
+}
+
+/** Requests a job; the answer is empty if the history has dropped it. */
+async function again(view: JobView, request: Get): Promise<JobView[]> {
+  try {
+    return [await request<JobView>(`/v1/jobs/${view.record.id}`)];
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return [];
+    throw error;
+  }
+}
+
+function inState(state: "running" | "unfinished", request: Get): Promise<JobView[]> {
+  return allPages<JobView>(`/v1/jobs?state=${state}`, "jobs", request);
+}
+
+async function pageAfter(id: string | null, length: number, request: Get): Promise<JobList> {
+  const from = id === null ? "" : `&after=${id}`;
+  const page = await request<JobPage>(`/v1/jobs?limit=${Math.min(PAGE_MAX, length)}${from}`);
+  return { jobs: page.jobs, next: page.next ?? null };
+}
