@@ -244,6 +244,18 @@ impl Node {
         Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
     }
 
+    /// Puts what can be read again of schema and roles into service, after damaged files were replaced or
+    /// found whole. Does nothing if the catalog is not open.
+    ///
+    /// # Errors
+    /// See [`Catalog::reread`].
+    pub fn reread_catalog(&self) -> Result<(), JobError> {
+        match self.site.catalog.opened() {
+            Some(catalog) => Ok(catalog.reread()?),
+            None => Ok(()),
+        }
+    }
+
     /// Lists what cannot be read of schema, roles and node, if the catalog is open. It reads no file.
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let catalog = self.site.catalog.opened();

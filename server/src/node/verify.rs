@@ -43,6 +43,9 @@ impl Node {
         let _listed = self.registry.list(&running);
         let pace = options.rate_bytes_per_s.map(Pace::new);
         let verified = self.read_files(db, &lease, &running, pace, is_wanted);
+        // The verification may have ended quarantines, also one that ended early.
+        let reread = self.reread_catalog();
+        let verified = verified.and_then(|verified| reread.map(|()| verified));
         self.end_verification(running.record(), is_recorded, &verified);
         verified
     }

@@ -19,7 +19,7 @@ use super::load::{LoadedSchema, load};
 use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
 use super::store::SchemaStore;
-use super::survey::{CREATIONS_TABLE, KEYSPACES_TABLE};
+use super::survey::{CREATIONS_TABLE, KEYSPACES_TABLE, StoredKeyspace, Survey};
 use super::table::CqlTable;
 use super::timestamps::Timestamps;
 use super::unreadable::in_snapshots;
@@ -66,6 +66,32 @@ impl CatalogState {
         Self { schema, tables }
     }
 
+    /// Returns the state of a schema that was read from the records. Tables that are in `known` stay the
+    /// same.
+    fn of(store: &SchemaStore, loaded: LoadedSchema, known: &Tables) -> Self {
+        let LoadedSchema { schema, mut tables } = loaded;
+        let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
+            let known = known.get(keyspace.name());
+            let rows = tables.remove(keyspace.name()).unwrap_or_default();
+            let with_schema = |rows: Table| {
+                let schema = keyspace.table(rows.name())?.clone();
+                let name: Arc<str> = rows.name().into();
+                if let Some(table) = known.and_then(|known| known.get(&name)) {
+                    return Some((name, Arc::clone(table)));
+                }
+                // The options may be stale if a statement failed before it wrote its schema, or if a
+                // build ignored them. The next opening tries again, so an error here is no reason to
+                // refuse this one.
+                let _ = store.alter_table(keyspace.name(), rows.name(), form(&schema));
+                Some((name, Arc::new(CqlTable::new(schema, rows))))
+            };
+            let all = rows.into_iter().filter_map(with_schema).collect();
+            (keyspace.name().into(), all)
+        };
+        let tables = schema.keyspaces().map(of_keyspace).collect();
+        Self { schema, tables }
+    }
+
     /// Returns all keyspaces that users created, and their unreadable objects.
     pub fn schema(&self) -> &Schema {
         &self.schema
@@ -83,6 +109,30 @@ impl CatalogState {
 
     pub(super) fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// Returns the keyspace and the name of each table that `other` does not have.
+    fn tables_missing_in(&self, other: &Self) -> Vec<(Arc<str>, Arc<str>)> {
+        let tables = self.tables.iter();
+        let names = tables.flat_map(|(keyspace, of)| of.keys().map(move |name| (keyspace, name)));
+        names
+            .filter(|(keyspace, name)| other.table(keyspace, name).is_none())
+            .map(|(keyspace, name)| (Arc::clone(keyspace), Arc::clone(name)))
+            .collect()
+    }
+}
+
+/// Replaces the stored records of the keyspace and the tables that are in service by those in memory,
+/// so that damage which was found meanwhile takes nothing out of service.
+fn keep(stored: &mut StoredKeyspace, state: &CatalogState) {
+    let Some(keyspace) = state.schema.keyspace(&stored.name) else {
+        return;
+    };
+    stored.record = Ok(keyspace.encode().into());
+    for table in &mut stored.tables {
+        if let Some(schema) = keyspace.table(table.table.name()) {
+            table.record = Ok(schema.encode().into());
+        }
     }
 }
 
@@ -103,24 +153,8 @@ impl Catalog {
         let node_damage = node_records(identity_damage, bound_damage);
         let (keyspaces, creations) = (own(KEYSPACES_TABLE)?, own(CREATIONS_TABLE)?);
         let (store, found) = SchemaStore::open(db, keyspaces, creations)?;
-        let LoadedSchema { schema, mut tables } = load(found);
-        let of_keyspace = |keyspace: &Arc<KeyspaceSchema>| {
-            let rows = tables.remove(keyspace.name()).unwrap_or_default();
-            let with_schema = |rows: Table| {
-                let schema = keyspace.table(rows.name())?.clone();
-                // The options may be stale if a statement failed before it wrote its schema, or if a
-                // build ignored them. The next opening tries again, so an error here is no reason to
-                // refuse this one.
-                let _ = store.alter_table(keyspace.name(), rows.name(), form(&schema));
-                let name: Arc<str> = rows.name().into();
-                Some((name, Arc::new(CqlTable::new(schema, rows))))
-            };
-            let all = rows.into_iter().filter_map(with_schema).collect();
-            (keyspace.name().into(), all)
-        };
-        let tables = schema.keyspaces().map(of_keyspace).collect();
-        let roles = RoleStore::open(db, own(ROLES_TABLE)?, &schema)?;
-        let state = CatalogState { schema, tables };
+        let state = CatalogState::of(&store, load(found), &Tables::new());
+        let roles = RoleStore::open(db, own(ROLES_TABLE)?, &state.schema)?;
         grace_periods.set(&state);
         let state = Arc::new(ArcSwap::from_pointee(state));
         let snapshots = Arc::<SnapshotKeyspaces>::default();
@@ -268,20 +302,56 @@ impl Catalog {
                 Ok(None) => return Ok(Ok(false)),
                 Err(refused) => return Ok(Err(refused)),
             };
-            let publish = |state: CatalogState| {
-                self.grace_periods.set(&state);
-                let before = self.state.swap(Arc::new(state));
-                let mut earlier = self.lock_earlier();
-                earlier.retain(|state| state.strong_count() > 0);
-                earlier.push(Arc::downgrade(&before));
-            };
             // Permissions that the last change failed to remove must not apply to a new object of
             // the same name.
             self.roles.retain(&state.schema)?;
-            diff::carry_out(&self.store, state, next, publish)?;
+            diff::carry_out(&self.store, state, next, |state| self.publish(state))?;
             self.roles.retain(self.state().schema())?;
             Ok(Ok(true))
         })
+    }
+
+    /// Makes a state the current one.
+    fn publish(&self, state: CatalogState) {
+        self.grace_periods.set(&state);
+        let before = self.state.swap(Arc::new(state));
+        let mut earlier = self.lock_earlier();
+        earlier.retain(|state| state.strong_count() > 0);
+        earlier.push(Arc::downgrade(&before));
+    }
+
+    /// Reads the records of unreadable keyspaces, tables and roles again, after damaged files were
+    /// replaced. What can be read now is in service when this returns, and its tables are
+    /// [announced](Self::on_announcement). What was in service stays as it is.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage: nothing is changed.
+    pub fn reread(&self) -> Result<()> {
+        let served = self.exclusively(|state| self.reread_schema(state))?;
+        for (keyspace, table) in &served {
+            self.announce_table(keyspace, table);
+        }
+        self.roles.reread()
+    }
+
+    /// Reads the schema again if a part of it is unreadable. Returns the tables that are in service
+    /// since then.
+    fn reread_schema(&self, now: &CatalogState) -> Result<Vec<(Arc<str>, Arc<str>)>> {
+        let unreadable = now.schema.all_unreadable();
+        if unreadable.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut stored = Survey::of(&self.db)?.keyspaces;
+        stored.iter_mut().for_each(|of| keep(of, now));
+        for keyspace in stored.iter().filter(|of| of.record.is_ok()) {
+            self.db.keyspace(&keyspace.name)?;
+        }
+        let next = CatalogState::of(&self.store, load(stored), &now.tables);
+        let served = next.tables_missing_in(now);
+        if next.schema.all_unreadable() != unreadable {
+            self.publish(next);
+        }
+        Ok(served)
     }
 
     /// Returns the earlier states that are still in use. A writer holds its state until its write is

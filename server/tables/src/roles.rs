@@ -209,6 +209,24 @@ impl RoleStore {
         Ok(store)
     }
 
+    /// Reads unreadable roles again. Roles that are in service stay as they are.
+    ///
+    /// # Errors
+    /// If the store failed for another reason than damage: nothing is changed.
+    pub(super) fn reread(&self) -> Result<()> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.state();
+        let unreadable = now.all_unreadable();
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let (stored, still) = read(&self.records)?;
+        if still.all() != unreadable {
+            self.publish(&now, now.roles.joined(stored), still);
+        }
+        Ok(())
+    }
+
     /// Returns the current roles.
     pub fn state(&self) -> Arc<RolesState> {
         self.state.load_full()
@@ -288,16 +306,21 @@ impl RoleStore {
             }
         }
         self.db.write_with(batch, WriteOptions { sync: true })?;
+        self.publish(now, next, unreadable);
+        Ok(())
+    }
+
+    /// Makes these roles the current ones.
+    fn publish(&self, now: &RolesState, roles: Roles, unreadable: UnreadableRoles) {
         let generation = now.generation + 1;
         self.state.store(Arc::new(RolesState {
             generation,
-            roles: next,
+            roles,
             unreadable,
             granted: Mutex::default(),
         }));
         // The number is stored after the state, so that a thread that reads the number also gets the state.
         self.generation.store(generation, Ordering::Release);
-        Ok(())
     }
 
     /// Removes permissions on keyspaces, tables and roles that do not exist.

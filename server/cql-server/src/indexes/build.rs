@@ -28,7 +28,7 @@ use ebb_model::key::PARTITIONS_START;
 use ebb_model::schema::{SchemaError, TableSchema};
 use ebb_storage::{Cache, WriteBatch};
 use ebb_tables::read::{LiveValues, RowScan, Source};
-use ebb_tables::{Catalog, CqlTable};
+use ebb_tables::{Announcement, Catalog, CqlTable};
 use ebb_threads::{YIELD_EVERY, Yielding, lower_current_thread};
 use uuid::Uuid;
 
@@ -57,12 +57,12 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct IndexBuilds {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     catalog: Arc<Catalog>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     /// True if scans run in the idle class and yield.
     idle_class: bool,
     stop: AtomicBool,
@@ -82,6 +82,33 @@ enum State {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread, or lets it list the tables once more.
+    fn start(self: &Arc<Self>) {
+        let mut state = self.state();
+        let mut thread = self.thread();
+        if *state != State::Idle {
+            *state = State::RunningAgain;
+            if let Some(thread) = &*thread {
+                // The thread may be waiting for the retry of a failed build.
+                thread.thread().unpark();
+            }
+            return;
+        }
+        let shared = Arc::clone(self);
+        let started = thread::Builder::new()
+            .name("cql-index".into())
+            .spawn(move || run(&shared));
+        // Without a thread the index is built after the next start, or by the next CREATE INDEX.
+        if let Ok(started) = started {
+            *state = State::Running;
+            *thread = Some(started);
+        }
     }
 
     fn is_stopped(&self) -> bool {
@@ -115,8 +142,10 @@ impl Shared {
 impl Drop for IndexBuilds {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take() {
+        // The lock is released before the thread is joined: `start` holds the state's lock, which the
+        // thread takes, while it waits for this one.
+        let thread = self.shared.thread().take();
+        if let Some(thread) = thread {
             thread.thread().unpark();
             // A thread that panicked has ended, too.
             drop(thread.join());
@@ -125,24 +154,32 @@ impl Drop for IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// Starts the builds that an earlier process did not finish. If `idle_class` is false, scans
+    /// Starts the builds that an earlier process did not finish, and later those of tables that are announced. If `idle_class` is false, scans
     /// run in the normal scheduling class and do not yield.
     pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
-        let builds = Self {
-            shared: Arc::new(Shared {
-                catalog: Arc::clone(catalog),
-                idle_class,
-                stop: AtomicBool::new(false),
-                state: Mutex::new(State::Idle),
-                failures: Arc::default(),
-                idle: Condvar::new(),
-            }),
+        let shared = Arc::new(Shared {
+            catalog: Arc::clone(catalog),
             thread: Mutex::default(),
-        };
+            idle_class,
+            stop: AtomicBool::new(false),
+            state: Mutex::new(State::Idle),
+            failures: Arc::default(),
+            idle: Condvar::new(),
+        });
+        // The schema of a table with an unfinished index may be read only later, once a damaged file
+        // was replaced.
+        let announced = Arc::downgrade(&shared);
+        catalog.on_announcement(move |announcement| {
+            if let (Announcement::TableCreated { .. }, Some(shared)) =
+                (announcement, announced.upgrade())
+            {
+                shared.start();
+            }
+        });
         if !Building::all(catalog).is_empty() {
-            builds.start();
+            shared.start();
         }
-        builds
+        Self { shared }
     }
 
     pub fn failures(&self) -> &Arc<BuildFailures> {
@@ -151,7 +188,7 @@ impl IndexBuilds {
 
     /// Starts the pending builds, and waits until they are done, but at most half a second.
     pub fn start_and_wait_briefly(&self) {
-        self.start();
+        self.shared.start();
         let state = self.shared.state();
         let is_running = |state: &mut State| *state != State::Idle;
         drop(
@@ -159,28 +196,6 @@ impl IndexBuilds {
                 .idle
                 .wait_timeout_while(state, PATIENCE, is_running),
         );
-    }
-
-    fn start(&self) {
-        let mut state = self.shared.state();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if *state != State::Idle {
-            *state = State::RunningAgain;
-            if let Some(thread) = &*thread {
-                // The thread may be waiting for the retry of a failed build.
-                thread.thread().unpark();
-            }
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let started = thread::Builder::new()
-            .name("cql-index".into())
-            .spawn(move || run(&shared));
-        // Without a thread the index is built after the next start, or by the next CREATE INDEX.
-        if let Ok(started) = started {
-            *state = State::Running;
-            *thread = Some(started);
-        }
     }
 }
 

@@ -52,6 +52,15 @@ impl FromIterator<(Arc<str>, Role)> for Roles {
 }
 
 impl Roles {
+    /// Returns these roles, and those of `others` that have other names.
+    #[must_use]
+    pub fn joined(&self, others: Self) -> Self {
+        let Self(mut all) = others;
+        let own = self.0.iter();
+        all.extend(own.map(|(name, role)| (Arc::clone(name), Arc::clone(role))));
+        Self(all)
+    }
+
     /// Returns a role by its name.
     pub fn get(&self, name: &str) -> Option<&Arc<Role>> {
         self.0.get(name)

@@ -107,7 +107,9 @@ async fn restore(
     let place = served.long_work.begin()?;
     let report = work(served.node, move |node| {
         let _place = place;
-        Ok(database(node, "a backup")?.restore(dir)?)
+        let report = database(node, "a backup")?.restore(dir)?;
+        node.reread_catalog()?;
+        Ok(report)
     });
     report.await.map(Json)
 }

@@ -169,7 +169,9 @@ async fn accept_loss(
     let place = served.long_work.begin()?;
     let report = work(served.node, move |node| {
         let _place = place;
-        Ok(database(node, "a repair")?.rewrite_damaged(&keyspace, &table, &token)?)
+        let report = database(node, "a repair")?.rewrite_damaged(&keyspace, &table, &token)?;
+        node.reread_catalog()?;
+        Ok(report)
     });
     let other = || Problem::new(StatusCode::CONFLICT, Failure::Corrupt, detail);
     report.await?.map(Json).ok_or_else(other)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use ebb_model::key::SCHEMA_KEY;
 use ebb_storage::simulation::FaultOp;
@@ -88,6 +89,70 @@ fn a_table_whose_record_is_lost_keeps_its_rows_and_is_served_again_with_the_reco
     assert!(
         state
             .table("app", "u")
+            .unwrap()
+            .schema()
+            .column("a")
+            .is_some()
+    );
+}
+
+#[test]
+fn tables_and_keyspaces_are_served_again_without_a_start_once_their_records_are_readable() {
+    let disk = MemDisk::new();
+    let catalog = with_rows(&disk);
+    let rows = table(&catalog, "app", "t");
+    let records = table(&catalog, "ebb_system", "keyspaces");
+    let of_table = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    let of_keyspace = records.get(b"other").unwrap().unwrap();
+    rows.delete(SCHEMA_KEY).unwrap();
+    records.put(b"other", b"\x01{}").unwrap();
+    drop((rows, records, catalog));
+
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog).len(), 2);
+    let announced = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&announced);
+    catalog.on_announcement(move |announcement| {
+        if let Announcement::TableCreated { keyspace, table } = announcement {
+            seen.lock().unwrap().push(format!("{keyspace}.{table}"));
+        }
+    });
+    let before = catalog.state();
+    catalog.reread().unwrap();
+    assert!(Arc::ptr_eq(&before, &catalog.state()));
+
+    table(&catalog, "app", "t")
+        .put(SCHEMA_KEY, &of_table)
+        .unwrap();
+    let records = table(&catalog, "ebb_system", "keyspaces");
+    records.put(b"other", &of_keyspace).unwrap();
+    // The record of a table in service is lost now, and the table stays in service.
+    let u = table(&catalog, "app", "u");
+    let of_u = u.get(SCHEMA_KEY).unwrap().unwrap();
+    u.delete(SCHEMA_KEY).unwrap();
+    catalog.reread().unwrap();
+    assert_eq!(catalog.unreadable(), []);
+    let state = catalog.state();
+    let served = state.table("app", "t").unwrap();
+    assert_eq!(served.rows().get(ROW).unwrap().unwrap(), "1");
+    let u_before = before.table("app", "u").unwrap();
+    assert!(Arc::ptr_eq(u_before, state.table("app", "u").unwrap()));
+    assert!(state.schema().keyspace("other").is_some());
+    assert_ne!(state.version(), before.version());
+    assert_eq!(*announced.lock().unwrap(), ["app.t"]);
+
+    // The schema can be changed, and the next opening finds it.
+    u.put(SCHEMA_KEY, &of_u).unwrap();
+    let alter: Change =
+        |schema| schema.alter_table("app", "t", |t| t.add_column("a", CqlType::Text, false));
+    assert!(apply(&catalog, alter).unwrap());
+    drop((u, records, before, state, catalog));
+    let catalog = open(&disk).unwrap();
+    assert_eq!(unreadable(&catalog), [""; 0]);
+    let state = catalog.state();
+    assert!(
+        state
+            .table("app", "t")
             .unwrap()
             .schema()
             .column("a")
@@ -264,6 +329,36 @@ fn a_member_of_a_role_that_cannot_be_read_may_be_a_superuser() {
     drop((state, catalog));
     let state = open(&disk).unwrap().roles().state();
     assert!(state.may_be_superuser("ada") && !state.may_be_superuser("eve"));
+}
+
+#[test]
+fn a_role_is_in_service_again_without_a_start_once_its_record_is_readable() {
+    let disk = MemDisk::new();
+    let catalog = open(&disk).unwrap();
+    let changed = catalog.roles().change(|roles| {
+        let roles = roles.with_new("bad", Role::default())?;
+        Ok::<_, RoleError>(Some(roles.with_new("ada", Role::default())?))
+    });
+    changed.unwrap().unwrap();
+    let records = table(&catalog, "ebb_system", "roles");
+    let record = records.get(b"bad").unwrap().unwrap();
+    records.put(b"bad", b"{}").unwrap();
+    drop((records, catalog));
+
+    let catalog = open(&disk).unwrap();
+    assert_eq!(catalog.unreadable().len(), 1);
+    let generation = catalog.roles().generation();
+    catalog.reread().unwrap();
+    assert_eq!(catalog.roles().generation(), generation);
+    table(&catalog, "ebb_system", "roles")
+        .put(b"bad", &record)
+        .unwrap();
+    catalog.reread().unwrap();
+    assert_eq!(catalog.unreadable(), []);
+    // Holders of cached decisions look again.
+    assert_ne!(catalog.roles().generation(), generation);
+    let state = catalog.roles().state();
+    assert!(state.roles().get("bad").is_some() && state.roles().get("ada").is_some());
 }
 
 /// The record of one role once kept everything from being served.
