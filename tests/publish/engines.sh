@@ -40,12 +40,13 @@ stop_server() {
     [ -z "$work" ] || rm -rf "$work"
 }
 
-# build_ebb FEATURE: builds ebb with a feature into the new folder $work.
+# build_ebb FEATURE: builds ebb with a feature into the new folder $work. If EBB names a program, which must have
+# the feature, that one is taken.
 build_ebb() {
-    cargo build --release --locked --bin ebb --features "$1"
+    [ -n "${EBB:-}" ] || cargo build --release --locked --bin ebb --features "$1"
     work=$(mktemp -d)
     # A copy, because other checks build the program without the feature at the same path.
-    cp target/release/ebb "$work/ebb"
+    cp "${EBB:-target/release/ebb}" "$work/ebb"
 }
 
 # start_server: builds ebb and starts a server over $work/data. Sets server to its process id, and address to
