@@ -251,8 +251,8 @@ pub struct TableStats {
     pub versions: u64,
     /// The runs of the table, newest first.
     pub runs: Vec<RunStats>,
-    /// The commits at which snapshots of the table stand, ascending.
-    pub bookmarks: Vec<u64>,
+    /// Number of the commits at which snapshots of the table stand.
+    pub bookmarks: usize,
     /// The table's merges under way.
     pub merges: Vec<MergeStats>,
     /// The damaged files of the table. Reads that need one of them fail; others do not, and

@@ -183,7 +183,7 @@ fn tables(stats: &Stats) -> Vec<String> {
             table.files.to_string(),
             table.runs.len().to_string(),
             HumanBytes(table.memtable_bytes).to_string(),
-            table.bookmarks.len().to_string(),
+            table.bookmarks.to_string(),
             HumanBytes(table.kept_bytes + table.garbage_bytes).to_string(),
         ]
     };

@@ -404,8 +404,13 @@ fn drop(
         let opened = is_listed.then(|| of.snapshot(name));
         let opened = opened.and_then(Result::ok);
         let listed = opened.map(|opened| objects(now, opened.tables()));
+        let seq = of.snapshot_seq(name);
         match of.delete_snapshot(name) {
             Ok(()) => {
+                if let Ok(seq) = seq {
+                    let roles = context.catalog.roles();
+                    roles.forget_snapshot(seq).map_err(of_catalog)?;
+                }
                 db.sync().map_err(of_store)?;
                 let dropped = SchemaChangeKind::Dropped;
                 let changes = listed.map(|all| changed(dropped, (keyspace, name), all));

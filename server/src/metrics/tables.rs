@@ -30,7 +30,7 @@ const FIGURES: [Figure; 13] = figures! { table:
     "table_files": table.files, "Files of a table";
     "table_runs": table.runs.len(), "Runs of a table";
     "table_versions": table.versions, "Versions of rows in a table, hidden ones included";
-    "table_bookmarks": table.bookmarks.len(), "Commits at which snapshots of a table stand";
+    "table_bookmarks": table.bookmarks, "Commits at which snapshots of a table stand";
     "table_pinned_bytes": table.kept_bytes,
         "About how many bytes only snapshots, holds and views need";
     "table_pinned_error_bytes": table.kept_error_bytes,

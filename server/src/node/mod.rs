@@ -244,13 +244,18 @@ impl Node {
         Ok(self.site.catalog.of(self.db().ok_or_else(no)?)?)
     }
 
+    /// Returns the catalog if it is open. Waits while another thread opens it.
+    pub fn opened_catalog(&self) -> Option<Arc<Catalog>> {
+        self.site.catalog.opened_or_opening()
+    }
+
     /// Puts what can be read again of schema and roles into service, after damaged files were replaced or
     /// found whole. Does nothing if the catalog is not open.
     ///
     /// # Errors
     /// See [`Catalog::reread`].
     pub fn reread_catalog(&self) -> Result<(), JobError> {
-        match self.site.catalog.opened() {
+        match self.opened_catalog() {
             Some(catalog) => Ok(catalog.reread()?),
             None => Ok(()),
         }

@@ -16,6 +16,7 @@ use super::form::form;
 use super::grace::GracePeriods;
 use super::identity::{Identity, NODE_TABLE, node_records};
 use super::load::{LoadedSchema, load};
+use super::owned_snapshots::{OwnedSnapshots, ROLE_SNAPSHOTS_TABLE};
 use super::roles::{ROLES_TABLE, RoleStore};
 use super::snapshots::{SnapshotKeyspace, SnapshotKeyspaces};
 use super::store::SchemaStore;
@@ -154,7 +155,8 @@ impl Catalog {
         let (keyspaces, creations) = (own(KEYSPACES_TABLE)?, own(CREATIONS_TABLE)?);
         let (store, found) = SchemaStore::open(db, keyspaces, creations)?;
         let state = CatalogState::of(&store, load(found), &Tables::new());
-        let roles = RoleStore::open(db, own(ROLES_TABLE)?, &state.schema)?;
+        let owned = OwnedSnapshots::open(own(ROLE_SNAPSHOTS_TABLE)?)?;
+        let roles = RoleStore::open(db, own(ROLES_TABLE)?, owned, &state.schema)?;
         grace_periods.set(&state);
         let state = Arc::new(ArcSwap::from_pointee(state));
         let snapshots = Arc::<SnapshotKeyspaces>::default();

@@ -34,6 +34,12 @@ impl LazyCatalog {
         }
     }
 
+    /// Returns the catalog if it is open. Waits while another thread opens it.
+    pub fn opened_or_opening(&self) -> Option<Arc<Catalog>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.clone()
+    }
+
     /// Returns the catalog of `db`, opened at the first call.
     ///
     /// # Errors

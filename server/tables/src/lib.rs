@@ -8,7 +8,8 @@
 //!                   ├ identity │          the host id and token of the node
 //!                   ├ grace    │          the age from which merges may purge deletions
 //!                   ├ timestamps          the order of the server's writes
-//!                   ├ roles               permissions; `quota`: the number of snapshots
+//!                   ├ roles               permissions; `quota`, `owned_snapshots`: the
+//!                   │                     snapshots of each role
 //!                   v          v
 //!                 ebb-model  ebb-storage, with the merge operator of `operators`
 //! ```
@@ -44,6 +45,7 @@ pub mod lookup;
 mod mutation;
 pub mod names;
 mod operators;
+mod owned_snapshots;
 mod quota;
 pub mod read;
 mod roles;

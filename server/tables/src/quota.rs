@@ -1,12 +1,12 @@
 //! The quota of snapshots per role: each snapshot keeps old versions on disk.
 
-use std::convert::Infallible;
 use std::sync::{MutexGuard, PoisonError};
 
-use ebb_model::access::{OwnedSnapshot, Role};
-use ebb_storage::Db;
+use ebb_model::access::OwnedSnapshot;
+use ebb_storage::SeqNo;
 
 use super::error::Result;
+use super::owned_snapshots::seq_of;
 use super::roles::RoleStore;
 
 /// The error for a role that has reached its quota of snapshots.
@@ -38,7 +38,7 @@ impl RoleStore {
         let state = self.state();
         if let Some(known) = state.roles().get(role)
             && let Some(max) = known.snapshots_max
-            && existing_snapshots(&self.db, known).count() >= max as usize
+            && self.owned.count_existing(&self.db, known.id) >= max as usize
         {
             let role = role.to_owned();
             return Err(QuotaReached { role, max });
@@ -49,6 +49,15 @@ impl RoleStore {
             _creating: creating,
         })
     }
+
+    /// Records that the snapshot at the commit `seq` is deleted, so that it is no longer one of a role.
+    /// Call it after the deletion, and sync the log afterwards.
+    ///
+    /// # Errors
+    /// If the store fails. The snapshot does not count for the role all the same.
+    pub fn forget_snapshot(&self, seq: SeqNo) -> Result<()> {
+        self.owned.remove(&self.db, seq)
+    }
 }
 
 impl SnapshotRoom<'_> {
@@ -58,37 +67,21 @@ impl SnapshotRoom<'_> {
     /// If the store fails.
     pub fn note(self, keyspace: &str, name: &str) -> Result<()> {
         let db = &self.roles.db;
-        let Some(seq) = seq(db, keyspace, name) else {
+        let Some(seq) = seq_of(db, keyspace, name) else {
             // The snapshot has expired already.
             return Ok(());
         };
-        let noted = self.roles.change(|roles| {
-            let known = roles.get(&self.role);
-            let held = known
-                .into_iter()
-                .flat_map(|role| existing_snapshots(db, role));
-            let mut snapshots: Vec<_> = held.cloned().collect();
-            snapshots.push(OwnedSnapshot {
-                keyspace: keyspace.to_owned(),
-                name: name.to_owned(),
-                seq,
-            });
-            let next = roles.with_changed(&self.role, |role| role.snapshots = snapshots);
-            // An error means that the role was dropped meanwhile.
-            Ok::<_, Infallible>(next.ok())
-        });
-        let Ok(_) = noted?;
-        Ok(())
+        let created = OwnedSnapshot {
+            keyspace: keyspace.to_owned(),
+            name: name.to_owned(),
+            seq,
+        };
+        self.roles.unchanged(|state| {
+            let Some(role) = state.roles().get(&self.role) else {
+                // The role was dropped meanwhile.
+                return Ok(());
+            };
+            self.roles.owned.add(db, role.id, created)
+        })
     }
-}
-
-/// Returns the snapshots that a role created and that still exist.
-fn existing_snapshots<'r>(db: &'r Db, role: &'r Role) -> impl Iterator<Item = &'r OwnedSnapshot> {
-    let is_there = |own: &&OwnedSnapshot| seq(db, &own.keyspace, &own.name) == Some(own.seq);
-    role.snapshots.iter().filter(is_there)
-}
-
-fn seq(db: &Db, keyspace: &str, snapshot: &str) -> Option<u64> {
-    let of = db.existing_keyspace(keyspace).ok()?;
-    Some(of.snapshot_seq(snapshot).ok()?.0)
 }

@@ -4,6 +4,8 @@
 //! ebb_system.roles   name -> record
 //! ```
 //!
+//! The snapshots of roles have records of their own: see `owned_snapshots`.
+//!
 //! A change is one commit, durable before it is visible. Each state has a generation number. A holder
 //! of a cached decision compares the number to check that the decision is still valid.
 //!
@@ -16,12 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use ebb_model::access::{Granted, Resource, Role, Roles};
+use ebb_model::access::{Granted, OwnedSnapshot, Resource, Role, Roles};
 use ebb_model::schema::{Schema, SchemaError, Unreadable};
 use ebb_storage::{Db, Table, WriteBatch, WriteOptions};
 
 use super::damage::readable;
 use super::error::Result;
+use super::owned_snapshots::OwnedSnapshots;
 use crate::names::SYSTEM_KEYSPACE;
 
 /// The table of the roles' records, in [`SYSTEM_KEYSPACE`](crate::names::SYSTEM_KEYSPACE).
@@ -32,6 +35,7 @@ pub(super) const ROLES_TABLE: &str = "roles";
 pub struct RoleStore {
     pub(super) db: Db,
     records: Table,
+    pub(super) owned: OwnedSnapshots,
     state: ArcSwap<RolesState>,
     generation: AtomicU64,
     /// Locked while the roles change.
@@ -83,13 +87,23 @@ impl UnreadableRoles {
     }
 }
 
+/// The records of roles.
+#[derive(Debug, Default)]
+struct StoredRoles {
+    roles: Roles,
+    unreadable: UnreadableRoles,
+    /// The snapshots that records of earlier versions list, with the names of the roles.
+    listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>,
+}
+
 /// Reads the records of roles, and separates the unreadable ones.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
-fn read(records: &Table) -> Result<(Roles, UnreadableRoles)> {
+fn read(records: &Table) -> Result<StoredRoles> {
     let mut roles = Vec::new();
     let mut unreadable = UnreadableRoles::default();
+    let mut listed = Vec::new();
     for entry in records.range::<&[u8], _>(..) {
         let (key, value) = match readable(entry)? {
             Ok(entry) => entry,
@@ -104,11 +118,20 @@ fn read(records: &Table) -> Result<(Roles, UnreadableRoles)> {
             Err(_) => Err("its name is not UTF-8".to_owned()),
         };
         match role {
-            Ok(role) => roles.push((name, role)),
+            Ok((role, snapshots)) => {
+                if !snapshots.is_empty() {
+                    listed.push((name.clone(), snapshots));
+                }
+                roles.push((name, role));
+            }
             Err(why) => unreadable.add(key, name, why),
         }
     }
-    Ok((roles.into_iter().collect(), unreadable))
+    Ok(StoredRoles {
+        roles: roles.into_iter().collect(),
+        unreadable,
+        listed,
+    })
 }
 
 /// Lists the unreadable roles.
@@ -116,7 +139,7 @@ fn read(records: &Table) -> Result<(Roles, UnreadableRoles)> {
 /// # Errors
 /// If the store failed for another reason than damage.
 pub(super) fn unreadable_roles(records: &Table) -> Result<Vec<Unreadable>> {
-    Ok(read(records)?.1.all())
+    Ok(read(records)?.unreadable.all())
 }
 
 /// The roles at one moment.
@@ -185,13 +208,22 @@ impl RolesState {
 }
 
 impl RoleStore {
-    /// Reads the roles of a database. Permissions on objects that are not in `schema` are removed: a crash
-    /// interrupted a drop between the object and its permissions.
+    /// Reads the roles of a database, and the snapshots that they created. Permissions on objects that are
+    /// not in `schema` are removed: a crash interrupted a drop between the object and its permissions.
     ///
     /// # Errors
     /// If the store failed for another reason than damage.
-    pub(super) fn open(db: &Db, records: Table, schema: &Schema) -> Result<Self> {
-        let (roles, unreadable) = read(&records)?;
+    pub(super) fn open(
+        db: &Db,
+        records: Table,
+        owned: OwnedSnapshots,
+        schema: &Schema,
+    ) -> Result<Self> {
+        let StoredRoles {
+            roles,
+            unreadable,
+            listed,
+        } = read(&records)?;
         let state = RolesState {
             roles,
             unreadable,
@@ -200,31 +232,62 @@ impl RoleStore {
         let store = Self {
             db: db.clone(),
             records,
+            owned,
             state: ArcSwap::from_pointee(state),
             generation: AtomicU64::new(0),
             changing: Mutex::new(()),
             creating_snapshots: Mutex::new(()),
         };
+        store.tidy_snapshots(listed)?;
         store.retain(schema)?;
         Ok(store)
     }
 
-    /// Reads unreadable roles again. Roles that are in service stay as they are.
+    /// Reads unreadable roles again, and the snapshots that roles created. Roles that are in service stay
+    /// as they are.
     ///
     /// # Errors
-    /// If the store failed for another reason than damage: nothing is changed.
+    /// If the store failed for another reason than damage. A role may be in service then, without the
+    /// snapshots that its record lists.
     pub(super) fn reread(&self) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.owned.reread()?;
         let now = self.state();
-        let unreadable = now.all_unreadable();
-        if unreadable.is_empty() {
+        let before = now.all_unreadable();
+        if before.is_empty() {
             return Ok(());
         }
-        let (stored, still) = read(&self.records)?;
-        if still.all() != unreadable {
-            self.publish(&now, now.roles.joined(stored), still);
+        let StoredRoles {
+            roles,
+            unreadable,
+            mut listed,
+        } = read(&self.records)?;
+        if unreadable.all() == before {
+            return Ok(());
         }
-        Ok(())
+        listed.retain(|(name, _)| now.roles.get(name).is_none());
+        self.publish(&now, now.roles.joined(roles), unreadable);
+        self.tidy_snapshots(listed)
+    }
+
+    /// Gives the snapshots that records of earlier versions list records of their own, and removes the
+    /// records of snapshots that are gone, all by one commit.
+    fn tidy_snapshots(&self, listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>) -> Result<()> {
+        let state = self.state();
+        let mut batch = WriteBatch::new();
+        for (name, snapshots) in listed {
+            if let Some(role) = state.roles.get(&name) {
+                let owned = &self.owned;
+                owned.put_existing(&self.db, &mut batch, role.id, snapshots);
+                batch.put(&self.records, name.as_bytes(), &role.encode());
+            }
+        }
+        self.owned.remove_gone(&self.db, &mut batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        // The write may use reserved space: a full disk must not keep a database from being opened.
+        Ok(self.db.write_freeing(batch, WriteOptions { sync: true })?)
     }
 
     /// Returns the current roles.
@@ -235,6 +298,12 @@ impl RoleStore {
     /// Returns the number of the last change. It is a single atomic load, for frequent checks.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Runs `work` while no change of the roles is in progress.
+    pub(super) fn unchanged<T>(&self, work: impl FnOnce(&RolesState) -> T) -> T {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&self.state())
     }
 
     /// Changes the roles: `decide` gets the current ones and returns the next ones, or `None` for no
@@ -292,7 +361,13 @@ impl RoleStore {
     /// Replaces the roles by `next`, and removes the record of the unreadable role `dropped`.
     fn write(&self, now: &RolesState, next: Roles, dropped: Option<&str>) -> Result<()> {
         let mut batch = WriteBatch::new();
+        let mut dropped_ids = Vec::new();
         for (name, role) in now.roles.difference(&next) {
+            let before = now.roles.get(&name).map(|before| before.id);
+            if let Some(id) = before.filter(|id| role.is_none_or(|role| role.id != *id)) {
+                self.owned.remove_role(&mut batch, id);
+                dropped_ids.push(id);
+            }
             match role {
                 Some(role) => batch.put(&self.records, name.as_bytes(), &role.encode()),
                 None => batch.delete(&self.records, name.as_bytes()),
@@ -306,6 +381,9 @@ impl RoleStore {
             }
         }
         self.db.write_with(batch, WriteOptions { sync: true })?;
+        for id in dropped_ids {
+            self.owned.forget_role(id);
+        }
         self.publish(now, next, unreadable);
         Ok(())
     }

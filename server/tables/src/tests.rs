@@ -1,5 +1,6 @@
 //! The catalog across a restart, and across power losses between a change and its reply.
 
+mod role_snapshots;
 mod unreadable;
 
 use std::collections::BTreeMap;

@@ -445,9 +445,16 @@ impl Db {
         self.inner.snapshot_pins(keyspace, step)
     }
 
-    /// Returns the structure of the database, and counters since it was opened.
+    /// Returns the structure of the database, and counters since it was opened. The cost grows with
+    /// the number of tables plus the number of snapshots. [`Table::stats`](crate::Table::stats) and
+    /// [`Db::file_bytes`] return parts of it for less.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Returns the bytes of the files of all tables, with dropped tables that snapshots still cover.
+    pub fn file_bytes(&self) -> u64 {
+        self.inner.file_bytes()
     }
 
     /// Returns the problems of the database. Unlike [`Db::stats`], does not access the disk, and

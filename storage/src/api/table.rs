@@ -14,6 +14,7 @@ use crate::key::{KeyRange, ReadTime, SeqNo};
 use crate::meter::{Begun, RequestKind, Scan};
 use crate::options::{TableOptions, WriteOptions};
 use crate::read::IsEnough;
+use crate::stats::TableStats;
 use crate::version::{Lookup, TableVersion};
 
 /// A value, shared with the block or memtable that it lies in where possible.
@@ -60,6 +61,21 @@ impl Table {
         let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
         let memtables = memtables.map(|memtable| memtable.bytes() as u64);
         files.chain(memtables).sum()
+    }
+
+    /// Returns the entry of the table in [`Db::stats`](crate::Db::stats), without those of other
+    /// tables.
+    pub fn stats(&self) -> TableStats {
+        self.db.table_stats(self.core.clone())
+    }
+
+    /// Returns the names of the snapshots that cover the table, with the commits at which they stand,
+    /// oldest first. No other table is looked at.
+    pub fn snapshots(&self) -> Vec<(String, SeqNo)> {
+        let mut bookmarks = self.db.snapshots_of(&self.core.keyspace);
+        bookmarks.retain(|bookmark| bookmark.covers(self.core.span()));
+        let bookmarks = bookmarks.into_iter();
+        bookmarks.map(|it| (it.record.name, it.seq)).collect()
     }
 
     /// Sets a key. Errors: see [`Db::write`](crate::Db::write).

@@ -17,6 +17,7 @@ use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::key::{RunId, SeqNo};
 use crate::runs::{Run, RunMeta};
+use crate::snapshots::TableBookmarks;
 use crate::version::TableVersion;
 
 /// A merge with its claimed runs.
@@ -156,7 +157,7 @@ pub(super) fn is_short_of_space(engine: &Engine, tables: &[Arc<TableCore>]) -> b
 /// Estimates the bytes that a merge of the whole table would free.
 pub(super) fn gain_bytes(engine: &Engine, table: &TableCore) -> u64 {
     let version = table.version();
-    let runs = shapes(engine, table, &version, |_| false);
+    let runs = shapes(&version, garbage_of(engine, table), |_| false);
     if runs.is_empty() {
         0
     } else {
@@ -196,9 +197,15 @@ pub(super) fn has_merge(engine: &Engine, table: &TableCore) -> bool {
 }
 
 /// Returns the bytes that merges of the table must read until no merge is left to do.
-pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &TableVersion) -> u64 {
+pub(super) fn table_debt_bytes(
+    engine: &Engine,
+    table: &TableCore,
+    version: &TableVersion,
+    bookmarks: &TableBookmarks<'_>,
+) -> u64 {
     let left_out = table.left_out.all();
-    let mut runs = shapes(engine, table, version, |run| left_out.contains(&run));
+    let garbage_bytes = |run: &RunMeta| run.bytes_unless(|from, to| bookmarks.has_any(from, to));
+    let mut runs = shapes(version, garbage_bytes, |run| left_out.contains(&run));
     let mut begun_bytes = 0;
     let begun = version.unfinished(&left_out);
     for at in begun
@@ -213,10 +220,9 @@ pub(super) fn table_debt_bytes(engine: &Engine, table: &TableCore, version: &Tab
         let merged = merged(&runs[merge.runs()]);
         runs.splice(merge.runs(), [merged]);
     }
-    let bookmarks = engine.snapshots.bookmark_seqs(table.span());
     let table_shape = TableShape {
         is_idle: false,
-        ..shape(engine, table, &runs, &bookmarks)
+        ..shape(engine, table, &runs, bookmarks.bookmarks())
     };
     begun_bytes + debt_bytes(picker(engine), &table_shape)
 }
@@ -244,21 +250,24 @@ fn shape<'a>(
     }
 }
 
-fn shapes(
-    engine: &Engine,
-    table: &TableCore,
-    version: &TableVersion,
-    is_busy: impl Fn(RunId) -> bool,
-) -> Vec<RunShape> {
+/// Returns a function for the bytes of a run of `table` that were kept for boundaries that are gone.
+fn garbage_of(engine: &Engine, table: &TableCore) -> impl Fn(&RunMeta) -> u64 {
     // There are as many boundaries as snapshots. The garbage of most runs does not depend on them,
     // because most runs keep nothing for snapshots.
-    let boundaries = LazyCell::new(|| engine.boundaries(table));
-    let garbage_bytes = |run: &RunMeta| {
+    let boundaries = LazyCell::new(move || engine.boundaries(table));
+    move |run: &RunMeta| {
         if run.kept_for.is_empty() {
             return 0;
         }
         run.garbage_bytes(&boundaries)
-    };
+    }
+}
+
+fn shapes(
+    version: &TableVersion,
+    garbage_of: impl Fn(&RunMeta) -> u64,
+    is_busy: impl Fn(RunId) -> bool,
+) -> Vec<RunShape> {
     let shape = |run: &Arc<Run>| RunShape {
         id: run.id(),
         bytes: run.meta().bytes(),
@@ -267,7 +276,7 @@ fn shapes(
         keys: run.keys(),
         tombstones: run.tombstones(),
         overwrites: run.overwrites().cloned(),
-        garbage_bytes: garbage_bytes(run.meta()),
+        garbage_bytes: garbage_of(run.meta()),
         smallest_seq: run.meta().smallest_seq,
         largest_seq: run.meta().largest_seq,
         is_busy: is_busy(run.id()) || !run.is_mergeable(),
@@ -349,7 +358,7 @@ fn next(
         return Ok(Some((work, 0)));
     }
     let is_busy = |run: RunId| busy.contains(&run) || left_out.contains(&run);
-    let mut runs = shapes(engine, table, version, is_busy);
+    let mut runs = shapes(version, garbage_of(engine, table), is_busy);
     let (part, lacks_space) = next_part(engine, version, &begun, &runs, busy, limits);
     for at in begun.iter().flat_map(Unfinished::runs) {
         runs[at].is_busy = true;

@@ -78,20 +78,36 @@ impl Engine {
     /// their own run.
     pub(crate) fn pin_estimates(&self, table: &TableCore, version: &TableVersion) -> PinEstimates {
         let bookmarks = self.snapshots.bookmark_seqs(table.span());
-        let runs: Vec<&Run> = version.all_runs().map(|run| &**run).collect();
-        let mut estimates = pin_estimates(&runs, &bookmarks);
+        let mut estimates = estimate(table, version, &bookmarks);
         for shared in self.snapshots.shared_seqs(table.span()) {
             estimates.alone.remove(&shared);
         }
-        if table.is_dropped() {
+        if let ([last], true) = (&bookmarks[..], table.is_dropped()) {
             // The table goes with its last snapshot.
-            estimates.together = PinEstimate::exactly(stored(runs.into_iter()).file_bytes);
-            if let [last] = bookmarks[..] {
-                estimates.alone.insert(last, estimates.together);
-            }
+            estimates.alone.insert(*last, estimates.together);
         }
         estimates
     }
+}
+
+/// Estimates the bytes of a table that all snapshots together pin, as [`Engine::pin_estimates`] does.
+/// `bookmarks` are the commits of the table's bookmarks, ascending.
+pub(super) fn pinned_together(
+    table: &TableCore,
+    version: &TableVersion,
+    bookmarks: &[SeqNo],
+) -> PinEstimate {
+    estimate(table, version, bookmarks).together
+}
+
+fn estimate(table: &TableCore, version: &TableVersion, bookmarks: &[SeqNo]) -> PinEstimates {
+    let runs: Vec<&Run> = version.all_runs().map(|run| &**run).collect();
+    let mut estimates = pin_estimates(&runs, bookmarks);
+    if table.is_dropped() {
+        // Only snapshots need the table.
+        estimates.together = PinEstimate::exactly(stored(runs.into_iter()).file_bytes);
+    }
+    estimates
 }
 
 /// Counts the bytes that each lone snapshot of a table pins, and those that all pin together, by a

@@ -3,24 +3,25 @@
 use std::sync::Arc;
 
 use super::choose::table_debt_bytes;
+use super::pinned::pinned_together;
 use super::{Engine, TableCore};
 use crate::key::KeyRange;
 use crate::runs::{FileMeta, Quarantine, RunFile};
+use crate::snapshots::TableBookmarks;
 use crate::stats::{Counter, MergeStats, QuarantinedFile, RunStats, Stats, TableStats};
 use crate::version::TableVersion;
 
 impl Engine {
-    /// Returns the structure of the database, and counters since it was opened.
+    /// Returns the structure of the database, and counters since it was opened. The cost grows with
+    /// the sum of tables, runs and snapshots; only a table with snapshots of its own costs as much
+    /// as it has snapshots.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
         let reads = reads_by_runs.iter().sum();
-        let tables = self.tables();
         let census = self.snapshots.census();
         let age_ms = |created_ms| self.now_ms().saturating_sub(created_ms);
-        let shared_pressure = self.shared_pressure();
-        let stats_of = |table| self.table_stats(table, shared_pressure);
-        let tables: Vec<_> = tables.iter().map(stats_of).collect();
+        let tables = self.stats_of(self.tables());
         let user_bytes_written = counters.user_bytes_written.get();
         let wal_bytes_written = self.wal.written_bytes();
         let table_bytes_written = counters.flush_bytes.get() + counters.compaction_bytes.get();
@@ -92,10 +93,46 @@ impl Engine {
         opened.or_else(|| self.wal.failure().map(|cause| cause.to_string()))
     }
 
-    fn table_stats(&self, table: &Arc<TableCore>, shared_pressure: f64) -> TableStats {
-        let version = table.version();
+    /// Returns the bytes of all SSTables.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        let of_table = |table: &Arc<TableCore>| {
+            let version = table.version();
+            let runs = version.all_runs().map(|run| run.meta().bytes());
+            runs.sum::<u64>()
+        };
+        self.tables().iter().map(of_table).sum()
+    }
+
+    /// Returns the statistics of one table.
+    pub(crate) fn table_stats(&self, table: Arc<TableCore>) -> TableStats {
+        self.stats_of(vec![table]).remove(0)
+    }
+
+    /// Returns the statistics of some tables, in their order.
+    fn stats_of(&self, tables: Vec<Arc<TableCore>>) -> Vec<TableStats> {
+        let shared_pressure = self.shared_pressure();
+        // The versions are read first. Otherwise a run could keep versions for a snapshot that is
+        // newer than the overview, and they would count as garbage.
+        let with_version = |table: Arc<TableCore>| (table.version(), table);
+        let tables: Vec<_> = tables.into_iter().map(with_version).collect();
+        let overview = self.snapshots.overview();
+        let stats_of = |(version, table): &(Arc<TableVersion>, Arc<TableCore>)| {
+            let bookmarks = overview.of(table.span());
+            self.stats_at(table, version, &bookmarks, shared_pressure)
+        };
+        tables.iter().map(stats_of).collect()
+    }
+
+    /// Returns the statistics of a version of a table.
+    fn stats_at(
+        &self,
+        table: &TableCore,
+        version: &TableVersion,
+        bookmarks: &TableBookmarks<'_>,
+        shared_pressure: f64,
+    ) -> TableStats {
         let memtables = || std::iter::once(&version.memtable).chain(&version.frozen);
-        let bookmarks = self.snapshots.bookmark_seqs(table.span());
+        let bookmark_seqs = bookmarks.bookmarks();
         let runs: Vec<_> = version
             .all_runs()
             .map(|run| RunStats {
@@ -106,17 +143,17 @@ impl Engine {
                 smallest_seq: run.meta().smallest_seq.0,
                 largest_seq: run.meta().largest_seq.0,
                 keys: run.keys(),
-                stratum: bookmarks.partition_point(|&seq| seq < run.meta().smallest_seq),
+                stratum: bookmark_seqs.partition_point(|&seq| seq < run.meta().smallest_seq),
             })
             .collect();
         let file_bytes: u64 = runs.iter().map(|run| run.bytes).sum();
-        let boundaries = self.boundaries(table);
         let metas = || version.runs.iter().map(|run| run.meta());
-        let garbage_bytes = metas().map(|meta| meta.garbage_bytes(&boundaries)).sum();
+        let has_any = |from, to| bookmarks.has_any(from, to);
+        let garbage_bytes = metas().map(|meta| meta.bytes_unless(has_any)).sum();
         let hidden_bytes: u64 = metas().map(|meta| meta.hidden_bytes(|_| true)).sum();
         // Runs record the versions that are hidden within them; the ones that another run hides are
         // estimated.
-        let pinned = self.pin_estimates(table, &version).together;
+        let pinned = pinned_together(table, version, bookmark_seqs);
         let kept_bytes = hidden_bytes.saturating_sub(garbage_bytes);
         let kept_bytes = kept_bytes.saturating_add(pinned.bytes);
         let (picks_refused, pick_refused) = table.picks.refused();
@@ -131,7 +168,7 @@ impl Engine {
                 0 => 1.0,
                 live => file_bytes as f64 / live as f64,
             },
-            compaction_debt_bytes: table_debt_bytes(self, table, &version),
+            compaction_debt_bytes: table_debt_bytes(self, table, version, bookmarks),
             keyspace: table.keyspace.clone(),
             name: table.name.clone(),
             dropped: table.is_dropped(),
@@ -145,14 +182,14 @@ impl Engine {
                 .chain(runs.iter().map(|run| run.versions))
                 .sum(),
             merges: self.merges_of(&runs),
-            quarantine: self.bad_files(&version, |meta, _| meta.quarantine.clone()),
-            unreadable: self.bad_files(&version, |_, file| {
+            quarantine: self.bad_files(version, |meta, _| meta.quarantine.clone()),
+            unreadable: self.bad_files(version, |_, file| {
                 let detail = file.unreadable()?.to_string();
                 Some(Quarantine { offset: 0, detail })
             }),
             left_out_runs: table.left_out.all().len(),
             runs,
-            bookmarks: bookmarks.iter().map(|seq| seq.0).collect(),
+            bookmarks: bookmark_seqs.len(),
         }
     }
 }

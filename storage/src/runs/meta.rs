@@ -198,8 +198,14 @@ impl RunMeta {
 
     /// Returns about how many bytes were kept for boundaries that are all gone.
     pub(crate) fn garbage_bytes(&self, boundaries: &Boundaries) -> u64 {
+        self.bytes_unless(|from, to| boundaries.has_any(from, to))
+    }
+
+    /// Returns [`RunMeta::garbage_bytes`], where `has_any` returns whether a boundary stands between
+    /// two commits, both included.
+    pub(crate) fn bytes_unless(&self, has_any: impl Fn(SeqNo, SeqNo) -> bool) -> u64 {
         let never = mutation::is(Mutation::OverlookGarbage);
-        self.hidden_bytes(|kept| !boundaries.has_any(kept.from, kept.to) && !never)
+        self.hidden_bytes(|kept| !has_any(kept.from, kept.to) && !never)
     }
 
     /// Returns about how many bytes only snapshots and views can see, of the entries that

@@ -31,7 +31,7 @@ pub(super) struct SnapshotPoint {
     pub(super) at: ReadPoint,
     pub(super) id: u64,
     /// The table that the snapshot covers; `None` if it covers the keyspace.
-    table: Option<TableId>,
+    pub(super) table: Option<TableId>,
 }
 
 impl SnapshotPoint {
@@ -88,20 +88,17 @@ impl SnapshotIndex {
         self.keyspaces.get(keyspace)?.places.get(name).copied()
     }
 
+    /// Returns the keyspaces that have snapshots, each with its snapshots, ascending by commit.
+    pub(super) fn keyspaces(&self) -> impl Iterator<Item = (&str, &[SnapshotPoint])> {
+        let all = self.keyspaces.iter();
+        all.map(|(keyspace, of)| (&**keyspace, &of.points[..]))
+    }
+
     /// Returns the snapshots that cover a table, ascending by commit.
     pub(super) fn covering(&self, table: TableSpan<'_>) -> impl Iterator<Item = &SnapshotPoint> {
         let of = self.keyspaces.get(table.keyspace);
         let all = of.map_or(&[][..], |of| &of.points[..]);
-        let lifetime = table.lifetime;
-        let start = all.partition_point(|point| point.at.seq <= lifetime.created_after);
-        let is_before_drop = |point: &SnapshotPoint| {
-            lifetime
-                .dropped_after
-                .is_none_or(|last| point.at.seq <= last)
-        };
-        let end = all.partition_point(is_before_drop);
-        // A table that was dropped after no commit of its own has an empty range.
-        let within = all.get(start..end).unwrap_or_default();
+        let within = &all[table.lifetime.range_in(all, |point| point.at.seq)];
         let covers = move |point: &&SnapshotPoint| point.table.is_none_or(|only| only == table.id);
         within.iter().filter(covers)
     }

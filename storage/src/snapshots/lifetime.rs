@@ -14,6 +14,8 @@
 //! The numbers are in the manifest, and an opening gives higher ones only: a snapshot that is created
 //! after a crash has no number from before a table that is there.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::key::{SeqNo, TableId};
@@ -45,6 +47,16 @@ impl Lifetime {
     /// Returns whether the table exists at a commit.
     pub(crate) fn has(self, seq: SeqNo) -> bool {
         self.created_after < seq && self.dropped_after.is_none_or(|last| seq <= last)
+    }
+
+    /// Returns the positions of the commits at which the table exists, in a list that ascends by
+    /// commit.
+    pub(crate) fn range_in<T>(self, list: &[T], commit: impl Fn(&T) -> SeqNo) -> Range<usize> {
+        let start = list.partition_point(|item| commit(item) <= self.created_after);
+        let is_before_drop = |item: &T| self.dropped_after.is_none_or(|last| commit(item) <= last);
+        let end = list.partition_point(is_before_drop);
+        // A table that was dropped after no commit of its own has an empty range.
+        start..end.max(start)
     }
 
     /// Returns the largest number that the lifetime names.
@@ -83,6 +95,9 @@ mod tests {
             (lifetime(7, None), 1 << 40, true),
         ] {
             assert_eq!(lifetime.has(SeqNo(seq)), expected, "{lifetime:?} {seq}");
+            let all = [SeqNo(0), SeqNo(seq), SeqNo(1 << 41)];
+            let found = all[lifetime.range_in(&all, |seq| *seq)].contains(&SeqNo(seq));
+            assert_eq!(found, expected, "{lifetime:?} {seq}");
         }
     }
 }

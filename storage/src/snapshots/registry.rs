@@ -22,7 +22,8 @@ use std::iter::repeat_n;
 
 use super::index::{SnapshotIndex, SnapshotPoint};
 use super::{
-    Bookmark, Bookmarks, SnapshotChanges, SnapshotExpiry, SnapshotOp, SnapshotRecord, TableSpan,
+    Bookmark, Bookmarks, SnapshotChanges, SnapshotExpiry, SnapshotOp, SnapshotOverview,
+    SnapshotRecord, TableSpan,
 };
 use crate::error::{Error, Result};
 use crate::key::{Boundaries, ReadPoint, SeqNo};
@@ -294,6 +295,13 @@ impl SnapshotRegistry {
             without: Boundaries::new(views().collect(), now_ms),
             with: Boundaries::new(points.chain(views()).collect(), now_ms),
         }
+    }
+
+    /// Returns the commits of all bookmarks and views at one instant, for figures about many tables.
+    pub(crate) fn overview(&self) -> SnapshotOverview {
+        let state = self.state.lock().unwrap();
+        let views = state.views.keys().map(|point| point.seq);
+        SnapshotOverview::new(&state.index, views.collect())
     }
 
     /// Returns the numbers of a table's bookmarks and of all views, ascending; each once for every

@@ -464,3 +464,53 @@ fn hundreds_of_snapshots_leave_no_tiny_files_and_few_runs() {
         assert!(bytes >= 8 << 10, "{files} files of {bytes} bytes");
     }
 }
+
+/// Regression: the statistics listed the snapshots of each table, for each table.
+#[test]
+fn statistics_take_as_much_room_with_many_snapshots_as_with_one() {
+    let f = fixture(Maintenance::Manual);
+    for n in 0..20 {
+        let name = format!("t{n}");
+        f.keyspace.table(&name, TableOptions::default()).unwrap();
+    }
+    let digits = |n: usize| n.to_string().len();
+    let mut sizes = Vec::new();
+    for snapshots in [1, 100, 300] {
+        for n in f.names().len()..snapshots {
+            f.create(&format!("s{n}"), None);
+        }
+        let stats = f.db.stats();
+        let counts = stats.tables.iter().map(|table| table.bookmarks);
+        assert_eq!(counts.collect::<Vec<_>>(), [snapshots; 21]);
+        // Other counters grow by some digits in all.
+        let counted = 21 * digits(snapshots);
+        sizes.push(serde_json::to_vec(&stats).unwrap().len() - counted);
+    }
+    assert!(sizes[2].abs_diff(sizes[0]) < 100, "{sizes:?}");
+}
+
+#[test]
+fn the_statistics_and_snapshots_of_one_table_are_those_among_all() {
+    let f = fixture(Maintenance::Manual);
+    let other = f.keyspace.table("other", TableOptions::default()).unwrap();
+    for (round, table) in [&f.table, &other, &f.table].into_iter().enumerate() {
+        table.put(b"a", &[7; 1000]).unwrap();
+        f.create(&format!("s{round}"), None);
+        create_table_snapshot(&f.keyspace, &format!("of{round}"), table.name()).unwrap();
+        f.db.flush().unwrap();
+    }
+    let all = f.db.stats().tables;
+    for table in [&f.table, &other] {
+        let mut among = all.iter().filter(|stats| stats.name == table.name());
+        let json = |stats: &ebb_storage::TableStats| serde_json::to_string(stats).unwrap();
+        assert_eq!(json(&table.stats()), json(among.next().unwrap()));
+        let infos = f.keyspace.snapshots().into_iter();
+        let of_it = infos.filter(|info| info.tables.iter().any(|name| name == table.name()));
+        let expected: Vec<_> = of_it.map(|info| (info.name, info.seq)).collect();
+        assert_eq!(table.snapshots(), expected);
+        assert_eq!(table.stats().bookmarks, expected.len());
+    }
+    let bytes: u64 = all.iter().map(|table| table.file_bytes).sum();
+    assert!(bytes > 0);
+    assert_eq!(f.db.file_bytes(), bytes);
+}

@@ -67,10 +67,7 @@ pub struct ReleasedPin {
 /// # Errors
 /// The errors of the store.
 pub fn release_large(db: &Db) -> Result<Vec<ReleasedPin>> {
-    let file_bytes = LazyCell::new(|| {
-        let tables = db.stats().tables;
-        tables.iter().map(|table| table.file_bytes).sum::<u64>()
-    });
+    let file_bytes = LazyCell::new(|| db.file_bytes());
     let mut released = Vec::new();
     for keyspace in db.keyspaces() {
         let keyspace = db.existing_keyspace(&keyspace)?;

@@ -1,11 +1,12 @@
 //! Roles and their permissions on resources, without I/O.
 //!
 //! ```text
-//! roles        all roles and their memberships, as changes from one state to the next
-//! role         one role, as it is stored
-//! granted      the effective permissions of a role: the decision
-//! resource     the objects of permissions, and which contain which
-//! permission   the permissions
+//! roles            all roles and their memberships, as changes from one state to the next
+//! role             one role, as it is stored
+//! owned_snapshot   one snapshot that a role created, as it is stored
+//! granted          the effective permissions of a role: the decision
+//! resource         the objects of permissions, and which contain which
+//! permission       the permissions
 //! ```
 //!
 //! The rules and the words are those of Cassandra 4.1. A role has its own permissions and those of
@@ -13,6 +14,7 @@
 //! permission on a resource applies to all resources within it.
 
 mod granted;
+mod owned_snapshot;
 mod permission;
 mod resource;
 mod role;
@@ -21,7 +23,8 @@ mod roles;
 mod tests;
 
 pub use granted::{Granted, Need};
+pub use owned_snapshot::OwnedSnapshot;
 pub use permission::{Permission, PermissionSet};
 pub use resource::Resource;
-pub use role::{OwnedSnapshot, Role};
+pub use role::Role;
 pub use roles::{RoleError, Roles};

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::owned_snapshot::OwnedSnapshot;
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 use crate::schema::{SchemaError, read_record};
@@ -33,20 +34,6 @@ pub struct Role {
     pub identities: BTreeSet<String>,
     /// The maximal number of existing snapshots that the role created.
     pub snapshots_max: Option<u32>,
-    /// The snapshots that the role created. Some may have been dropped since.
-    pub snapshots: Vec<OwnedSnapshot>,
-}
-
-/// A snapshot that a role created.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OwnedSnapshot {
-    /// The keyspace of the snapshot.
-    pub keyspace: String,
-    /// The snapshot's name in this keyspace.
-    pub name: String,
-    /// The sequence number of the snapshot. A later snapshot of the same name has another one.
-    pub seq: u64,
 }
 
 impl fmt::Debug for Role {
@@ -75,6 +62,9 @@ struct Record {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     identities: BTreeSet<String>,
     snapshots_max: Option<u32>,
+    /// Earlier versions listed the snapshots of the role here. Now each has a record of its own, so
+    /// that a new snapshot does not write all the others again.
+    #[serde(default, skip_serializing)]
     snapshots: Vec<OwnedSnapshot>,
 }
 
@@ -95,17 +85,18 @@ impl Role {
             permissions: permissions.collect(),
             identities: self.identities.clone(),
             snapshots_max: self.snapshots_max,
-            snapshots: self.snapshots.clone(),
+            snapshots: Vec::new(),
         };
         serde_json::to_vec(&record).expect("plain values")
     }
 
-    /// Decodes a role's record.
+    /// Decodes a role's record. Returns the role, and the snapshots that a record of an earlier
+    /// version lists.
     ///
     /// # Errors
     /// [`SchemaError::Record`] if the record is damaged or has a format that this version does not
     /// support.
-    pub fn decode(bytes: &[u8]) -> Result<Self, SchemaError> {
+    pub fn decode(bytes: &[u8]) -> Result<(Self, Vec<OwnedSnapshot>), SchemaError> {
         let record: Record = read_record(bytes, FORMAT)?;
         let permissions = record.permissions.iter().map(|(path, words)| {
             let unknown = |what: &str| SchemaError::Record(format!("{what} is unknown"));
@@ -115,7 +106,7 @@ impl Role {
             let set: PermissionSet = words.iter().map(permission).collect::<Result<_, _>>()?;
             Ok((resource, set))
         });
-        Ok(Self {
+        let role = Self {
             permissions: permissions.collect::<Result<_, SchemaError>>()?,
             id: record.id,
             is_superuser: record.superuser,
@@ -124,7 +115,7 @@ impl Role {
             member_of: record.member_of,
             identities: record.identities,
             snapshots_max: record.snapshots_max,
-            snapshots: record.snapshots,
-        })
+        };
+        Ok((role, record.snapshots))
     }
 }

@@ -196,11 +196,6 @@ fn a_role_is_decoded_from_its_record() {
         password_hash: Some("$argon2id$".into()),
         member_of: ["é/x".into()].into(),
         snapshots_max: Some(3),
-        snapshots: vec![OwnedSnapshot {
-            keyspace: "ks".into(),
-            name: "s".into(),
-            seq: 7,
-        }],
         ..Role::default()
     };
     let resources = [
@@ -215,9 +210,64 @@ fn a_role_is_decoded_from_its_record() {
         role.permissions
             .insert(resource.clone(), resource.applicable());
     }
-    assert_eq!(Role::decode(&role.encode()), Ok(role.clone()));
+    assert_eq!(Role::decode(&role.encode()), Ok((role.clone(), vec![])));
     assert!(!format!("{role:?}").contains("argon2"));
     for damaged in [&b"{}"[..], b"{\"format\":2}", b"", b"{\"format\":1}"] {
         assert!(Role::decode(damaged).is_err());
     }
+}
+
+fn monday() -> OwnedSnapshot {
+    OwnedSnapshot {
+        keyspace: "shop".into(),
+        name: "monday".into(),
+        seq: 42,
+    }
+}
+
+/// Regression: the record of a role listed its snapshots, so each new snapshot wrote all of them.
+#[test]
+fn the_record_of_a_role_that_lists_its_snapshots_is_read_and_written_without_them() {
+    let old = br#"{"format":1,"id":17,"superuser":false,"login":true,"password_hash":null,
+        "member_of":[],"permissions":{},"snapshots_max":10,
+        "snapshots":[{"keyspace":"shop","name":"monday","seq":42}]}"#;
+    let (role, listed) = Role::decode(old).unwrap();
+    assert_eq!((role.id, role.snapshots_max), (17, Some(10)));
+    assert_eq!(listed, [monday()]);
+    let new = role.encode();
+    assert!(!String::from_utf8_lossy(&new).contains("monday"));
+    assert_eq!(Role::decode(&new), Ok((role, vec![])));
+}
+
+#[test]
+fn a_snapshot_of_a_role_has_a_record_of_its_own() {
+    let (key, value) = (OwnedSnapshot::key(17, 42), monday().encode());
+    let expected = *b"\0\0\0\0\0\0\0\x11\0\0\0\0\0\0\0\x2a";
+    assert_eq!(key, expected);
+    let expected = br#"{"format":1,"keyspace":"shop","name":"monday"}"#;
+    assert_eq!(value, expected);
+    assert_eq!(OwnedSnapshot::decode(&key, &value), Ok((17, monday())));
+    for (key, value) in [
+        (&key[1..], &value[..]),
+        (&key, b"{}"),
+        (&key, br#"{"format":2,"keyspace":"shop","name":"monday"}"#),
+        (&key, br#"{"format":1,"keyspace":"shop"}"#),
+    ] {
+        assert!(OwnedSnapshot::decode(key, value).is_err(), "{value:?}");
+    }
+    for (role, seq, is_of_it) in [
+        (17, 0, true),
+        (17, u64::MAX, true),
+        (16, u64::MAX, false),
+        (18, 0, false),
+    ] {
+        let key = OwnedSnapshot::key(role, seq).to_vec();
+        assert_eq!(
+            OwnedSnapshot::keys_of(17).contains(&key),
+            is_of_it,
+            "{role} {seq}"
+        );
+    }
+    let all = OwnedSnapshot::keys_of(u64::MAX);
+    assert!(all.contains(&OwnedSnapshot::key(u64::MAX, u64::MAX).to_vec()));
 }

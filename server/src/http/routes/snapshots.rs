@@ -267,7 +267,11 @@ async fn delete(
         if let Err(refused) = check_change(&principal, &keyspace, &name)? {
             return Ok(Err(refused));
         }
+        let seq = keyspace.snapshot_seq(&name)?;
         keyspace.delete_snapshot(&name)?;
+        if let Some(catalog) = node.opened_catalog() {
+            catalog.roles().forget_snapshot(seq)?;
+        }
         database(node)?.sync()?;
         Ok(Ok(()))
     });

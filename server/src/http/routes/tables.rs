@@ -4,7 +4,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::StatusCode;
 use ebb_jobs::Failure;
-use ebb_storage::{LossReport, TableStats};
+use ebb_storage::LossReport;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -91,21 +91,16 @@ async fn show(
             name: format!("{keyspace}.{table}"),
         };
         let db = node.db().ok_or_else(unknown)?;
-        let is_it = |stats: &TableStats| {
-            !stats.dropped && stats.keyspace == keyspace && stats.name == table
-        };
-        let stats = db.stats().tables.into_iter().find(is_it);
-        let stats = stats.ok_or_else(unknown)?;
-        let snapshots = db.existing_keyspace(&keyspace)?.snapshots();
-        let of_it = snapshots
-            .into_iter()
-            .rev()
-            .filter(|info| info.tables.contains(&table));
-        let bookmarks = of_it.map(|info| BookmarkView {
-            snapshot: info.name,
-            sequence: info.seq.0,
+        let found = db.existing_keyspace(&keyspace);
+        let found = found.and_then(|of| of.existing_table(&table));
+        let found = found.map_err(|_| unknown())?;
+        // The console shows several tables at once, so each request is for no more than its table.
+        let snapshots = found.snapshots().into_iter().rev();
+        let bookmarks = snapshots.map(|(snapshot, seq)| BookmarkView {
+            snapshot,
+            sequence: seq.0,
         });
-        Ok(TableView::of(&stats, bookmarks.collect()))
+        Ok(TableView::of(&found.stats(), bookmarks.collect()))
     });
     view.await.map(Json)
 }

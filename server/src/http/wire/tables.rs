@@ -118,7 +118,7 @@ impl TableSummary {
             file_bytes: stats.file_bytes,
             files: stats.files as u64,
             runs: stats.runs.len() as u64,
-            bookmarks: stats.bookmarks.len() as u64,
+            bookmarks: stats.bookmarks as u64,
             versions: stats.versions,
             live_bytes: (stats.file_bytes)
                 .saturating_sub(stats.kept_bytes.saturating_add(stats.garbage_bytes)),

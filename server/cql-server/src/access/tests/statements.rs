@@ -337,7 +337,16 @@ fn a_role_holds_at_most_its_quota_of_snapshots() {
     // creator.
     server.user = User::anyone();
     server.run("DROP SNAPSHOT a");
+    let own = server
+        .executor
+        .catalog()
+        .db()
+        .existing_keyspace("ebb_system");
+    let records = own.unwrap().existing_table("role_snapshots").unwrap();
+    let held = || records.range::<&[u8], _>(..).count();
+    assert_eq!(held(), 1);
     server.run("CREATE SNAPSHOT a ON KEYSPACE ks");
+    assert_eq!(held(), 1);
     server.log_in(U);
     server.run("CREATE SNAPSHOT c ON KEYSPACE ks");
     server.unauthorized("CREATE SNAPSHOT d ON KEYSPACE ks");
