@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ebb_cql::syntax::masked;
@@ -54,15 +54,24 @@ pub(super) struct Query {
 pub(super) struct Progress {
     /// The result has a slot among those results of the connection that may wait for the client.
     pub has_place: AtomicBool,
-    /// The request has had its turn in the lane.
+    /// The request has its turn in the lane.
     pub has_turn: AtomicBool,
-    pub begun_at: OnceLock<Instant>,
+    attempts: Mutex<Attempts>,
     /// The client got a response before there was a result.
     pub is_answered: AtomicBool,
     /// The statement has to end: the server stops, or an operator has killed the query.
     pub is_stopped: Arc<AtomicBool>,
     /// Notified when an operator kills the query.
     pub killed: Notify,
+}
+
+/// The attempts to run a request: a scan may [begin anew](Progress::wait_anew).
+#[derive(Debug, Clone, Copy, Default)]
+struct Attempts {
+    /// The start of the attempt that is under way; `None` while the request waits.
+    begun_at: Option<Instant>,
+    /// The duration of the attempts before it.
+    ended: Duration,
 }
 
 impl fmt::Debug for Query {
@@ -95,7 +104,7 @@ pub struct QueryRow {
     /// The reason why the query waits: `client`, which has to read earlier results first; `turn`,
     /// for the turn in the lane; or `memory` for the result.
     pub waits_for: Option<&'static str>,
-    /// The time from the arrival of the request until it began to run.
+    /// The time that the query has waited.
     pub queued: Duration,
     /// The time that the query has run.
     pub running: Duration,
@@ -161,7 +170,31 @@ impl Queries {
 }
 
 impl Progress {
-    /// The reason why a waiting query has not begun.
+    /// Notes that the request runs since `begun_at`.
+    pub fn begin(&self, begun_at: Instant) {
+        self.attempts().begun_at = Some(begun_at);
+    }
+
+    /// Notes that the request has ended without a result, and waits again, for everything that it
+    /// waited for at first.
+    pub fn wait_anew(&self) {
+        let mut attempts = self.attempts();
+        attempts.ended = attempts.duration();
+        attempts.begun_at = None;
+        self.has_turn.store(false, Ordering::Relaxed);
+        self.has_place.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns the time that the request has run.
+    pub fn running(&self) -> Duration {
+        self.attempts().duration()
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reason why a waiting query does not run.
     fn waits_for(&self) -> &'static str {
         if !self.has_place.load(Ordering::Relaxed) {
             "client"
@@ -173,13 +206,25 @@ impl Progress {
     }
 }
 
+impl Attempts {
+    /// Returns the duration of all attempts, with the one under way.
+    fn duration(&self) -> Duration {
+        let last = self.begun_at.map(|begun_at| begun_at.elapsed());
+        self.ended + last.unwrap_or_default()
+    }
+}
+
 impl Query {
-    /// The row of the query; `None` if the client got a response before the query began, so that it
+    /// The row of the query; `None` if the client got a response while the query waited, so that it
     /// never begins.
     fn row(&self, id: u64) -> Option<QueryRow> {
-        let (received_at, progress) = (self.received_at, &self.progress);
-        let begun_at = progress.begun_at.get();
-        let state = match (begun_at, progress.is_answered.load(Ordering::Relaxed)) {
+        let progress = &self.progress;
+        let attempts = *progress.attempts();
+        let running = attempts.duration();
+        let state = match (
+            attempts.begun_at,
+            progress.is_answered.load(Ordering::Relaxed),
+        ) {
             (None, true) => return None,
             (None, false) => "waiting",
             (Some(_), false) => "running",
@@ -203,12 +248,9 @@ impl Query {
                 Lane::Login => "login",
             },
             state,
-            waits_for: begun_at.is_none().then(|| progress.waits_for()),
-            queued: begun_at.map_or_else(
-                || received_at.elapsed(),
-                |begun_at| begun_at.saturating_duration_since(received_at),
-            ),
-            running: begun_at.map_or(Duration::ZERO, Instant::elapsed),
+            waits_for: (attempts.begun_at.is_none()).then(|| progress.waits_for()),
+            queued: self.received_at.elapsed().saturating_sub(running),
+            running,
         })
     }
 }

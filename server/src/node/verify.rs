@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ebb_jobs::JobError;
 use ebb_jobs::history::{JobRecord, MaintenanceOptions, VERIFY, VerificationReport, now_unix_ms};
 use ebb_scheduler::runtime::{Lease, LeaseOptions, LeasedThread, SubmitError};
-use ebb_storage::{Db, VerifyReport};
+use ebb_storage::{Db, MaintenanceProgress, VerifyReport};
 use tracing::{info, warn};
 
 use super::Node;
@@ -15,9 +15,9 @@ use super::running_maintenance::RunningMaintenance;
 
 impl Node {
     /// Verifies every file of the database, as [`Db::verify_while`], under a lease: on the calling
-    /// thread, with no more CPU time than jobs may use, and at the rate of the options. After each block
-    /// it calls `is_wanted`. It ends early if that returns false, the verification is cancelled, or the
-    /// node shuts down.
+    /// thread, with no more CPU time than jobs may use, and at the rate of the options. After each block,
+    /// and before each file whose quarantine may end, it calls `is_wanted`. It ends early if that returns
+    /// false, the verification is cancelled, or the node shuts down.
     ///
     /// If the history cannot be written, the files are verified nevertheless.
     ///
@@ -62,7 +62,7 @@ impl Node {
         // The thread enters once the state is captured, and leaves, with this function, before it is
         // released: both take a lock of the log, which a thread of low priority must not hold.
         let mut thread = None;
-        let verified = db.verify_while(move |now| {
+        let step = move |now: MaintenanceProgress| {
             if let Some(pace) = &mut pace {
                 pace.wait(now.bytes_done, || {
                     // A thread that sleeps under the lease would keep its share from jobs.
@@ -81,7 +81,8 @@ impl Node {
                 // The lease was cancelled, or the node shuts down.
                 Some(Err(_)) | None => ControlFlow::Break(()),
             }
-        })?;
+        };
+        let verified = db.verify_while(goes_on, step)?;
         // One that is cancelled after its last file ends as cancelled, too.
         match verified {
             Some(verified) if running.complete().is_continue() => Ok(verified),

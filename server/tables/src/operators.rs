@@ -13,6 +13,7 @@ use ebb_model::row::{
     self, Garbage, Header, RowError, Stats, header_stats, merge_headers, merge_rows, purge_header,
     purge_row, row_stats,
 };
+use ebb_model::schema::TableSchema;
 use ebb_storage::{
     ExpiryBounds, Group, MergeOperator, MergeOperators, Options, PurgeContext, Purged,
     TimestampBounds, ValueBounds,
@@ -157,6 +158,15 @@ impl MergeOperator for CqlRow {
             row::Purged::Gone => Purged::Gone,
         })
     }
+
+    /// Returns the names in the record of a table's schema.
+    fn table_of(&self, key: &[u8], value: &[u8]) -> Option<(String, String)> {
+        if key != SCHEMA_KEY {
+            return None;
+        }
+        let schema = TableSchema::decode(value).ok()?;
+        Some((schema.keyspace().to_owned(), schema.name().to_owned()))
+    }
 }
 
 /// Returns the bounds of an operand; `None` if the key or the operand is damaged. Plain values have
@@ -199,6 +209,8 @@ mod tests {
     use ebb_model::row::{
         Cell, Deletion, Expiry, Header, HeaderBuilder, Lifetime, RowBuilder, RowRef, RowView,
     };
+    use ebb_model::schema::TableDefinition;
+    use ebb_model::types::CqlType;
     use ebb_storage::simulation::MemDisk;
     use ebb_storage::{Db, TableOptions};
 
@@ -285,6 +297,26 @@ mod tests {
         assert!(merge(&row, &delete(1)).is_err());
         assert_eq!(operator.timestamps(&row, b""), None);
         assert_eq!(operator.timestamps(b"short", &write(1, b"")), None);
+    }
+
+    #[test]
+    fn the_record_of_a_schema_names_its_table() {
+        let schema = TableSchema::create(TableDefinition {
+            keyspace: "app".to_owned(),
+            name: "users".to_owned(),
+            id: uuid::Uuid::nil(),
+            columns: vec![("k".to_owned(), CqlType::Int, false)],
+            partition_key: vec!["k".to_owned()],
+            clustering: Vec::new(),
+            order: Vec::new(),
+            options: Default::default(),
+        });
+        let record = schema.unwrap().encode();
+        let operator = CqlRow::default();
+        let names = ("app".to_owned(), "users".to_owned());
+        assert_eq!(operator.table_of(SCHEMA_KEY, &record), Some(names));
+        assert_eq!(operator.table_of(b"other", &record), None);
+        assert_eq!(operator.table_of(SCHEMA_KEY, b"{}"), None);
     }
 
     #[test]

@@ -514,24 +514,32 @@ impl Db {
         &self,
         mut progress: impl FnMut(MaintenanceProgress),
     ) -> Result<VerifyReport> {
-        let verified = self.verify_while(move |now| {
+        let step = move |now| {
             progress(now);
             ControlFlow::Continue(())
-        });
-        Ok(verified?.expect("the step does not break"))
+        };
+        let verified = self.verify_while(|| true, step);
+        Ok(verified?.expect("nothing stops it"))
     }
 
     /// Verifies every file as [`Db::verify_all`] does, and calls `step` in place of `progress`; `step`
-    /// may wait. Returns `None` as soon as `step` breaks. The quarantines that have ended by then stay
-    /// ended.
+    /// may wait. Before that, calls `goes_on` before each file whose quarantine may end. Returns `None`
+    /// as soon as `goes_on` returns false or `step` breaks. The quarantines that have ended by then
+    /// stay ended.
+    ///
+    /// `goes_on` must not lower the priority of the thread: a quarantine ends under locks for which
+    /// writers wait.
     ///
     /// # Errors
     /// As [`Db::verify_all`].
     pub fn verify_while(
         &self,
+        mut goes_on: impl FnMut() -> bool,
         mut step: impl FnMut(MaintenanceProgress) -> ControlFlow<()>,
     ) -> Result<Option<VerifyReport>> {
-        let lifted = self.inner.lift_quarantines()?;
+        let Some(lifted) = self.inner.lift_quarantines(&mut goes_on)? else {
+            return Ok(None);
+        };
         let capture = self.inner.capture()?;
         let report = verify_state(
             &self.inner.options,

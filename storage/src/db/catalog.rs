@@ -131,7 +131,7 @@ impl Catalog {
 }
 
 /// Refuses names that could not stand in `KEYSPACE.TABLE` on a command line.
-pub(super) fn check_name(what: &'static str, name: &str) -> Result<()> {
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
     let legal = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(legal) {
         return Err(Error::InvalidRequest(format!(

@@ -138,20 +138,28 @@ impl Engine {
     }
 
     /// Ends the quarantine of the files that are whole after all: every block is read past all
-    /// caches, and verifies. Returns their paths.
+    /// caches, and verifies. Returns their paths; `None` if `goes_on`, which is called before each
+    /// file, returned false.
     ///
     /// # Errors
     /// The failure to record that a quarantine ended. A full disk is no error here.
-    pub(crate) fn lift_quarantines(&self) -> Result<Vec<String>> {
-        let mut lifted = Vec::new();
+    pub(crate) fn lift_quarantines(
+        &self,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Vec<String>>> {
+        let (mut lifted, mut is_stopped) = (Vec::new(), false);
         if self.check_access().is_err() || self.wal.failure().is_some() {
-            return Ok(lifted);
+            return Ok(Some(lifted));
         }
         let reopening = self.reopening.lock().unwrap();
-        for table in self.tables() {
+        'tables: for table in self.tables() {
             for run in &table.version().runs {
                 let files = run.meta().files.iter().zip(run.files());
                 for (damaged, file) in files.filter(|(told, _)| told.quarantine.is_some()) {
+                    if !goes_on() {
+                        is_stopped = true;
+                        break 'tables;
+                    }
                     if self.lift(&table, damaged, file)? {
                         let path = self.runs.name(damaged.number);
                         lifted.push(path.display().to_string());
@@ -162,7 +170,7 @@ impl Engine {
         drop(reopening);
         // No thread would wake for a retry that was due meanwhile.
         self.signal.compact();
-        Ok(lifted)
+        Ok((!is_stopped).then_some(lifted))
     }
 
     fn lift(&self, table: &TableCore, damaged: &FileMeta, file: &Arc<RunFile>) -> Result<bool> {

@@ -47,6 +47,8 @@ pub(crate) struct Memtable {
     above_least: AtomicU64,
     /// The oldest WAL segment that may hold an entry of this memtable.
     first_segment: OnceLock<FileNumber>,
+    /// All entries have higher numbers.
+    begins_after: SeqNo,
     /// Set when it is frozen: no entry has a higher number, none that comes
     /// after it a lower or equal one.
     end_seq: OnceLock<SeqNo>,
@@ -74,9 +76,12 @@ impl Memtable {
         }
     }
 
-    /// An empty one of the same table.
+    /// An empty one of the same table, which follows this one.
     pub(crate) fn next(&self) -> Self {
-        Self::new(self.entries.pool().clone()).with_operator(self.operator.as_ref())
+        Self {
+            begins_after: self.end_seq().unwrap_or_default(),
+            ..Self::new(self.entries.pool().clone()).with_operator(self.operator.as_ref())
+        }
     }
 
     /// The place of a run that the commit `seq` ingests.
@@ -277,6 +282,11 @@ impl Memtable {
     /// The number at which the memtable was frozen.
     pub(crate) fn end_seq(&self) -> Option<SeqNo> {
         self.end_seq.get().copied()
+    }
+
+    /// Returns whether an entry may have a number up to `seq`.
+    pub(crate) fn begins_before(&self, seq: SeqNo) -> bool {
+        self.begins_after < seq
     }
 
     /// A cursor that keeps the versions alive.

@@ -105,6 +105,17 @@ pub trait MergeOperator: Send + Sync + Debug {
         let _ = (key, value, context);
         Ok(Purged::Kept)
     }
+
+    /// Returns the keyspace and the name of a table that has this entry, if they follow from the
+    /// entry; by default they never do.
+    ///
+    /// [`repair`](crate::repair()) calls this for the entries of a table whose name was in a lost
+    /// manifest alone. The table gets the name and this operator. So an operator returns a name only
+    /// for entries that no other tables have.
+    fn table_of(&self, key: &[u8], value: &[u8]) -> Option<(String, String)> {
+        let _ = (key, value);
+        None
+    }
 }
 
 /// The merge operators that an opening of a database knows, by name.
@@ -151,6 +162,13 @@ impl MergeOperators {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn MergeOperator>> {
         self.by_name.get(name)
+    }
+
+    /// Returns the first operator that recognizes the table of an entry, and the keyspace and the name
+    /// of the table.
+    pub(crate) fn table_of(&self, key: &[u8], value: &[u8]) -> Option<(&str, (String, String))> {
+        let mut operators = self.by_name.values();
+        operators.find_map(|operator| Some((operator.name(), operator.table_of(key, value)?)))
     }
 
     /// The names, ascending.

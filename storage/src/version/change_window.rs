@@ -43,7 +43,9 @@
 //!   older reader sees.
 //!
 //! A deletion by a head within its group counts as a change of the head alone. A caller that finds a
-//! head among the changed keys has to read the whole group.
+//! head among the changed keys has to read the whole group, unless the head deletes the same for both
+//! readers: a value that went under a head of the window is then deleted for both, or was purged together
+//! with the deletion and hid nothing.
 //!
 //! Two things change what both readers see, and so are no changes between them: a write that comes
 //! later than the merge operator allows ([`crate::read::MergeOperator::purge`]), and the loss of
@@ -52,6 +54,11 @@
 //! Files record the bounds of their numbers and of their expiries, so most of them are not read.
 //! A file with versions on both sides of the older reader is read. Of these versions the ones in
 //! the window count, and those below it that expire.
+//!
+//! A memtable is not read if it begins after the newer reader. Every other one is walked over, however
+//! few of its versions are changes: they are in the order of their keys, and each may expire. An order
+//! by numbers, or bounds of the expiries, would be kept up by every write, while a walk costs a
+//! publication now and then a step for each version, and a memtable's size is bounded.
 
 use crate::key::{Cursor, KeyRange, RangeTombstone, RangeTombstones, ReadPoint, SeqNo};
 use crate::mutation::{self, Mutation};
@@ -124,7 +131,7 @@ impl ChangeWindow {
     }
 
     /// Returns cursors, which stand nowhere yet, over the sources that may have changes of these
-    /// keys. Of a memtable nothing is known: it is among them if it has anything.
+    /// keys. Of a memtable nothing is known but where it begins.
     pub(crate) fn sources(
         &self,
         version: &TableVersion,
@@ -132,7 +139,8 @@ impl ChangeWindow {
         merger: &Merger,
     ) -> ChangedSources {
         let memtables = std::iter::once(&version.memtable).chain(&version.frozen);
-        let memtables = memtables.filter(|memtable| memtable.len() > 0);
+        let memtables =
+            memtables.filter(|memtable| memtable.len() > 0 && memtable.begins_before(self.up_to));
         let mut sources: Vec<_> = memtables
             .map(|memtable| Source::Memtable(memtable.cursor()))
             .collect();
@@ -165,5 +173,33 @@ impl ChangeWindow {
         smallest <= self.up_to
             && self.after < largest
             && !(straddles && mutation::is(Mutation::OverlookStraddlingFiles))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::key::{FileNumber, Kind};
+    use crate::memtable::Memtable;
+    use crate::read::MergeOperators;
+
+    #[test]
+    fn a_memtable_that_begins_after_both_readers_is_not_read() {
+        let first = TableVersion::new(Memtable::default(), Vec::new());
+        first.memtable.note_segment(FileNumber(1));
+        first.memtable.insert(b"a", SeqNo(1), Kind::Put, b"1");
+        let version = first.rotated(SeqNo(1)).unwrap();
+        version.memtable.insert(b"b", SeqNo(2), Kind::Put, b"2");
+        let merger = Merger::new("app.users".into(), None, &MergeOperators::none());
+        let point = |seq| ReadPoint {
+            seq: SeqNo(seq),
+            read_time_ms: 0,
+        };
+        let sources_up_to = |seq| {
+            let window = ChangeWindow::between(point(0), point(seq));
+            let changed = window.sources(&version, &KeyRange::all(), &merger);
+            changed.sources.len()
+        };
+        assert_eq!((sources_up_to(1), sources_up_to(2)), (1, 2));
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
-    Bounding, Db, Error, FileSystem, Keyspace, Options, RepairReport, TableOptions, TieredPicker,
-    repair, verify,
+    Bounding, Db, Error, FileSystem, Keyspace, MergeOperator, MergeOperators, Options,
+    RepairReport, TableOptions, TieredPicker, repair, verify,
 };
 
 const TARGET: &str = "/repaired";
@@ -236,6 +236,109 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
             assert_eq!(found.unwrap(), *table);
         }
     }
+}
+
+/// An operator of tables whose entry `name` is `KEYSPACE.TABLE`.
+#[derive(Debug)]
+struct SelfNamed;
+
+impl MergeOperator for SelfNamed {
+    fn name(&self) -> &str {
+        "self-named"
+    }
+
+    fn merge(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String> {
+        Ok([older, newer].concat())
+    }
+
+    fn table_of(&self, key: &[u8], value: &[u8]) -> Option<(String, String)> {
+        let value = std::str::from_utf8(value).ok()?;
+        let (keyspace, table) = value.split_once('.').filter(|_| key == b"name")?;
+        Some((keyspace.to_owned(), table.to_owned()))
+    }
+}
+
+/// Regression: a table without an SSTable came back without its name and its merge operator, though the
+/// log had both in an entry, and the report did not name such tables.
+#[test]
+fn without_a_manifest_entries_in_the_log_name_tables_and_the_report_has_the_unnamed_ones() {
+    let mem = MemDisk::new();
+    let options = Options {
+        merge_operators: MergeOperators::none().with(SelfNamed),
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options.clone()).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let plain = keyspace.table("plain", TableOptions::default()).unwrap();
+    plain.put(b"k", b"1").unwrap();
+    keyspace.create_snapshot("before").unwrap();
+    let create = |table: &str, value: &[u8]| {
+        let options = TableOptions {
+            merge_operator: Some("self-named".to_owned()),
+            ..TableOptions::default()
+        };
+        let created = keyspace.table(table, options).unwrap();
+        created.merge(b"k", value).unwrap();
+        let name = format!("app.{table}");
+        created.put(b"name", name.as_bytes()).unwrap();
+        created
+    };
+    create("users", b"1").merge(b"k", b"2").unwrap();
+    keyspace.create_snapshot("after").unwrap();
+    create("again", b"dropped");
+    keyspace.drop_table("again").unwrap();
+    create("again", b"new");
+    drop((plain, keyspace, db));
+    assert!(files(&mem, ".sst").is_empty());
+    for path in paths(&mem) {
+        let name = path.to_string_lossy();
+        if name.contains("MANIFEST") || name.contains("CURRENT") {
+            mem.remove(&path).unwrap();
+        }
+    }
+
+    let report = repair(DIR, TARGET, &options, &mut |_| ()).unwrap();
+    let db = Db::open(TARGET, options).unwrap();
+    let content = |entries: &[(&str, &str)]| -> Content {
+        let entries = entries.iter();
+        entries
+            .map(|(k, v)| (k.as_bytes().into(), v.as_bytes().into()))
+            .collect()
+    };
+    let users = content(&[("k", "12"), ("name", "app.users")]);
+    let expected = Everything::from([
+        (
+            "app.again".into(),
+            content(&[("k", "new"), ("name", "app.again")]),
+        ),
+        ("app.users".into(), users.clone()),
+        ("app.users in after".into(), users),
+        ("recovered.table_1".into(), content(&[("k", "1")])),
+        (
+            "recovered.table_3".into(),
+            content(&[("k", "dropped"), ("name", "app.again")]),
+        ),
+    ]);
+    assert_eq!(everything(&db).unwrap(), expected);
+    let of_tables = report.lost.iter().filter_map(|lost| {
+        let detail = lost.detail.split(':').next();
+        Some((lost.table.as_deref()?, detail?))
+    });
+    let of_tables: Vec<_> = of_tables.collect();
+    assert_eq!(
+        of_tables,
+        [
+            (
+                "recovered.table_1",
+                "the names of the table and of its keyspace are lost"
+            ),
+            (
+                "recovered.table_3",
+                "the table was called app.again, as another one is"
+            ),
+        ]
+    );
+    assert_eq!(report.snapshots_incomplete, ["app: before", "app: after"]);
 }
 
 /// Regression: a snapshot was deleted and another one created under its name. The record of the

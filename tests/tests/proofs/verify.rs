@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use ebb_storage::{Db, Error, Finding, TableOptions, VerifyReport, verify};
+use ebb_storage::{Db, Error, Finding, MaintenanceProgress, TableOptions, VerifyReport, verify};
 use ebb_tests::disk::{self, DIR, MemDisk, manual};
 use ebb_tests::made::{Made, open_at};
 use ebb_tests::model::World;
@@ -66,7 +66,7 @@ fn a_verification_ends_at_the_step_that_stops_it() {
     let db = open_at(&mem, DIR, &expected).unwrap();
     let stopped_at = |last: u64| {
         let mut steps = 0;
-        let verified = db.verify_while(|now| {
+        let step = |now: MaintenanceProgress| {
             assert!(now.bytes_done <= now.bytes_total);
             steps += 1;
             if steps == last {
@@ -74,7 +74,8 @@ fn a_verification_ends_at_the_step_that_stops_it() {
             } else {
                 ControlFlow::Continue(())
             }
-        });
+        };
+        let verified = db.verify_while(|| true, step);
         (verified.unwrap(), steps)
     };
     let (whole, steps) = stopped_at(u64::MAX);

@@ -54,7 +54,7 @@ impl<S: Service> LaneRequest<S> {
         may_begin_anew: bool,
     ) -> Result<Reply, LeftBehind<S>> {
         let progress = &query.progress;
-        progress.begun_at.get_or_init(Instant::now);
+        progress.begin(Instant::now());
         let (shared, kind) = (self.work.shared.clone(), self.work.kind);
         let (lane, is_read) = (query.lane, query.is_read);
         let mut interrupt = self.work.interrupt.clone();
@@ -71,6 +71,7 @@ impl<S: Service> LaneRequest<S> {
         }
         let mut ended = self.try_run(&interrupt);
         if may_begin_anew && interrupt.may_go_on(&ended) {
+            progress.wait_anew();
             return Err(LeftBehind(self));
         }
         // A statement that took too long on a connection's thread or in the commit lane runs here
@@ -364,8 +365,7 @@ pub(super) async fn run_in_lane<S: Service>(
             };
             ended.unwrap_or_else(|error| {
                 progress.is_answered.store(true, Ordering::Relaxed);
-                let begun_at = progress.begun_at.get();
-                let executed = begun_at.map_or(Duration::ZERO, Instant::elapsed);
+                let executed = progress.running();
                 Some(Waiting::small(late_reply(executed, error)))
             })
         }

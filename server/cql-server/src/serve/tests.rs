@@ -97,7 +97,7 @@ impl Statement for FakeStatement {
     fn kind(&self) -> StatementKind {
         let lane = match self.text.split(' ').next() {
             Some("scan" | "panic") => Lane::Scan,
-            Some("starve") => Lane::Range,
+            Some("range" | "starve" | "occupy") => Lane::Range,
             Some("alter") => Lane::Schema,
             Some("put" | "stall" | "explode" | "swap" | "compute-put") => Lane::Write,
             _ => Lane::Inline,
@@ -190,7 +190,7 @@ impl Service for Fake {
                     return Ok(outcome);
                 }
             }
-            "stall" => {
+            "stall" | "occupy" => {
                 self.gate.wait(|| call.interrupt.is_cancelled());
             }
             "fail" => {

@@ -85,10 +85,20 @@ impl Previous {
             let is_before = file.end.as_ref().is_some_and(|end| end[..] <= *lower);
             !is_behind && !is_before
         };
+        let key_of = |values: &[Option<Vec<u8>>]| {
+            let key = table.keys.key_of(&values[..table.key_columns]);
+            key.map_err(|error| error.to_string())
+        };
         let open = |file: &LeavingFile| -> Result<_, TaskError> {
-            let rows = LeftRows::open(target, &table.live[file.place], &table.columns);
+            let live = &table.live[file.place];
+            let mut rows = LeftRows::open(target, live, &table.columns).map_err(of_rows)?;
+            if *lower > file.first_key[..] {
+                // The rows before belong to other tasks.
+                let skipped = rows.skip_below(target, live, lower, key_of);
+                skipped.map_err(of_rows)?;
+            }
             Ok(FileRows {
-                rows: rows.map_err(of_rows)?,
+                rows,
                 table: number,
                 key_columns: table.key_columns,
                 keys: table.keys.clone(),

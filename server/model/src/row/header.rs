@@ -113,6 +113,12 @@ impl<'a> Header<'a> {
             .max(ranges::deletion_at(&self.ranges, clustering))
     }
 
+    /// Returns whether `other` has the same deletions, so that both headers hide the same content of
+    /// every row.
+    pub fn has_same_deletions(&self, other: &Header<'_>) -> bool {
+        self.deletion == other.deletion && self.ranges == other.ranges
+    }
+
     /// Returns the static row's view at a read time in seconds since the Unix epoch.
     pub fn static_view(&self, read_time_s: i64) -> RowView<'a> {
         RowView::new(

@@ -8,6 +8,7 @@ use super::batches::{Batch, Batches};
 use super::deletes::deleted_rows;
 use crate::commit::LiveFile;
 use crate::data_file::Column;
+use crate::row_index::RowIndex;
 use crate::target::Target;
 
 /// Reads the rows of a data file that are left, in their order, so that they can be written into another one.
@@ -33,6 +34,43 @@ impl LeftRows {
             deleted: deleted_rows(target, live)?.into_iter().peekable(),
             values: Vec::new(),
         })
+    }
+
+    /// Skips rows whose keys are below `key`, as far as the index of the file leads: the next row may still be
+    /// one of some hundreds with such keys. Without an index no row is skipped. `key_of` returns the key of a row
+    /// from its values; its error is a sentence about values that make no key.
+    ///
+    /// # Errors
+    /// If the target refuses, if the file is damaged, or if the indexed row has another key in it.
+    pub fn skip_below(
+        &mut self,
+        target: &Target,
+        live: &LiveFile,
+        key: &[u8],
+        key_of: impl FnOnce(&[Option<Vec<u8>>]) -> std::result::Result<Vec<u8>, String>,
+    ) -> Result<()> {
+        let Some(index) = RowIndex::load(target, &live.file)? else {
+            return Ok(());
+        };
+        // Behind the last key the search ends at the last indexed row, whose key is checked, too.
+        let Some(around) = index.rows_around(key.min(index.last())) else {
+            return Ok(());
+        };
+        let first = around.start;
+        self.batches.seek(first)?;
+        let batch = self.batches.next_batch()?;
+        let too_short = || self.batches.error("it ends before its last row".to_owned());
+        let batch = batch.ok_or_else(too_short)?;
+        // Otherwise rows would be skipped that the caller needs.
+        let found = key_of(&self.batches.values(&batch, 0)?);
+        let found = found.map_err(|error| self.batches.error(format!("row {first}: {error}")))?;
+        if index.key_of(first) != Some(&found[..]) {
+            let problem = format!("row {first} has another key than when it was written");
+            return Err(self.batches.error(problem));
+        }
+        (self.batch, self.at) = (Some(batch), 0);
+        while self.deleted.next_if(|position| *position < first).is_some() {}
+        Ok(())
     }
 
     /// Goes to the next row, and returns its position; `None` behind the last one.

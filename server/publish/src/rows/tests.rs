@@ -272,3 +272,50 @@ fn rows_that_are_left_come_in_their_order_with_their_values() {
     }
     assert_eq!(next.next(), None);
 }
+
+/// Regression: each task of a publication read a file that is written again from its first row.
+#[test]
+fn rows_that_are_left_can_be_read_from_an_indexed_row_on() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &(0..3_000).collect::<Vec<_>>());
+    files.delete(&target, &[5, 768, 769, 2_900]);
+    let live = &files.files[0];
+    let key_of = |values: &[Option<Vec<u8>>]| match values {
+        [Some(k), Some(c), _] => {
+            let mut key = [&k[..], &c[..]].concat();
+            key[0] ^= 0x80;
+            Ok(key)
+        }
+        _ => Err("a part of its key is null".to_owned()),
+    };
+    let open = || LeftRows::open(&target, live, &columns()).unwrap();
+    for (from, first) in [
+        (-7, 0),
+        (0, 0),
+        (255, 0),
+        (256, 256),
+        (1_000, 770),
+        (9_000, 2_816),
+    ] {
+        let mut left = open();
+        let from = key(&row(from, ""));
+        left.skip_below(&target, live, &from, key_of).unwrap();
+        let mut expected = (first..3_000).filter(|n| ![5, 768, 769, 2_900].contains(n));
+        while let Some(position) = left.next_row().unwrap() {
+            assert_eq!(Some(position), expected.next());
+        }
+        assert_eq!(expected.next(), None);
+    }
+
+    let other = |_: &[Option<Vec<u8>>]| Ok(b"other".to_vec());
+    let error = open().skip_below(&target, live, &key(&row(1_000, "")), other);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("row 768 has another key"), "{error}");
+
+    target.remove(&index_name(&target, &live.file)).unwrap();
+    let mut left = open();
+    left.skip_below(&target, live, &key(&row(1_000, "")), key_of)
+        .unwrap();
+    assert_eq!(left.next_row().unwrap(), Some(0));
+}

@@ -65,7 +65,15 @@ pub fn repair(
     let (files, _lock) = DbFiles::lock(&**disk, &*options.tables(from), from)?;
     let tables = options.tables(from);
     let reading = Rc::new(Reading::of(&files, &*tables));
-    let source = Source::read(&**disk, &*tables, from, &files, (&reading, progress))?;
+    let operators = &options.merge_operators;
+    let source = Source::read(
+        &**disk,
+        &*tables,
+        from,
+        &files,
+        operators,
+        (&reading, progress),
+    )?;
     let target = NewDir::claim(disk.clone(), to)?;
     let mut report = RepairReport {
         snapshots: source.state.bookmarks.list.len() as u64,

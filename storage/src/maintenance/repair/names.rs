@@ -1,7 +1,8 @@
 //! The names of tables that the manifest does not list.
 //!
-//! Files have them, and snapshots of one table. A name may have been that of several tables, one after
-//! the other: the newest of them gets it.
+//! Files have them, and snapshots of one table, and entries that a merge operator
+//! [recognizes](crate::MergeOperator::table_of). A name may have been that of several tables, one after the
+//! other: the newest of them gets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +11,19 @@ use crate::key::TableId;
 /// A keyspace and the name of a table in it.
 pub(super) type TableName = (String, String);
 
-/// The tables without a name, and the names in files and snapshots.
+/// The tables without a name, and the names that were found.
 #[derive(Debug, Default)]
 pub(super) struct TableNames {
     unnamed: BTreeSet<TableId>,
     found: BTreeMap<TableId, TableName>,
+}
+
+/// The result of [`TableNames::assign`], newest tables first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct AssignedNames {
+    pub(super) named: Vec<(TableId, TableName)>,
+    /// The tables that stay without a name. If a name was found for one, another table has it.
+    pub(super) unnamed: Vec<(TableId, Option<TableName>)>,
 }
 
 impl TableNames {
@@ -28,21 +37,32 @@ impl TableNames {
         self.unnamed.contains(&table)
     }
 
-    /// Notes the name that a file or a snapshot has for a table. No table ever gets another one.
+    /// Returns the tables without a name for which none was found.
+    pub(super) fn unknown(&self) -> Vec<TableId> {
+        let unnamed = self.unnamed.iter().copied();
+        unnamed
+            .filter(|table| !self.found.contains_key(table))
+            .collect()
+    }
+
+    /// Notes a name that was found for a table. No table ever gets another one.
     pub(super) fn note(&mut self, table: TableId, keyspace: &str, name: &str) {
         let found = self.found.entry(table);
         found.or_insert_with(|| (keyspace.to_string(), name.to_string()));
     }
 
-    /// Returns the noted names of tables that have none, except `taken` ones. If several
-    /// tables had a name, the newest gets it.
-    pub(super) fn assign(self, mut taken: BTreeSet<TableName>) -> Vec<(TableId, TableName)> {
-        let Self { unnamed, found } = self;
-        let newest_first = found.into_iter().rev();
-        let of_unnamed = newest_first.filter(|(table, _)| unnamed.contains(table));
-        of_unnamed
-            .filter(|(_, name)| taken.insert(name.clone()))
-            .collect()
+    /// Gives the noted names, except `taken` ones, to the tables that have none. If several tables
+    /// had a name, the newest gets it.
+    pub(super) fn assign(self, mut taken: BTreeSet<TableName>) -> AssignedNames {
+        let Self { unnamed, mut found } = self;
+        let mut assigned = AssignedNames::default();
+        for table in unnamed.into_iter().rev() {
+            match found.remove(&table) {
+                Some(name) if taken.insert(name.clone()) => assigned.named.push((table, name)),
+                name => assigned.unnamed.push((table, name)),
+            }
+        }
+        assigned
     }
 }
 
@@ -62,9 +82,15 @@ mod tests {
         // A snapshot of another table.
         names.note(TableId(5), "app", "v");
         let name = |name: &str| ("app".to_string(), name.to_string());
-        assert_eq!(
-            names.assign([name("listed")].into()),
-            [(TableId(5), name("t")), (TableId(3), name("u"))]
-        );
+        assert_eq!(names.unknown(), [TableId(8)]);
+        let expected = AssignedNames {
+            named: vec![(TableId(5), name("t")), (TableId(3), name("u"))],
+            unnamed: vec![
+                (TableId(8), None),
+                (TableId(6), Some(name("listed"))),
+                (TableId(2), Some(name("t"))),
+            ],
+        };
+        assert_eq!(names.assign([name("listed")].into()), expected);
     }
 }

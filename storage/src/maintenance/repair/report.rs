@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::names::TableName;
 use crate::error::lossy;
 use crate::files::{self, FileKind};
 use crate::manifest::{State, TableMeta};
@@ -89,13 +90,43 @@ pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> 
         .collect()
 }
 
+/// Returns the path of the damaged manifest of `dir`, whose damage is among `lost`.
+fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
+    let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
+    let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
+    manifest.cloned().unwrap_or_else(|| files::current(dir))
+}
+
+/// The loss of the name of a table in `dir`, which is called `table` now. `known` is the name that the
+/// table had and another one has now, if it is known.
+pub(super) fn lost_name(
+    dir: &Path,
+    table: String,
+    known: Option<TableName>,
+    lost: &[Lost],
+) -> Lost {
+    let detail = match known {
+        Some((keyspace, name)) => format!(
+            "the table was called {keyspace}.{name}, as another one is: no snapshot of {keyspace} shows \
+             this one"
+        ),
+        None => "the names of the table and of its keyspace are lost: no snapshot of the keyspace \
+                 shows the table"
+            .to_string(),
+    };
+    Lost {
+        path: manifest(dir, lost),
+        detail: format!("{detail}; its rows are in {table}"),
+        table: Some(table),
+        ..Lost::default()
+    }
+}
+
 /// The loss of a table in `dir` whose merge operator is unknown: its operands cannot be read.
 /// The damage to the manifest is among `lost`.
 pub(super) fn unknown_operator(dir: &Path, table: &TableMeta, lost: &[Lost]) -> Lost {
-    let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
-    let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
     Lost {
-        path: manifest.cloned().unwrap_or_else(|| files::current(dir)),
+        path: manifest(dir, lost),
         table: Some(format!("{}.{}", table.keyspace, table.name)),
         detail: "the name of the table's merge operator is lost: what was merged is kept, but \
                  reads of those keys fail"

@@ -8,15 +8,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::names::TableNames;
+use super::names::{TableName, TableNames};
 use super::reading::Reading;
 use super::replaced::Extent;
 use super::report::Lost;
 use super::{Versions, report};
 use crate::commit::{Op, OpReader};
+use crate::db::check_name;
 use crate::error::{Error, Result};
 use crate::key::{
-    Boundaries, FileNumber, KeyRange, NUMBER_MAX, RangeTombstone, RangeTombstones, SeqNo, TableId,
+    Boundaries, FileNumber, KeyRange, Kind, NUMBER_MAX, RangeTombstone, RangeTombstones, SeqNo,
+    TableId,
 };
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
@@ -26,6 +28,7 @@ use crate::manifest::{SalvagedManifest, State, TableMeta, salvage_manifest};
 use crate::memtable::{Memtable, version_of};
 use crate::mutation::{self, Mutation};
 use crate::options::TableOptions;
+use crate::read::MergeOperators;
 use crate::runs::RunMeta;
 use crate::snapshots::Lifetime;
 use crate::sstable::{KeyVersion, LostBlock, Salvage};
@@ -67,6 +70,7 @@ impl Source {
         tables: &dyn TableStore,
         dir: &Path,
         files: &DbFiles,
+        operators: &MergeOperators,
         (reading, progress): (&Rc<Reading>, &mut dyn FnMut(MaintenanceProgress)),
     ) -> Result<Self> {
         let mut manifest = salvage_manifest(log_store, dir, &files.manifests)?;
@@ -78,6 +82,7 @@ impl Source {
             log_store,
             tables,
             dir,
+            operators,
             exact: manifest.damage.is_none() && manifest.state.is_some(),
             state: State::default(),
             sources: BTreeMap::new(),
@@ -107,7 +112,7 @@ impl Source {
                     "the log has tables that are not listed",
                 )
             });
-            reader.lose(damage, None, "; the names of new tables are lost");
+            reader.lose(damage, None, "; what it said of new tables is lost");
         }
         Ok(reader.finish())
     }
@@ -142,6 +147,7 @@ struct Reader<'a> {
     log_store: &'a dyn LogStore,
     tables: &'a dyn TableStore,
     dir: &'a Path,
+    operators: &'a MergeOperators,
     /// Whether the manifest is whole, so that its list of files is complete.
     exact: bool,
     state: State,
@@ -197,9 +203,8 @@ impl Reader<'_> {
                 "; what it said from there on is lost, and every SSTable is taken for one of the \
                  database: rows deleted before may be back"
             } else {
-                "; the snapshots that only it had are lost, and the names of tables that no \
-                 SSTable has, and every SSTable is taken for one of the database: \
-                 rows deleted before may be back"
+                "; the snapshots and the names of tables that only it had are lost, and every SSTable \
+                 is taken for one of the database: rows deleted before may be back"
             };
             self.lose(damage, None, what);
         } else if !had_state && !files.sstables.is_empty() {
@@ -633,10 +638,39 @@ impl Reader<'_> {
         }
     }
 
+    /// Looks in the log for the names of tables that no file has. A table without files begins before
+    /// the first of its entries there, because nothing of it was flushed.
+    fn names_in_log(&mut self) {
+        for id in self.names.unknown() {
+            let (Some(logged), Some(table)) =
+                (self.logged.get(&id), self.state.tables.get_mut(&id))
+            else {
+                continue;
+            };
+            let puts = logged.iter().filter(|entry| entry.kind() == Kind::Put);
+            let mut found =
+                puts.filter_map(|entry| self.operators.table_of(entry.key(), entry.value()));
+            let is_legal = |names: &(String, String)| {
+                check_name("keyspace", &names.0).is_ok() && check_name("table", &names.1).is_ok()
+            };
+            let Some((operator, names)) = found.find(|(_, names)| is_legal(names)) else {
+                continue;
+            };
+            self.names.note(id, &names.0, &names.1);
+            table.options.merge_operator = Some(operator.to_string());
+            let first = logged.iter().map(|entry| entry.seq()).min();
+            if let Some(first) = first.filter(|_| !self.sources.contains_key(&id)) {
+                let before = SeqNo(first.0.saturating_sub(1));
+                table.lifetime = Lifetime::beginning_after(before);
+            }
+        }
+    }
+
     /// Gives names to the tables that the manifest does not list: from the properties of their files,
-    /// and from snapshots of a single table. A table that only a snapshot names becomes an empty
-    /// table.
+    /// their entries in the log, and snapshots of a single table. A table that only a snapshot names
+    /// becomes an empty table.
     fn name_tables(&mut self) {
+        self.names_in_log();
         let bookmarks = self.state.bookmarks.list.iter();
         let of_one = bookmarks.filter_map(|bookmark| {
             let keyspace = bookmark.record.keyspace.clone();
@@ -650,7 +684,8 @@ impl Reader<'_> {
         let live = tables.filter(|table| !table.lifetime.is_dropped());
         let taken = live.map(|table| (table.keyspace.clone(), table.name.clone()));
         let taken = taken.collect();
-        for (id, (keyspace, name)) in std::mem::take(&mut self.names).assign(taken) {
+        let assigned = std::mem::take(&mut self.names).assign(taken);
+        for (id, (keyspace, name)) in assigned.named {
             let before = self.name(id);
             let after = format!("{keyspace}.{name}");
             let table = self.state.tables.get_mut(&id).expect("it has no name");
@@ -658,6 +693,16 @@ impl Reader<'_> {
             let lost = self.lost.iter_mut();
             for lost in lost.filter(|lost| lost.table.as_ref() == Some(&before)) {
                 lost.table = Some(after.clone());
+            }
+        }
+        for (id, known) in assigned.unnamed.into_iter().rev() {
+            let has_entries = self.sources.contains_key(&id) || self.logged.contains_key(&id);
+            let now = self.name(id);
+            let is_same = |(keyspace, name): &TableName| format!("{keyspace}.{name}") == now;
+            // An earlier repair gave a table the name that it has in its files and here again.
+            if has_entries && !known.as_ref().is_some_and(is_same) {
+                let lost = report::lost_name(self.dir, now, known, &self.lost);
+                self.lost.push(lost);
             }
         }
     }

@@ -12,7 +12,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{Db, Error, ErrorKind, Event, FileSystem, ManualClock, Options, TableFiles};
 
 use super::{
-    Answers, assert_other_is_whole, database, delete_snapshots, files_of_users, key, options,
+    Answers, KEYS, assert_other_is_whole, database, delete_snapshots, files_of_users, key, options,
     paths, quarantine, read, tables, write,
 };
 
@@ -285,4 +285,41 @@ fn a_full_verification_ends_the_quarantine_of_a_whole_file_only() {
         db.compact().unwrap();
         assert_eq!(read(&db, &model, &[]).damaged, 0);
     }
+}
+
+/// Regression: a verification that was cancelled first read every file in quarantine.
+#[test]
+fn a_verification_that_is_stopped_ends_no_further_quarantine() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let [users, _] = tables(&db);
+    for number in 0..KEYS {
+        users.put(&key(number), &[number; 400]).unwrap();
+    }
+    db.flush().unwrap();
+    drop((users, db));
+    let damaged = &files(&mem, ".sst")[..3];
+    // Damages the files, and at the second call makes them whole again.
+    let flip = || {
+        damaged
+            .iter()
+            .for_each(|path| damage_file(&mem, path, true))
+    };
+    flip();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    assert_eq!(paths(&quarantine(&db)), damaged);
+    flip();
+
+    let mut left = 2;
+    let goes_on = || {
+        let goes_on = left > 0;
+        left -= 1;
+        goes_on
+    };
+    let stopped = db.verify_while(goes_on, |_| panic!("it goes on to the files"));
+    assert_eq!(stopped.unwrap(), None);
+    assert_eq!(paths(&quarantine(&db)), damaged[2..]);
+    let report = db.verify_all(|_| ()).unwrap();
+    assert_eq!(report.lifted, [damaged[2].display().to_string()]);
+    assert_eq!((quarantine(&db), report.findings), (vec![], vec![]));
 }

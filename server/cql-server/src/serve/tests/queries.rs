@@ -1,9 +1,13 @@
 //! Queries in lanes, which operators list and kill.
 
 use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use ebb_colocate::FloorShare;
 
 use super::*;
-use crate::queries::{Queries, QueryRow};
+use crate::access::User;
+use crate::queries::{Progress, Queries, Query, QueryRow};
 use crate::serve::replies::killed;
 use crate::serve::{ServerEvent, ServerEvents};
 
@@ -163,4 +167,81 @@ fn a_waiting_scan_can_be_killed_and_a_schema_change_cannot() {
     until_listed(&queries, &[]);
     // The killed scan has never begun.
     assert_eq!(fake.executed.load(Ordering::SeqCst), 2);
+}
+
+/// Regression: a scan that began anew was listed as running while it waited.
+#[test]
+fn a_query_that_begins_anew_is_listed_as_waiting_until_it_runs_again() {
+    let queries = Arc::new(Queries::default());
+    let progress = Arc::new(Progress::default());
+    let statement = FakeStatement {
+        text: "starve".to_owned(),
+        columns: Columns::default(),
+    };
+    let query = Query {
+        address: ([127, 0, 0, 1], 9).into(),
+        user: Arc::new(User::anyone()),
+        keyspace: None,
+        statement: Some(Arc::new(statement)),
+        statements: 1,
+        lane: Lane::Range,
+        is_read: true,
+        received_at: Instant::now(), // clock: a query has the instant of its arrival
+        progress: progress.clone(),
+    };
+    let _listed = queries.list(&Arc::new(query));
+    let row = || {
+        let row = queries.rows().pop().unwrap();
+        (row.state, row.waits_for)
+    };
+    assert_eq!(row(), ("waiting", Some("client")));
+    for _ in 0..2 {
+        progress.has_place.store(true, Ordering::Relaxed);
+        assert_eq!(row(), ("waiting", Some("turn")));
+        progress.has_turn.store(true, Ordering::Relaxed);
+        assert_eq!(row(), ("waiting", Some("memory")));
+        progress.begin(Instant::now()); // clock: an attempt has the instant of its start
+        assert_eq!(row(), ("running", None));
+        let before = queries.rows().pop().unwrap().running;
+        progress.wait_anew();
+        assert_eq!(row(), ("waiting", Some("client")));
+        let waiting = queries.rows().pop().unwrap();
+        assert!(waiting.running >= before, "the first attempt counts");
+    }
+}
+
+#[test]
+fn a_scan_left_behind_in_the_idle_class_waits_for_a_thread_of_the_floor() {
+    let share = Arc::new(FloorShare::new());
+    let (fake, server) = server(ServeOptions {
+        idle_class: true,
+        floor: Some(share.clone()),
+        scans_max: 1,
+        scan_threads_max: 1,
+        ..options()
+    });
+    let (mut client, queries) = (Client::new(&server), server.queries());
+    // Its thread is in the idle class before the floor comes into use.
+    client.query(0, "range");
+    assert_eq!(client.receive().0, 0);
+    share.set(Some(1.0));
+    client.query(1, "occupy");
+    until_listed(&queries, &["running"]);
+    share.set(None);
+    client.query(2, "starve");
+    wait::until("the scan to run in the idle class", || {
+        fake.executed.load(Ordering::SeqCst) == 3
+    });
+    share.set(Some(1.0));
+    if !scans::may_leave_idle_class() {
+        wait::until("the scan to wait for its turn on the floor", || {
+            let rows = queries.rows();
+            let waits = rows.iter().map(|row| row.waits_for);
+            waits.eq([None, Some("turn")])
+        });
+    }
+    fake.gate.open();
+    let mut streams = [client.receive().0, client.receive().0];
+    streams.sort_unstable();
+    assert_eq!(streams, [1, 2]);
 }

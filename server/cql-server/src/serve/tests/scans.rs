@@ -41,6 +41,16 @@ pub(super) fn begin_endless(server: &CqlServer, user: &str, count: i16) -> Clien
     client
 }
 
+/// Returns whether the kernel lets a thread of the idle class enter the floor.
+pub(super) fn may_leave_idle_class() -> bool {
+    let is_raised = std::thread::spawn(|| {
+        let nice = current_nice().max(FLOOR_NICE);
+        lower_current_thread();
+        raise_current_thread(nice)
+    });
+    is_raised.join().unwrap()
+}
+
 #[test]
 fn a_scan_is_answered_at_its_deadline_while_its_thread_goes_on() {
     let (fake, server) = server(ServeOptions {
@@ -156,12 +166,7 @@ fn a_scan_in_the_idle_class_continues_on_the_floor_once_that_is_in_use() {
     let (_, answer) = client.receive();
     assert_eq!(answer.response, Response::Void);
     // The thread enters the floor if the kernel lets it, or else the scan begins anew.
-    let is_raised = std::thread::spawn(|| {
-        let nice = current_nice().max(FLOOR_NICE);
-        lower_current_thread();
-        raise_current_thread(nice)
-    });
-    let executions = if is_raised.join().unwrap() { 1 } else { 2 };
+    let executions = if may_leave_idle_class() { 1 } else { 2 };
     assert_eq!(fake.executed.load(Ordering::SeqCst), executions);
 }
 

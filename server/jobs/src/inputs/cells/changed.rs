@@ -6,9 +6,11 @@
 //! ```
 //!
 //! The row of a key that may differ is read at both snapshots. A row to write again of which nothing has
-//! changed is recorded as it was published, without a look into the store. A key of a partition's header
-//! stands for all rows of the partition, because the deletions in the header hide rows. So all of them are
-//! read and compared, also in the splits that have other rows of the partition than the header.
+//! changed is recorded as it was published, without a look into the store. The key of a partition's header
+//! stands for the static columns. If the header has other deletions than before, it also stands for all rows
+//! of the partition, because these deletions hide rows. Then all rows are read and compared, also in the
+//! splits that have other rows of the partition than the header. With the same deletions, a row differs only
+//! if its own key may: a write that merges left out because of a deletion has no effect at either snapshot.
 //!
 //! Single rows are read by their keys, after the header of their partition: see
 //! [the purge race](ebb_tables::read#the-purge-race).
@@ -18,9 +20,11 @@ use std::iter::Peekable;
 
 use bytes::Bytes;
 use ebb_model::key::{Place, end_of_prefix, header_key, partition_prefix};
+use ebb_model::row::{Header, RowError};
+use ebb_model::schema::TableSchema;
 use ebb_scheduler::runtime::{RecordSink, TaskError};
 use ebb_storage::{Cache, ChangedKeys, Changes, SnapshotTable};
-use ebb_tables::read::{ProjectedPartition, RowScan, Source, read_key};
+use ebb_tables::read::{ProjectedPartition, RowScan, Source, TableError, read_key};
 
 use super::{Change, CqlCells, Piece, RowCells, RowKey, push_cell};
 use crate::error::{of_store, of_table};
@@ -52,6 +56,13 @@ pub(super) struct Compared<'t> {
 struct KeysToCompare<'r> {
     changed: Peekable<ChangedKeys>,
     rewritten: Peekable<Rewritten<'r>>,
+}
+
+/// The header of a partition at both snapshots.
+struct Headers {
+    key: Vec<u8>,
+    older: Option<Bytes>,
+    newer: Option<Bytes>,
 }
 
 /// A key that may differ.
@@ -149,6 +160,19 @@ impl<'r> KeysToCompare<'r> {
     }
 }
 
+impl Headers {
+    /// Returns whether the two headers have different deletions, which may hide different rows.
+    fn have_other_deletions(&self, schema: &TableSchema) -> Result<bool, TaskError> {
+        let damaged = |error: RowError| of_table(TableError::damaged(schema, &self.key, error));
+        let [older, newer] = [&self.older, &self.newer].map(|header| match header {
+            Some(header) => Header::parse(header),
+            None => Ok(Header::EMPTY),
+        });
+        let (older, newer) = (older.map_err(damaged)?, newer.map_err(damaged)?);
+        Ok(!older.has_same_deletions(&newer))
+    }
+}
+
 /// Records the differences between rows.
 struct Differences<'s> {
     record: RecordSink<'s>,
@@ -223,11 +247,14 @@ impl Compared<'_> {
             key: Vec::new(),
         };
         let mut keys = KeysToCompare::open(self, piece, rewritten)?;
-        if let Some(prefix) = partition_prefix(&piece.lower)
-            && self.has_changed_header_before(prefix, &piece.lower)?
-        {
-            let prefix = Bytes::copy_from_slice(prefix);
-            self.compare_rows(cql, (&prefix, piece), &mut keys, &mut differences)?;
+        if let Some(prefix) = partition_prefix(&piece.lower) {
+            let header = header_key(prefix);
+            // A header before the piece belongs to another split.
+            if header[..] < piece.lower[..]
+                && self.headers(header)?.have_other_deletions(&cql.schema)?
+            {
+                self.compare_rows(cql, (prefix, piece), &mut keys, &mut differences)?;
+            }
         }
         while let Some(next) = keys.next_if(|_| true)? {
             let next = match next {
@@ -241,8 +268,11 @@ impl Compared<'_> {
             let prefix = next.key.slice(..decoded.prefix.len());
             match decoded.place {
                 Place::Header => {
-                    self.compare_statics(cql, &next, &mut differences)?;
-                    self.compare_rows(cql, (&prefix, piece), &mut keys, &mut differences)?;
+                    let headers = self.headers(&next.key[..])?;
+                    self.compare_statics(cql, (&headers, next.is_rewritten), &mut differences)?;
+                    if headers.have_other_deletions(&cql.schema)? {
+                        self.compare_rows(cql, (&prefix, piece), &mut keys, &mut differences)?;
+                    }
                 }
                 Place::Row(_) => {
                     self.compare_some(cql, (&prefix, next), &mut keys, &mut differences)?;
@@ -252,35 +282,31 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Returns whether the header of the partition `prefix` may have changed, if it lies
-    /// before `lower` and so belongs to another split.
-    fn has_changed_header_before(&self, prefix: &[u8], lower: &[u8]) -> Result<bool, TaskError> {
-        let header = header_key(prefix);
-        if header[..] >= *lower {
-            return Ok(false);
-        }
-        let alone = &header[..]..=&header[..];
-        let changes = self.newer.changed_keys::<&[u8], _>(self.older, alone);
-        match changes.map_err(of_store)? {
-            Changes::Keys(mut keys) => Ok(keys.next().transpose().map_err(of_store)?.is_some()),
-            Changes::Unknown(_) => Ok(true),
-        }
+    /// Reads the header with this key at both snapshots.
+    fn headers(&self, key: impl Into<Vec<u8>>) -> Result<Headers, TaskError> {
+        let key = key.into();
+        Ok(Headers {
+            older: self.older.get(&key).map_err(of_store)?,
+            newer: self.newer.get(&key).map_err(of_store)?,
+            key,
+        })
     }
 
     /// Compares the static columns of a partition.
     fn compare_statics(
         &self,
         cql: &CqlCells,
-        next: &KeyToCompare,
+        (headers, is_rewritten): (&Headers, bool),
         differences: &mut Differences<'_>,
     ) -> Result<(), TaskError> {
         let Some((_, table)) = &cql.statics else {
             return Ok(());
         };
+        let Headers { key, older, newer } = headers;
         let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
-        let older = static_cells(cql, self.older, &next.key, &mut old_row)?;
-        let newer = static_cells(cql, self.newer, &next.key, &mut new_row)?;
-        differences.row((*table, &next.key[..]), older, newer, next.is_rewritten)
+        let older = static_cells(cql, self.older, (key, older.as_deref()), &mut old_row)?;
+        let newer = static_cells(cql, self.newer, (key, newer.as_deref()), &mut new_row)?;
+        differences.row((*table, &key[..]), older, newer, is_rewritten)
     }
 
     /// Compares all rows of a partition that lie in a range.
@@ -347,11 +373,9 @@ impl Compared<'_> {
         keys: &mut KeysToCompare<'_>,
         differences: &mut Differences<'_>,
     ) -> Result<(), TaskError> {
-        let header = header_key(prefix);
-        let old_header = self.older.get(&header).map_err(of_store)?;
-        let new_header = self.newer.get(&header).map_err(of_store)?;
-        let old_partition = cql.partition_at(self.older, &header, old_header.as_deref())?;
-        let new_partition = cql.partition_at(self.newer, &header, new_header.as_deref())?;
+        let Headers { key, older, newer } = self.headers(header_key(prefix))?;
+        let old_partition = cql.partition_at(self.older, &key, older.as_deref())?;
+        let new_partition = cql.partition_at(self.newer, &key, newer.as_deref())?;
         let (mut old_row, mut new_row) = (RowCells::default(), RowCells::default());
         old_row.begin_partition(&old_partition, &cql.rows.types)?;
         new_row.begin_partition(&new_partition, &cql.rows.types)?;
@@ -391,20 +415,18 @@ fn plain_cells<'c>(
     Ok(Some(&cells[..]))
 }
 
-/// Returns the cells of the static columns of the partition whose header has the key `key`; `None`
-/// without static values.
+/// Returns the cells of the static columns of the partition with this header, the key of which is `key`;
+/// `None` without static values.
 fn static_cells<'c>(
     cql: &CqlCells,
     table: &SnapshotTable,
-    key: &[u8],
+    (key, header): (&[u8], Option<&[u8]>),
     cells: &'c mut RowCells,
 ) -> Result<Option<&'c [u8]>, TaskError> {
-    let header = table.get(key).map_err(of_store)?;
     let (Some(header), Some((columns, _))) = (header, &cql.statics) else {
         return Ok(None);
     };
-    let read_time_s = read_time_s(table);
-    let partition = cql.partition(columns, key, Some(&header[..]), read_time_s)?;
+    let partition = cql.partition(columns, key, Some(header), read_time_s(table))?;
     cells.of_statics(&partition, &columns.types)
 }
 

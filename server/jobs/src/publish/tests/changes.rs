@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::inputs::{Cells, CellsInput, RowKey, cell_columns};
+use crate::inputs::{Cells, CellsInput, Change, RowKey, cell_columns};
 
 const COLUMNS: [ColumnText; 5] = [
     ("k", "int", false),
@@ -46,6 +46,27 @@ fn scanned(store: &Store, table: &str, snapshot: &str) -> [Vec<String>; 2] {
         read.unwrap();
     }
     found.iter_mut().for_each(|rows| rows.sort());
+    found
+}
+
+/// The changes of the rows of `t`, and of its static rows, that are compared between two snapshots.
+fn compared(store: &Store, older: &str, newer: &str) -> [Vec<Change>; 2] {
+    let [older, newer] = [older, newer].map(|name| {
+        let snapshot = store.keyspace.snapshot(name).unwrap();
+        snapshot.table("t").unwrap()
+    });
+    let schema = schema_at(&newer, "app.t").unwrap().unwrap();
+    let mut cells = CellsInput::default();
+    cells.add_cql(newer, Some(older), Arc::new(schema), 1, (0, Some(1)));
+    let mut found = [Vec::new(), Vec::new()];
+    for split in cells.splits().unwrap() {
+        let read = cells.read(&split, &mut |key, _| {
+            let row = RowKey::decode(key).unwrap();
+            found[row.table as usize].push(row.change);
+            Ok(())
+        });
+        read.unwrap();
+    }
     found
 }
 
@@ -250,6 +271,43 @@ fn little_is_written_where_little_changed() {
     store.check(&written, "third");
     let again = store.publish_noting("t", "third", PublishRequest::default());
     assert_eq!(again, ["app@third is published already"]);
+}
+
+/// Regression: a write to a static column had all rows of its partition read and compared.
+#[test]
+fn a_changed_static_column_is_compared_alone_and_a_deletion_with_all_rows_of_its_partition() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    let with_static = |value: &str, s| {
+        written.insert(&[("k", int(1)), ("s", value.as_bytes().to_vec())], at(s));
+    };
+    let insert = |c, value: &str, s| {
+        written.insert(&Written::row(1, c, value.to_owned()), at(s));
+    };
+    with_static("old", 1);
+    (0..50).for_each(|c| insert(c, "old", 1));
+    written.delete_range(1, (40, 50), &at(2));
+    let create_snapshot = |name| {
+        store.merge_files();
+        store.keyspace.create_snapshot(name).unwrap();
+    };
+    create_snapshot("monday");
+    with_static("new", 3);
+    insert(7, "new", 3);
+    insert(8, "old", 3);
+    create_snapshot("tuesday");
+    with_static("newest", 4);
+    written.delete_range(1, (10, 20), &at(4));
+    create_snapshot("wednesday");
+    assert_eq!(
+        compared(&store, "monday", "tuesday"),
+        [vec![Change::Replaced, Change::None], vec![Change::Replaced]]
+    );
+    let [rows, statics] = compared(&store, "tuesday", "wednesday");
+    let is_removed = |change: &&Change| **change == Change::Removed;
+    let removed = rows.iter().filter(is_removed).count();
+    assert_eq!((rows.len(), removed), (40, 10));
+    assert_eq!(statics, [Change::Replaced]);
 }
 
 #[test]
