@@ -1,5 +1,6 @@
 """A REST catalog over PyIceberg's SQL catalog: PyIceberg checks the requirements of a commit, applies its
-updates and writes the metadata. Requests need a bearer token. Prints its URL once it listens.
+updates and writes the metadata. Requests need a bearer token, which is issued to the OAuth2 client `ebb` whose
+secret is the token too. Prints its URL once it listens.
 
     rest_catalog.py FOLDER TOKEN
 """
@@ -56,6 +57,8 @@ class Catalog(BaseHTTPRequestHandler):
             self.wfile.write(result)
 
     def route(self, body):
+        if self.command == "POST" and self.path == "/v1/oauth/tokens":
+            return self.issue(parse_qs(body.decode()))
         if self.headers["Authorization"] != f"Bearer {self.token}":
             return 401, json.dumps({"error": {"message": "no token", "type": "NotAuthorized", "code": 401}})
         url = urlsplit(self.path)
@@ -67,6 +70,12 @@ class Catalog(BaseHTTPRequestHandler):
             case method, ["v1", "of", "lake", "namespaces", *rest]:
                 return self.namespaces(method, rest, body)
         return 404, json.dumps({"error": {"message": self.path, "type": "NoSuchRoute", "code": 404}})
+
+    def issue(self, form):
+        client = {"grant_type": ["client_credentials"], "client_id": ["ebb"], "client_secret": [self.token]}
+        if form != client | {"scope": ["catalog"]}:
+            return 401, json.dumps({"error": "invalid_client", "error_description": "no such client"})
+        return 200, json.dumps({"access_token": self.token, "token_type": "bearer", "expires_in": 3600})
 
     def namespaces(self, method, parts, body):
         match method, parts:

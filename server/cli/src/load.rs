@@ -36,6 +36,7 @@ Examples:
   ebb load --table app.lines --skip-bad --json . | jq .rows
   ebb load --table shop.orders orders.parquet
   ebb load --table shop.orders --columns id,total /lake/orders@monday
+  ebb load --table shop.orders s3://lake/shop/orders@monday
 
 Without --key every line becomes a row. Its key is the file's path as given and the number
 of the line (docs/wal.md:000000000012). Its value is the line. With --key every CSV record
@@ -51,7 +52,10 @@ Parquet files and Iceberg tables are loaded into a table that CREATE TABLE made,
 column. A PATH is a Parquet file, a folder of such files, or the folder of an Iceberg table,
 with @TAG for one of its tags. Each row is as if it was inserted: it replaces the values of the
 row with the same primary key, and a null deletes. Values are converted exactly, or the load
-ends. Only a build with the feature publish can do it.";
+ends. Only a build with the feature publish can do it.
+
+A PATH may be s3://BUCKET/KEY, in a build with the feature s3. The credentials are AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.";
 
 /// Load files into a table: text, CSV, JSON lines, Parquet or Iceberg, all rows or none.
 #[derive(Debug, clap::Args)]
@@ -104,7 +108,7 @@ pub(super) struct Args {
     /// Print a JSON object: files, skipped, rows, replaced, bytes, columns, seconds.
     #[arg(long)]
     json: bool,
-    /// Files, directories with files, and - for standard input.
+    /// Files, directories with files, - for standard input, and s3://BUCKET/KEY.
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }

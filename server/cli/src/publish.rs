@@ -49,7 +49,9 @@ Buckets of S3 need a build with the feature s3. The process that runs the job re
 AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.
 
 Catalogs need the same build. The process that runs the job reads the bearer token from EBB_CATALOG_TOKEN or
-ICEBERG_TOKEN. EBB_CATALOG_ALLOW_HTTP=true allows a catalog without TLS.";
+ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 client from EBB_CATALOG_CREDENTIAL or the file
+EBB_CATALOG_CREDENTIAL_FILE; EBB_CATALOG_OAUTH2_SERVER_URI and EBB_CATALOG_SCOPE go with these.
+EBB_CATALOG_ALLOW_HTTP=true allows servers without TLS.";
 
 /// The file in the records of a publication that names the row for which it failed.
 const REFUSED: &str = "refused.txt";

@@ -29,6 +29,12 @@ const BATCH_ROWS: usize = 16_384;
 /// larger ones gain little.
 pub const ROW_GROUP_BYTES_MAX: usize = 32 << 20;
 
+/// The bytes, rows and column chunks at which a file is full. Writers and readers hold the metadata of all chunks of
+/// a file, about a KiB each, and the positions of its deleted rows, of eight bytes each.
+const FILE_BYTES_MAX: usize = 512 << 20;
+const FILE_ROWS_MAX: u64 = 4 << 20;
+const FILE_CHUNKS_MAX: usize = 8 << 10;
+
 /// The level of zstd that DuckDB takes too.
 pub(crate) const ZSTD_LEVEL: i32 = 3;
 
@@ -171,6 +177,16 @@ impl<W: Write + Send> DataFileWriter<W> {
     /// Returns the number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// Returns whether the file has as many rows, column chunks or bytes as a file should have. Further rows belong
+    /// into another one.
+    pub fn is_full(&self) -> bool {
+        let groups = self.writer.flushed_row_groups();
+        let chunks = groups.len() * groups.first().map_or(0, RowGroupMetaData::num_columns);
+        self.rows >= FILE_ROWS_MAX
+            || chunks >= FILE_CHUNKS_MAX
+            || self.writer.bytes_written() >= FILE_BYTES_MAX
     }
 
     /// Returns the number of empty values that became null so far.
@@ -370,6 +386,33 @@ mod tests {
         assert_eq!(manifest::decode(&encoded).unwrap(), [entry]);
         let decoded = TableMetadata::decode(&metadata.encode().unwrap()).unwrap();
         assert_eq!(decoded.columns(), Some(fields));
+    }
+
+    #[test]
+    fn a_file_of_many_columns_is_full_after_few_row_groups() {
+        let mut ids = FieldIds::default();
+        let columns = (0..FILE_CHUNKS_MAX / 2).map(|at| Column {
+            field: field(
+                &format!("c{at}"),
+                &CqlType::Int,
+                false,
+                &TypeOptions::default(),
+                None,
+                &mut ids,
+            ),
+            ty: CqlType::Int,
+        });
+        let columns: Vec<Column> = columns.collect();
+        // Each batch is a row group.
+        let mut writer = DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, 1).unwrap();
+        let value = 7_i32.to_be_bytes();
+        while !writer.is_full() {
+            assert!(writer.rows() < 1_000);
+            let row = std::iter::repeat_n(Some(&value[..]), columns.len());
+            writer.append(row).unwrap();
+        }
+        let (_, described) = writer.finish("/t/data/1.parquet".into()).unwrap();
+        assert_eq!(described.split_offsets.unwrap().len(), 2);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | [`row_index`] | the keys of some rows of a data file, kept beside the table |
 //! | [`rows`] | the rows that a published table has, by their keys, and deletes of them |
 //! | [`source`] | rows of Parquet files and Iceberg tables that any engine wrote |
+//! | `object` | an object of a target as Parquet's library reads it |
 //! | [`iceberg`] | metadata, manifests and lists of manifests |
 //! | [`types`] | CQL types and values as those of Iceberg, Arrow and Parquet, in both directions |
 
@@ -29,6 +30,7 @@ pub mod data_file;
 #[cfg(all(test, feature = "s3"))]
 mod http_testing;
 pub mod iceberg;
+mod object;
 pub mod row_index;
 pub mod rows;
 #[expect(

@@ -14,6 +14,7 @@
 //! damaged, or too large for a small file costs time only.
 
 use bytes::Bytes;
+use object_store::path::Path;
 
 use crate::iceberg::manifest::DataFile;
 use crate::target::{Target, TargetError};
@@ -175,8 +176,36 @@ impl RowIndex {
             return Ok(None);
         };
         let bytes = target.read(&name)?;
-        let index = bytes.and_then(|bytes| Self::decode(&bytes, size_of(file)));
-        Ok(index.filter(|index| i64::try_from(index.rows) == Ok(file.record_count)))
+        Ok(bytes.and_then(|bytes| Self::of(&bytes, file)))
+    }
+
+    /// Reads the indexes of data files, many at once, and returns what `take` makes of each and of the place of its
+    /// file. Indexes that are not there or that are damaged are passed over.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub(crate) fn load_each<T>(
+        target: &Target,
+        files: &[&DataFile],
+        take: impl Fn(usize, &Self) -> T,
+    ) -> Result<Vec<T>, TargetError> {
+        let named = files.iter().enumerate().filter_map(|(place, file)| {
+            let name = target.name(&file.file_path).and_then(name)?;
+            Some((place, Path::from(name)))
+        });
+        let (places, keys): (Vec<usize>, Vec<Path>) = named.unzip();
+        let taken = target.get_each(&keys, |at, bytes| {
+            let place = places[at];
+            let index = Self::of(&bytes?, files[place])?;
+            Some(take(place, &index))
+        });
+        Ok(taken?.into_iter().flatten().collect())
+    }
+
+    /// Reads the index of a data file; `None` if the bytes are no index of it.
+    fn of(bytes: &[u8], file: &DataFile) -> Option<Self> {
+        let index = Self::decode(bytes, size_of(file))?;
+        (i64::try_from(index.rows) == Ok(file.record_count)).then_some(index)
     }
 
     /// Returns the bytes of the index of a file of `file_bytes`, with fewer keys if it would have more than

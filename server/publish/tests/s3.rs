@@ -6,7 +6,12 @@ use std::sync::Barrier;
 use std::thread;
 
 use bytes::Bytes;
+use ebb_model::types::CqlType;
+use ebb_publish::commit::{Base, Origin, Publication, PublishedTable, Stamp};
+use ebb_publish::data_file::{Column, DataFileWriter};
+use ebb_publish::source::Source;
 use ebb_publish::target::Target;
+use ebb_publish::types::{FieldIds, OnEmpty, TypeOptions, field};
 
 /// The publishers that compete for each name.
 const RACERS: usize = 16;
@@ -85,4 +90,75 @@ fn s3_server_replaces_lists_and_removes() {
     assert_eq!(target.list("ks/t").unwrap(), ["ks/t/b/c"]);
     assert_eq!(target.list("absent").unwrap(), Vec::<String>::new());
     assert!(target.url("ks").ends_with("/names/ks"));
+}
+
+#[test]
+#[ignore = "nightly: needs a server of S3"]
+fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
+    let target = target("back");
+    let mut ids = FieldIds::default();
+    let columns = [Column {
+        field: field(
+            "k",
+            &CqlType::Int,
+            false,
+            &TypeOptions::default(),
+            None,
+            &mut ids,
+        ),
+        ty: CqlType::Int,
+    }];
+    // Larger than what is fetched ahead at once.
+    let rows = 0..5_000_000_i32;
+    let upload = target.upload("t/data/1.parquet").unwrap();
+    let mut writer = DataFileWriter::new(upload, &columns, OnEmpty::Refuse, 4 << 20).unwrap();
+    for row in rows.clone() {
+        let scattered = row.wrapping_mul(-1_640_531_527).to_be_bytes();
+        writer.append([Some(&scattered[..])]).unwrap();
+    }
+    let (upload, file) = writer.finish(target.url("t/data/1.parquet")).unwrap();
+    upload.complete().unwrap();
+    let publication = Publication {
+        origin: Origin {
+            database_id: "database".to_owned(),
+            table_id: "table".to_owned(),
+            snapshot: "monday".to_owned(),
+            sequence_number: 1,
+            read_time_s: 1,
+        },
+        columns: columns.iter().map(|column| column.field.clone()).collect(),
+        last_column_id: 1,
+        properties: Default::default(),
+        base: Base::Replaced,
+        files: vec![file],
+        deletes: Vec::new(),
+        replaces_tag: false,
+    };
+    let stamp = Stamp {
+        now_ms: 1,
+        snapshot_id: 1,
+        table_uuid: "uuid".to_owned(),
+    };
+    let table = PublishedTable::open(&target, "t").unwrap();
+    assert!(table.commit(&publication, &stamp).unwrap());
+
+    let bucket = std::env::var("EBB_S3_BUCKET").unwrap();
+    let root = Target::bucket(&bucket, "").unwrap();
+    for key in ["back/t", "back/t/data/1.parquet", "back/t/data"] {
+        let tag = (key == "back/t").then_some("monday");
+        let source = Source::bucket(&root, key, tag).unwrap();
+        let [file] = source.files() else {
+            panic!("{key} has {} files", source.files().len());
+        };
+        let mut found = source
+            .rows(file, &[("k".to_owned(), CqlType::Int)])
+            .unwrap();
+        for row in rows.clone() {
+            assert!(found.next_row().unwrap());
+            let scattered = row.wrapping_mul(-1_640_531_527).to_be_bytes();
+            assert_eq!(found.values(), [Some(scattered.to_vec())]);
+        }
+        assert!(!found.next_row().unwrap());
+    }
+    assert!(Source::bucket(&root, "back/absent", None).is_err());
 }

@@ -185,7 +185,7 @@ impl Recording {
             let took_s = report.finished_s - report.submitted_s;
             let advice = job.estimate().and_then(|estimate| estimate.advice.as_ref());
             let off = advice.map(|known| known.advice.took_over_estimate(took_s));
-            let work = job.request().work();
+            let work = job.request().work_of(&report.name);
             (self.history).record_profile(&self.record, &work, input, measured, off)?;
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! The facts about a job that are known before its first task starts.
 
-use ebb_jobs::JobError;
 use ebb_jobs::advice::{Expected, FreeCores, PUBLICATION, SizedJob};
 use ebb_jobs::history::{KnownProfile, ProfileRecord};
 use ebb_jobs::launch::OpenJob;
 use ebb_jobs::request::JobRequest;
+use ebb_jobs::{JobError, Work};
 
 use super::Node;
 use crate::jobs::{Estimate, ReadInput};
@@ -26,16 +26,24 @@ pub(super) struct Prospect {
 /// When the request makes no sense, or no profile of such jobs is known.
 pub(super) fn sized(node: &Node, request: &JobRequest) -> Result<SizedJob, JobError> {
     let open_job = OpenJob::open(request, &[], &node.site)?;
-    let known = known(node, request)?;
+    let known = known(node, request, &open_job)?;
     let sized = expected(node, request, &open_job, known.as_ref(), &[]).sized()?;
     sized.map_err(JobError::senseless)
 }
 
 /// Looks up the profile of jobs with this application and work in the history.
-fn known(node: &Node, request: &JobRequest) -> Result<Option<KnownProfile>, JobError> {
-    let name = request.application.name();
+fn known(
+    node: &Node,
+    request: &JobRequest,
+    open_job: &OpenJob,
+) -> Result<Option<KnownProfile>, JobError> {
+    let application = request.application.name();
+    let name = match &open_job.work {
+        Some(Work::Job(spec)) => &spec.name[..],
+        Some(Work::Chain(_)) | None => application,
+    };
     Ok(match node.existing_history()? {
-        Some(history) => history.known_profile(name, &request.work())?,
+        Some(history) => history.known_profile(application, name, &request.work_of(name))?,
         None => None,
     })
 }
@@ -81,7 +89,7 @@ pub(super) fn prospect(
     open_job: &OpenJob,
     free: Option<FreeCores>,
 ) -> Result<Prospect, JobError> {
-    let known = known(node, request)?;
+    let known = known(node, request, open_job)?;
     let publications = publications(node, request)?;
     let expected = expected(node, request, open_job, known.as_ref(), &publications);
     let advice = free.map(|free| expected.expect(free)).transpose()?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use ebb_jobs::request::PublishTarget;
 use ebb_text::check_exists;
 
 use super::Args;
@@ -15,6 +16,9 @@ const PARQUET: &str = "parquet";
 /// The part that all names of metadata files of Iceberg tables have.
 const METADATA: &str = ".metadata.json";
 
+/// The beginning of a path that names a place in a bucket of S3.
+const BUCKET: &str = "s3://";
+
 /// Files of columns, as a path of the command line names them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
@@ -22,6 +26,12 @@ pub(super) enum Input {
     Files(Vec<PathBuf>),
     /// The folder or the metadata file of an Iceberg table, and a tag.
     Table { path: PathBuf, tag: Option<String> },
+    /// A place in a bucket of S3, whose content is not known yet.
+    Bucket {
+        bucket: String,
+        key: String,
+        tag: Option<String>,
+    },
 }
 
 /// Finds out what the paths are. Returns `None` if they are text.
@@ -30,11 +40,19 @@ pub(super) enum Input {
 /// If some are text and others are not, if one is not there, or if an option is for the other kind.
 pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     // A user who names the format does not need the names of files.
-    let found = |path: &Path| args.format.is_none().then(|| input(path)).flatten();
+    let found = |path: &Path| -> Result<Option<Input>, CliError> {
+        if args.format.is_some() {
+            return Ok(None);
+        }
+        match path.to_str().filter(|path| path.starts_with(BUCKET)) {
+            Some(url) => in_bucket(url).map(Some),
+            None => Ok(input(path)),
+        }
+    };
     let mut inputs = Vec::new();
     let mut text = None;
     for path in &args.paths {
-        match found(path) {
+        match found(path)? {
             Some(input) => inputs.push(input),
             None => text = Some(path),
         }
@@ -71,12 +89,12 @@ fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
     };
     for input in inputs {
         match input {
-            Input::Table { tag, .. } if tag.is_none() => *tag = Some(option.to_owned()),
-            Input::Table { path, .. } => {
-                return Err(CliError::Usage(format!(
-                    "{} has a tag behind it: leave out --tag",
-                    path.display()
-                )));
+            Input::Table { tag, .. } | Input::Bucket { tag, .. } if tag.is_none() => {
+                *tag = Some(option.to_owned());
+            }
+            Input::Table { path, .. } => return Err(has_tag(&path.display().to_string())),
+            Input::Bucket { bucket, key, .. } => {
+                return Err(has_tag(&format!("{BUCKET}{bucket}/{key}")));
             }
             Input::Files(_) => {
                 return Err(CliError::Usage(
@@ -88,11 +106,17 @@ fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
     Ok(())
 }
 
+fn has_tag(path: &str) -> CliError {
+    CliError::Usage(format!("{path} has a tag behind it: leave out --tag"))
+}
+
 impl Input {
+    /// Returns the files and folders on this machine.
     fn files(&self) -> &[PathBuf] {
         match self {
             Self::Files(files) => files,
             Self::Table { path, .. } => std::slice::from_ref(path),
+            Self::Bucket { .. } => &[],
         }
     }
 }
@@ -118,6 +142,31 @@ fn input(path: &Path) -> Option<Input> {
     let (folder, tag) = path.to_str()?.rsplit_once('@')?;
     let folder = Path::new(folder);
     (!path.exists() && is_table(folder)).then(|| table(folder, Some(tag)))
+}
+
+/// Returns the place in a bucket that a URL names. An `@` in the last part of the key begins a tag; before the
+/// key it may be behind credentials, and is refused.
+fn in_bucket(url: &str) -> Result<Input, CliError> {
+    let tagged = url.rsplit_once('@');
+    let tagged = tagged.filter(|(place, tag)| {
+        let place = place.strip_prefix(BUCKET).unwrap_or_default();
+        place.contains('/') && !tag.contains('/')
+    });
+    let (place, tag) = match tagged {
+        Some((place, tag)) => (place, Some(tag.to_owned())),
+        None => (url, None),
+    };
+    match place.parse::<PublishTarget>().map_err(CliError::Usage)? {
+        PublishTarget::Bucket { name, prefix } => Ok(Input::Bucket {
+            bucket: name,
+            key: prefix,
+            tag,
+        }),
+        PublishTarget::Folder(path) => Err(CliError::Usage(format!(
+            "{} is no s3://BUCKET/KEY",
+            path.display()
+        ))),
+    }
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -210,5 +259,31 @@ mod tests {
             assert_eq!(input(&path(text)), None, "{text}");
         }
         assert_eq!(input(Path::new("-")), None);
+    }
+
+    #[test]
+    fn a_place_in_a_bucket_has_a_key_and_maybe_a_tag_and_no_credentials() {
+        let bucket = |key: &str, tag: Option<&str>| Input::Bucket {
+            bucket: "lake".to_owned(),
+            key: key.to_owned(),
+            tag: tag.map(str::to_owned),
+        };
+        for (url, found) in [
+            ("s3://lake", bucket("", None)),
+            ("s3://lake/a/b.parquet", bucket("a/b.parquet", None)),
+            ("s3://lake/db/t/", bucket("db/t", None)),
+            ("s3://lake/db/t@monday", bucket("db/t", Some("monday"))),
+        ] {
+            assert_eq!(in_bucket(url).unwrap(), found, "{url}");
+        }
+        for url in [
+            "s3://HUSH@lake",
+            "s3://KEY:HUSH@lake/db/t",
+            "s3://lake/db/t?X-Amz-Signature=HUSH",
+            "s3://lake//HUSH",
+        ] {
+            let error = in_bucket(url).unwrap_err().to_string();
+            assert!(!error.contains("HUSH"), "{error}");
+        }
     }
 }

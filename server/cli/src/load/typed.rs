@@ -1,10 +1,13 @@
 //! Rows of Parquet files and Iceberg tables into a table of CQL, by one commit.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Instant;
 
 use anyhow::Result;
 use ebb_jobs::CqlLoad;
 use ebb_publish::source::{Source, SourceError};
+use ebb_publish::target::{Target, TargetError};
 use ebb_scheduler::runtime::TaskError;
 use ebb_tables::{LazyCatalog, is_cql_table};
 use ebb_text::{LoadControl, LoadError, LoadPhase, LoadProgress, LoadReport};
@@ -20,12 +23,19 @@ use crate::interrupt;
 /// Rows between two looks at whether the load is to end.
 const REPORT_EVERY_ROWS: u64 = 1024;
 
-pub(super) fn load(args: &Args, inputs: &[Input]) -> Result<()> {
+pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     let start = Instant::now();
-    let sources = inputs.iter().map(|input| match input {
-        Input::Files(files) => Source::parquet(files),
-        Input::Table { path, tag } => Source::table(path, tag.as_deref()),
-    });
+    let mut buckets = BTreeMap::new();
+    let source = |input: &'i Input| -> Result<Source, SourceError> {
+        match input {
+            Input::Files(files) => Source::parquet(files),
+            Input::Table { path, tag } => Source::table(path, tag.as_deref()),
+            Input::Bucket { bucket, key, tag } => {
+                Source::bucket(open(&mut buckets, bucket)?, key, tag.as_deref())
+            }
+        }
+    };
+    let sources = inputs.iter().map(source);
     let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(refused)?;
     let columns = columns(&args.columns, &sources)?;
     let cancelled = interrupt::cancelled()?;
@@ -73,6 +83,17 @@ pub(super) fn load(args: &Args, inputs: &[Input]) -> Result<()> {
         ..LoadReport::default()
     };
     print(args, &report)
+}
+
+/// Opens a bucket, once for all paths that lie in it. Its credentials come from the environment.
+fn open<'b, 'n>(
+    buckets: &'b mut BTreeMap<&'n str, Target>,
+    name: &'n str,
+) -> Result<&'b Target, TargetError> {
+    match buckets.entry(name) {
+        Entry::Occupied(open) => Ok(open.into_mut()),
+        Entry::Vacant(absent) => Ok(absent.insert(Target::bucket(name, "")?)),
+    }
 }
 
 /// Chooses the columns to load: those of the command line, or all, which all sources then have.
@@ -138,9 +159,11 @@ fn report(load: &CqlLoad, bytes_read: u64, watch: &Watch) -> Result<()> {
 /// Returns the error of files that cannot be loaded.
 fn refused(error: SourceError) -> anyhow::Error {
     match error {
-        SourceError::Io { .. } => error.into(),
-        SourceError::File { .. } | SourceError::Row { .. } => {
+        SourceError::File { .. }
+        | SourceError::Row { .. }
+        | SourceError::Target(TargetError::Refused(_)) => {
             CliError::Usage(format!("{error}; nothing was loaded")).into()
         }
+        SourceError::Io { .. } | SourceError::Target(_) => error.into(),
     }
 }

@@ -74,7 +74,8 @@ impl PredictedJob {
         })
     }
 
-    /// Returns the prediction by the latest publication whose profile applies to the input.
+    /// Returns the prediction by the latest publication of all rows whose profile applies to the input. A publication
+    /// of changes has a job of another name: from its time that of all rows does not follow.
     fn publication(&self, publications: &[ProfileRecord]) -> Option<PublicationOutlook> {
         let outlooks = publications.iter().filter_map(|profile| {
             let measured = profile.measured(PUBLICATION)?;
@@ -108,6 +109,7 @@ mod tests {
     use ebb_scheduler::runtime::{MeasuredProfile, TaskMeasures};
 
     use super::*;
+    use crate::publish::CHANGES_JOB;
 
     /// A job of 240 s of CPU time over 1000 bytes, on two cores of which others take one.
     const JOB: PredictedJob = PredictedJob {
@@ -138,6 +140,15 @@ mod tests {
             measured: vec![(PUBLICATION.to_string(), measured)],
             took_over_estimate: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_publication_of_changes_gives_no_rate_of_all_rows() {
+        let mut changes = published("9", 0.1, 1000);
+        changes.measured[0].0 = CHANGES_JOB.to_string();
+        assert_eq!(outlook(JOB, std::slice::from_ref(&changes)), None);
+        let found = outlook(JOB, &[published("1", 20.0, 1000), changes]).unwrap();
+        assert_eq!((&found.profile_of[..], found.publish_s), ("1", 20.0));
     }
 
     fn outlook(job: PredictedJob, publications: &[ProfileRecord]) -> Option<PublicationOutlook> {

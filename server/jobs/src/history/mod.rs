@@ -268,12 +268,18 @@ impl History {
         self.profiles.record(work, profile)
     }
 
-    /// Returns the profile of `work`, or else of the application.
+    /// Returns the profile of `work`, or else the latest one of the application, if possible one in which a job of the
+    /// runtime has the name `job`.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn known_profile(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
-        self.profiles.known(application, work)
+    pub fn known_profile(
+        &self,
+        application: &str,
+        job: &str,
+        work: &Value,
+    ) -> Result<Option<KnownProfile>> {
+        self.profiles.known(application, job, work)
     }
 
     /// Returns all profiles, by application.

@@ -84,8 +84,14 @@ impl ProfileTable {
         Ok(())
     }
 
-    /// Returns the profile of the same work, or the latest one of the application.
-    pub(super) fn known(&self, application: &str, work: &Value) -> Result<Option<KnownProfile>> {
+    /// Returns the profile of the same work, or the latest one of the application: of those in which a job has the
+    /// name `job`, if there are any.
+    pub(super) fn known(
+        &self,
+        application: &str,
+        job: &str,
+        work: &Value,
+    ) -> Result<Option<KnownProfile>> {
         if let Some(profile) = self.same(application, work)? {
             return Ok(Some(KnownProfile {
                 profile,
@@ -93,7 +99,8 @@ impl ProfileTable {
             }));
         }
         let of_it = self.of(application)?.into_iter();
-        let latest = of_it.max_by(|(_, a), (_, b)| a.job.cmp(&b.job));
+        let rank = |profile: &ProfileRecord| (profile.measured(job).is_some(), profile.job.clone());
+        let latest = of_it.max_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)));
         Ok(latest.map(|(_, profile)| KnownProfile {
             profile,
             is_same_work: false,

@@ -347,7 +347,9 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
         (history.record_profile(&job, &work, "app.t", jobs, Some(cpu_s))).unwrap();
     };
     let known = |application: &str, work: Value| {
-        let known = history.known_profile(application, &work).unwrap()?;
+        let known = history
+            .known_profile(application, application, &work)
+            .unwrap()?;
         let measured = known.profile.measured(application).unwrap();
         Some((measured.map.cpu_s, known.is_same_work))
     };
@@ -358,7 +360,9 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     assert_eq!(known("sort", json!({"by": "a"})), Some((1.0, true)));
     record("sort", json!({"by": "a"}), 4.0);
     assert_eq!(known("sort", json!({"by": "a"})), Some((4.0, true)));
-    let same = history.known_profile("sort", &json!({"by": "a"})).unwrap();
+    let same = history
+        .known_profile("sort", "sort", &json!({"by": "a"}))
+        .unwrap();
     assert_eq!(same.unwrap().profile.took_over_estimate, [1.0, 4.0]);
     let (_, is_same_work) = known("sort", json!({"by": "c"})).unwrap();
     assert!(!is_same_work);

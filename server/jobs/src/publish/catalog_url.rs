@@ -31,8 +31,8 @@ impl FromStr for CatalogUrl {
         };
         if rest.contains('@') {
             return refuse(
-                "the URL of the catalog has an @: credentials are not part of it, and the token comes from \
-                 EBB_CATALOG_TOKEN in the environment",
+                "the URL of the catalog has an @: credentials are not part of it, and come from \
+                 EBB_CATALOG_CREDENTIAL or EBB_CATALOG_TOKEN in the environment",
             );
         }
         let (place, query) = match rest.split_once('?') {
@@ -42,8 +42,8 @@ impl FromStr for CatalogUrl {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['&', '=', '?']);
         if query.is_some_and(|query| !query.strip_prefix(WAREHOUSE).is_some_and(is_name)) {
             return refuse(
-                "the URL of the catalog has a query with more than warehouse=NAME: the token comes from \
-                 EBB_CATALOG_TOKEN in the environment",
+                "the URL of the catalog has a query with more than warehouse=NAME: credentials come from \
+                 EBB_CATALOG_CREDENTIAL or EBB_CATALOG_TOKEN in the environment",
             );
         }
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte);

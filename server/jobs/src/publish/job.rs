@@ -21,7 +21,7 @@ use super::plan::{StoredColumns, TablePlan, check_tables};
 use super::planner::{Planner, agree};
 use super::previous::Previous;
 use super::records::{Records, StoredPlan, TaskRecord, data_files};
-use super::{CatalogUrl, PublishRequest};
+use super::{CHANGES_JOB, CatalogUrl, PublishRequest};
 use crate::application::PublicationSite;
 use crate::error::JobError;
 use crate::history::CommitRecord;
@@ -51,6 +51,11 @@ pub(super) fn spec_in(
     splits: u32,
 ) -> Result<JobSpec, JobError> {
     let (job, cells) = PublicationJob::open(target, options, site, splits as usize)?;
+    let name = if job.is_of_changes() {
+        CHANGES_JOB
+    } else {
+        name
+    };
     let job = Arc::new(job);
     let input = PendingInput {
         cells,
@@ -251,6 +256,12 @@ impl PublicationJob {
             pins,
         };
         Ok((job, cells))
+    }
+
+    /// Returns whether some tables are left to publish, and of all of them only what has changed.
+    fn is_of_changes(&self) -> bool {
+        let mut left = self.tables.iter().filter(|table| !table.is_published);
+        left.clone().next().is_some() && left.all(TablePlan::is_of_changes)
     }
 
     /// Returns the Iceberg tables that a table of the store goes to, with their numbers.

@@ -71,6 +71,11 @@ use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::JobError;
 
+/// The name of the job of the runtime if it writes only what has changed. Its profile is kept apart from that of a
+/// publication of all rows, which takes far longer for the same tables.
+#[cfg(any(test, feature = "publish"))]
+pub(crate) const CHANGES_JOB: &str = "publish changes";
+
 /// Publish a snapshot as Iceberg tables, which Spark, Trino, DuckDB and other engines read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "args", derive(clap::Args))]
@@ -111,7 +116,7 @@ pub struct PublishRequest {
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub pin_max: Option<PinMax>,
     /// Commit by the Iceberg REST catalog at this URL, which may end with ?warehouse=NAME. The token comes
-    /// from EBB_CATALOG_TOKEN [default: commit by metadata files in the target].
+    /// from EBB_CATALOG_TOKEN, or by EBB_CATALOG_CREDENTIAL [default: commit by metadata files in the target].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "URL"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

@@ -1,4 +1,4 @@
-//! The output of the job: for each task and table a data file with the rows that are written, and files of
+//! The output of the job: for each task and table data files with the rows that are written, and files of
 //! deletes of the rows that they replace.
 
 use std::collections::BTreeMap;
@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use ebb_publish::commit::data_file_name;
 use ebb_publish::data_file::{DataFileError, DataFileWriter};
+use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::{PositionalDeletes, Positions};
-use ebb_publish::target::Upload;
+use ebb_publish::target::{Target, Upload};
 use ebb_scheduler::runtime::{Output, OutputWriter, TaskError};
 
 use super::job::{PublicationJob, lock};
@@ -20,13 +21,14 @@ pub(super) struct PublicationOutput(pub(super) Arc<PublicationJob>);
 
 impl Output for PublicationOutput {
     fn open(&self, partition: u32, attempt: u32) -> Result<Box<dyn OutputWriter>, TaskError> {
-        let task = self.0.pending.get(partition as usize);
+        let task = self.0.pending.get(partition as usize).copied();
         let unknown = || TaskError::failed("a task that the publication does not have");
+        let task = task.ok_or_else(unknown)?;
         self.0.begin()?;
         Ok(Box::new(TaskWriter {
-            task: *task.ok_or_else(unknown)?,
+            unique: format!("{}-{task}-{attempt}", self.0.run),
+            task,
             job: Arc::clone(&self.0),
-            attempt,
             tables: BTreeMap::new(),
         }))
     }
@@ -45,7 +47,8 @@ impl Output for PublicationOutput {
 struct TaskWriter {
     job: Arc<PublicationJob>,
     task: u32,
-    attempt: u32,
+    /// A part of names that no other attempt at a task has.
+    unique: String,
     /// The tables that the task has rows for, by number.
     tables: BTreeMap<u32, OpenTable>,
 }
@@ -54,10 +57,20 @@ struct TaskWriter {
 #[derive(Default)]
 struct OpenTable {
     file: Option<OpenFile>,
+    /// The data files that are full, and those of deletes to which nothing is added.
+    written: Written,
     /// The search for the rows that are replaced.
     positions: Option<Positions>,
     deletes: PositionalDeletes,
     counts: RowCounts,
+}
+
+/// The files that a task has written of a table.
+#[derive(Default)]
+struct Written {
+    files: Vec<DataFile>,
+    deletes: Vec<DataFile>,
+    empty_values: u64,
 }
 
 /// A data file that is being written. It leaves nothing behind if it is dropped.
@@ -98,7 +111,7 @@ impl OpenTable {
         &mut self,
         job: &PublicationJob,
         (number, table): (u32, &TablePlan),
-        key: &[u8],
+        (key, unique): (&[u8], &str),
     ) -> Result<(), TaskError> {
         let positions = match &mut self.positions {
             Some(positions) => positions,
@@ -117,16 +130,34 @@ impl OpenTable {
                 table.label()
             )));
         };
+        // The deletes of a file that the keys have passed are complete. Kept to the end, those of all files would
+        // be in memory at once.
+        for place in positions.take_passed() {
+            let unique = format!("{unique}-{}", self.written.deletes.len());
+            let names = (&table.name[..], table.version + 1, &unique[..]);
+            let deletes = (self.deletes).write_of(place, &job.target, &table.live, names);
+            self.written.deletes.extend(deletes.map_err(of_rows)?);
+        }
         if table.rewrites.files.binary_search(&position.file).is_err() {
             self.deletes.add(position);
         }
         Ok(())
     }
-}
 
-/// Returns a part of names that no other attempt at a task has.
-fn unique(job: &PublicationJob, task: u32, attempt: u32) -> String {
-    format!("{}-{task}-{attempt}", job.run)
+    /// Ends the data file that is being written, if there is one.
+    fn end_file(&mut self, target: &Target) -> Result<(), TaskError> {
+        let Some(OpenFile { writer, url }) = self.file.take() else {
+            return Ok(());
+        };
+        self.written.empty_values += writer.empty_values();
+        let (upload, file, index) = writer.finish_keyed(url).map_err(TaskError::failed)?;
+        upload.complete().map_err(TaskError::failed)?;
+        if let Some(index) = index {
+            index.store(target, &file).map_err(TaskError::failed)?;
+        }
+        self.written.files.push(file);
+        Ok(())
+    }
 }
 
 impl OutputWriter for TaskWriter {
@@ -146,7 +177,7 @@ impl OutputWriter for TaskWriter {
         open.counts.note(row.change);
         // The data file of a row that is written again goes, with all deletes in it.
         if row.change.has_old() && row.change != Change::Rewritten {
-            open.delete(job, (row.table, table), row.key)?;
+            open.delete(job, (row.table, table), (row.key, &self.unique))?;
         }
         if !row.change.has_new() {
             return Ok(());
@@ -154,11 +185,12 @@ impl OutputWriter for TaskWriter {
         let file = match &mut open.file {
             Some(file) => file,
             None => {
-                let unique = unique(job, self.task, self.attempt);
+                let unique = format!("{}-{}", self.unique, open.written.files.len());
                 open.file.insert(OpenFile::create(job, table, &unique)?)
             }
         };
         match file.writer.append_keyed(row.key, Cells(value)) {
+            Ok(()) if file.writer.is_full() => open.end_file(&job.target),
             Ok(()) => Ok(()),
             Err(DataFileError::Value { column, error }) => {
                 Err(job.refused(table, value, (&column[..], &error)))
@@ -171,28 +203,26 @@ impl OutputWriter for TaskWriter {
         let Self {
             job,
             task,
-            attempt,
+            unique,
             tables,
         } = *self;
-        let unique = unique(&job, task, attempt);
         let mut record = TaskRecord::default();
-        for (number, open) in tables {
+        for (number, mut open) in tables {
             let table = &job.tables[number as usize];
             record.counts.push((number, open.counts));
-            if let Some(OpenFile { writer, url }) = open.file {
-                record.empty_values += writer.empty_values();
-                let finished = writer.finish_keyed(url).map_err(TaskError::failed)?;
-                let (upload, file, index) = finished;
-                upload.complete().map_err(TaskError::failed)?;
-                if let Some(index) = index {
-                    let stored = index.store(&job.target, &file);
-                    stored.map_err(TaskError::failed)?;
-                }
-                record.files.push((number, file));
-            }
+            open.end_file(&job.target)?;
             let names = (&table.name[..], table.version + 1, &unique[..]);
-            let deletes = open.deletes.write(&job.target, &table.live, names);
-            let deletes = deletes.map_err(of_rows)?.into_iter();
+            let left = open.deletes.write(&job.target, &table.live, names);
+            let Written {
+                files,
+                deletes,
+                empty_values,
+            } = open.written;
+            record.empty_values += empty_values;
+            record
+                .files
+                .extend(files.into_iter().map(|file| (number, file)));
+            let deletes = deletes.into_iter().chain(left.map_err(of_rows)?);
             record.deletes.extend(deletes.map(|file| (number, file)));
         }
         let noted = (job.records).end_task(&job.target, &job.plan.id, task, &record);

@@ -196,4 +196,14 @@ impl JobRequest {
         }
         json!({ "application": application, "inputs": inputs })
     }
+
+    /// Returns the work of this request if it is done by the job `name` of the runtime. An application may do the same
+    /// work by jobs of several names, one of which takes far longer than another.
+    pub fn work_of(&self, name: &str) -> Value {
+        let mut work = self.work();
+        if name != self.application.name() {
+            work["job"] = json!(name);
+        }
+        work
+    }
 }

@@ -35,13 +35,13 @@ impl FromStr for PublishTarget {
         };
         if rest.contains('@') {
             return refuse(
-                "the URL of the target has an @: credentials are not part of it, and come from \
+                "the URL has an @: credentials are not part of it, and come from \
                  AWS_ACCESS_KEY_ID and the other variables of the environment",
             );
         }
         if rest.contains(['?', '#', '%']) {
             return refuse(
-                "the URL of the target has a query, a fragment or an escape (?, #, %): name the place \
+                "the URL has a query, a fragment or an escape (?, #, %): name the place \
                  alone, and put settings into variables of the environment",
             );
         }
@@ -85,7 +85,7 @@ fn bucket(rest: &str) -> Result<PublishTarget, String> {
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
     if !is_plain(name) {
         return refuse(
-            "the bucket in the URL of the target is missing, or has characters besides letters, \
+            "the bucket in the URL is missing, or has characters besides letters, \
              digits, '.', '-', '_', '=' and '+'",
         );
     }
@@ -93,7 +93,7 @@ fn bucket(rest: &str) -> Result<PublishTarget, String> {
     if !prefix.is_empty() && !prefix.split('/').all(is_part) {
         // Other parts would be escaped in the key, in the location, or in only one of them.
         return refuse(
-            "the prefix in the URL of the target has a part that is empty, '.' or '..', or characters \
+            "the prefix in the URL has a part that is empty, '.' or '..', or characters \
              besides letters, digits, '.', '-', '_', '=' and '+'",
         );
     }

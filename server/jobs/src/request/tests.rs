@@ -347,4 +347,6 @@ fn work_is_what_is_read_and_computed_and_nothing_else() {
     table.snapshot = None;
     assert_eq!(one.work(), other.work());
     assert_ne!(one.work(), sort(1, true).work());
+    assert_eq!(one.work_of("sort"), one.work());
+    assert_ne!(one.work_of("sort changes"), one.work());
 }

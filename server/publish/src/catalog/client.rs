@@ -1,20 +1,17 @@
 //! Requests to a catalog. Those whose answer is not final are repeated, or their effect is looked at first.
 
-use std::error::Error as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::header::CONTENT_TYPE;
-use reqwest::redirect::Policy;
-use reqwest::{Method, Response, StatusCode, Url};
+use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::error::CatalogError;
-
-/// The time-out of a request. A catalog reads and writes the metadata of a table in it.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use super::tokens::{Access, Clock, Tokens};
+use super::transport::{Answer, Transport, for_people};
 
 /// The attempts of a request without a final answer.
 pub(super) const ATTEMPTS: u32 = 5;
@@ -26,17 +23,10 @@ const PAUSE: Duration = if cfg!(test) {
     Duration::from_millis(200)
 };
 
-/// The largest answer that is read. The metadata of a table with ten thousand snapshots has 10 MiB.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
-
-/// The longest part of a catalog's message that an error has, in characters.
-const MESSAGE_CHARS_MAX: usize = 500;
-
-/// A client of one catalog. There is no debug output, because of the token.
+/// A client of one catalog. There is no debug output, because of the tokens.
 pub(super) struct Client {
-    http: reqwest::Client,
-    runtime: Arc<Runtime>,
-    token: Option<String>,
+    transport: Transport,
+    tokens: Tokens,
 }
 
 /// A request, as it is repeated.
@@ -46,16 +36,6 @@ pub(super) struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) body: Option<Value>,
-}
-
-/// The answer to a request.
-pub(super) enum Answer {
-    /// The request has taken effect.
-    Done(Vec<u8>),
-    /// The request has no effect.
-    Refused { status: StatusCode, reason: String },
-    /// There is no response, or one from which it is not clear whether the request took effect.
-    Unknown { reason: String },
 }
 
 /// The body of an answer that is an error.
@@ -73,22 +53,16 @@ struct ErrorModel {
 }
 
 impl Client {
-    pub(super) fn new(token: Option<String>, runtime: Arc<Runtime>) -> Result<Self, CatalogError> {
-        // The provider of TLS, which the process may have already: then this changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            // Another place must not get the token.
-            .redirect(Policy::none())
-            .user_agent(concat!("ebb/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| {
-                CatalogError::Setting(format!("the client of the catalog: {error}"))
-            })?;
+    /// Returns a client whose tokens come from `access`.
+    pub(super) fn new(access: Access, runtime: Arc<Runtime>) -> Result<Self, CatalogError> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the door to the clock, by which tokens are renewed"
+        )]
+        let clock: Clock = Box::new(Instant::now);
         Ok(Self {
-            http,
-            runtime,
-            token,
+            transport: Transport::new(runtime)?,
+            tokens: Tokens::new(access, clock),
         })
     }
 
@@ -105,74 +79,68 @@ impl Client {
         }
     }
 
-    /// Sends a request.
+    /// Sends a request, and once more with another token if the catalog refuses the first one: then the request
+    /// has had no effect.
     pub(super) fn send_once(&self, request: &Request) -> Answer {
-        let mut sent = self
-            .http
-            .request(request.method.clone(), request.url.clone());
-        if let Some(token) = &self.token {
-            sent = sent.bearer_auth(token);
-        }
-        if let Some(body) = &request.body {
-            sent = sent
-                .header(CONTENT_TYPE, "application/json")
-                .body(body.to_string());
-        }
-        let answered = self.runtime.block_on(async {
-            let response = sent.send().await.map_err(cause_of)?;
-            let status = response.status();
-            Ok::<_, String>((status, read(response).await?))
-        });
-        match answered {
-            Err(reason) => Answer::Unknown { reason },
-            Ok((status, body)) if status.is_success() => Answer::Done(body),
-            Ok((status, body)) => {
-                let reason = self.refusal(status, &body);
-                let may_pass = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-                if may_pass {
-                    Answer::Unknown { reason }
-                } else {
-                    Answer::Refused { status, reason }
-                }
+        let mut may_renew = true;
+        loop {
+            let token = match self.tokens.current(&self.transport) {
+                Ok(token) => token,
+                Err(answer) => return answer,
+            };
+            let (status, body) = match self.transport.answer(self.built(request, token.as_deref()))
+            {
+                Ok((status, body)) if status.is_success() => return Answer::Done(body),
+                Ok(answered) => answered,
+                Err(reason) => return Answer::Unknown { reason },
+            };
+            let reason = self.refusal(status, &body, token.as_deref());
+            if !(self.tokens.give_up(token.as_deref(), status) && may_renew) {
+                return Answer::of_failure(status, reason);
             }
+            may_renew = false;
+        }
+    }
+
+    fn built(&self, request: &Request, token: Option<&str>) -> reqwest::RequestBuilder {
+        let (method, url) = (request.method.clone(), request.url.clone());
+        let mut built = self.transport.request(method, url);
+        if let Some(token) = token {
+            built = built.bearer_auth(token);
+        }
+        match &request.body {
+            Some(body) => built
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.to_string()),
+            None => built,
         }
     }
 
     /// Waits before the attempt after `attempt`.
     pub(super) fn pause(&self, attempt: u32) {
         let pause = PAUSE.saturating_mul(1 << attempt.min(10).saturating_sub(1));
-        // In the runtime: its clock is not known outside.
-        self.runtime
-            .block_on(async { tokio::time::sleep(pause).await });
+        self.transport.pause(pause);
     }
 
-    /// Returns a text from an answer for people: a limited part of it, without the token.
-    pub(super) fn without_token(&self, text: &str) -> String {
-        let text = match &self.token {
-            None => text.to_owned(),
-            Some(token) => text.replace(&token[..], "..."),
-        };
-        let is_text = |c: &char| !c.is_control();
-        text.chars()
-            .filter(is_text)
-            .take(MESSAGE_CHARS_MAX)
-            .collect()
+    /// Returns a text from an answer for people: a limited part of it, without secrets.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        for_people(&self.tokens.hide(text))
     }
 
     /// Returns the reason of an answer that is an error: its status, and the message that the protocol has for
-    /// people, without the token.
-    fn refusal(&self, status: StatusCode, body: &[u8]) -> String {
+    /// people, without secrets. `token` is that of the request; there may be a newer one meanwhile.
+    fn refusal(&self, status: StatusCode, body: &[u8], token: Option<&str>) -> String {
         let body: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
         let ErrorModel { message, kind } = body.error;
         let mut text = format!("the catalog answers {status}");
         for part in [kind, message].into_iter().flatten() {
+            let part = token.map_or_else(|| part.clone(), |token| part.replace(token, "..."));
             text.push_str(": ");
-            text.push_str(&self.without_token(&part));
+            text.push_str(&self.without_secrets(&part));
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            text.push_str(
-                "; EBB_CATALOG_TOKEN must hold a token that may create and change the table",
-            );
+            text.push_str("; ");
+            text.push_str(self.tokens.remedy());
         }
         text
     }
@@ -189,29 +157,4 @@ impl Request {
             reason,
         }
     }
-}
-
-/// Reads the body of an answer.
-async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(cause_of)? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(format!("the answer has more than {ANSWER_BYTES_MAX} bytes"));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-/// Returns why a request has no answer.
-fn cause_of(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

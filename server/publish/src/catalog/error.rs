@@ -1,4 +1,4 @@
-//! Errors of catalogs. None contains the token of the publisher.
+//! Errors of catalogs. None contains a secret of the publisher.
 
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {

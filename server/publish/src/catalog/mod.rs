@@ -7,8 +7,10 @@
 //! | --- | --- |
 //! | `rest` | tables of a catalog: reading, preparing, committing |
 //! | `client` | requests, and which of their answers are final |
+//! | `tokens` | the bearer tokens of requests, and the OAuth2 server that issues them |
+//! | `transport` | HTTP and TLS |
 //! | `settings` | the URL of a catalog, and the variables of the environment |
-//! | `error` | errors, without the token and without what an answer repeats of it |
+//! | `error` | errors, without secrets and without what an answer repeats of them |
 //!
 //! Requests take HTTP and TLS, which are part of the feature `s3`.
 
@@ -23,6 +25,10 @@ mod settings;
 pub(crate) mod testing;
 #[cfg(all(test, feature = "s3"))]
 mod tests;
+#[cfg(feature = "s3")]
+mod tokens;
+#[cfg(feature = "s3")]
+mod transport;
 
 pub use self::error::CatalogError;
 #[cfg(feature = "s3")]

@@ -16,9 +16,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::client::{ATTEMPTS, Answer, Client, Request};
+use super::client::{ATTEMPTS, Client, Request};
 use super::error::CatalogError;
 use super::settings::Settings;
+use super::transport::Answer;
 use crate::iceberg::commit_request::{CommitRequest, stage_create};
 use crate::iceberg::metadata::TableMetadata;
 
@@ -36,7 +37,7 @@ pub(crate) struct RestCatalog {
     prefix: OnceLock<String>,
 }
 
-/// Without the client: it contains the token.
+/// Without the client: it contains secrets.
 impl fmt::Debug for RestCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RestCatalog")
@@ -83,8 +84,8 @@ struct Configuration {
 }
 
 impl RestCatalog {
-    /// Opens the catalog at `url`, which ends before `/v1` and may have the query `warehouse=NAME`. The token
-    /// comes from `variables`, those of the environment. Requests are sent by `runtime`.
+    /// Opens the catalog at `url`, which ends before `/v1` and may have the query `warehouse=NAME`. Tokens or
+    /// the credentials for them come from `variables`, those of the environment. Requests are sent by `runtime`.
     ///
     /// # Errors
     /// If the URL or a variable is invalid.
@@ -96,10 +97,10 @@ impl RestCatalog {
         let Settings {
             base,
             warehouse,
-            token,
+            access,
         } = Settings::new(url, variables)?;
         Ok(Self {
-            client: Client::new(token, runtime)?,
+            client: Client::new(access, runtime)?,
             url: url.to_owned(),
             base,
             warehouse,
@@ -237,7 +238,7 @@ impl RestCatalog {
     fn parse<T: DeserializeOwned>(&self, request: &Request, answer: Answer) -> Result<T> {
         match answer {
             Answer::Done(body) => serde_json::from_slice(&body).map_err(|error| {
-                let error = self.client.without_token(&error.to_string());
+                let error = self.client.without_secrets(&error.to_string());
                 request.failed(format!(
                     "the answer is not that of an Iceberg REST catalog with tables of version 2: {error}"
                 ))

@@ -1,41 +1,76 @@
 //! The settings of a catalog: its URL, and what the environment adds.
 //!
-//! The token stays in the client: no location, error or debug output contains it.
+//! Secrets stay in the client: no location, error or debug output contains them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 
 use reqwest::Url;
 
 use super::error::CatalogError;
+use super::tokens::{Access, Credentials};
 
 /// The variables that may hold the bearer token. The first one that is set counts.
 const TOKENS: [&str; 2] = ["EBB_CATALOG_TOKEN", "ICEBERG_TOKEN"];
 
-/// The variable that allows a catalog without TLS.
+/// The variable that may hold the credentials of an OAuth2 client, and the one that may name a file with them.
+const CREDENTIAL: &str = "EBB_CATALOG_CREDENTIAL";
+const CREDENTIAL_FILE: &str = "EBB_CATALOG_CREDENTIAL_FILE";
+
+/// The variable with the URL by which an OAuth2 server issues tokens.
+const SERVER_URI: &str = "EBB_CATALOG_OAUTH2_SERVER_URI";
+
+/// The variable with the scope of the tokens.
+const SCOPE: &str = "EBB_CATALOG_SCOPE";
+
+/// The scope by default, as in other clients of such catalogs.
+const SCOPE_DEFAULT: &str = "catalog";
+
+/// The variable that allows servers without TLS.
 const ALLOW_HTTP: &str = "EBB_CATALOG_ALLOW_HTTP";
+
+const VARIABLES: [&str; 7] = [
+    TOKENS[0],
+    TOKENS[1],
+    CREDENTIAL,
+    CREDENTIAL_FILE,
+    SERVER_URI,
+    SCOPE,
+    ALLOW_HTTP,
+];
 
 /// The only member of a query.
 const WAREHOUSE: &str = "warehouse";
 
-/// The settings of a catalog. There is no debug output, because of the token.
+/// The size of a file with credentials at most.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// The settings of a catalog. There is no debug output, because of the secrets.
 pub(super) struct Settings {
     /// The URL before `/v1`, without a slash at its end.
     pub(super) base: String,
     /// The part of the catalog that its configuration is read for.
     pub(super) warehouse: Option<String>,
-    /// The bearer token.
-    pub(super) token: Option<String>,
+    /// The source of bearer tokens.
+    pub(super) access: Access,
 }
+
+/// The variables of the environment that are set and not empty.
+struct Variables(BTreeMap<&'static str, String>);
 
 impl Settings {
     /// Reads the settings. Empty variables count as unset.
     ///
     /// # Errors
-    /// If the URL or a variable is invalid. The error has nothing of their values.
+    /// If the URL, a variable or a file that it names is invalid. The error has nothing of their values,
+    /// except the path of a file.
     pub(super) fn new(
         url: &str,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, CatalogError> {
+        let variables = Variables::new(variables);
         let mut base = Url::parse(url).ok().filter(is_plain).ok_or_else(|| {
             refused("the URL of the catalog is no http or https URL without credentials")
         })?;
@@ -48,34 +83,144 @@ impl Settings {
                 ));
             }
         };
-        let (mut tokens, mut allows_http) = ([None, None], false);
-        for (name, value) in variables {
-            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
-                continue;
-            };
-            let place = TOKENS.iter().position(|token| *token == name);
-            if let Some(place) = place.filter(|_| !value.is_empty()) {
-                if !value.bytes().all(|byte| byte.is_ascii_graphic()) {
-                    return Err(CatalogError::Setting(format!(
-                        "{name} must be printable ASCII, without a line break at its end"
-                    )));
-                }
-                tokens[place] = Some(value.to_owned());
-            }
-            allows_http |= name == ALLOW_HTTP && value == "true";
+        variables.check_encrypted(&base, "the URL of the catalog")?;
+        base.set_query(None);
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self {
+            access: variables.access(&base)?,
+            base,
+            warehouse,
+        })
+    }
+}
+
+impl Variables {
+    fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let known = variables.into_iter().filter_map(|(name, value)| {
+            let name = VARIABLES.into_iter().find(|known| name == *known)?;
+            let value = value.into_string().ok().filter(|value| !value.is_empty());
+            Some((name, value?))
+        });
+        Self(known.collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Returns a secret, as a header or a form may have it.
+    fn secret(&self, name: &str) -> Result<Option<&str>, CatalogError> {
+        self.get(name).map(|value| graphic(name, value)).transpose()
+    }
+
+    /// Returns the source of tokens for the catalog at `base`. Credentials count before a token.
+    fn access(&self, base: &str) -> Result<Access, CatalogError> {
+        if let Some((name, credential)) = self.credential()? {
+            let (client_id, secret) = split_credential(name, &credential)?;
+            return Ok(Access::Credentials(Credentials {
+                client_id: client_id.map(str::to_owned),
+                secret: secret.to_owned(),
+                server: self.server(base)?,
+                scope: self.get(SCOPE).unwrap_or(SCOPE_DEFAULT).to_owned(),
+            }));
         }
-        if base.scheme() == "http" && !allows_http {
+        for name in TOKENS {
+            if let Some(token) = self.secret(name)? {
+                return Ok(Access::Token(token.to_owned()));
+            }
+        }
+        Ok(Access::Open)
+    }
+
+    /// Returns the credentials of the client, and the variable that has them or names the file.
+    fn credential(&self) -> Result<Option<(&'static str, String)>, CatalogError> {
+        match (self.secret(CREDENTIAL)?, self.get(CREDENTIAL_FILE)) {
+            (None, None) => Ok(None),
+            (Some(credential), None) => Ok(Some((CREDENTIAL, credential.to_owned()))),
+            (None, Some(path)) => {
+                let text = read_file(path)?;
+                let credential = graphic(CREDENTIAL_FILE, text.trim_end_matches(['\r', '\n']))?;
+                Ok(Some((CREDENTIAL_FILE, credential.to_owned())))
+            }
+            (Some(_), Some(_)) => Err(CatalogError::Setting(format!(
+                "{CREDENTIAL} and {CREDENTIAL_FILE} are both set: leave out one of them"
+            ))),
+        }
+    }
+
+    /// Returns the URL of the OAuth2 server: by default that of the catalog's own.
+    fn server(&self, base: &str) -> Result<Url, CatalogError> {
+        let own = format!("{base}/v1/oauth/tokens");
+        let url = Url::parse(self.get(SERVER_URI).unwrap_or(&own)).ok();
+        let url = url.filter(|url| is_plain(url) && url.query().is_none());
+        let url = url.ok_or_else(|| {
+            CatalogError::Setting(format!(
+                "{SERVER_URI} must be an http or https URL without credentials and without a query"
+            ))
+        })?;
+        self.check_encrypted(&url, SERVER_URI)?;
+        Ok(url)
+    }
+
+    /// Refuses a URL without TLS, unless that is allowed.
+    fn check_encrypted(&self, url: &Url, what: &str) -> Result<(), CatalogError> {
+        if url.scheme() == "http" && self.get(ALLOW_HTTP) != Some("true") {
             return Err(CatalogError::Setting(format!(
-                "the URL of the catalog is not encrypted (http); set {ALLOW_HTTP}=true to allow that"
+                "{what} is not encrypted (http); set {ALLOW_HTTP}=true to allow that"
             )));
         }
-        base.set_query(None);
-        let [first, second] = tokens;
-        Ok(Self {
-            base: base.as_str().trim_end_matches('/').to_owned(),
-            warehouse,
-            token: first.or(second),
-        })
+        Ok(())
+    }
+}
+
+/// Splits `CLIENT_ID:CLIENT_SECRET`. Without a colon, the credential is a secret alone, as other clients of such
+/// catalogs read it.
+fn split_credential<'c>(
+    name: &str,
+    credential: &'c str,
+) -> Result<(Option<&'c str>, &'c str), CatalogError> {
+    let (id, secret) = match credential.split_once(':') {
+        Some((id, secret)) => (Some(id), secret),
+        None => (None, credential),
+    };
+    if secret.is_empty() || id.is_some_and(str::is_empty) {
+        return Err(CatalogError::Setting(format!(
+            "{name} must have CLIENT_ID:CLIENT_SECRET, and one of both is empty"
+        )));
+    }
+    Ok((id, secret))
+}
+
+/// Refuses a value that no header may have, without a word of it.
+fn graphic<'v>(name: &str, value: &'v str) -> Result<&'v str, CatalogError> {
+    if value.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(value)
+    } else {
+        Err(CatalogError::Setting(format!(
+            "{name} must be printable ASCII, without a line break at its end"
+        )))
+    }
+}
+
+/// Reads a file that the user names in the environment.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door to the file with credentials"
+)]
+fn read_file(path: &str) -> Result<String, CatalogError> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| {
+        let mut file = file.take(FILE_BYTES_MAX + 1);
+        file.read_to_string(&mut text)
+    });
+    match read {
+        Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => Err(CatalogError::Setting(format!(
+            "{CREDENTIAL_FILE}: {path} has more than {FILE_BYTES_MAX} bytes, so it has no credentials"
+        ))),
+        Ok(_) => Ok(text),
+        Err(error) => Err(CatalogError::Setting(format!(
+            "{CREDENTIAL_FILE}: cannot read {path}: {error}"
+        ))),
     }
 }
 

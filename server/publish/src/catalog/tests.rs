@@ -1,12 +1,15 @@
 //! A client against a server in this process, with answers that a test chooses.
 
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 use super::settings::Settings;
+use super::tokens::{Access, Credentials, Tokens};
+use super::transport::Transport;
 use super::{CatalogError, RestCatalog};
 use crate::http_testing::{Request, Response, serve};
 use crate::iceberg::commit_request::CommitRequest;
@@ -20,17 +23,21 @@ fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     owned.collect()
 }
 
-fn catalog(url: &str) -> RestCatalog {
-    let runtime: Runtime = Builder::new_multi_thread()
+fn runtime() -> Arc<Runtime> {
+    let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
-        .build()
-        .unwrap();
-    let variables = variables(&[
-        ("EBB_CATALOG_TOKEN", TOKEN),
-        ("EBB_CATALOG_ALLOW_HTTP", "true"),
-    ]);
-    RestCatalog::open(url, variables, Arc::new(runtime)).unwrap()
+        .build();
+    Arc::new(runtime.unwrap())
+}
+
+fn catalog(url: &str) -> RestCatalog {
+    catalog_with(url, &[("EBB_CATALOG_TOKEN", TOKEN)])
+}
+
+fn catalog_with(url: &str, pairs: &[(&str, &str)]) -> RestCatalog {
+    let variables = variables(&[pairs, &[("EBB_CATALOG_ALLOW_HTTP", "true")][..]].concat());
+    RestCatalog::open(url, variables, runtime()).unwrap()
 }
 
 /// Metadata with one snapshot.
@@ -208,10 +215,235 @@ fn settings_are_refused_without_a_word_of_them() {
     let settings = settings.ok().unwrap();
     assert_eq!(settings.base, "https://example.org/api");
     assert_eq!(settings.warehouse.as_deref(), Some("lake"));
-    assert_eq!(settings.token.as_deref(), Some("a"));
+    let is_token = |access: &Access, expected: &str| match access {
+        Access::Token(token) => token == expected,
+        Access::Open | Access::Credentials(_) => false,
+    };
+    assert!(is_token(&settings.access, "a"));
     let settings = new(
         "https://example.org",
         &[("EBB_CATALOG_TOKEN", ""), ("ICEBERG_TOKEN", "b")],
     );
-    assert_eq!(settings.ok().unwrap().token.as_deref(), Some("b"));
+    assert!(is_token(&settings.ok().unwrap().access, "b"));
+}
+
+#[test]
+fn credentials_of_a_client_come_from_a_variable_or_from_a_file() {
+    let credentials = |pairs: &[(&str, &str)]| -> Result<Credentials, CatalogError> {
+        match Settings::new("https://example.org/api", variables(pairs))?.access {
+            Access::Credentials(credentials) => Ok(credentials),
+            Access::Open | Access::Token(_) => panic!("no credentials"),
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("credential");
+    std::fs::write(&file, "ebb:HUSH:2\n").unwrap();
+    let file = file.to_str().unwrap();
+    for name in ["EBB_CATALOG_CREDENTIAL", "EBB_CATALOG_CREDENTIAL_FILE"] {
+        let value = if name.ends_with("FILE") {
+            file
+        } else {
+            "ebb:HUSH:2"
+        };
+        let found = credentials(&[(name, value), ("ICEBERG_TOKEN", "t")]);
+        let found = found.ok().unwrap();
+        assert_eq!(found.client_id.as_deref(), Some("ebb"));
+        assert_eq!((&found.secret[..], &found.scope[..]), ("HUSH:2", "catalog"));
+        let server = "https://example.org/api/v1/oauth/tokens";
+        assert_eq!(found.server.as_str(), server);
+    }
+    let found = credentials(&[
+        ("EBB_CATALOG_CREDENTIAL", "HUSH"),
+        (
+            "EBB_CATALOG_OAUTH2_SERVER_URI",
+            "https://login.example.org/token",
+        ),
+        ("EBB_CATALOG_SCOPE", "PRINCIPAL_ROLE:ALL"),
+    ]);
+    let found = found.ok().unwrap();
+    assert_eq!(found.client_id, None);
+    assert_eq!(found.server.as_str(), "https://login.example.org/token");
+    assert_eq!(found.scope, "PRINCIPAL_ROLE:ALL");
+
+    let credential = "EBB_CATALOG_CREDENTIAL";
+    let server = "EBB_CATALOG_OAUTH2_SERVER_URI";
+    for (pairs, reason) in [
+        (&[(credential, "ebb:")][..], "CLIENT_ID:CLIENT_SECRET"),
+        (&[(credential, ":HUSH")][..], "CLIENT_ID:CLIENT_SECRET"),
+        (&[(credential, "ebb:HUSH\n")][..], "line break"),
+        (&[("EBB_CATALOG_CREDENTIAL_FILE", "/absent")][..], "/absent"),
+        (
+            &[
+                (credential, "ebb:HUSH"),
+                ("EBB_CATALOG_CREDENTIAL_FILE", file),
+            ][..],
+            "both set",
+        ),
+        (
+            &[
+                (credential, "ebb:HUSH"),
+                (server, "http://login.example.org"),
+            ][..],
+            "EBB_CATALOG_ALLOW_HTTP",
+        ),
+        (
+            &[
+                (credential, "ebb:HUSH"),
+                (server, "https://a:HUSH@example.org"),
+            ][..],
+            "without credentials",
+        ),
+        (
+            &[
+                (credential, "ebb:HUSH"),
+                (server, "https://example.org?secret=HUSH"),
+            ][..],
+            "without a query",
+        ),
+    ] {
+        let error = credentials(pairs).err().unwrap().to_string();
+        assert!(error.contains(reason) && !error.contains("HUSH"), "{error}");
+    }
+}
+
+/// A catalog whose OAuth2 server issues the tokens `token-1`, `token-2` and so on to one client. The catalog
+/// takes only the newest one, and refuses it with `refusal` once it is among `expired`.
+#[derive(Default)]
+struct Issuer {
+    issued: usize,
+    expired: Vec<usize>,
+    refusal: &'static str,
+    expires_in: Option<u64>,
+}
+
+impl Issuer {
+    fn answer(&mut self, request: &Request) -> Option<Response> {
+        if request.path == "/v1/oauth/tokens" {
+            assert!(!request.headers.contains_key("authorization"));
+            let form = std::str::from_utf8(&request.body).unwrap();
+            let expected = "grant_type=client_credentials&client_id=ebb&client_secret=HUSH%262\
+                            &scope=catalog";
+            if form != expected {
+                let body =
+                    json!({"error": "invalid_client", "error_description": "not HUSH&3, HUSH%263"});
+                return Some(("401 Unauthorized", body.to_string().into()));
+            }
+            self.issued += 1;
+            let mut body = json!({
+                "access_token": format!("token-{}", self.issued),
+                "token_type": "bearer",
+            });
+            if let Some(expires_in) = self.expires_in {
+                body["expires_in"] = json!(expires_in);
+            }
+            return ok(body);
+        }
+        let newest = format!("Bearer token-{}", self.issued);
+        let is_newest = request.headers.get("authorization") == Some(&newest);
+        if !is_newest || self.expired.contains(&self.issued) {
+            let body = json!({"error": {"message": format!("not {newest}"), "type": "Expired"}});
+            return Some((self.refusal, body.to_string().into()));
+        }
+        if request.path == "/v1/config" {
+            return ok(json!({}));
+        }
+        ok(json!({"metadata-location": "m", "metadata": metadata()}))
+    }
+
+    /// Starts the server, and returns its URL.
+    fn start(self) -> (String, Arc<Mutex<Self>>) {
+        let issuer = Arc::new(Mutex::new(self));
+        let shared = Arc::clone(&issuer);
+        (
+            serve(move |request| shared.lock().unwrap().answer(request)),
+            issuer,
+        )
+    }
+}
+
+const CREDENTIAL: (&str, &str) = ("EBB_CATALOG_CREDENTIAL", "ebb:HUSH&2");
+
+#[test]
+fn a_token_is_issued_once_and_anew_when_the_catalog_refuses_it() {
+    for refusal in ["401 Unauthorized", "419 Authentication Timeout"] {
+        let (url, issuer) = Issuer {
+            refusal,
+            ..Issuer::default()
+        }
+        .start();
+        let catalog = catalog_with(&url, &[CREDENTIAL]);
+        for _ in 0..2 {
+            assert!(catalog.load("ks/t").unwrap().is_some());
+        }
+        assert_eq!(issuer.lock().unwrap().issued, 1);
+        issuer.lock().unwrap().expired = vec![1];
+        let change = CommitRequest::create(&metadata());
+        assert!(catalog.commit("ks/t", &change, 7).unwrap());
+        assert_eq!(issuer.lock().unwrap().issued, 2, "{refusal}");
+        // A client that is refused with every token ends.
+        issuer.lock().unwrap().expired = (0..100).collect();
+        let error = catalog.load("ks/t").unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(&refusal[..3]), "{text}");
+        assert_eq!(issuer.lock().unwrap().issued, 3);
+        for text in [text, format!("{error:?}"), format!("{catalog:?}")] {
+            assert!(!text.contains("HUSH") && !text.contains("token-"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_and_a_wrong_credential_are_refused_without_a_word_of_it() {
+    let (url, issuer) = Issuer {
+        refusal: "401 Unauthorized",
+        ..Issuer::default()
+    }
+    .start();
+    let error = catalog_with(&url, &[])
+        .load("ks/t")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("401"), "{error}");
+    let wrong = catalog_with(&url, &[("EBB_CATALOG_CREDENTIAL", "ebb:HUSH&3")]);
+    let error = wrong.load("ks/t").unwrap_err().to_string();
+    assert!(
+        error.contains("invalid_client: not ...") && error.contains("EBB_CATALOG_CREDENTIAL"),
+        "{error}"
+    );
+    assert!(!error.contains("HUSH"), "{error}");
+    assert_eq!(issuer.lock().unwrap().issued, 0);
+    // A catalog without such a server does not seem to lack the table.
+    let url = serve(|_| Some(("404 Not Found", Vec::new())));
+    let error = catalog_with(&url, &[CREDENTIAL]).load("ks/t").unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("EBB_CATALOG_OAUTH2_SERVER_URI"), "{error}");
+}
+
+#[test]
+fn another_token_is_requested_before_the_end_of_the_first() {
+    let (url, issuer) = Issuer {
+        expires_in: Some(3600),
+        ..Issuer::default()
+    }
+    .start();
+    let access = Access::Credentials(Credentials {
+        client_id: Some("ebb".to_owned()),
+        secret: "HUSH&2".to_owned(),
+        server: format!("{url}/v1/oauth/tokens").parse().unwrap(),
+        scope: "catalog".to_owned(),
+    });
+    let passed_s = Arc::new(Mutex::new(0));
+    let clock = {
+        let passed_s = Arc::clone(&passed_s);
+        let origin = Instant::now(); // clock: the origin of a clock that this test moves
+        move || origin + Duration::from_secs(*passed_s.lock().unwrap())
+    };
+    let tokens = Tokens::new(access, Box::new(clock));
+    let transport = Transport::new(runtime()).unwrap();
+    for (at_s, issued) in [(0, 1), (3509, 1), (3510, 2), (7019, 2), (7020, 3)] {
+        *passed_s.lock().unwrap() = at_s;
+        let token = tokens.current(&transport).ok().unwrap();
+        assert_eq!(token, Some(format!("token-{issued}")), "{at_s}");
+        assert_eq!(issuer.lock().unwrap().issued, issued);
+    }
 }

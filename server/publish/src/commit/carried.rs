@@ -20,34 +20,38 @@ pub(super) enum NextManifest {
     },
 }
 
-/// The files that leave a table.
+/// The files at some locations. With a data file go the files that delete its rows.
 #[derive(Debug)]
-pub(super) struct Leaving<'p> {
-    removed: BTreeSet<&'p str>,
+pub(super) struct Removed<'p> {
+    names: BTreeSet<&'p str>,
 }
 
-impl<'p> Leaving<'p> {
-    /// Returns the files at the locations `removed`. With a data file go the files that delete its rows.
+impl<'p> Removed<'p> {
+    pub(super) fn new(removed: &'p [String]) -> Self {
+        Self {
+            names: removed.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Returns whether a file is one of these.
+    pub(super) fn contains(&self, file: &DataFile) -> bool {
+        let names = |url: &str| self.names.contains(url);
+        names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
+    }
+
+    /// Checks that the base has a file at each location.
     ///
     /// # Errors
-    /// A sentence about a location at which the base has no file.
-    pub(super) fn new(removed: &'p [String], base: &[ReadManifest]) -> Result<Self, String> {
+    /// A sentence about a location at which it has none.
+    pub(super) fn check(&self, base: &[ReadManifest]) -> Result<(), String> {
         let live = base.iter().flat_map(ReadManifest::live);
         let known: BTreeSet<&str> = live.map(|entry| &entry.data_file.file_path[..]).collect();
-        let removed: BTreeSet<&str> = removed.iter().map(String::as_str).collect();
-        let unknown = removed.iter().find(|name| !known.contains(*name)).copied();
-        match unknown {
-            None => Ok(Self { removed }),
+        match self.names.iter().find(|name| !known.contains(*name)) {
+            None => Ok(()),
             Some(name) => Err(format!(
                 "the newest publication has no file {name}, which this one is to remove; publish again"
             )),
         }
-    }
-
-    /// Returns whether a file leaves.
-    pub(super) fn contains(&self, file: &DataFile) -> bool {
-        let names = |url: &str| self.removed.contains(url);
-        names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
     }
 }
 
@@ -55,7 +59,7 @@ impl<'p> Leaving<'p> {
 /// anew. It lists these as deleted, for engines that look for changes, and its other files as existing.
 pub(super) fn carry(
     base: &[ReadManifest],
-    leaving: &Leaving<'_>,
+    leaving: &Removed<'_>,
     snapshot_id: i64,
 ) -> Vec<NextManifest> {
     let next = base.iter().filter_map(|manifest| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::carried::{Leaving, NextManifest, carry, listed};
+use super::carried::{NextManifest, Removed, carry, listed};
 use super::error::DecisionError;
 use super::manifests::ReadManifest;
 use super::names::own_name;
@@ -178,7 +178,8 @@ impl Publication {
                 "there is no publication whose files could be kept; publish again".to_owned(),
             );
         }
-        let leaving = Leaving::new(removed_files, base)?;
+        let leaving = Removed::new(removed_files);
+        leaving.check(base)?;
         let live = base.iter().flat_map(ReadManifest::live);
         let (removed, kept): (Vec<&DataFile>, Vec<&DataFile>) = live
             .map(|entry| &entry.data_file)

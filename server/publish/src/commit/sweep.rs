@@ -6,6 +6,7 @@ use super::error::CommitError;
 use super::manifests::{MetadataReader, ReadManifest, is_live};
 use super::names::{made_for, version_of};
 use super::table::PublishedTable;
+use crate::iceberg::manifest::ManifestEntry;
 use crate::iceberg::metadata::TableMetadata;
 use crate::row_index;
 use crate::target::Target;
@@ -31,7 +32,7 @@ pub fn sweep(target: &Target, name: &str) -> Result<usize, CommitError> {
         return Ok(0);
     };
     let named = named(target, name, metadata)?;
-    let newest = table.manifests()?;
+    let newest = table.manifests(|_| false)?;
     let live = newest.iter().flat_map(ReadManifest::live);
     let indexes = live.filter_map(|entry| {
         let file = target.name(&entry.data_file.file_path)?;
@@ -79,8 +80,8 @@ fn named(
             if named.contains(&path) {
                 continue;
             }
-            let entries = reader.entries(&path)?.into_iter().filter(is_live);
-            named.extend(entries.map(|entry| entry.data_file.file_path));
+            let live = |entry: ManifestEntry| is_live(&entry).then_some(entry.data_file.file_path);
+            named.extend(reader.entries(&path, live)?.into_iter().flatten());
             named.insert(path);
         }
         named.insert(snapshot.manifest_list.clone());

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::carried::Removed;
 use super::error::CommitError;
 use super::live::{LiveFile, live_files};
 use super::manifests::{MetadataReader, ReadManifest};
@@ -9,6 +10,7 @@ use super::metadata_store::{MetadataStore, Newest};
 use super::origin::Origin;
 use super::publication::{Base, Change, Decision, Publication, Stamp};
 use super::versions::Versions;
+use crate::iceberg::manifest::ManifestEntry;
 use crate::iceberg::metadata::{FORMAT_VERSION, TableMetadata};
 use crate::target::{Target, TargetError};
 use crate::types::NestedField;
@@ -99,21 +101,27 @@ impl<'t> PublishedTable<'t> {
     /// # Errors
     /// If the target refuses, if a manifest is damaged, or if another engine has written deletes.
     pub fn live_files(&self) -> Result<Vec<LiveFile>, CommitError> {
-        let files = live_files(&self.manifests()?);
+        let files = live_files(&self.manifests(|_| false)?);
         files.map_err(|reason| CommitError::Refused {
             table: self.name.clone(),
             reason,
         })
     }
 
-    /// Reads the manifests of the newest publication.
-    pub(super) fn manifests(&self) -> Result<Vec<ReadManifest>, CommitError> {
+    /// Reads the manifests of the newest publication. Entries have statistics of columns only in manifests for one
+    /// of whose entries `is_changed` returns true.
+    pub(super) fn manifests(
+        &self,
+        is_changed: impl Fn(&ManifestEntry) -> bool,
+    ) -> Result<Vec<ReadManifest>, CommitError> {
         let newest = self.metadata().and_then(TableMetadata::newest);
         let reader = MetadataReader {
             target: self.target,
             table: &self.name,
         };
-        newest.map_or(Ok(Vec::new()), |snapshot| reader.manifests(snapshot))
+        newest.map_or(Ok(Vec::new()), |snapshot| {
+            reader.manifests(snapshot, is_changed)
+        })
     }
 
     /// Returns whether the tag names this snapshot already. `replaces_tag` is true if a tag that names
@@ -158,7 +166,10 @@ impl<'t> PublishedTable<'t> {
         let location = self.target.url(&self.name);
         let base = match publication.base {
             Base::Replaced => Vec::new(),
-            Base::Kept { .. } => self.manifests()?,
+            Base::Kept { ref removed_files } => {
+                let removed = Removed::new(removed_files);
+                self.manifests(|entry| removed.contains(&entry.data_file))?
+            }
         };
         let decided = publication.decide(&location, self.version(), self.metadata(), &base, stamp);
         let change = match decided.map_err(|error| error.of(&self.name))? {

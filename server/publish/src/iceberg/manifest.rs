@@ -132,6 +132,23 @@ impl ManifestEntry {
             data_file,
         }
     }
+
+    /// Returns the entry without the numbers and bounds of its columns, which are most of it in a table of many
+    /// columns.
+    pub fn without_statistics(self) -> Self {
+        Self {
+            data_file: DataFile {
+                column_sizes: None,
+                value_counts: None,
+                null_value_counts: None,
+                lower_bounds: None,
+                upper_bounds: None,
+                split_offsets: None,
+                ..self.data_file
+            },
+            ..self
+        }
+    }
 }
 
 /// Returns the bytes of a manifest. `schema` is the JSON of the table's schema, also in a manifest of

@@ -9,10 +9,10 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask};
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::object::ObjectReader;
 use super::{Result, RowsError};
 use crate::data_file::Column;
 use crate::iceberg::manifest::DataFile;
+use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 use crate::types::read_value;
 
@@ -66,7 +66,7 @@ impl Batches {
         let name = target.name(url);
         let name = name.ok_or_else(|| failed("it lies outside of the target"))?;
         let bytes = u64::try_from(file.file_size_in_bytes).unwrap_or(0);
-        let object = ObjectReader::new(target.clone(), name.to_owned(), bytes);
+        let object = ObjectReader::new(target.clone(), name.into(), bytes, Window::SEARCH);
         let options = ArrowReaderOptions::new()
             .with_skip_arrow_metadata(true)
             .with_offset_index_policy(PageIndexPolicy::Optional);

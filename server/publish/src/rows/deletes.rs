@@ -81,30 +81,46 @@ impl PositionalDeletes {
     /// # Errors
     /// If the target refuses.
     pub fn write(
-        self,
+        mut self,
+        target: &Target,
+        files: &[LiveFile],
+        names: (&str, u64, &str),
+    ) -> Result<Vec<DataFile>> {
+        let places: Vec<usize> = self.positions.keys().copied().collect();
+        let mut written = Vec::new();
+        for place in places {
+            written.extend(self.write_of(place, target, files, names)?);
+        }
+        Ok(written)
+    }
+
+    /// Writes the file of deletes of one data file, if it has any, and forgets these deletes. No more may be added
+    /// for the data file.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub fn write_of(
+        &mut self,
+        place: usize,
         target: &Target,
         files: &[LiveFile],
         (table, version, unique): (&str, u64, &str),
-    ) -> Result<Vec<DataFile>> {
-        let mut written = Vec::new();
-        for (place, positions) in self.positions {
-            let positions = sorted(positions);
-            if positions.is_empty() {
-                continue;
-            }
-            let of = &files[place].file.file_path;
-            let name = delete_file_name(table, version, &format!("{unique}-{place}"));
-            let url = target.url(&name);
-            let encoded = encode(of, &positions, url.clone());
-            let (bytes, file) = encoded.map_err(RowsError::file(&url))?;
-            if !target.create(&name, bytes)? {
-                return Err(RowsError::file(&url)(
-                    "it has been written with other deletes",
-                ));
-            }
-            written.push(file);
+    ) -> Result<Option<DataFile>> {
+        let positions = self.take(place);
+        if positions.is_empty() {
+            return Ok(None);
         }
-        Ok(written)
+        let of = &files[place].file.file_path;
+        let name = delete_file_name(table, version, &format!("{unique}-{place}"));
+        let url = target.url(&name);
+        let encoded = encode(of, &positions, url.clone());
+        let (bytes, file) = encoded.map_err(RowsError::file(&url))?;
+        if !target.create(&name, bytes)? {
+            return Err(RowsError::file(&url)(
+                "it has been written with other deletes",
+            ));
+        }
+        Ok(Some(file))
     }
 }
 

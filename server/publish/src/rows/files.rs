@@ -1,5 +1,7 @@
 //! The data files of a table in which rows are looked for.
 
+use std::collections::BTreeSet;
+
 use super::Result;
 use super::batches::Batches;
 use super::cursor::Cursor;
@@ -36,16 +38,21 @@ impl RowFiles {
     /// # Errors
     /// If the target refuses, or if a file is damaged.
     pub fn open(target: &Target, files: Vec<LiveFile>, keys: RowKeys) -> Result<Self> {
-        let mut spans = Vec::new();
-        for (file, live) in files.iter().enumerate() {
-            if live.rows() > 0 {
-                let index = index_of(target, &live.file, &keys)?;
-                spans.push(Span {
-                    file,
-                    sequence_number: live.sequence_number,
-                    first: index.first().into(),
-                    last: index.last().into(),
-                });
+        let with_rows = files.iter().enumerate().filter(|(_, live)| live.rows() > 0);
+        let (places, data): (Vec<usize>, Vec<&DataFile>) =
+            with_rows.map(|(place, live)| (place, &live.file)).unzip();
+        let span = |at: usize, index: &RowIndex| Span {
+            file: places[at],
+            sequence_number: files[places[at]].sequence_number,
+            first: index.first().into(),
+            last: index.last().into(),
+        };
+        // One after the other, those of thousands of files in a bucket would take minutes.
+        let mut spans = RowIndex::load_each(target, &data, span)?;
+        let known: BTreeSet<usize> = spans.iter().map(|span| span.file).collect();
+        for (at, file) in data.iter().enumerate() {
+            if !known.contains(&places[at]) {
+                spans.push(span(at, &made_anew(target, file, &keys)?));
             }
         }
         spans.sort_by(|a, b| a.first.cmp(&b.first));
@@ -83,9 +90,14 @@ impl RowFiles {
 
 /// Returns the index of a data file that has rows.
 fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
-    if let Some(index) = RowIndex::load(target, file)? {
-        return Ok(index);
+    match RowIndex::load(target, file)? {
+        Some(index) => Ok(index),
+        None => made_anew(target, file, keys),
     }
+}
+
+/// Makes the index of a data file of the columns of the key, and stores it.
+fn made_anew(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     let mut batches = Batches::open(target, file, keys.columns())?;
     let mut index = RowIndexBuilder::new();
     while let Some(batch) = batches.next_batch()? {

@@ -20,7 +20,6 @@
 //! | `deletes` | files of positional deletes, written and read |
 //! | `left` | the rows of a data file that are not deleted |
 //! | `batches` | columns of a data file in batches, from any row on |
-//! | `object` | an object of a target as Parquet's library reads it |
 
 mod batches;
 mod cursor;
@@ -29,7 +28,6 @@ mod error;
 mod files;
 mod keys;
 mod left;
-mod object;
 mod positions;
 #[cfg(test)]
 mod rounds;

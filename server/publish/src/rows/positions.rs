@@ -1,5 +1,6 @@
 //! The position of the row of a key among all files of a table.
 
+use std::mem;
 use std::sync::Arc;
 
 use super::Result;
@@ -18,6 +19,8 @@ pub struct Positions {
     ahead: usize,
     /// The key of the last call.
     last_key: Vec<u8>,
+    /// The places of files that lie below the last key, since they were last taken.
+    passed: Vec<usize>,
 }
 
 impl Positions {
@@ -28,7 +31,13 @@ impl Positions {
             around: Vec::new(),
             ahead: 0,
             last_key: Vec::new(),
+            passed: Vec::new(),
         }
+    }
+
+    /// Takes the places of files in which no further row is found, as long as keys ascend.
+    pub fn take_passed(&mut self) -> Vec<usize> {
+        mem::take(&mut self.passed)
     }
 
     /// Returns the files among which rows are found.
@@ -62,12 +71,20 @@ impl Positions {
         let spans = self.files.spans();
         if *key < *self.last_key {
             self.around.clear();
+            self.passed.clear();
             self.ahead = 0;
         }
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
         let is_below = |span: &Span| *span.last < *key;
-        self.around.retain(|(place, _)| !is_below(&spans[*place]));
+        let passed = &mut self.passed;
+        self.around.retain(|(place, _)| {
+            let is_passed = is_below(&spans[*place]);
+            if is_passed {
+                passed.push(spans[*place].file);
+            }
+            !is_passed
+        });
         let before = self.around.len();
         while let Some(span) = spans.get(self.ahead).filter(|span| *span.first <= *key) {
             if !is_below(span) {

@@ -73,6 +73,32 @@ impl Files {
 }
 
 #[test]
+fn files_that_the_keys_have_passed_are_named_once_and_their_deletes_are_complete() {
+    let (_dir, target) = place();
+    let mut files = Files::default();
+    files.add(&target, &[0, 2, 4]);
+    files.add(&target, &[1, 3, 9]);
+    files.add(&target, &[5, 6, 7]);
+    let mut positions = open(&target, &files.files);
+    let mut deletes = PositionalDeletes::default();
+    let mut passed = Vec::new();
+    for number in [0, 1, 4, 5, 7, 9] {
+        let found = positions.locate(&key(&row(number, ""))).unwrap();
+        deletes.add(found.unwrap());
+        for file in positions.take_passed() {
+            let names = (TABLE, 1, "passed");
+            let written = deletes.write_of(file, &target, &files.files, names);
+            passed.push((number, file, written.unwrap().unwrap().record_count));
+        }
+    }
+    // The first file ends at 4, and the third one at 7.
+    assert_eq!(passed, [(5, 0, 2), (9, 2, 2)]);
+    let left = deletes.write(&target, &files.files, (TABLE, 1, "left"));
+    let left: Vec<_> = left.unwrap().iter().map(|of| of.record_count).collect();
+    assert_eq!(left, [2]);
+}
+
+#[test]
 fn rows_of_random_keys_are_where_a_model_has_them() {
     for_seeds(
         "rows_of_random_keys_are_where_a_model_has_them",

@@ -1,7 +1,6 @@
 //! Positional deletes: files whose rows name rows of data files.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -10,7 +9,8 @@ use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::{Result, SourceError, metadata, open};
+use super::place::Place;
+use super::{Result, SourceError, metadata};
 
 /// The columns of such a file, by Iceberg's specification.
 const FILE_PATH: &str = "file_path";
@@ -44,9 +44,10 @@ impl Deletes {
     ///
     /// # Errors
     /// If it is none.
-    pub(super) fn read(&mut self, path: &Path, sequence_number: i64) -> Result<()> {
+    pub(super) fn read(&mut self, place: &Place, sequence_number: i64) -> Result<()> {
+        let path = place.path();
         let failed = |problem: &str| SourceError::file(path)(problem);
-        let file = open(path)?;
+        let file = place.open(2)?;
         let metadata = metadata(&file, path)?;
         let place = |name: &str, ty: &DataType| {
             let fields = metadata.schema().fields();

@@ -1,8 +1,7 @@
 //! The rows of one Parquet file.
 
-use std::fs::File;
 use std::iter::Peekable;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::vec::IntoIter;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -14,7 +13,8 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::columns::{self, Matching, ReadColumn};
-use super::{Result, SourceError, SourceFile, int96, metadata, open};
+use super::place::Place;
+use super::{Result, SourceError, SourceFile, int96, metadata};
 use crate::types::read_value;
 
 /// The size of a batch of rows, in bytes before their compression.
@@ -48,15 +48,14 @@ impl FileRows {
         columns: &[(String, CqlType)],
         matching: Matching<'_>,
     ) -> Result<Self> {
-        let path = &source.path;
-        let file = open(path)?;
-        let metadata = metadata(&file, path)?;
+        let path = source.place.path();
+        let metadata = metadata(&source.place.open(1)?, path)?;
         let columns = columns::find(columns, &metadata, matching);
         let columns = columns.map_err(SourceError::file(path))?;
-        let batches = Batches::open(file, path, &metadata, &columns)?;
+        let batches = Batches::open(&source.place, &metadata, &columns)?;
         let rows_total = metadata.metadata().file_metadata().num_rows();
         Ok(Self {
-            path: path.clone(),
+            path: path.to_path_buf(),
             file_bytes: source.bytes,
             rows_total: rows_total.try_into().unwrap_or(0),
             values: vec![None; columns.len()],
@@ -173,12 +172,8 @@ enum BatchError {
 }
 
 impl Batches {
-    fn open(
-        file: File,
-        path: &Path,
-        metadata: &ArrowReaderMetadata,
-        columns: &[ReadColumn],
-    ) -> Result<Self> {
+    fn open(place: &Place, metadata: &ArrowReaderMetadata, columns: &[ReadColumn]) -> Result<Self> {
+        let path = place.path();
         let mut roots: Vec<usize> = columns.iter().filter_map(|column| column.root).collect();
         roots.sort_unstable();
         roots.dedup();
@@ -190,11 +185,10 @@ impl Batches {
                 ArrowReaderOptions::new().with_schema(int96::as_seconds(metadata, &int96));
             let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options);
             let metadata = metadata.map_err(SourceError::file(path))?;
-            // Clones of a file share one place in it.
-            Some(reader(open(path)?, path, &metadata, &int96)?)
+            Some(reader(place, &metadata, &int96)?)
         };
         Ok(Self {
-            reader: reader(file, path, metadata, &roots)?,
+            reader: reader(place, metadata, &roots)?,
             roots,
             int96,
             seconds,
@@ -241,16 +235,18 @@ impl Batches {
 
 /// Opens a reader of the columns that have the places `roots` in a file.
 fn reader(
-    file: File,
-    path: &Path,
+    place: &Place,
     metadata: &ArrowReaderMetadata,
     roots: &[usize],
 ) -> Result<ParquetRecordBatchReader> {
-    let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+    let schema = metadata.parquet_schema();
+    let mask = ProjectionMask::roots(schema, roots.iter().copied());
+    let leaves = (0..schema.num_columns()).filter(|leaf| mask.leaf_included(*leaf));
+    let file = place.open(leaves.count())?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
         .with_projection(mask)
         .with_batch_size(batch_rows(metadata));
-    builder.build().map_err(SourceError::file(path))
+    builder.build().map_err(SourceError::file(place.path()))
 }
 
 /// Returns the number of rows of a batch, by the mean size of rows where they are largest.

@@ -6,36 +6,51 @@
 //!   (a tag)            deletes ─► deleted rows
 //! ```
 //!
+//! Files and folders lie on this machine or in a bucket of S3.
+//!
 //! Other engines wrote what is read here. Whatever a reader would have to ignore is refused by its
 //! name: equality deletes, deletion vectors, formats other than Parquet, and columns whose values lie
-//! in partitions instead of files. Memory holds a batch of rows, and the positions of deleted rows.
+//! in partitions instead of files. Memory holds a batch of rows, the positions of deleted rows, and of a file
+//! in a bucket what was fetched ahead.
 //!
 //! | file | content |
 //! | --- | --- |
 //! | `table` | the data files of a snapshot |
+//! | `location` | the locations of files, as the metadata of a table names them |
+//! | `folder` | the folder of a table, and which files lie in it |
+//! | `place` | a file on this machine, or in a bucket |
+//! | `bucket` | what a key of a bucket is: a Parquet file, a folder of such files, or a table |
 //! | `deletes` | the rows of data files that are deleted |
 //! | `file` | the rows of one file |
 //! | `columns` | the columns of a file that are those of a table |
 //! | `int96` | Parquet's old form of timestamps, exactly |
 
+mod bucket;
 mod columns;
 mod deletes;
 mod file;
+mod folder;
 mod int96;
+mod location;
+mod place;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use ebb_model::types::CqlType;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use self::bucket::Found;
 use self::columns::Matching;
 pub use self::file::FileRows;
+use self::folder::Folder;
+use self::place::{Place, PlaceReader};
+use self::table::Table;
 use crate::iceberg::foreign::SchemaField;
+use crate::target::{Target, TargetError};
 
 /// The reason why rows cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +62,9 @@ pub enum SourceError {
         /// The system's answer.
         source: io::Error,
     },
+    /// The bucket refuses, or does not answer.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// A file or a table is not one that can be read.
     #[error("{}: {problem}", path.display())]
     File {
@@ -95,7 +113,7 @@ pub struct Source {
 
 #[derive(Debug)]
 pub struct SourceFile {
-    path: PathBuf,
+    place: Place,
     bytes: u64,
     /// The numbers of the rows that are deleted, from 0, ascending.
     deleted: Vec<u64>,
@@ -105,18 +123,13 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// Finds a file, none of whose rows are deleted.
-    fn find(path: PathBuf) -> Result<Self> {
-        let metadata = std::fs::metadata(&path).map_err(SourceError::io(&path))?;
+    fn find(place: Place) -> Result<Self> {
         Ok(Self {
-            path,
-            bytes: metadata.len(),
+            bytes: place.bytes()?,
+            place,
             deleted: Vec::new(),
             identity_columns: Vec::new(),
         })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     pub fn bytes(&self) -> u64 {
@@ -130,10 +143,52 @@ impl Source {
     /// # Errors
     /// If a file cannot be read, or if the first one is no Parquet file.
     pub fn parquet(paths: &[PathBuf]) -> Result<Self> {
-        let files = paths.iter().cloned().map(SourceFile::find);
+        Self::of_files(paths.iter().cloned().map(Place::file).collect())
+    }
+
+    /// Opens the Iceberg table in a folder, or the one that a metadata file describes. `name` is a tag
+    /// or a branch; without it, the rows are those of `main`.
+    ///
+    /// # Errors
+    /// If the table cannot be read as a whole.
+    pub fn table(path: &Path, name: Option<&str>) -> Result<Self> {
+        let (folder, metadata) = if path.is_dir() {
+            (path.to_path_buf(), None)
+        } else {
+            // A table has its metadata in a folder of its own.
+            let parent = path.parent().unwrap_or(Path::new(""));
+            (parent.join(".."), Some(Place::file(path.to_path_buf())))
+        };
+        table::open(&Folder::Local(folder), metadata, name).map(Self::of_table)
+    }
+
+    /// Opens what lies at a key of a bucket: a Parquet file, a folder of such files alone, or an Iceberg table by
+    /// its folder or one of its metadata files. The root of `target` is that of the bucket. `name` is a tag or a
+    /// branch of a table, as for [`Source::table`].
+    ///
+    /// # Errors
+    /// If the bucket refuses, or if none of these lies there.
+    pub fn bucket(target: &Target, key: &str, name: Option<&str>) -> Result<Self> {
+        match bucket::find(target, key)? {
+            Found::Files(files) if name.is_none() => Self::of_files(files),
+            Found::Files(_) => Err(SourceError::file(Path::new(&target.url(key)))(
+                "it is no Iceberg table, so it has no tags",
+            )),
+            Found::Table { key, metadata } => {
+                let target = target.clone();
+                let folder = Folder::Bucket { target, key };
+                table::open(&folder, metadata, name).map(Self::of_table)
+            }
+        }
+    }
+
+    fn of_files(files: Vec<Place>) -> Result<Self> {
+        let files = files.into_iter().map(SourceFile::find);
         let files: Vec<SourceFile> = files.collect::<Result<_>>()?;
         let columns = match files.first() {
-            Some(first) => columns::names(&metadata(&open(&first.path)?, &first.path)?),
+            Some(SourceFile { place, .. }) => {
+                columns::names(&metadata(&place.open(1)?, place.path())?)
+            }
             None => Vec::new(),
         };
         Ok(Self {
@@ -143,18 +198,12 @@ impl Source {
         })
     }
 
-    /// Opens the Iceberg table in a folder, or the one that a metadata file describes. `name` is a tag
-    /// or a branch; without it, the rows are those of `main`.
-    ///
-    /// # Errors
-    /// If the table cannot be read as a whole.
-    pub fn table(path: &Path, name: Option<&str>) -> Result<Self> {
-        let table = table::open(path, name)?;
-        Ok(Self {
+    fn of_table(table: Table) -> Self {
+        Self {
             columns: table.columns.iter().map(|of| of.name.clone()).collect(),
             files: table.files,
             table: Some(table.columns),
-        })
+        }
     }
 
     /// Returns the names of the columns.
@@ -184,13 +233,9 @@ impl Source {
     }
 }
 
-fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(SourceError::io(path))
-}
-
 /// Reads the metadata of a Parquet file. The types are those of Parquet: a schema of Arrow that the file
 /// may carry names other forms of the same values.
-fn metadata(file: &File, path: &Path) -> Result<ArrowReaderMetadata> {
+fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(file, options).map_err(SourceError::file(path))?;
     // The library leaves out a group without columns, and the places of those behind it would shift.

@@ -1,23 +1,21 @@
 //! The data files of a snapshot of an Iceberg table, with the rows of them that are deleted.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use bytes::Bytes;
 use flate2::read::GzDecoder;
 
 use super::deletes::Deletes;
+use super::folder::Folder;
+use super::place::Place;
 use super::{Result, SourceError, SourceFile};
 use crate::iceberg::foreign::{SchemaField, SnapshotView};
 use crate::iceberg::manifest::{self, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
 
-/// The folder of a table that has its metadata.
-const METADATA: &str = "metadata";
-
 /// The end of the name of a metadata file.
-const METADATA_SUFFIX: &str = ".metadata.json";
+pub(super) const METADATA_SUFFIX: &str = ".metadata.json";
 
 /// The size of a metadata file at most, once it is unpacked.
 const METADATA_BYTES_MAX: u64 = 1 << 28;
@@ -32,19 +30,17 @@ pub(super) struct Table {
     pub(super) files: Vec<SourceFile>,
 }
 
-/// Opens the table in the folder `path`, or the one whose metadata file `path` is.
-pub(super) fn open(path: &Path, name: Option<&str>) -> Result<Table> {
-    let (metadata, folder) = if path.is_dir() {
-        (newest_metadata(&path.join(METADATA))?, path.to_path_buf())
-    } else {
-        // A table has its metadata in a folder of its own.
-        let parent = path.parent().unwrap_or(Path::new(""));
-        (path.to_path_buf(), parent.join(".."))
+/// Opens the table in a folder. Without `metadata`, its newest metadata file counts.
+pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>) -> Result<Table> {
+    let metadata = match metadata {
+        Some(metadata) => metadata,
+        None => newest_metadata(folder)?,
     };
-    let bytes = unpacked(read(&metadata)?).map_err(SourceError::io(&metadata))?;
-    let view = SnapshotView::of(&bytes, name).map_err(SourceError::file(&metadata))?;
+    let path = metadata.path();
+    let bytes = unpacked(metadata.read()?).map_err(SourceError::io(path))?;
+    let view = SnapshotView::of(&bytes, name).map_err(SourceError::file(path))?;
     let reader = TableReader {
-        metadata: &metadata,
+        metadata: path,
         folder,
         view: &view,
     };
@@ -54,34 +50,31 @@ pub(super) fn open(path: &Path, name: Option<&str>) -> Result<Table> {
     })
 }
 
-/// Finds the metadata file of the greatest version in a folder.
-fn newest_metadata(folder: &Path) -> Result<PathBuf> {
-    let refused = |problem: String| SourceError::file(folder)(problem);
-    let failed = || SourceError::io(folder);
-    let mut newest: Vec<(u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed())? {
-        let path = entry.map_err(failed())?.path();
-        if let Some(version) = path.file_name().and_then(version_of) {
-            newest.push((version, path));
+/// Finds the metadata file of the greatest version in the folder of a table.
+fn newest_metadata(folder: &Folder) -> Result<Place> {
+    let refused = |problem: String| SourceError::file(&folder.metadata_path())(problem);
+    let mut newest: Vec<(u64, Place)> = Vec::new();
+    for place in folder.metadata_files()? {
+        if let Some(version) = place.name().and_then(version_of) {
+            newest.push((version, place));
         }
     }
-    newest.sort_unstable();
+    newest.sort_by(|(a, one), (b, other)| (a, one.path()).cmp(&(b, other.path())));
     match newest.as_slice() {
         [.., (before, one), (last, other)] if before == last => Err(refused(format!(
             "both {} and {} may be the newest metadata of the table; name the file in place of the \
              folder: the table's catalog knows which one it is",
-            one.display(),
-            other.display()
+            one.path().display(),
+            other.path().display()
         ))),
-        [.., (_, path)] => Ok(path.clone()),
+        [.., (_, place)] => Ok(place.clone()),
         [] => Err(refused(format!("it has no file *{METADATA_SUFFIX}"))),
     }
 }
 
 /// Returns the version that the name of a metadata file begins with: N of `vN.metadata.json`, as
 /// folders have it, or of `N-UUID.metadata.json`, as catalogs have it.
-fn version_of(name: &OsStr) -> Option<u64> {
-    let name = name.to_str()?;
+fn version_of(name: &str) -> Option<u64> {
     let name = name.strip_suffix(".gz").unwrap_or(name);
     let name = name.strip_suffix(METADATA_SUFFIX)?;
     match name.strip_prefix('v') {
@@ -90,19 +83,15 @@ fn version_of(name: &OsStr) -> Option<u64> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(SourceError::io(path))
-}
-
 /// Unpacks bytes that are those of a gzip file.
-fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
     if !bytes.starts_with(&GZIP) {
         return Ok(bytes);
     }
     let mut unpacked = Vec::new();
     let mut packed = GzDecoder::new(&bytes[..]).take(METADATA_BYTES_MAX);
     packed.read_to_end(&mut unpacked)?;
-    Ok(unpacked)
+    Ok(unpacked.into())
 }
 
 /// A data file or a file of deletes, as a manifest has it.
@@ -118,7 +107,7 @@ struct Listed {
 struct TableReader<'a> {
     /// The metadata file, which errors name.
     metadata: &'a Path,
-    folder: PathBuf,
+    folder: &'a Folder,
     view: &'a SnapshotView,
 }
 
@@ -139,50 +128,45 @@ impl TableReader<'_> {
             }
         }
         for file in &others {
-            deletes.read(&self.local(&file.name)?, file.sequence_number)?;
+            deletes.read(&self.place(&file.name)?, file.sequence_number)?;
         }
-        let file = |file: Listed| -> Result<SourceFile> {
+        let places = rows.iter().map(|file| self.place(&file.name));
+        let places = self.folder.with_sizes(places.collect::<Result<_>>()?)?;
+        let file = |(file, place): (Listed, Place)| -> Result<SourceFile> {
             let identity_columns = self.view.identity_columns(file.partition_spec_id);
             Ok(SourceFile {
                 deleted: deletes.take(&file.name),
                 identity_columns: identity_columns.to_vec(),
-                ..SourceFile::find(self.local(&file.name)?)?
+                ..SourceFile::find(place)?
             })
         };
-        rows.into_iter().map(file).collect()
+        rows.into_iter().zip(places).map(file).collect()
     }
 
     /// Reads the manifests of a snapshot.
     fn listed(&self, list: &str) -> Result<Vec<Listed>> {
-        let path = self.local(list)?;
-        let manifests = manifest_list::decode(&read(&path)?);
+        let place = self.place(list)?;
+        let manifests = manifest_list::decode(&place.read()?);
         let mut listed = Vec::new();
-        for manifest in manifests.map_err(SourceError::file(&path))? {
-            let path = self.local(&manifest.manifest_path)?;
+        for manifest in manifests.map_err(SourceError::file(place.path()))? {
+            let place = self.place(&manifest.manifest_path)?;
             let entries =
-                manifest::decode_each(&read(&path)?, |entry| manifest_entry(entry, &manifest));
-            let entries = entries.map_err(SourceError::file(&path))?;
+                manifest::decode_each(&place.read()?, |entry| manifest_entry(entry, &manifest));
+            let entries = entries.map_err(SourceError::file(place.path()))?;
             listed.extend(entries.into_iter().flatten());
         }
         Ok(listed)
     }
 
-    /// Returns where a file of the table lies on this machine. What lies below the table's location is
-    /// looked for in the table's folder, so that a copy of the folder is a table, too.
-    fn local(&self, name: &str) -> Result<PathBuf> {
-        let location = without_scheme(&self.view.location).trim_end_matches('/');
-        let below = without_scheme(name).strip_prefix(location);
-        if let Some(name) = below.and_then(|below| below.strip_prefix('/')) {
-            // A location that ends with a slash gives names with two, which would be an absolute path.
-            return Ok(self.folder.join(name.trim_start_matches('/')));
-        }
-        let path = Path::new(without_scheme(name));
-        if path.is_absolute() {
-            return Ok(path.to_path_buf());
-        }
-        Err(SourceError::file(self.metadata)(format!(
-            "it names {name}, which lies outside of the table and not on this machine"
-        )))
+    /// Returns where a file of the table lies.
+    fn place(&self, name: &str) -> Result<Place> {
+        let place = self.folder.place(&self.view.location, name);
+        place.unwrap_or_else(|| {
+            Err(SourceError::file(self.metadata)(format!(
+                "it names {name}, which lies outside of the table and not {}",
+                self.folder.surroundings()
+            )))
+        })
     }
 }
 
@@ -227,16 +211,6 @@ impl Listed {
     }
 }
 
-/// Returns a location without `file:`. Others keep their scheme, and are no paths.
-fn without_scheme(location: &str) -> &str {
-    let path = location.strip_prefix("file:");
-    path.map_or(location, |path| match path.strip_prefix("//") {
-        // The name of a machine may stand before the path.
-        Some(path) if path.starts_with('/') => path,
-        _ => path,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,37 +227,7 @@ mod tests {
             ("v.metadata.json", None),
             ("snap-7.avro", None),
         ] {
-            assert_eq!(version_of(OsStr::new(name)), version, "{name}");
-        }
-    }
-
-    #[test]
-    fn files_of_a_table_are_looked_for_in_its_folder_or_where_they_are_named() {
-        let view = |location: &str| {
-            SnapshotView::of(
-                format!(
-                    r#"{{"format-version":2,"location":"{location}","current-schema-id":0,
-                "schemas":[{{"schema-id":0,"fields":[]}}]}}"#
-                )
-                .as_bytes(),
-                None,
-            )
-        };
-        for location in ["file:/w/t", "file:///w/t", "/w/t/", "s3://w/t"] {
-            let view = view(location).unwrap();
-            let reader = TableReader {
-                metadata: Path::new("/copy/metadata/v1.metadata.json"),
-                folder: "/copy".into(),
-                view: &view,
-            };
-            let local = |name: &str| reader.local(name).ok();
-            let inside = format!("{}/data/a b=%20.parquet", location.trim_end_matches('/'));
-            assert_eq!(local(&inside), Some("/copy/data/a b=%20.parquet".into()));
-            let twice = inside.replace("/data", "//data");
-            assert_eq!(local(&twice), local(&inside));
-            assert_eq!(local("file:/w/t2/x"), Some("/w/t2/x".into()));
-            assert_eq!(local("/elsewhere/x"), Some("/elsewhere/x".into()));
-            assert_eq!(local("s3://other/x"), None);
+            assert_eq!(version_of(name), version, "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Files and tables as other engines write them.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -21,6 +21,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::iceberg::testing::{self, Engine, TestFile, TestManifest};
+use crate::target::faulty::in_memory;
 
 /// A field with an id, as Iceberg's writers give it to a Parquet file.
 fn field(name: &str, array: &ArrayRef, id: Option<i32>) -> Field {
@@ -489,4 +490,99 @@ fn a_null_in_a_collection_is_refused_with_its_row() {
     let error = refused(rows(&source, &[("tags", CqlType::set(CqlType::Text))]));
     assert!(error.contains("row 2: column tags: "), "{error}");
     assert!(error.contains("null"), "{error}");
+}
+
+/// The root of a bucket with all files of a folder, below the key `prefix`.
+fn bucket_with(folder: &Path, prefix: &str) -> Target {
+    let bucket = in_memory("s3://lake").unwrap();
+    put_all(&bucket, folder, prefix);
+    bucket
+}
+
+fn put_all(bucket: &Target, folder: &Path, prefix: &str) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let key = format!("{prefix}/{}", path.file_name().unwrap().to_str().unwrap());
+        if path.is_dir() {
+            put_all(bucket, &path, &key);
+        } else {
+            bucket
+                .replace(&key, fs::read(&path).unwrap().into())
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_table_in_a_bucket_is_read_as_its_folder_is() {
+    for engine in [Engine::Spark, Engine::PyIceberg] {
+        let mut fixture = renamed(engine);
+        let [old, new] = ["old", "new"].map(|name| format!("{LOCATION}/data/{name}.parquet"));
+        let positions: ArrayRef = Arc::new(Int64Array::from(vec![0, 2]));
+        let deletes = [
+            ("file_path", Some(2_147_483_546), texts(&[&old, &old])),
+            ("pos", Some(2_147_483_545), positions),
+        ];
+        let path = fixture.data("deletes.parquet");
+        write(&path, &deletes, Compression::SNAPPY);
+        let name = format!("{LOCATION}/data/deletes.parquet");
+        let deletes = TestFile {
+            content: 1,
+            ..added(&name)
+        };
+        fixture.commit("wednesday", &[added(&old), added(&new), deletes]);
+        let bucket = bucket_with(fixture.dir.path(), "db/t");
+        for tag in [None, Some("monday"), Some("wednesday")] {
+            let local = rows(&fixture.open(tag).unwrap(), &COLUMNS).unwrap();
+            let source = Source::bucket(&bucket, "db/t", tag).unwrap();
+            assert_eq!(
+                rows(&source, &COLUMNS).unwrap(),
+                local,
+                "{engine:?} {tag:?}"
+            );
+        }
+        let before = "db/t/metadata/00001-0f8e2e5a.metadata.json";
+        let source = Source::bucket(&bucket, before, None).unwrap();
+        assert_eq!(rows(&source, &COLUMNS).unwrap().len(), 3);
+        let error = refused(Source::bucket(&bucket, "db/t", Some("sunday")));
+        assert!(error.contains("no tag \"sunday\""), "{error}");
+        bucket.remove("db/t/data/new.parquet").unwrap();
+        let error = refused(Source::bucket(&bucket, "db/t", None));
+        let absent = "cannot read s3://lake/db/t/data/new.parquet";
+        assert!(error.starts_with(absent), "{error}");
+    }
+}
+
+#[test]
+fn parquet_files_in_a_bucket_are_read_by_their_key_or_their_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, first) in [("b", 3), ("a", 1), ("c x=%20", 5)] {
+        let path = dir.path().join(format!("{name}.parquet"));
+        let columns = [("k", None, ints(first..first + 2))];
+        write(&path, &columns, Compression::SNAPPY);
+    }
+    fs::write(dir.path().join("_SUCCESS"), "").unwrap();
+    let bucket = bucket_with(dir.path(), "out");
+    let keys = |key: &str| {
+        let source = Source::bucket(&bucket, key, None)?;
+        rows(&source, &[("k", CqlType::Int)])
+    };
+    assert_eq!(keys("out/b.parquet").unwrap(), ["3", "4"]);
+    let two = keys("out").unwrap();
+    assert_eq!(two[..4], ["1", "2", "3", "4"]);
+    let error = refused(Source::bucket(&bucket, "out", Some("monday")));
+    assert!(
+        error.contains("s3://lake/out: it is no Iceberg table"),
+        "{error}"
+    );
+    let error = refused(Source::bucket(&bucket, "absent.parquet", None));
+    assert!(
+        error.contains("cannot read s3://lake/absent.parquet"),
+        "{error}"
+    );
+    let error = refused(Source::bucket(&bucket, "", None));
+    assert!(error.contains("it has the folder out"), "{error}");
+    bucket.replace("out/notes.txt", "".into()).unwrap();
+    let error = refused(keys("out"));
+    assert!(error.contains("it has the file notes.txt"), "{error}");
 }

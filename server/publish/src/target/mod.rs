@@ -1,4 +1,5 @@
 //! The place of a publication: a folder, or a bucket of S3, and the catalog of its tables if they have one.
+//! Files to load are read from buckets, too.
 //!
 //! Every object is written whole and then never changed, except the version hint. A name is created
 //! at most once, however many publishers are at work: that is how a publication is committed without a
@@ -9,6 +10,7 @@
 //! | `folder` | the path of a folder, and its incomplete files |
 //! | `s3` | buckets, their settings and credentials |
 //! | `proof` | the proof that a name is created once |
+//! | `keys` | objects by their exact keys, as other engines give them |
 //! | `upload` | an object that is written in parts |
 //! | `error` | errors, without the credentials that answers of servers contain |
 //! | `faulty` | targets for tests, one of whose calls fails |
@@ -17,6 +19,7 @@ mod error;
 #[cfg(any(test, feature = "faults"))]
 pub mod faulty;
 mod folder;
+mod keys;
 mod proof;
 #[cfg(feature = "s3")]
 mod s3;
@@ -28,7 +31,6 @@ mod upload;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,7 +128,7 @@ impl Target {
     #[cfg(not(feature = "s3"))]
     pub fn bucket(_name: &str, _prefix: &str) -> Result<Self> {
         Err(TargetError::Refused(
-            "this build of ebb does not publish into buckets of S3: build it with \
+            "this build of ebb does not reach buckets of S3: build it with \
              `cargo build --release --features s3`"
                 .to_owned(),
         ))
@@ -157,7 +159,7 @@ impl Target {
         })
     }
 
-    /// Commits tables by the Iceberg REST catalog at `url` instead of objects of the target. The token comes
+    /// Commits tables by the Iceberg REST catalog at `url` instead of objects of the target. Secrets come
     /// from the environment, and nothing is sent yet.
     ///
     /// # Errors
@@ -255,26 +257,7 @@ impl Target {
     /// # Errors
     /// If the target refuses.
     pub fn read(&self, name: &str) -> Result<Option<Bytes>> {
-        let path = Path::from(name);
-        let read = self.runtime.block_on(async {
-            let found = self.store.get(&path).await?;
-            found.bytes().await
-        });
-        match read {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed("reading", name, &error)),
-        }
-    }
-
-    /// Reads a part of an object, which is not empty and lies within the object.
-    ///
-    /// # Errors
-    /// If there is no such object or no such part, or if the target refuses.
-    pub fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
-        let path = Path::from(name);
-        let read = self.runtime.block_on(self.store.get_range(&path, range));
-        read.map_err(|error| self.failed("reading", name, &error))
+        self.get(&Path::from(name))
     }
 
     /// Lists the names of all objects under the folder `name`.

@@ -25,8 +25,9 @@ fn a_name_is_created_once() {
     assert!(!target.create("a/v1", Bytes::from_static(b"two")).unwrap());
     assert_eq!(target.read("a/v1").unwrap().unwrap(), "one");
     assert_eq!(target.read("a/v2").unwrap(), None);
-    assert_eq!(target.read_range("a/v1", 1..3).unwrap(), "ne");
-    assert!(target.read_range("a/v1", 3..4).is_err() && target.read_range("a/v2", 0..1).is_err());
+    let part = |name: &str, range| target.get_range(&name.into(), range);
+    assert_eq!(part("a/v1", 1..3).unwrap(), "ne");
+    assert!(part("a/v1", 3..4).is_err() && part("a/v2", 0..1).is_err());
     assert_eq!(target.name(&target.url("a/v1")), Some("a/v1"));
     assert_eq!(target.name("file:///elsewhere/a/v1"), None);
     target
@@ -172,4 +173,21 @@ fn a_dropped_upload_does_not_wait_for_a_store_that_stalls() {
     upload.write_all(&vec![7; PART_BYTES]).unwrap();
     drop(upload);
     assert!(calls.met_event());
+}
+
+#[test]
+fn objects_that_are_read_at_once_come_in_the_order_of_their_keys() {
+    let (_dir, target) = target();
+    let keys: Vec<Path> = (0..100).map(|at| format!("many/{at}").into()).collect();
+    for (at, key) in keys.iter().enumerate().filter(|(at, _)| at % 7 != 0) {
+        target.replace(key.as_ref(), vec![7; at].into()).unwrap();
+    }
+    let read = |at: usize, bytes: Option<Bytes>| (at, bytes.map(|bytes| bytes.len()));
+    let expected = (0..100).map(|at| (at, (at % 7 != 0).then_some(at)));
+    let expected: Vec<_> = expected.collect();
+    assert_eq!(target.get_each(&keys, read).unwrap(), expected);
+    let sizes = expected
+        .iter()
+        .map(|(_, size)| size.map(|size| size as u64));
+    assert_eq!(target.sizes(&keys).unwrap(), sizes.collect::<Vec<_>>());
 }

@@ -226,6 +226,27 @@ fn after_each_of_many_rounds_readers_find_what_a_scan_of_the_snapshot_does() {
 }
 
 #[test]
+fn a_publication_of_changes_is_a_job_of_another_name_than_one_of_all_rows() {
+    let store = Store::new();
+    let written = store.create("t", &COLUMNS);
+    let insert = |c, s| written.insert(&Written::row(1, c, "b".to_owned()), at(s));
+    let published = |snapshot: &str| {
+        store.keyspace.create_snapshot(snapshot).unwrap();
+        let request = store.request(&["t"], snapshot, PublishRequest::default());
+        let (spec, _) = store.open(&request).unwrap();
+        let name = spec.name.clone();
+        let runtime = Runtime::start(options(2)).unwrap();
+        let outcome = runtime.submit(spec).unwrap().wait().outcome;
+        assert_eq!(outcome, Outcome::Succeeded);
+        name
+    };
+    insert(1, 1);
+    assert_eq!(published("first"), "publish");
+    insert(2, 2);
+    assert_eq!(published("second"), "publish changes");
+}
+
+#[test]
 fn little_is_written_where_little_changed() {
     let store = Store::new();
     let written = store.create("t", &COLUMNS);

@@ -1,9 +1,13 @@
 //! Against a server in this process, with answers that a test chooses.
 
 use bytes::Bytes;
+use ebb_model::types::CqlType;
 
 use super::*;
-use crate::http_testing::serve;
+use crate::data_file::{Column, DataFileWriter};
+use crate::http_testing::{Request, Response, serve};
+use crate::source::Source;
+use crate::types::{FieldIds, OnEmpty, TypeOptions, field};
 
 const SECRETS: [&str; 3] = ["AKIDEXAMPLE", "SECRETKEY", "SESSIONTOKEN"];
 
@@ -112,4 +116,88 @@ fn an_invalid_variable_is_refused_by_its_name() {
         assert!(!error.contains("HUSH"), "{name}: {error}");
     }
     assert!(with(&[("AWS_ENDPOINT_URL", ""), ("HOME", "\n")]).is_ok());
+}
+
+/// Returns a Parquet file with the column `k` and these values.
+fn parquet(values: std::ops::Range<i32>) -> Vec<u8> {
+    let (name, ty) = ("k", CqlType::Int);
+    let mut ids = FieldIds::default();
+    let columns = [Column {
+        field: field(name, &ty, false, &TypeOptions::default(), None, &mut ids),
+        ty,
+    }];
+    let mut writer = DataFileWriter::new(Vec::new(), &columns, OnEmpty::Refuse, 1 << 20).unwrap();
+    for value in values {
+        writer.append([Some(&value.to_be_bytes()[..])]).unwrap();
+    }
+    writer.finish("a.parquet".to_owned()).unwrap().0
+}
+
+/// Answers for a bucket that has `file` under the key `ebb/out/a.parquet`.
+fn bucket_of_one(request: &Request, file: &[u8]) -> Response {
+    if request.path.contains("list-type=2") {
+        let query = request.path.replace("%2F", "/");
+        let is_in_folder = query.contains("prefix=ebb/out/&") || query.ends_with("prefix=ebb/out/");
+        let listed = if is_in_folder {
+            let length = file.len();
+            format!(
+                "<Contents><Key>ebb/out/a.parquet</Key><Size>{length}</Size><ETag>1</ETag>\
+                 <LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+            )
+        } else {
+            String::new()
+        };
+        let body = format!("<ListBucketResult>{listed}</ListBucketResult>");
+        return ("200 OK", body.into());
+    }
+    assert_eq!(request.path, "/lake/ebb/out/a.parquet");
+    let range = request.headers["range"].strip_prefix("bytes=").unwrap();
+    let (from, to) = range.split_once('-').unwrap();
+    let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
+    let head = format!(
+        "206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes {from}-{to}/{}",
+        file.len()
+    );
+    (&*head.leak(), file[from..=to].to_vec())
+}
+
+#[test]
+fn rows_of_a_bucket_are_read_with_the_credentials_and_no_error_has_them() {
+    let file = parquet(0..1_000);
+    let endpoint = serve(move |request| {
+        assert!(request.headers["authorization"].contains("Credential=AKIDEXAMPLE/"));
+        assert_eq!(request.headers["x-amz-security-token"], "SESSIONTOKEN");
+        Some(bucket_of_one(request, &file))
+    });
+    let source = Source::bucket(&target(&endpoint), "out", None).unwrap();
+    let [file] = source.files() else {
+        panic!("{source:?}");
+    };
+    let mut rows = source
+        .rows(file, &[("k".to_owned(), CqlType::Int)])
+        .unwrap();
+    for value in 0_i32..1_000 {
+        assert!(rows.next_row().unwrap());
+        assert_eq!(rows.values(), [Some(value.to_be_bytes().to_vec())]);
+    }
+    assert!(!rows.next_row().unwrap());
+
+    let [key, secret, token] = SECRETS;
+    let shown = format!("{source:?}");
+    let body = format!("<Error><Code>InvalidToken</Code><Token-0>{token}</Token-0></Error>");
+    let endpoint = serve(move |_| Some(("403 Forbidden", body.clone().into_bytes())));
+    let error = Source::bucket(&target(&endpoint), "out", None).unwrap_err();
+    let texts = [shown, error.to_string(), format!("{error:?}")];
+    assert!(
+        texts[1].contains("s3://lake/ebb/out") && texts[1].contains("403"),
+        "{error}"
+    );
+    for text in texts {
+        assert!(
+            ![key, secret, token]
+                .iter()
+                .any(|secret| text.contains(secret)),
+            "{text}"
+        );
+    }
 }

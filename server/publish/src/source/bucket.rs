@@ -1,0 +1,109 @@
+//! What a key of a bucket is: a Parquet file, a folder of such files, or an Iceberg table.
+
+use std::io;
+use std::path::Path;
+
+use super::folder::Folder;
+use super::place::Place;
+use super::table::METADATA_SUFFIX;
+use super::{Result, SourceError};
+use crate::target::Target;
+
+/// The end of the name of a Parquet file.
+const PARQUET_SUFFIX: &str = ".parquet";
+
+/// What was found at a key.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// Parquet files, ascending by name.
+    Files(Vec<Place>),
+    /// An Iceberg table: the key of its folder, and the metadata file that was named.
+    Table {
+        key: String,
+        metadata: Option<Place>,
+    },
+}
+
+/// Looks at `key`, which has no slash at its ends and is empty for the whole bucket.
+///
+/// # Errors
+/// If the bucket refuses, or if nothing that can be read lies there.
+pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
+    if let Some(found) = object(target, key)? {
+        return Ok(found);
+    }
+    let folder = Folder::Bucket {
+        target: target.clone(),
+        key: key.to_owned(),
+    };
+    let metadata = folder.metadata_files()?;
+    if metadata.iter().filter_map(Place::name).any(is_metadata) {
+        return Ok(Found::Table {
+            key: key.to_owned(),
+            metadata: None,
+        });
+    }
+    parquet_files(target, key).map(Found::Files)
+}
+
+/// Returns what the object at `key` is; `None` if there is none that can be read.
+fn object(target: &Target, key: &str) -> Result<Option<Found>> {
+    let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
+    if !name.ends_with(PARQUET_SUFFIX) && !name.ends_with(METADATA_SUFFIX) {
+        return Ok(None);
+    }
+    let key = target.key(key)?;
+    let Some(bytes) = target.size(&key)? else {
+        return Ok(None);
+    };
+    let place = Place::object(target.clone(), key, Some(bytes));
+    if name.ends_with(PARQUET_SUFFIX) {
+        return Ok(Some(Found::Files(vec![place])));
+    }
+    // A table has its metadata in a folder of its own.
+    let folder = folder.rsplit_once('/').map_or("", |(folder, _)| folder);
+    Ok(Some(Found::Table {
+        key: folder.to_owned(),
+        metadata: Some(place),
+    }))
+}
+
+fn is_metadata(name: &str) -> bool {
+    name.contains(METADATA_SUFFIX)
+}
+
+/// Lists the Parquet files of a folder that has no other files and no folders, beside those that begin with a
+/// dot or an underscore, as other engines write them.
+fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
+    let failed = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
+    let entries = target.entries(&target.key(key)?)?;
+    let is_shown = |name: &str| !name.starts_with(['.', '_']);
+    let mut folders = entries
+        .folders
+        .iter()
+        .filter_map(|folder| folder.filename());
+    if let Some(folder) = folders.find(|&name| is_shown(name)) {
+        return Err(failed(format!(
+            "it is no Iceberg table and no folder of Parquet files alone: it has the folder {folder}"
+        )));
+    }
+    let mut files = Vec::new();
+    for (key, bytes) in entries.objects {
+        let name = key.filename().unwrap_or_default();
+        if !is_shown(name) {
+            continue;
+        }
+        if !name.ends_with(PARQUET_SUFFIX) {
+            return Err(failed(format!(
+                "it is no Iceberg table and no folder of Parquet files alone: it has the file {name}"
+            )));
+        }
+        files.push(Place::object(target.clone(), key, Some(bytes)));
+    }
+    if files.is_empty() {
+        let absent = io::ErrorKind::NotFound.into();
+        return Err(SourceError::io(Path::new(&target.url(key)))(absent));
+    }
+    files.sort_by(|a, b| a.path().cmp(b.path()));
+    Ok(files)
+}

@@ -1,0 +1,133 @@
+//! Objects by their exact keys. Keys that other engines have chosen may contain characters that the names of
+//! ebb's own objects do not contain, and that `Path::from` would replace.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use object_store::path::Path;
+use object_store::{Error, ObjectStoreExt as _};
+
+use super::{Result, Target, TargetError};
+
+/// The requests of one call that are under way at once. With 50 ms for each, a thousand objects take three
+/// seconds.
+const READS_IN_FLIGHT: usize = 16;
+
+/// What lies directly in a folder.
+#[derive(Debug)]
+pub(crate) struct FolderEntries {
+    /// The keys of the objects, and their sizes in bytes.
+    pub(crate) objects: Vec<(Path, u64)>,
+    /// The folders below.
+    pub(crate) folders: Vec<Path>,
+}
+
+impl Target {
+    /// Returns the key of an object, as a location or a user names it.
+    ///
+    /// # Errors
+    /// If no object has such a key: a part of it is empty, `.` or `..`, or has a control character.
+    pub(crate) fn key(&self, name: &str) -> Result<Path> {
+        Path::parse(name).map_err(|error| TargetError::Object {
+            call: "reading",
+            url: self.url(name),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Returns the size of an object in bytes; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub(crate) fn size(&self, key: &Path) -> Result<Option<u64>> {
+        match self.runtime.block_on(self.store.head(key)) {
+            Ok(object) => Ok(Some(object.size)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("reading", key.as_ref(), &error)),
+        }
+    }
+
+    /// Returns the sizes of objects in bytes, in the order of their keys; `None` for those that are not there.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub(crate) fn sizes(&self, keys: &[Path]) -> Result<Vec<Option<u64>>> {
+        let sizes = stream::iter(keys).map(|key| async move {
+            match self.store.head(key).await {
+                Ok(object) => Ok(Some(object.size)),
+                Err(Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(self.failed("reading", key.as_ref(), &error)),
+            }
+        });
+        let sizes = sizes.buffered(READS_IN_FLIGHT);
+        self.runtime.block_on(sizes.try_collect())
+    }
+
+    /// Reads an object; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub(crate) fn get(&self, key: &Path) -> Result<Option<Bytes>> {
+        self.runtime.block_on(self.get_soon(key))
+    }
+
+    /// Reads objects, [`READS_IN_FLIGHT`] at once, and returns what `take` makes of each, in the order of the
+    /// keys. `take` gets the place among the keys, and the object if it is there. It must not use the target.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub(crate) fn get_each<T>(
+        &self,
+        keys: &[Path],
+        take: impl Fn(usize, Option<Bytes>) -> T,
+    ) -> Result<Vec<T>> {
+        let take = &take;
+        let taken = stream::iter(keys.iter().enumerate()).map(|(place, key)| async move {
+            let read = self.get_soon(key).await;
+            read.map(|bytes| take(place, bytes))
+        });
+        let taken = taken.buffered(READS_IN_FLIGHT);
+        self.runtime.block_on(taken.try_collect())
+    }
+
+    async fn get_soon(&self, key: &Path) -> Result<Option<Bytes>> {
+        let read = async {
+            let found = self.store.get(key).await?;
+            found.bytes().await
+        };
+        match read.await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("reading", key.as_ref(), &error)),
+        }
+    }
+
+    /// Reads a part of an object, which is not empty and lies within the object.
+    ///
+    /// # Errors
+    /// If there is no such object or no such part, or if the target refuses.
+    pub(crate) fn get_range(&self, key: &Path, range: Range<u64>) -> Result<Bytes> {
+        let read = self.runtime.block_on(self.store.get_range(key, range));
+        read.map_err(|error| self.failed("reading", key.as_ref(), &error))
+    }
+
+    /// Lists what lies directly in the folder `key`; nothing if there is no such folder.
+    ///
+    /// # Errors
+    /// If the target refuses.
+    pub(crate) fn entries(&self, key: &Path) -> Result<FolderEntries> {
+        let listed = self.store.list_with_delimiter(Some(key));
+        let listed = self.runtime.block_on(listed);
+        let listed = listed.map_err(|error| self.failed("listing", key.as_ref(), &error))?;
+        let objects = listed.objects.into_iter();
+        Ok(FolderEntries {
+            // Some tools mark a folder by an empty object that has its name.
+            objects: objects
+                .filter(|object| object.location != *key)
+                .map(|object| (object.location, object.size))
+                .collect(),
+            folders: listed.common_prefixes,
+        })
+    }
+}
