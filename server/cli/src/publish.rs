@@ -1,7 +1,7 @@
 //! `ebb publish`: tables of a snapshot as Iceberg tables in a folder or a bucket.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, absolute};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -118,11 +118,18 @@ pub(super) fn run(args: Args) -> Result<()> {
             Runner::open(&args.location, options)?
         }
     };
+    if let PublishTarget::Folder(folder) = &args.target {
+        check_outside(data, folder)?;
+    }
     let tables = if args.tables.is_empty() {
         tables_of(&runner, keyspace, snapshot)?
     } else {
         args.tables
     };
+    if tables.is_empty() {
+        let text = format!("snapshot {snapshot} of keyspace {keyspace} has no tables to publish");
+        return Err(CliError::NotFound(text).into());
+    }
     let input = |table: String| {
         let name = TableName {
             keyspace: keyspace.clone(),
@@ -152,6 +159,25 @@ pub(super) fn run(args: Args) -> Result<()> {
         print_refused_row(folder, keyspace, snapshot);
     }
     done
+}
+
+/// Checks that the target does not lie in the directory of the database, which has files of the database alone.
+fn check_outside(data: &Path, folder: &Path) -> Result<()> {
+    let path = absolute(folder).context("the path of the target")?;
+    // The rest of the path is made by the publication.
+    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
+    let data = data.canonicalize();
+    if there
+        .zip(data.ok())
+        .is_some_and(|(there, data)| there.starts_with(data))
+    {
+        let text = format!(
+            "{} lies in the directory of the database: publish to another folder",
+            folder.display()
+        );
+        return Err(CliError::Usage(text).into());
+    }
+    Ok(())
 }
 
 /// The tables of a snapshot.

@@ -67,31 +67,31 @@ pub(super) fn page_json(jobs: &[Arc<ListedJob>], next: Option<&str>) -> Result<V
 
 /// The jobs of earlier lists, as they are when they do not run.
 #[derive(Debug, Default)]
-pub(super) struct JobViews(Mutex<Kept>);
+pub(super) struct JobViews(Mutex<Cache>);
 
 /// Jobs by their ids. Of more than [`KEPT_BYTES_MAX`] the newest are kept, because lists begin with
 /// these, and the history deletes the oldest.
 #[derive(Debug, Default)]
-struct Kept {
-    jobs: BTreeMap<Vec<u8>, KeptJob>,
+struct Cache {
+    jobs: BTreeMap<Vec<u8>, CachedJob>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct KeptJob {
+struct CachedJob {
     /// The stored record that the view was made from.
     json: Box<[u8]>,
     job: Arc<ListedJob>,
 }
 
-impl KeptJob {
+impl CachedJob {
     fn bytes(&self) -> usize {
         self.json.len() + self.job.view.get().len()
     }
 }
 
 impl JobViews {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,17 +110,17 @@ impl JobViews {
     }
 }
 
-impl Kept {
+impl Cache {
     fn known(&self, row: &JobRow) -> Option<Arc<ListedJob>> {
-        let kept = self.jobs.get(row.id())?;
-        (*kept.json == *row.json()).then(|| Arc::clone(&kept.job))
+        let cached = self.jobs.get(row.id())?;
+        (*cached.json == *row.json()).then(|| Arc::clone(&cached.job))
     }
 
     fn keep(&mut self, row: &JobRow, job: Arc<ListedJob>) {
         let json = row.json().into();
-        let kept = KeptJob { json, job };
-        self.bytes += kept.bytes();
-        if let Some(before) = self.jobs.insert(row.id().to_vec(), kept) {
+        let cached = CachedJob { json, job };
+        self.bytes += cached.bytes();
+        if let Some(before) = self.jobs.insert(row.id().to_vec(), cached) {
             self.bytes -= before.bytes();
         }
         while self.bytes > KEPT_BYTES_MAX
@@ -199,7 +199,7 @@ mod tests {
         }
         let kept = views.lock();
         assert!(kept.bytes <= KEPT_BYTES_MAX);
-        let bytes: usize = kept.jobs.values().map(KeptJob::bytes).sum();
+        let bytes: usize = kept.jobs.values().map(CachedJob::bytes).sum();
         assert_eq!(kept.bytes, bytes);
         let newest = record(19).id.into_bytes();
         assert!(kept.jobs.contains_key(&newest), "lists begin with it");

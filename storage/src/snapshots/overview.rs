@@ -24,16 +24,16 @@ use crate::key::{SeqNo, TableId, stripe};
 #[derive(Debug)]
 pub(crate) struct SnapshotOverview {
     keyspaces: HashMap<String, OfKeyspace>,
-    /// Ascending.
+    /// The commits of the views, ascending.
     views: Vec<SeqNo>,
 }
 
 /// The commits of the bookmarks of a keyspace. Each list ascends, with each commit once.
 #[derive(Debug, Default)]
 struct OfKeyspace {
-    /// Of the snapshots that cover the whole keyspace.
+    /// The commits of the snapshots that cover the whole keyspace.
     shared: Vec<SeqNo>,
-    /// Of the snapshots and holds of one table, by the table.
+    /// The commits of the snapshots and holds of single tables, by table.
     own: HashMap<TableId, Vec<SeqNo>>,
 }
 

@@ -1,8 +1,8 @@
 //! The outcome of a trial: its predicted victims, and its real ones.
 //!
 //! A job is a real victim if it meets its goal without the other job and misses it with that job.
-//! So each trial runs the jobs both ways: a run with the other job alone cannot tell a victim from
-//! a job that is late in any case. Chance decides about goals that are nearly missed, so a trial
+//! So each trial runs the jobs both ways: only the run without the other job shows which jobs are
+//! late in any case. Chance decides about goals that are nearly missed, so a trial
 //! can have several pairs of runs. Then the majority counts.
 
 use serde::Serialize;

@@ -12,6 +12,7 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
     let mut client = server.client();
     for text in [
         KEYSPACE,
+        "CREATE SNAPSHOT sunday ON KEYSPACE shop",
         "CREATE TABLE shop.items (id int PRIMARY KEY, price varint)",
         "INSERT INTO shop.items (id, price) VALUES (1, 5)",
         "CREATE SNAPSHOT monday ON KEYSPACE shop",
@@ -44,6 +45,12 @@ fn a_snapshot_is_published_in_the_server_that_holds_the_database_and_without_one
 
     let said = place.ebb("publish shop@none lake").fails(3);
     assert!(said.contains("no snapshot none"), "{said}");
+    let said = place.ebb("publish shop@sunday lake").fails(3);
+    assert!(said.contains("has no tables"), "{said}");
+    for target in ["ebb-data", "lake/../ebb-data/lake/new"] {
+        let said = place.ebb(&format!("publish shop@monday {target}")).fails(2);
+        assert!(said.contains("directory of the database"), "{said}");
+    }
     place.ebb("publish shop lake").refused();
     let said = place.ebb("publish shop@monday s3://id:key@lake").refused();
     assert!(said.contains("credentials are not part of it"), "{said}");

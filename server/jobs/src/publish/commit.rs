@@ -2,18 +2,18 @@
 //! publication.
 
 use ebb_publish::commit::{
-    Base, CommitError, DeleteFile, LiveFile, Publication, PublishedTable, Stamp, sweep,
+    Base, CommitError, DeleteFile, LiveFile, Origin, Publication, PublishedTable, Stamp, sweep,
 };
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::{PositionalDeletes, RowsError};
 use ebb_scheduler::runtime::TaskError;
-use serde_json::json;
 
 use super::PinMax;
 use super::extent::Extent;
 use super::job::{PublicationJob, lock};
 use super::plan::{COLUMNS_PROPERTY, OPTIONS_PROPERTY, TablePlan};
 use super::records::RowCounts;
+use super::whole::{WholeRecord, WholeTable};
 use crate::history::now_unix_ms;
 
 impl PublicationJob {
@@ -21,10 +21,20 @@ impl PublicationJob {
     /// was published for the next publication.
     pub(super) fn commit(&self) -> Result<(), TaskError> {
         let target = &self.target;
+        // A publication has a table at least.
+        let Some(TablePlan { origin, .. }) = self.tables.first() else {
+            return Ok(());
+        };
         let left = || self.tables.iter().filter(|table| !table.is_published);
         let is_new = left().next().is_some();
         self.check_pins()?;
-        if is_new {
+        let before = self.records.whole(target).map_err(TaskError::failed)?;
+        let before = before.filter(|before| before.is_of(origin));
+        // The record of earlier publications of the snapshot is true while others of its tables are committed.
+        let stays_true = before
+            .as_ref()
+            .is_some_and(|before| left().all(|table| !before.has(&table.name)));
+        if is_new && !stays_true {
             self.records
                 .forget_whole(target)
                 .map_err(TaskError::failed)?;
@@ -41,7 +51,8 @@ impl PublicationJob {
                 })
             })?;
         }
-        let (whole, newest) = self.whole().map_err(TaskError::failed)?;
+        let whole = self.whole(origin, before);
+        let (whole, newest) = whole.map_err(TaskError::failed)?;
         self.records
             .end(target, &whole)
             .map_err(TaskError::failed)?;
@@ -61,13 +72,20 @@ impl PublicationJob {
 
     /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. If
     /// one is gone, a task may have compared after rows of both snapshots were given up as lost.
+    /// A publisher that was faster may have let it go, too.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
-            let mut left = tables.filter(|table| !table.is_published);
-            if left.any(TablePlan::is_of_changes)
-                && self.pins.open(name).map_err(TaskError::failed)?.is_none()
+            let left = tables.filter(|table| !table.is_published && table.is_of_changes());
+            if left.clone().next().is_none()
+                || self.pins.open(name).map_err(TaskError::failed)?.is_some()
             {
+                continue;
+            }
+            let are_left = left.map(|table| self.is_left(table));
+            let are_left = are_left.collect::<Result<Vec<bool>, _>>();
+            let are_left = are_left.map_err(|error| TaskError::failed(error.to_string()))?;
+            if are_left.contains(&true) {
                 return Err(TaskError::failed(format!(
                     "{name}: the snapshot that was published before is not kept any more: its time was \
                      over, space got short, or rows of the table were lost; publish again, which \
@@ -76,6 +94,19 @@ impl PublicationJob {
             }
         }
         Ok(())
+    }
+
+    /// Returns false if another publisher of the same snapshot has committed a table meanwhile.
+    ///
+    /// # Errors
+    /// If one of another snapshot has.
+    fn is_left(&self, table: &TablePlan) -> Result<bool, CommitFailure> {
+        let found = PublishedTable::open(&self.target, &table.name)?;
+        if self.is_published(&found, table)? {
+            return Ok(false);
+        }
+        found.check_is_at(table.version, table.parent)?;
+        Ok(true)
     }
 
     /// Commits a table, unless it is published already. Another publisher of the same snapshot, for
@@ -186,34 +217,39 @@ impl PublicationJob {
         Ok(removed_files)
     }
 
-    /// Returns the record that the publication is whole, and for each table whether readers that name no
-    /// tag see this publication.
-    fn whole(&self) -> Result<(serde_json::Value, Vec<bool>), CommitError> {
-        let (mut tables, mut newest) = (Vec::new(), Vec::new());
+    /// Returns the record that the publication is whole, with what the record before has of the snapshot, and
+    /// for each table whether readers that name no tag see this publication.
+    fn whole(
+        &self,
+        origin: &Origin,
+        before: Option<WholeRecord>,
+    ) -> Result<(WholeRecord, Vec<bool>), CommitError> {
+        // Tasks of an earlier start are counted in the record if it has their tables.
+        let are_counted = before.as_ref().is_some_and(|before| {
+            let mut tables = self.tables.iter();
+            tables.all(|table| table.is_published && before.has(&table.name))
+        });
+        let mut whole = before.unwrap_or_else(|| WholeRecord::new(origin));
+        let mut newest = Vec::new();
         for (number, table) in (0..).zip(&self.tables) {
             let found = PublishedTable::open(&self.target, &table.name)?;
-            let mut entry = json!({"table": table.name, "metadata": found.metadata_place()});
-            if !table.is_published {
-                let counts = self.counts(number);
-                entry["is_whole"] = json!(!table.is_of_changes());
-                entry["rows"] = json!(counts);
-            }
-            tables.push(entry);
             newest.push(found.origin().as_ref() == Some(&table.origin));
+            if table.is_published && whole.has(&table.name) {
+                continue;
+            }
+            let is_new = !table.is_published;
+            whole.set(WholeTable {
+                table: table.name.clone(),
+                metadata: found.metadata_place().map(str::to_owned),
+                is_whole: is_new.then(|| !table.is_of_changes()),
+                rows: is_new.then(|| self.counts(number)),
+            });
         }
-        let empty_values = lock(&self.done)
-            .values()
-            .map(|task| task.empty_values)
-            .sum::<u64>();
-        let of = self.tables.first().map(|table| &table.origin);
-        let whole = json!({
-            "database_id": of.map(|origin| &origin.database_id),
-            "snapshot": of.map(|origin| &origin.snapshot),
-            "sequence_number": of.map(|origin| origin.sequence_number),
-            "read_time_s": of.map(|origin| origin.read_time_s),
-            "tables": tables,
-            "empty_values_as_null": empty_values,
-        });
+        if !are_counted {
+            let done = lock(&self.done);
+            let tasks = done.values().map(|task| task.empty_values);
+            whole.empty_values_as_null += tasks.sum::<u64>();
+        }
         Ok((whole, newest))
     }
 
@@ -255,7 +291,9 @@ impl PublicationJob {
                 Ok(true) => continue,
                 Ok(false) if !is_new || self.pins.max == PinMax::Nothing => continue,
                 Ok(false) => {
-                    "its time was over, space got short, or rows of the table were lost".to_owned()
+                    "its time was over, space got short, rows of the table were lost, or another \
+                     publication of it was at work"
+                        .to_owned()
                 }
                 Err(error) => error.to_string(),
             };

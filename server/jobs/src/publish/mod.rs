@@ -30,6 +30,7 @@
 //! | `row_keys` | the keys of rows, made of the columns of the primary key |
 //! | `output` | data files and files of deletes |
 //! | `commit` | the commit of the tables, and what is reported and kept after it |
+//! | `whole` | the record that a publication is whole, with its tables |
 //! | `catalog_url` | the URL of a catalog that commits the tables |
 //!
 //! The options and the list of pins are part of every build. The job needs the feature `publish`.
@@ -59,6 +60,8 @@ mod records;
 mod row_keys;
 #[cfg(all(test, feature = "publish"))]
 mod tests;
+#[cfg(feature = "publish")]
+mod whole;
 
 use std::fmt;
 use std::str::FromStr;

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plan::TablePlan;
+use super::whole::WholeRecord;
 use crate::request::RECORDS;
 
 type Result<T> = std::result::Result<T, TargetError>;
@@ -178,9 +179,15 @@ impl Records {
         target.remove(&self.refused_name())
     }
 
+    /// Reads the record that a publication under this name is whole. One that cannot be read is none.
+    pub(super) fn whole(&self, target: &Target) -> Result<Option<WholeRecord>> {
+        let stored = target.read(&self.whole_name())?;
+        Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
+    }
+
     /// Writes the record that the publication is whole.
-    pub(super) fn end(&self, target: &Target, whole: &Value) -> Result<()> {
-        target.replace(&self.whole_name(), format!("{whole:#}\n").into())?;
+    pub(super) fn end(&self, target: &Target, whole: &WholeRecord) -> Result<()> {
+        target.replace(&self.whole_name(), format!("{:#}\n", json!(whole)).into())?;
         self.clear(target)
     }
 
@@ -299,9 +306,17 @@ mod tests {
             .replace("_ebb/app/monday/plan.json", Bytes::from_static(b"{"))
             .unwrap();
         assert_eq!(records.plan(&target).unwrap(), None);
-        records
-            .end(&target, &json!({"snapshot": "monday"}))
-            .unwrap();
+        let origin = Origin {
+            database_id: "d".into(),
+            table_id: "t".into(),
+            snapshot: "monday".into(),
+            sequence_number: 7,
+            read_time_s: 7,
+        };
+        assert_eq!(records.whole(&target).unwrap(), None);
+        let whole = WholeRecord::new(&origin);
+        records.end(&target, &whole).unwrap();
         assert_eq!(target.list("_ebb").unwrap(), ["_ebb/app/monday.json"]);
+        assert_eq!(records.whole(&target).unwrap(), Some(whole));
     }
 }

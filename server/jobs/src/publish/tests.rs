@@ -557,6 +557,51 @@ fn a_start_goes_on_where_a_commit_of_several_tables_stopped() {
 }
 
 #[test]
+fn the_record_of_a_snapshot_has_all_tables_that_were_published_of_it() {
+    let store = Store::new();
+    let tables = ["t", "u"].map(|table| {
+        let written = store.create(table, &[("k", "int", false), ("n", "int", false)]);
+        written.insert(&[("k", int(1)), ("n", int(1))], at(0));
+        written
+    });
+    store.keyspace.create_snapshot("monday").unwrap();
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let record = |tables: &[&str], snapshot: &str| {
+        let outcome = store.publish(tables, snapshot, PublishRequest::default());
+        assert_eq!(outcome, Outcome::Succeeded);
+        let name = format!("_ebb/app/{snapshot}.json");
+        let record = store.target().read(&name).unwrap().unwrap();
+        serde_json::from_slice::<serde_json::Value>(&record).unwrap()
+    };
+    let both = record(&["t", "u"], "monday");
+    for place in [0, 1] {
+        assert_eq!(both["tables"][place]["rows"]["added"], 1, "{both}");
+    }
+    // Once more, and one of them once more.
+    for tables in [&["t", "u"][..], &["u"]] {
+        assert_eq!(record(tables, "monday"), both);
+    }
+    // One after the other.
+    record(&["t"], "tuesday");
+    let both = record(&["u"], "tuesday");
+    assert_eq!(both["tables"][0]["table"], "app/t", "{both}");
+    assert_eq!(both["tables"][1]["table"], "app/u", "{both}");
+
+    // Of another snapshot with the same name, only what is published.
+    store.keyspace.delete_snapshot("tuesday").unwrap();
+    tables[0].insert(&[("k", int(2)), ("n", int(2))], at(1));
+    store.keyspace.create_snapshot("tuesday").unwrap();
+    let moved = PublishRequest {
+        replace: true,
+        ..PublishRequest::default()
+    };
+    let outcome = store.publish(&["t"], "tuesday", moved);
+    assert_eq!(outcome, Outcome::Succeeded);
+    let only = record(&["t"], "tuesday");
+    assert_eq!(only["tables"].as_array().unwrap().len(), 1, "{only}");
+}
+
+#[test]
 fn of_two_publishers_at_once_one_commits_and_the_other_publishes_again() {
     let store = Store::new();
     let (written, expected) = large(&store);

@@ -29,6 +29,9 @@ impl FromStr for PublishTarget {
 
     /// Parses `s3://BUCKET/PREFIX`, `file:///FOLDER`, or a path.
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return refuse("the target is empty: name s3://BUCKET/PREFIX or the path of a folder");
+        }
         let url = text.split_once("://");
         let Some((scheme, rest)) = url.filter(|(scheme, _)| is_scheme(scheme)) else {
             return Ok(Self::Folder(text.into()));
@@ -175,6 +178,7 @@ mod tests {
             ("file://SECRET/srv", "none of them"),
             ("https://SECRET.s3.amazonaws.com/lake", "none of them"),
             ("SECRET://lake", "none of them"),
+            ("", "empty"),
         ] {
             let error = text.parse::<PublishTarget>().unwrap_err();
             assert!(error.contains(word), "{text}: {error}");

@@ -25,7 +25,7 @@ pub(super) enum Access {
     Open,
     /// A token, which is not renewed.
     Token(String),
-    /// The credentials of a client, for which a server issues tokens.
+    /// Credentials. A server issues tokens to a client that sends them.
     Credentials(Credentials),
 }
 
@@ -221,7 +221,7 @@ impl Credentials {
     /// Reads the answer of a server that issues a token.
     ///
     /// # Errors
-    /// What is wrong with it, without a word of it.
+    /// A description of the fault, which quotes nothing of the answer.
     fn issued(&self, body: &[u8], now: Instant) -> Result<Issued, &'static str> {
         let body: IssuedBody =
             serde_json::from_slice(body).map_err(|_| "has no token in JSON, access_token")?;

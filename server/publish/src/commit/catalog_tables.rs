@@ -10,7 +10,7 @@
 
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
-use super::names::{catalog_mark, is_catalog_mark};
+use super::names::{catalog_mark, is_catalog_mark, is_metadata};
 use crate::catalog::RestCatalog;
 use crate::iceberg::commit_request::CommitRequest;
 use crate::iceberg::metadata::TableMetadata;
@@ -82,10 +82,7 @@ impl CatalogTables<'_> {
             let mark = self.target.read(&catalog_mark(table))?.unwrap_or_default();
             return self.check_mark(table, &mark);
         }
-        if objects
-            .iter()
-            .any(|object| object.ends_with(".metadata.json"))
-        {
+        if objects.iter().any(|object| is_metadata(object)) {
             return refuse(
                 table,
                 "the target has metadata of the table that the catalog does not know; choose another target"

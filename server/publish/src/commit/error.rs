@@ -13,10 +13,10 @@ pub enum CommitError {
     #[error(transparent)]
     Catalog(#[from] CatalogError),
     /// The metadata of the table cannot be read or encoded.
-    #[error("{table}: {error}")]
+    #[error("{name}: {error}")]
     Metadata {
-        /// The table in the target.
-        table: String,
+        /// The file of the metadata in the target.
+        name: String,
         error: serde_json::Error,
     },
     /// An object of the table is not what it should be.

@@ -4,6 +4,9 @@
 /// The object that names the catalog by which a table is committed.
 const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 
+/// The ends of the names of metadata files of all engines.
+const METADATA_ENDS: [&str; 2] = [".metadata.json", ".metadata.json.gz"];
+
 /// Returns the name of a new data file of the table `table`, for a commit that creates `version`.
 /// `unique` is of this file alone.
 pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
@@ -40,6 +43,11 @@ pub(super) fn catalog_mark(table: &str) -> String {
 /// Returns whether an object names the catalog of a table.
 pub(super) fn is_catalog_mark(name: &str) -> bool {
     name.ends_with(CATALOG_MARK)
+}
+
+/// Returns whether an object is a metadata file of any engine.
+pub(super) fn is_metadata(name: &str) -> bool {
+    METADATA_ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Returns N of `.../vN.metadata.json`.

@@ -172,6 +172,33 @@ fn a_table_of_another_database_is_refused() {
 }
 
 #[test]
+fn a_table_with_metadata_of_another_engine_is_refused() {
+    for name in ["00001-a5c35e7d.metadata.json", "v1.gz.metadata.json"] {
+        let (_dir, target) = place();
+        let name = format!("ks/t/metadata/{name}");
+        assert!(target.create(&name, Bytes::from_static(b"{}")).unwrap());
+        let error = commit(&target, &publication("monday", 10), 1).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("ks/t: ") && error.contains(&name),
+            "{error}"
+        );
+        assert!(sweep(&target, "ks/t").is_err());
+        assert_eq!(target.list("ks/t").unwrap(), [name]);
+    }
+}
+
+#[test]
+fn metadata_that_cannot_be_read_are_named() {
+    let (_dir, target) = place();
+    let name = metadata_name("ks/t", 1);
+    assert!(target.create(&name, Bytes::from_static(b"{")).unwrap());
+    let error = commit(&target, &publication("monday", 10), 1).unwrap_err();
+    let error = error.to_string();
+    assert!(error.starts_with(&format!("{name}: ")), "{error}");
+}
+
+#[test]
 fn a_table_that_another_engine_upgraded_is_not_continued() {
     let (_dir, target) = place();
     commit(&target, &publication("monday", 10), 1).unwrap();

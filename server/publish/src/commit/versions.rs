@@ -3,7 +3,7 @@
 
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
-use super::names::{is_catalog_mark, metadata_name, version_of};
+use super::names::{is_catalog_mark, is_metadata, metadata_name, version_of};
 use crate::iceberg::metadata::TableMetadata;
 use crate::target::{Target, TargetError};
 
@@ -23,13 +23,23 @@ impl MetadataStore for Versions<'_> {
                     .to_owned(),
             });
         }
+        let is_foreign = |object: &String| is_metadata(object) && version_of(object).is_none();
+        if let Some(foreign) = objects.iter().find(|object| is_foreign(object)) {
+            return Err(CommitError::Refused {
+                table: table.to_owned(),
+                reason: format!(
+                    "the target has a table of this name that ebb did not publish, with {foreign}; choose \
+                     another target"
+                ),
+            });
+        }
         let Some(version) = newest_of(&objects) else {
             return Ok(None);
         };
         let name = metadata_name(table, version);
         let bytes = self.target.read(&name)?.unwrap_or_default();
         let metadata = TableMetadata::decode(&bytes).map_err(|error| CommitError::Metadata {
-            table: table.to_owned(),
+            name: name.clone(),
             error,
         })?;
         Ok(Some(Newest {
@@ -46,11 +56,11 @@ impl MetadataStore for Versions<'_> {
         next: TableMetadata,
     ) -> Result<(), CommitError> {
         let version = before.map_or(0, |before| before.version) + 1;
+        let name = metadata_name(table, version);
         let bytes = next.encode().map_err(|error| CommitError::Metadata {
-            table: table.to_owned(),
+            name: name.clone(),
             error,
         })?;
-        let name = metadata_name(table, version);
         if !self.target.create(&name, bytes.into())? {
             return Err(CommitError::overtaken(table));
         }

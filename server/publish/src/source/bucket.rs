@@ -1,4 +1,4 @@
-//! What a key of a bucket is: a Parquet file, a folder of such files, or an Iceberg table.
+//! Finds out whether a key of a bucket is a Parquet file, a folder of such files, or an Iceberg table.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::target::Target;
 /// The end of the name of a Parquet file.
 const PARQUET_SUFFIX: &str = ".parquet";
 
-/// What was found at a key.
+/// The kind of source at a key.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Parquet files, ascending by name.

@@ -128,12 +128,17 @@ fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), Str
         ));
     }
     if field.has_default {
-        return Err(format!(
-            "it lacks column {name}, which has a default for old files; ebb does not read such \
-             files: rewrite the data files of the table"
-        ));
+        return Err(lacks_default(&format!("column {name}")));
     }
     Ok(())
+}
+
+/// Returns the sentence about a file that is older than a column or a field with a default.
+fn lacks_default(what: &str) -> String {
+    format!(
+        "it lacks {what}, which has a default for old files; ebb does not read such files: rewrite the \
+         data files of the table"
+    )
 }
 
 /// Returns the field id that a data file gives a field.
@@ -165,6 +170,10 @@ fn conform(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef, ArrowError> {
                 let at = own.iter().position(|own| id(own) == Some(field.id));
                 let part: ArrayRef = match at {
                     Some(at) => conform(parts.column(at), &field.shape)?,
+                    None if field.has_default => {
+                        let problem = lacks_default(&format!("field {}", field.name));
+                        return Err(ArrowError::SchemaError(problem));
+                    }
                     None => Arc::new(NullArray::new(array.len())),
                 };
                 let is_nullable = at.is_none_or(|at| own[at].is_nullable());

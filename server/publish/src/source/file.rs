@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::columns::{self, Matching, ReadColumn};
+use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile, int96, metadata};
 use crate::types::read_value;
@@ -75,6 +76,13 @@ impl FileRows {
     /// If the file is damaged, or if a value has no exact counterpart in CQL. The reader is of no use
     /// afterwards.
     pub fn next_row(&mut self) -> Result<bool> {
+        match caught(|| self.advance()) {
+            Ok(advanced) => advanced,
+            Err(problem) => Err(SourceError::file(&self.path)(problem)),
+        }
+    }
+
+    fn advance(&mut self) -> Result<bool> {
         loop {
             while self.at == self.batch_rows {
                 if !self.next_batch()? {

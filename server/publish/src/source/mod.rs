@@ -24,6 +24,7 @@
 //! | `file` | the rows of one file |
 //! | `columns` | the columns of a file that are those of a table |
 //! | `int96` | Parquet's old form of timestamps, exactly |
+//! | `panics` | panics of the library at damaged files |
 
 mod bucket;
 mod columns;
@@ -32,6 +33,7 @@ mod file;
 mod folder;
 mod int96;
 mod location;
+mod panics;
 mod place;
 mod table;
 #[cfg(test)]
@@ -47,6 +49,7 @@ use self::bucket::Found;
 use self::columns::Matching;
 pub use self::file::FileRows;
 use self::folder::Folder;
+use self::panics::caught;
 use self::place::{Place, PlaceReader};
 use self::table::Table;
 use crate::iceberg::foreign::SchemaField;
@@ -229,7 +232,8 @@ impl Source {
                 identity_columns: &file.identity_columns,
             },
         };
-        FileRows::open(file, columns, matching)
+        let opened = caught(|| FileRows::open(file, columns, matching));
+        opened.map_err(SourceError::file(file.place.path()))?
     }
 }
 
@@ -237,7 +241,9 @@ impl Source {
 /// may carry names other forms of the same values.
 fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = ArrowReaderMetadata::load(file, options).map_err(SourceError::file(path))?;
+    let loaded = caught(|| ArrowReaderMetadata::load(file, options));
+    let metadata = loaded.map_err(SourceError::file(path))?;
+    let metadata = metadata.map_err(SourceError::file(path))?;
     // The library leaves out a group without columns, and the places of those behind it would shift.
     let columns = metadata.parquet_schema().root_schema().get_fields();
     if columns.len() != metadata.schema().fields().len() {

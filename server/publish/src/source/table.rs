@@ -8,6 +8,7 @@ use flate2::read::GzDecoder;
 
 use super::deletes::Deletes;
 use super::folder::Folder;
+use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile};
 use crate::iceberg::foreign::{SchemaField, SnapshotView};
@@ -128,7 +129,9 @@ impl TableReader<'_> {
             }
         }
         for file in &others {
-            deletes.read(&self.place(&file.name)?, file.sequence_number)?;
+            let place = self.place(&file.name)?;
+            let read = caught(|| deletes.read(&place, file.sequence_number));
+            read.map_err(SourceError::file(place.path()))??;
         }
         let places = rows.iter().map(|file| self.place(&file.name));
         let places = self.folder.with_sizes(places.collect::<Result<_>>()?)?;

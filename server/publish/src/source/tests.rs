@@ -135,6 +135,40 @@ fn a_file_with_other_columns_and_a_value_that_does_not_fit_are_refused_by_file_a
 }
 
 #[test]
+fn a_file_with_a_flipped_bit_or_without_its_end_is_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.parquet");
+    let columns = [
+        ("k", None, ints(0..3)),
+        ("v", None, texts(&["a", "b", "b"])),
+    ];
+    write(&path, &columns, Compression::UNCOMPRESSED);
+    let whole = fs::read(&path).unwrap();
+    let wanted = [("k", CqlType::Int), ("v", CqlType::Text)];
+    let wanted = wanted.map(|(name, ty)| (name.to_owned(), ty));
+    let read = |bytes: &[u8]| -> Result<()> {
+        fs::write(&path, bytes).unwrap();
+        let source = Source::parquet(std::slice::from_ref(&path))?;
+        let mut rows = source.rows(&source.files()[0], &wanted)?;
+        while rows.next_row()? {}
+        Ok(())
+    };
+    read(&whole).unwrap();
+    for at in 0..whole.len() {
+        // The lowest bit is the sign of most numbers in the metadata.
+        for bit in [0, at % 8] {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            if let Err(error) = read(&flipped) {
+                let error = error.to_string();
+                assert!(error.contains("a.parquet: "), "{error}");
+            }
+        }
+        assert!(read(&whole[..at]).is_err(), "{at}");
+    }
+}
+
+#[test]
 fn timestamps_of_96_bits_are_exact() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("spark.parquet");
@@ -464,6 +498,12 @@ fn fields_inside_of_a_column_are_found_by_their_ids_too() {
         "{street: 'B', city: 'Bonn', zip: null}",
     );
     assert_eq!(read, [format!("{a} []"), format!("{b} [{a}, {b}]")]);
+
+    fixture.metadata["schemas"][0]["fields"][0]["type"]["fields"][2]["initial-default"] =
+        json!("?");
+    fixture.write_metadata("00002-0f8e2e5a.metadata.json");
+    let error = refused(rows(&fixture.open(None).unwrap(), &columns));
+    assert!(error.contains("field zip, which has a default"), "{error}");
 }
 
 #[test]

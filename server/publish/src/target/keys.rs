@@ -14,7 +14,7 @@ use super::{Result, Target, TargetError};
 /// seconds.
 const READS_IN_FLIGHT: usize = 16;
 
-/// What lies directly in a folder.
+/// The objects and folders directly in a folder.
 #[derive(Debug)]
 pub(crate) struct FolderEntries {
     /// The keys of the objects, and their sizes in bytes.

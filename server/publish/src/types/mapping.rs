@@ -146,7 +146,7 @@ fn iceberg_type(
 
 /// The parts of a duration. They are CQL types because they take field ids as those of a
 /// user-defined type do.
-const DURATION: [(&str, CqlType); 3] = [
+pub(super) const DURATION: [(&str, CqlType); 3] = [
     ("months", CqlType::Int),
     ("days", CqlType::Int),
     ("nanoseconds", CqlType::Bigint),

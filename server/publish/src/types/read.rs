@@ -14,6 +14,7 @@ use ebb_model::types::elements::{build, build_map, build_tuple};
 use ebb_model::types::literal::Duration;
 use ebb_model::types::{CqlType, Hex};
 
+use super::mapping::DURATION;
 use super::{ValueError, scalar};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
@@ -23,7 +24,8 @@ const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 /// Elements of sets and entries of maps come in the order of the array. A writer of rows has to
 /// bring them into the order of the type. The fields of a user-defined type are found by their names,
 /// so that two of one type cannot be confused; those that the array lacks are null. The components of
-/// a tuple are found by their places. A timestamp without a zone is taken for one of UTC.
+/// a tuple are found by their places, and the parts of a duration by their names. A timestamp without
+/// a zone is taken for one of UTC.
 ///
 /// # Errors
 /// If the type of the array has no exact counterpart in `ty`, or if a value has none.
@@ -147,7 +149,24 @@ pub fn read_value(
             let value = ty.parse_value(text);
             value.map_err(|_| out_of_range(format!("{text:?}")))?
         }
-        (CqlType::Duration, DataType::Struct(_)) => duration(array, row).ok_or_else(unsupported)?,
+        (CqlType::Duration, DataType::Struct(_)) => {
+            let parts = array.as_struct();
+            if parts.num_columns() != DURATION.len() {
+                return Err(unsupported());
+            }
+            let part = |name: &str| -> Result<i128, ValueError> {
+                let part = parts.column_by_name(name).ok_or_else(unsupported)?;
+                if part.is_null(row) {
+                    return Err(out_of_range(format!("a duration without {name}")));
+                }
+                integer(part, row).ok_or_else(unsupported)
+            };
+            let [months, days, nanos] = DURATION.map(|(name, _)| part(name));
+            let (months, days, nanos) = (months?, days?, nanos?);
+            duration(months, days, nanos).ok_or_else(|| {
+                out_of_range(format!("{months} months, {days} days and {nanos} ns"))
+            })?
+        }
         (CqlType::List { element, .. } | CqlType::Set { element, .. }, DataType::List(_)) => {
             let elements = array.as_list::<i32>().value(row);
             let elements = not_null(&elements, element)?;
@@ -244,16 +263,14 @@ fn components<'p>(
     Ok(build_tuple(values.iter().map(Option::as_deref)))
 }
 
-/// Returns the bytes of a duration; `None` if the array does not consist of months, days and
-/// nanoseconds.
-fn duration(array: &dyn Array, row: usize) -> Option<Vec<u8>> {
-    let [months, days, nanos] = array.as_struct().columns() else {
-        return None;
-    };
+/// Returns the bytes of a duration; `None` if a part is too large, or if parts have different signs.
+fn duration(months: i128, days: i128, nanos: i128) -> Option<Vec<u8>> {
     let duration = Duration {
-        months: integer(months, row)?.try_into().ok()?,
-        days: integer(days, row)?.try_into().ok()?,
-        nanos: integer(nanos, row)?.try_into().ok()?,
+        months: months.try_into().ok()?,
+        days: days.try_into().ok()?,
+        nanos: nanos.try_into().ok()?,
     };
-    Some(duration.to_bytes())
+    let bytes = duration.to_bytes();
+    CqlType::Duration.validate(&bytes).ok()?;
+    Some(bytes)
 }

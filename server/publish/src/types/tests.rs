@@ -337,6 +337,50 @@ fn fields_of_a_user_defined_type_are_found_by_their_names() {
     assert!(read_value(&arrow_array::StructArray::from(parts()), 0, &one).is_err());
 }
 
+#[test]
+fn parts_of_a_duration_are_found_by_their_names_and_all_are_there() {
+    let part = |name: &str, value: Option<i64>| {
+        let field = Arc::new(Field::new(name, arrow_schema::DataType::Int64, true));
+        let array: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![value]));
+        (field, array)
+    };
+    let read = |parts: [(&str, Option<i64>); 3]| {
+        let parts = parts.map(|(name, value)| part(name, value)).to_vec();
+        let value = read_value(
+            &arrow_array::StructArray::from(parts),
+            0,
+            &CqlType::Duration,
+        );
+        value.map(|value| CqlType::Duration.literal(&value.unwrap()))
+    };
+    let swapped = [
+        ("nanoseconds", Some(3)),
+        ("days", Some(2)),
+        ("months", Some(1)),
+    ];
+    assert_eq!(read(swapped).unwrap(), "1mo2d3ns");
+    for refused in [
+        [("months", Some(1)), ("days", Some(2)), ("ns", Some(3))],
+        [
+            ("months", Some(1)),
+            ("days", Some(2)),
+            ("nanoseconds", None),
+        ],
+        [
+            ("months", Some(1)),
+            ("days", Some(-2)),
+            ("nanoseconds", Some(3)),
+        ],
+        [
+            ("months", Some(1 << 40)),
+            ("days", Some(2)),
+            ("nanoseconds", Some(3)),
+        ],
+    ] {
+        assert!(read(refused).is_err(), "{refused:?}");
+    }
+}
+
 /// The ids in a Parquet schema, by the path of names.
 fn ids(ty: &Type, path: &str, out: &mut Vec<(String, i32)>) {
     let path = format!("{path}/{}", ty.name());

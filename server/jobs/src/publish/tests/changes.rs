@@ -414,6 +414,29 @@ fn without_a_fitting_pin_all_rows_are_written_and_the_report_has_the_reason() {
     store.check(&written, "seventh");
 }
 
+#[test]
+fn a_publisher_of_changes_that_was_overtaken_names_the_other_publisher() {
+    let store = Store::new();
+    let (written, _) = large(&store);
+    store.next("t", "monday");
+    for (c, snapshot) in [(1000, "tuesday"), (1001, "wednesday")] {
+        written.insert(&Written::row(0, c, "new".into()), at(1));
+        store.keyspace.create_snapshot(snapshot).unwrap();
+    }
+    let spec = |snapshot| {
+        let request = store.request(&["t"], snapshot, PublishRequest::default());
+        store.spec(&request).unwrap()
+    };
+    let (tuesday, wednesday) = (spec("tuesday"), spec("wednesday"));
+    // Both begin, and so the first to commit lets go what was published before.
+    run_tasks(&tuesday).unwrap();
+    run_tasks(&wednesday).unwrap();
+    tuesday.output.commit().unwrap();
+    let error = wednesday.output.commit().unwrap_err().to_string();
+    assert!(error.contains("another publisher"), "{error}");
+    assert_eq!(store.metadata("t").snapshots.len(), 2);
+}
+
 /// The store lets the pins of a table go before rows of it are given up as lost.
 #[test]
 fn a_pin_that_goes_during_a_publication_is_not_made_at_its_end_and_not_compared_with() {
