@@ -14,6 +14,7 @@ use crate::error::{Result, invalid};
 use crate::functions::{
     Function, cast, cast_name, find, from_json_of, is_named, negation, operation, wrong_count,
 };
+use crate::interrupt;
 
 /// Prepares a function call whose result is a value of `receiver`.
 pub fn prepare_call(
@@ -63,7 +64,7 @@ pub fn prepare_expression(
 ) -> Result<Term> {
     let (function, args): (_, Vec<&ast::Term>) = match term {
         ast::Term::Cast { term: of, to } => {
-            let to = types::resolve_native(to)?;
+            let to = types::resolve(to, markers.schema())?;
             let Some(from) = own_type(of, markers)? else {
                 return invalid(format!(
                     "Ambiguous call to function {}: use type casts to disambiguate",
@@ -211,11 +212,19 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     }
 }
 
-/// Returns the type that a term has independent of its receiver; `None` for markers.
+/// Returns the type that a term has independent of its receiver; `None` for markers. Each operator of
+/// an expression calls this function for its operands, so the work is quadratic in the operators,
+/// whose number the parser limits.
+///
+/// # Errors
+/// Cassandra's errors, or the timeout of the statement.
 fn own_type(term: &ast::Term, markers: &Markers) -> Result<Option<CqlType>> {
+    interrupt::charge(1)?;
     Ok(match term {
         ast::Term::Constant(constant) => Some(literal::own_type(constant.kind, &constant.text)),
-        ast::Term::Hint { to, .. } | ast::Term::Cast { to, .. } => Some(types::resolve_native(to)?),
+        ast::Term::Hint { to, .. } | ast::Term::Cast { to, .. } => {
+            Some(types::resolve(to, markers.schema())?)
+        }
         ast::Term::Call { function, args } => {
             let accepts = |at: usize, ty: &CqlType| term::fits(&args[at], ty);
             let found = find(function, markers.schema(), args, accepts, |_, _| false)?;

@@ -1,5 +1,6 @@
 //! The analysis of SELECT.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use ebb_cql::protocol::{ColumnSpec, Columns};
@@ -239,8 +240,10 @@ fn order(
 /// stays at its first place, with its last order.
 fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     let mut kept: Vec<(&Name, Order)> = Vec::with_capacity(orderings.len());
+    let mut places = HashMap::with_capacity(orderings.len());
     for (name, order) in orderings {
-        match kept.iter_mut().find(|(known, _)| *known == name) {
+        let place = *places.entry(name).or_insert(kept.len());
+        match kept.get_mut(place) {
             Some((_, known)) => *known = *order,
             None => kept.push((name, *order)),
         }

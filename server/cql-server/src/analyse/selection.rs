@@ -1,17 +1,19 @@
 //! The expressions of a SELECT clause, and the columns of its result.
 
+mod calls;
+
 use ebb_cql::syntax::ast::{self, Selected, Selection, Selector};
 use ebb_model::schema::{Column, ColumnKind, TableSchema};
 use ebb_model::types::CqlType;
 
 use super::call::{ambiguous, unsupported};
-use super::literal;
 use super::markers::{Markers, Receiver};
 use super::restrictions::{column, place};
 use super::term::{self, Term, is_value_compatible};
-use super::types::resolve_native;
+use super::{literal, types};
 use crate::error::{Result, invalid};
 use crate::functions::{self, Aggregate, Function};
+use crate::interrupt;
 
 /// An expression whose value is computed for each row.
 #[derive(Debug, Clone)]
@@ -66,14 +68,16 @@ impl Slots {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ResultColumn {
     pub name: String,
     pub ty: CqlType,
     pub output: Output,
 }
 
-#[derive(Debug, Clone, Default)]
+/// The selectors of a statement so far. Not `Clone`: a copy for each call would make the analysis
+/// quadratic in the number of selectors.
+#[derive(Debug, Default)]
 pub struct Outputs {
     pub columns: Vec<ResultColumn>,
     /// The aggregates with their arguments, which are computed for each row of a group.
@@ -116,12 +120,16 @@ impl Outputs {
     /// Prepares a selector, and returns its expression with the type. `wanted` is the value that
     /// the context requires. Constants, nulls and markers take its type; other selectors have a
     /// type of their own.
+    ///
+    /// # Errors
+    /// Cassandra's errors, or the timeout of the statement.
     pub fn prepare(
         &mut self,
         selector: &Selector,
         wanted: Option<&Receiver>,
         markers: &mut Markers,
     ) -> Result<(Output, CqlType)> {
+        interrupt::charge(1)?;
         let schema = markers.schema().clone();
         match selector {
             Selector::Column(name) => {
@@ -144,10 +152,7 @@ impl Outputs {
             }
             Selector::Marker(marker) => {
                 let Some(receiver) = wanted else {
-                    return invalid(
-                        "Cannot infer type for term ? in selection clause (try using a cast to \
-                         force a type)",
-                    );
+                    return cannot_infer(selector);
                 };
                 let marker = ast::Term::Marker(marker.clone());
                 let term = term::prepare(&marker, receiver, markers)?;
@@ -171,7 +176,7 @@ impl Outputs {
             }
             Selector::Call { function, args } => self.call(function, args, markers),
             Selector::Cast { selector, to } => {
-                let to = resolve_native(to)?;
+                let to = types::resolve(to, &schema)?;
                 let (arg, from) = self.prepare(selector, None, markers)?;
                 if from == to {
                     return Ok((arg, to));
@@ -223,7 +228,7 @@ impl Outputs {
                 Ok((slice, ty))
             }
             Selector::Hint { to, selector } => {
-                let ty = resolve_native(to)?;
+                let ty = types::resolve(to, &schema)?;
                 let receiver = Receiver::new("[selection]", ty.clone());
                 let (output, from) = self.prepare(selector, Some(&receiver), markers)?;
                 if is_value_compatible(&from, &ty) {
@@ -267,69 +272,6 @@ impl Outputs {
         Output::Aggregate(self.aggregates.len() - 1)
     }
 
-    fn call(
-        &mut self,
-        function: &ast::QualifiedName,
-        args: &[Selector],
-        markers: &mut Markers,
-    ) -> Result<(Output, CqlType)> {
-        let schema = markers.schema().clone();
-        // The types of the arguments choose the function, and only then the types of its markers are
-        // known. So the arguments are prepared twice: for their types in a copy that is dropped.
-        let mut scratch = self.clone();
-        let type_of = |arg: &Selector| match arg {
-            Selector::Marker(_) | Selector::Null => Ok(None),
-            arg => scratch.prepare(arg, None, markers).map(|(_, ty)| Some(ty)),
-        };
-        let types: Vec<Option<CqlType>> = args.iter().map(type_of).collect::<Result<_>>()?;
-        if let Some(aggregate) = Aggregate::named(function, &types)? {
-            if !self.aggregates.is_empty() && scratch.aggregates.len() > self.aggregates.len() {
-                return invalid(
-                    "aggregate functions cannot be used as arguments of aggregate functions",
-                );
-            }
-            let args = args.iter().map(|arg| self.prepare(arg, None, markers));
-            let args: Vec<(Output, CqlType)> = args.collect::<Result<_>>()?;
-            let returns = aggregate.returns().clone();
-            let args = args.into_iter().map(|(output, _)| output).collect();
-            return Ok((self.aggregate(aggregate, args), returns));
-        }
-        if functions::is_named(function, "fromjson") {
-            return invalid("fromJson() cannot be used in the selection clause");
-        }
-        if functions::is_named(function, "tojson")
-            && let [Some(ty)] = &types[..]
-        {
-            let arg = self.prepare(&args[0], None, markers)?.0;
-            return Ok((
-                Output::Call(functions::to_json_of(ty), vec![arg]),
-                CqlType::Text,
-            ));
-        }
-        let exact = |at: usize, ty: &CqlType| types[at].as_ref().is_none_or(|own| own == ty);
-        let accepts = |at: usize, ty: &CqlType| {
-            let literal_fits = match &args[at] {
-                Selector::Constant(constant) => constant.kind.fits(ty),
-                _ => false,
-            };
-            literal_fits
-                || types[at]
-                    .as_ref()
-                    .is_none_or(|own| is_value_compatible(own, ty))
-        };
-        let found = functions::find(function, &schema, args, accepts, exact)?;
-        let mut outputs = Vec::with_capacity(args.len());
-        for (at, arg) in args.iter().enumerate() {
-            let receiver = Receiver::new(
-                format!("arg{at}({})", found.name()),
-                found.args()[at].clone(),
-            );
-            outputs.push(self.prepare(arg, Some(&receiver), markers)?.0);
-        }
-        let returns = found.returns().clone();
-        Ok((Output::Call(found, outputs), returns))
-    }
-
     /// Returns the slot of a column that is stored in a cell with a timestamp.
     fn cell(&mut self, of: &Selector, function: &str, schema: &TableSchema) -> Result<usize> {
         let Selector::Column(name) = of else {
@@ -339,6 +281,13 @@ impl Outputs {
         check_cell(found, function)?;
         Ok(self.slots.of(place(schema, found)))
     }
+}
+
+fn cannot_infer<T>(selector: &Selector) -> Result<T> {
+    invalid(format!(
+        "Cannot infer type for term {selector} in selection clause (try using a cast to force a \
+         type)"
+    ))
 }
 
 fn check_cell(column: &Column, function: &str) -> Result<()> {

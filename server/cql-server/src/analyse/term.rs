@@ -15,7 +15,7 @@ use ebb_cql::syntax::ast;
 use ebb_model::types::{CqlType, UserType, elements, sort_once};
 
 use super::markers::{Bound, Markers, Receiver};
-use super::{call, literal};
+use super::{call, literal, types};
 use crate::error::{Result, invalid, of_type};
 use crate::functions::Function;
 use crate::interrupt;
@@ -166,7 +166,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             prepare_fields(given, definition, receiver, markers)
         }
         ast::Term::Hint { to, term: of } => {
-            let hinted = super::types::resolve_native(to)?;
+            let hinted = types::resolve_within(to, ty)?;
             if !is_value_compatible(&hinted, ty) {
                 return invalid(format!("Cannot assign value {term} to {name} of type {ty}"));
             }
@@ -249,7 +249,7 @@ pub fn fits(term: &ast::Term, ty: &CqlType) -> bool {
             })
         }
         (ast::Term::Hint { to, .. }, _) => {
-            super::types::resolve_native(to).is_ok_and(|hinted| is_value_compatible(&hinted, ty))
+            types::resolve_within(to, ty).is_ok_and(|hinted| is_value_compatible(&hinted, ty))
         }
         // The result type of a call is known after its resolution, whose error is more precise.
         (ast::Term::Call { .. } | ast::Term::Cast { .. }, _) => true,

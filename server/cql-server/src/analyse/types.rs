@@ -1,23 +1,61 @@
-//! Resolution of the types that statements name.
+//! Resolution of the types that terms and selectors name: those of hints and casts.
 
-use ebb_cql::syntax::ast::TypeName;
-use ebb_model::types::CqlType;
+use std::sync::Arc;
+
+use ebb_cql::syntax::ast::{QualifiedName, TypeName};
+use ebb_model::schema::TableSchema;
+use ebb_model::types::{CqlType, UserType};
 
 use crate::error::{Result, invalid, of_type};
 
-/// Resolves the type of a hint or a cast. User-defined types are not permitted there.
-pub fn resolve_native(name: &TypeName) -> Result<CqlType> {
+/// Resolves a type that a statement on a table names. Of the user-defined types it finds those of
+/// the table's columns, because a prepared statement is analysed again when these change, and not
+/// when other types of the keyspace do.
+pub fn resolve(name: &TypeName, schema: &TableSchema) -> Result<CqlType> {
+    resolve_with(name, &|name| {
+        let mut columns = schema.columns().iter();
+        match columns.find_map(|column| user_type(&column.ty, name)) {
+            Some(found) => Ok(found),
+            None => invalid(format!(
+                "Unknown type {name}: no column of the table has it"
+            )),
+        }
+    })
+}
+
+/// Resolves the type of a value that is written to a receiver of type `around`, and so has no other
+/// user-defined types.
+pub fn resolve_within(name: &TypeName, around: &CqlType) -> Result<CqlType> {
+    resolve_with(name, &|name| match user_type(around, name) {
+        Some(found) => Ok(found),
+        None => invalid(format!("Unknown type {name}: the value has type {around}")),
+    })
+}
+
+/// Returns the user-defined type of this name that a type is or contains.
+fn user_type(ty: &CqlType, name: &QualifiedName) -> Option<Arc<UserType>> {
+    let found = ty.user_type(name.name.as_str())?;
+    let keyspace = name.keyspace.as_ref();
+    let is_there = keyspace.is_none_or(|keyspace| keyspace.as_str() == found.keyspace());
+    is_there.then(|| found.clone())
+}
+
+fn resolve_with(
+    name: &TypeName,
+    find: &dyn Fn(&QualifiedName) -> Result<Arc<UserType>>,
+) -> Result<CqlType> {
+    let inner = |name: &TypeName| resolve_with(name, find);
     let ty = match name {
         TypeName::Native(native) => return Ok(native.clone()),
-        TypeName::List(element) => CqlType::list(resolve_native(element)?),
-        TypeName::Set(element) => CqlType::set(resolve_native(element)?),
-        TypeName::Map(key, value) => CqlType::map(resolve_native(key)?, resolve_native(value)?),
+        TypeName::List(element) => CqlType::list(inner(element)?),
+        TypeName::Set(element) => CqlType::set(inner(element)?),
+        TypeName::Map(key, value) => CqlType::map(inner(key)?, inner(value)?),
         TypeName::Tuple(types) => {
-            let types: Result<Vec<_>> = types.iter().map(resolve_native).collect();
+            let types: Result<Vec<_>> = types.iter().map(inner).collect();
             CqlType::tuple(types?)
         }
-        TypeName::Frozen(of) => resolve_native(of)?.freeze(),
-        TypeName::User(name) => return invalid(format!("Unknown type {name}")),
+        TypeName::Frozen(of) => inner(of)?.freeze(),
+        TypeName::User(name) => CqlType::udt(find(name)?),
         TypeName::Vector(..) => return invalid("vectors are not supported"),
         TypeName::Custom(class) => return invalid(format!("Unknown type '{class}'")),
     };

@@ -119,10 +119,94 @@ fn invalid_statements_get_cassandras_errors() {
             "Cannot use selection function writetime on PRIMARY KEY part a",
         ),
         ("SELECT nothing(a) FROM t", "Unknown function 'nothing'"),
+        (
+            "SELECT max(?) FROM t",
+            "Ambiguous call to function max: use type casts to disambiguate",
+        ),
+        (
+            "SELECT toJson(?) FROM t",
+            "Cannot infer type for term ? in selection clause (try using a cast to force a type)",
+        ),
+        (
+            "SELECT toJson(a, b) FROM t",
+            "toJson() only accepts one argument (got 2)",
+        ),
         ("SELECT * FROM u", "table u does not exist"),
         ("SELECT * FROM nowhere.t", "keyspace nowhere does not exist"),
     ];
     for (text, message) in cases {
+        assert_eq!(server.refused(text), message, "{text}");
+    }
+}
+
+/// Regression: the first aggregate of a statement accepted them, and its result was null or 0.
+#[test]
+fn aggregates_within_aggregates_are_refused() {
+    let mut server = squares();
+    for select in [
+        "max(max(v))",
+        "sum(1 + count(v))",
+        "max(CAST(min(v) AS text))",
+        "min(v), max(toJson(count(*)))",
+    ] {
+        assert_eq!(
+            server.refused(&format!("SELECT {select} FROM t")),
+            "aggregate functions cannot be used as arguments of aggregate functions",
+            "{select}"
+        );
+    }
+    // Operators and functions may have them as arguments.
+    assert_eq!(
+        server.rows("SELECT max(v) + 1, blobAsInt(intAsBlob(min(v))) FROM t WHERE a = 1"),
+        "133 111"
+    );
+}
+
+/// Regression: each level doubled the time of the analysis, which did not look at the clock. So a
+/// short SELECT held a thread of the server for days.
+#[test]
+fn each_level_of_nested_calls_is_analysed_once() {
+    let mut server = squares();
+    let row = "FROM t WHERE a = 1 AND b = 1 AND c = 1";
+    let calls = |of: &str| {
+        let level = |of: String, _| format!("blobAsInt(intAsBlob({of}))");
+        (0..24).fold(of.to_owned(), level)
+    };
+    let of_column = format!("SELECT {} AS x {row}", calls("v"));
+    assert_eq!(server.rows(&of_column), "111");
+    // A constant in parentheses has the type of the argument.
+    let of_constant = format!("SELECT {} AS x {row}", calls("(7)"));
+    assert_eq!(server.rows(&of_constant), "7");
+    let of_marker = format!("SELECT {} AS x {row}", calls("?"));
+    let bound = 9_i32.to_be_bytes();
+    let page = server.page(&of_marker, &[Some(&bound[..])], None, None);
+    assert_eq!(page.unwrap().rows, [["9"]]);
+}
+
+/// Regression: hints with user-defined types were refused as unknown types.
+#[test]
+fn a_hint_names_the_user_defined_types_of_the_table() {
+    let mut server = Server::with(&[
+        "CREATE TYPE pair (a int, b text)",
+        "CREATE TYPE other (a int)",
+        "CREATE TABLE t (k int PRIMARY KEY, p frozen<pair>, l list<frozen<pair>>)",
+        "INSERT INTO t (k, p, l) VALUES (1, (pair) {a: 1}, [(ks.pair) {a: 2}])",
+    ]);
+    assert_eq!(
+        server.rows("SELECT toJson(p), toJson(l), toJson((pair) p) FROM t"),
+        r#"{\"a\": 1, \"b\": null} [{\"a\": 2, \"b\": null}] {\"a\": 1, \"b\": null}"#
+    );
+    let refused = [
+        (
+            "SELECT (other) p FROM t",
+            "Unknown type other: no column of the table has it",
+        ),
+        (
+            "INSERT INTO t (k, p) VALUES (1, (other) {a: 1})",
+            "Unknown type other: the value has type frozen<pair>",
+        ),
+    ];
+    for (text, message) in refused {
         assert_eq!(server.refused(text), message, "{text}");
     }
 }

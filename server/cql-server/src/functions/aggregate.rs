@@ -129,9 +129,15 @@ impl Aggregate {
             "avg" => Kind::Avg,
             _ => return Ok(None),
         };
-        let [Some(ty)] = types else {
+        let [ty] = types else {
             let function = format!("system.{}", name.name.as_str());
             return wrong_count(&function, 1, types.len());
+        };
+        let Some(ty) = ty else {
+            return invalid(format!(
+                "Ambiguous call to function {}: use type casts to disambiguate",
+                name.name.as_str()
+            ));
         };
         let is_number = Number::is_of(ty);
         if matches!(kind, Kind::Sum | Kind::Avg) && !is_number {

@@ -1,6 +1,7 @@
 //! Native values as text, as Java prints them: in casts as by `toCQLLiteral` of Cassandra's
 //! serializers, in JSON as by `toJSONString` of its types.
 
+use std::fmt::LowerExp;
 use std::net::IpAddr;
 
 use bigdecimal::num_bigint::{BigInt, Sign};
@@ -55,17 +56,23 @@ pub fn text(ty: &CqlType, bytes: &[u8]) -> Option<String> {
 
 /// Prints as `Float.toString` does.
 pub fn float(number: f32) -> String {
-    floating(&format!("{number:e}"))
+    floating(number)
 }
 
 /// Prints as `Double.toString` does: with a point from a thousandth to ten million, otherwise with
 /// an exponent, and with at least one digit after the point.
 pub fn double(number: f64) -> String {
-    floating(&format!("{number:e}"))
+    floating(number)
 }
 
 /// Converts the shortest digits, as Rust prints them: `-1.25e-7`, `0e0`, `inf`, `NaN`.
-fn floating(shortest: &str) -> String {
+fn floating(number: impl LowerExp + Copy) -> String {
+    let mut shortest = format!("{number:e}");
+    if !shortest.contains('.') {
+        // Where one digit would do, Java takes the nearest number of two digits. It differs only for
+        // the smallest numbers: 4.9E-324.
+        shortest = format!("{number:.1e}").replace(".0e", "e");
+    }
     let Some((mantissa, exponent)) = shortest.split_once('e') else {
         return shortest.replace("inf", "Infinity");
     };

@@ -1,5 +1,7 @@
 //! CREATE, ALTER, DROP, TRUNCATE TABLE.
 
+use std::collections::HashSet;
+
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
 use ebb_cql::syntax::ast::{
     AlterTable, ColumnDefinition, CreateTable, DropObject, Name, QualifiedName, TableChange,
@@ -45,9 +47,9 @@ fn define(of: &KeyspaceSchema, create: &CreateTable) -> Result<TableDefinition, 
             "COMPACT STORAGE tables are not supported; leave WITH COMPACT STORAGE out",
         ));
     }
-    for (at, (column, _)) in create.clustering_order.iter().enumerate() {
-        let earlier = &create.clustering_order[..at];
-        if earlier.iter().any(|(other, _)| other == column) {
+    let mut ordered = HashSet::new();
+    for (column, _) in &create.clustering_order {
+        if !ordered.insert(column) {
             return Err(ErrorResponse::invalid(format!(
                 "Duplicate column '{}' in CLUSTERING ORDER BY clause for table '{name}'",
                 column.as_str()

@@ -1,5 +1,6 @@
 //! CREATE, ALTER, DROP TYPE.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ebb_cql::protocol::{ErrorResponse, SchemaChange, SchemaChangeKind, SchemaTarget};
@@ -28,11 +29,9 @@ pub(super) fn create(context: &SchemaContext<'_>, create: &CreateType) -> Done {
         }
         if of.user_type(name).is_none() {
             // Checked before the types of the fields are resolved, as in Cassandra.
-            for (at, (field, _)) in create.fields.iter().enumerate() {
-                if create.fields[..at]
-                    .iter()
-                    .any(|(earlier, _)| earlier == field)
-                {
+            let mut names = HashSet::new();
+            for (field, _) in &create.fields {
+                if !names.insert(field) {
                     return Err(ErrorResponse::invalid(format!(
                         "Duplicate field name '{}' in type '{name}'",
                         field.as_str()

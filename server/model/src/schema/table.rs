@@ -1,5 +1,6 @@
 //! One table: its columns, their ids, and the layout of its keys.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -133,9 +134,10 @@ impl TableSchema {
             options,
         } = definition;
         check_name("Table", &name).map_err(SchemaError::Configuration)?;
-        for (i, (column, ty, _)) in columns.iter().enumerate() {
+        let mut declared = BTreeMap::new();
+        for (column, ty, is_static) in &columns {
             ty.check_new()?;
-            if columns[..i].iter().any(|(earlier, ..)| earlier == column) {
+            if declared.insert(column, (ty, *is_static)).is_some() {
                 return invalid(format!(
                     "Duplicate column '{column}' declaration for table '{name}'"
                 ));
@@ -148,24 +150,26 @@ impl TableSchema {
         }
         check_order(&clustering, &order)?;
         let mut made: Vec<Column> = Vec::with_capacity(columns.len());
+        let mut keys = BTreeSet::new();
+        // The order names the first clustering columns, in their order.
         let kinds = [
-            (ColumnKind::PartitionKey, &partition_key),
-            (ColumnKind::Clustering, &clustering),
+            (ColumnKind::PartitionKey, &partition_key, &order[..0]),
+            (ColumnKind::Clustering, &clustering, &order[..]),
         ];
-        for (kind, names) in kinds {
+        for (kind, names, order) in kinds {
             for (position, key) in names.iter().enumerate() {
-                let Some((_, ty, is_static)) = columns.iter().find(|(c, ..)| c == key) else {
+                let Some(&(ty, is_static)) = declared.get(key) else {
                     return invalid(format!(
                         "Unknown column '{key}' referenced in PRIMARY KEY for table '{name}'"
                     ));
                 };
-                if made.iter().any(|c| *c.name == **key) {
+                if !keys.insert(key) {
                     return invalid(format!(
                         "Duplicate column '{key}' in PRIMARY KEY clause for table '{name}'"
                     ));
                 }
-                check_key_type(key, ty, *is_static)?;
-                let order = order.iter().find(|(c, _)| c == key).map(|(_, o)| *o);
+                check_key_type(key, ty, is_static)?;
+                let order = order.get(position).map(|(_, order)| *order);
                 made.push(Column {
                     id: ColumnId(0),
                     name: key.as_str().into(),
@@ -180,7 +184,7 @@ impl TableSchema {
             return invalid(STATIC_WITHOUT_CLUSTERING);
         }
         for (column, ty, is_static) in columns {
-            if made.iter().any(|c| *c.name == *column) {
+            if keys.contains(&column) {
                 continue;
             }
             made.push(Column {

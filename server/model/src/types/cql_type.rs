@@ -194,12 +194,18 @@ impl CqlType {
 
     /// Returns whether the type is or contains the user-defined type `name`, at any depth.
     pub fn mentions(&self, name: &str) -> bool {
+        self.user_type(name).is_some()
+    }
+
+    /// Returns the user-defined type `name`, if this type is or contains it, at any depth.
+    pub fn user_type(&self, name: &str) -> Option<&Arc<UserType>> {
         match self {
+            Self::Udt { definition, .. } if definition.name() == name => Some(definition),
             Self::Udt { definition, .. } => {
-                definition.name() == name
-                    || definition.fields().iter().any(|(_, t)| t.mentions(name))
+                let mut fields = definition.fields().iter();
+                fields.find_map(|(_, field)| field.user_type(name))
             }
-            other => other.parts().any(|t| t.mentions(name)),
+            other => other.parts().find_map(|part| part.user_type(name)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! User-defined types (`CREATE TYPE`).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{CqlType, DEPTH_MAX, NODES_MAX, TypeError};
@@ -34,8 +35,9 @@ impl UserType {
         fields: impl IntoIterator<Item = (Arc<str>, CqlType)>,
     ) -> Result<Self, TypeError> {
         let fields: Arc<[(Arc<str>, CqlType)]> = fields.into_iter().collect();
-        for (i, (field, ty)) in fields.iter().enumerate() {
-            if fields[..i].iter().any(|(earlier, _)| earlier == field) {
+        let mut names = BTreeSet::new();
+        for (field, ty) in fields.iter() {
+            if !names.insert(field) {
                 return Err(TypeError::new(format!(
                     "Duplicate field name '{field}' in type '{name}'"
                 )));
