@@ -193,6 +193,9 @@ pub(super) fn run(args: Args) -> Result<()> {
     let cancelled = interrupt::cancelled()?;
     // Opened before the work, so that a database in use is an error at once.
     let open = args.location.open_if_there()?;
+    if let Some(db) = &open {
+        refuse_made_by_cql(db, &args.table)?;
+    }
     let scratch = Scratch::create_in(&args.location)?;
     // The size of a pipe is not known.
     let is_known = found.files.iter().all(|file| !file.is_stream);
@@ -201,7 +204,12 @@ pub(super) fn run(args: Args) -> Result<()> {
     watch.finishing();
     let db = match open {
         Some(db) => db,
-        None => args.location.open_or_create()?,
+        None => {
+            let db = args.location.open_or_create()?;
+            // Another process may have made the table while the files were read.
+            refuse_made_by_cql(&db, &args.table)?;
+            db
+        }
     };
     let report = ingest(&db, &args.table, sorted)?;
     finish(&db, scratch, &watch);
@@ -226,15 +234,22 @@ fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     }
 }
 
+/// Fails if CQL made the table.
+fn refuse_made_by_cql(db: &Db, name: &TableName) -> Result<(), CliError> {
+    let keyspace = db.existing_keyspace(&name.keyspace);
+    match keyspace.and_then(|keyspace| keyspace.existing_table(&name.table)) {
+        Ok(table) => database::refuse_cql(&table),
+        // The load makes the table, or fails for the same reason.
+        Err(_) => Ok(()),
+    }
+}
+
 /// Makes the rows part of the table. On an error, drops the table or keyspace that was created for them.
 fn ingest(db: &Db, name: &TableName, sorted: Sorted) -> Result<LoadReport> {
     let is_keyspace_new = db.existing_keyspace(&name.keyspace).is_err();
     let keyspace = db.keyspace(&name.keyspace)?;
     let (table, is_new) = match keyspace.existing_table(&name.table) {
-        Ok(table) => {
-            database::refuse_cql(&table)?;
-            (table, false)
-        }
+        Ok(table) => (table, false),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let table = keyspace.table(&name.table, TableOptions::default())?;
             (table, true)
@@ -322,19 +337,45 @@ fn reasons(skipped: &[Skipped]) -> String {
     reasons.join("; ")
 }
 
-/// Fails if some files cannot be loaded.
-fn refuse(skipped: &[Skipped]) -> Result<(), CliError> {
+/// Fails if some files cannot be loaded. The input is malformed only if one of them is: the system may
+/// have refused to read the others.
+fn refuse(skipped: &[Skipped]) -> Result<()> {
     if skipped.is_empty() {
         return Ok(());
     }
-    let reasons = reasons(skipped);
-    let text = format!("{reasons}; nothing was loaded; --skip-bad leaves such files out");
-    Err(CliError::Usage(text))
+    let text = format!(
+        "{}; nothing was loaded; --skip-bad leaves such files out",
+        reasons(skipped)
+    );
+    let is_unreadable = |skipped: &Skipped| matches!(skipped.reason, SkipReason::Unreadable(_));
+    if skipped.iter().all(is_unreadable) {
+        bail!(text);
+    }
+    Err(CliError::Usage(text).into())
 }
 
 fn warn_of_skipped(skipped: &[Skipped]) {
     if !skipped.is_empty() {
         let files = counted(skipped.len() as u64, "file");
         eprintln!("ebb: left out {files}: {}", reasons(skipped));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_the_system_does_not_let_read_are_no_malformed_input() {
+        let skipped = |reason| Skipped {
+            path: "a.txt".into(),
+            reason,
+        };
+        let denied = || skipped(SkipReason::Unreadable("Permission denied".into()));
+        let binary = skipped(SkipReason::NotText("line 1: it has a NUL byte".into()));
+        let is_usage = |skipped: &[Skipped]| refuse(skipped).unwrap_err().is::<CliError>();
+        assert!(!is_usage(&[denied()]));
+        assert!(is_usage(&[denied(), binary]));
+        refuse(&[]).unwrap();
     }
 }

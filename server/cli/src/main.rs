@@ -44,6 +44,7 @@ mod put;
 mod queries;
 mod rate;
 mod repair;
+mod request_file;
 mod restore;
 mod run;
 mod runner;

@@ -38,20 +38,21 @@ of their own, TABLE_static. Publishing another snapshot to the same folder adds 
 see without a tag is the latest publication.
 
 After a publication ebb keeps its snapshot readable for a week, or as --pin-max sets it. The next
-publication to the same folder then writes only what changed. The report has for each table how many rows
-that were, or why all rows were written.
+publication to the same folder then writes only what changed. The report has for each table the
+number of these rows, or the reason why all rows were written.
 
 It is a job as those of ebb run: Ctrl-C cancels it, ebb jobs shows it, and if ebb serve holds the
 directory of --data it runs there. Tasks that are done are kept in the folder: the same command
 continues where a cancelled or killed one stopped.
 
-Buckets of S3 need a build with the feature s3. The process that runs the job reads AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of the environment.
+Buckets of S3 need a build with the feature s3. The process that runs the job reads
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the other variables of
+the environment.
 
-Catalogs need the same build. The process that runs the job reads the bearer token from EBB_CATALOG_TOKEN or
-ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 client from EBB_CATALOG_CREDENTIAL or the file
-EBB_CATALOG_CREDENTIAL_FILE; EBB_CATALOG_OAUTH2_SERVER_URI and EBB_CATALOG_SCOPE go with these.
-EBB_CATALOG_ALLOW_HTTP=true allows servers without TLS.";
+Catalogs need the same build. The process that runs the job reads the bearer token from
+EBB_CATALOG_TOKEN or ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 client from
+EBB_CATALOG_CREDENTIAL or the file EBB_CATALOG_CREDENTIAL_FILE; EBB_CATALOG_OAUTH2_SERVER_URI and
+EBB_CATALOG_SCOPE go with these. EBB_CATALOG_ALLOW_HTTP=true allows servers without TLS.";
 
 /// The file in the records of a publication that names the row for which it failed.
 const REFUSED: &str = "refused.txt";

@@ -7,6 +7,7 @@
 //!   a failed write: the same without the flush, and an error
 //! ```
 
+mod amounts;
 mod audit;
 mod certificate;
 mod configuration;
@@ -29,6 +30,7 @@ mod store_events;
 mod supervisor;
 mod tls;
 
+use std::env;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -112,6 +114,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<()> {
     let (settings, sources) = args.settings.with_sources()?;
     let log = log::begin(&settings.log, settings.log_format);
+    warn_of_misspelt_variables();
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
@@ -189,6 +192,14 @@ pub(super) fn run(args: Args) -> Result<()> {
     stopped?;
     info!(target: SERVER, "stopped");
     Ok(())
+}
+
+/// Warns of environment variables that are almost those of settings, because they have no effect.
+fn warn_of_misspelt_variables() {
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (variable, meant) in settings::misspelt(names) {
+        warn!(target: SERVER, "{variable} has no effect: did you mean {meant}?");
+    }
 }
 
 /// Opens the database, made where it is absent, with jobs beside it.

@@ -122,6 +122,7 @@ struct List {
 /// Change when a snapshot expires.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RENEW_EXAMPLES)]
+#[command(group = clap::ArgGroup::new("until").required(true).args(["expires", "never"]))]
 struct Renew {
     #[command(flatten)]
     attached: Attached,
@@ -129,15 +130,10 @@ struct Renew {
     #[arg(long)]
     keyspace: String,
     /// Expire the snapshot after this time: 30m, 2h, 7days.
-    #[arg(
-        long,
-        value_name = "TIME",
-        value_parser = time::to_come,
-        required_unless_present = "never"
-    )]
+    #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
     /// Keep the snapshot until it is deleted.
-    #[arg(long, conflicts_with = "expires")]
+    #[arg(long)]
     never: bool,
     /// Name of the snapshot.
     name: String,

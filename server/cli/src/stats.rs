@@ -10,7 +10,7 @@ use indicatif::{HumanBytes, HumanCount};
 
 use super::attached::Attached;
 use super::exposure::Exposure;
-use super::print::{Printer, json_or_text, table};
+use super::print::{Printer, counted, json_or_text, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,10 +65,10 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
     }
     printer.line(format_args!("snapshots  {}", snapshots(stats)))?;
     printer.line(format_args!(
-        "log        {} of {} in {} segments",
+        "log        {} of {} in {}",
         HumanBytes(stats.wal_bytes),
         HumanBytes(stats.wal_bytes_max),
-        stats.wal_segments
+        counted(stats.wal_segments as u64, "segment")
     ))?;
     printer.line(format_args!("memory     {}", memory(stats)))?;
     if let Some(limits) = &report.memory {

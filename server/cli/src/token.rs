@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::database::Location;
 use super::error::CliError;
+use super::escape::escaped;
 use super::print::{Printer, say};
 use super::time;
 
@@ -226,7 +227,7 @@ fn list(args: &List) -> Result<()> {
                 Some(at) => at,
                 None => "never".to_string(),
             },
-            token.name.clone(),
+            escaped(&token.name, |_| false),
         ]
     };
     let rows: Vec<_> = tokens.iter().map(row).collect();

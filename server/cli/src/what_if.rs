@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_jobs::history::now_unix_ms;
 use ebb_server::live::WhatIfAnswer;
 use serde_json::{Value, json};
 
 use super::attached::Attached;
 use super::print::{json_or_text, table};
+use super::request_file;
 use super::time;
 
 const EXAMPLES: &str = "\
@@ -45,7 +46,7 @@ pub(super) struct Args {
     /// Take the tasks of the job with this id, or of the latest for `last`.
     #[arg(long, value_name = "ID")]
     like: Option<String>,
-    /// File with a job request in JSON, as for POST /v1/jobs; the goal is in it.
+    /// File with a job request in JSON, as for POST /v1/jobs; `-` is standard input. The goal is in it.
     #[arg(long, value_name = "FILE", conflicts_with = "goal")]
     request: Option<std::path::PathBuf>,
     /// Completion time goal from now.
@@ -57,9 +58,8 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let client = args.attached.client()?;
     let job = request(&args)?;
-    let answer = client.what_if(&job)?;
+    let answer = args.attached.client()?.what_if(&job)?;
     json_or_text(args.json, &answer, |printer| {
         printer.lines(lines(&answer, now_unix_ms()))
     })
@@ -69,9 +69,7 @@ pub(super) fn run(args: Args) -> Result<()> {
 fn request(args: &Args) -> Result<Value> {
     let goal_s = args.goal.map(|goal| goal.as_secs_f64());
     if let Some(path) = &args.request {
-        let named = || format!("the job request {}", path.display());
-        let text = std::fs::read_to_string(path).with_context(named)?;
-        return serde_json::from_str(&text).with_context(named);
+        return request_file::read(path);
     }
     if let Some(like) = &args.like {
         return Ok(json!({"like": like, "goal_s": goal_s}));

@@ -10,6 +10,7 @@ use ebb_storage::ErrorKind;
 use ebb_tables::CatalogError;
 use ebb_tables::lookup::Unknown;
 use ebb_tables::read::Damage;
+use ebb_text::FileError;
 use serde::{Deserialize, Serialize};
 
 use super::error::{DamagedRow, JobError};
@@ -67,6 +68,9 @@ impl Failure {
         if let Some(error) = cause.downcast_ref::<io::Error>() {
             let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
             return full.contains(&error.kind()).then_some(Self::DiskFull);
+        }
+        if let Some(FileError::Malformed { .. }) = cause.downcast_ref() {
+            return Some(Self::Invalid);
         }
         match cause.downcast_ref() {
             Some(SubmitError::Goal(_)) => return Some(Self::Invalid),

@@ -61,6 +61,14 @@ pub enum ClientError {
         /// The error of the parser, or the unexpected status.
         cause: String,
     },
+    /// The system does not show whether a server listens in the directory: another user owns it, for
+    /// example.
+    #[error("cannot look for a server in {data}: {source}")]
+    Unseen {
+        /// The directory of the database.
+        data: PathBuf,
+        source: io::Error,
+    },
     /// The system refuses the connection.
     #[error("cannot reach the server of {data}: {source}")]
     System {
@@ -90,7 +98,11 @@ impl JobsClient {
     pub fn of(data: &Path) -> Result<Option<Self>> {
         match socket::connect(data) {
             Ok(None) => Ok(None),
-            connected => Self::new(data, connected.map(|_| None)).map(Some),
+            Ok(Some(_)) => Self::new(data, Ok(None)).map(Some),
+            Err(source) => Err(ClientError::Unseen {
+                data: data.to_path_buf(),
+                source,
+            }),
         }
     }
 

@@ -6,6 +6,7 @@ use std::io::{self, Error, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
+use hyper::header::HeaderValue;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -45,7 +46,8 @@ impl Port {
     /// PEM.
     ///
     /// # Errors
-    /// When `url` is not an address of this form, or is `https` and there are no authorities.
+    /// When `url` is not an address of this form, or is `https` and there are no authorities. Also when
+    /// the token cannot be part of a request.
     pub(super) fn at(
         url: &str,
         token: Option<String>,
@@ -57,6 +59,11 @@ impl Port {
         let is_encrypted = scheme == "https";
         if !(is_encrypted || scheme == "http") || address.is_empty() || address.contains('/') {
             let text = "it is asked by an address like http://127.0.0.1:9043, or https://";
+            return Err(invalid(text));
+        }
+        let is_unfit = |token: &String| HeaderValue::from_str(token).is_err();
+        if token.as_ref().is_some_and(is_unfit) {
+            let text = "the token has characters that no token of `ebb token create` has";
             return Err(invalid(text));
         }
         let encryption = match (is_encrypted, authorities) {
@@ -141,6 +148,11 @@ mod tests {
             "",
         ] {
             assert!(Port::at(url, None, None).is_err(), "{url}");
+        }
+        // A line's end once became an answer of a server of another version.
+        for (token, is_good) in [("ebb_1f3a90c2_00", true), ("ebb_1f3a90c2_00\n", false)] {
+            let port = Port::at("http://db", Some(token.to_owned()), None);
+            assert_eq!(port.is_ok(), is_good, "{token:?}");
         }
         assert_eq!(["a:1", "a", "[::1]:2"].map(host_of), ["a", "a", "::1"]);
     }

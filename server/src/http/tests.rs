@@ -93,6 +93,17 @@ fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Problem {
 }
 
 #[test]
+fn a_client_that_cannot_look_into_a_directory_names_no_server() {
+    // No directory has a name of this length.
+    let data = "x".repeat(300);
+    let error = JobsClient::of(Path::new(&data)).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot look for a server in x"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_job_is_submitted_watched_and_remembered() {
     let dir = tempfile::tempdir().unwrap();
     let (node, _server) = serve(dir.path());

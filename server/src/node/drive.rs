@@ -136,6 +136,9 @@ impl Steps {
 fn joined(before: JobReport, next: &JobReport) -> JobReport {
     let mut counters = before.counters;
     counters.add(&next.counters);
+    // The input of the job is that of the first step. The other steps read what the step before wrote.
+    counters.map_input_records = before.counters.map_input_records;
+    counters.map_input_bytes = before.counters.map_input_bytes;
     // Only the last step writes the rows of the output.
     counters.output_records = next.counters.output_records;
     counters.output_bytes = next.counters.output_bytes;

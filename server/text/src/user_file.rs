@@ -10,6 +10,13 @@ pub enum FileError {
     /// No file or folder of this name exists.
     #[error("no such file: {}", path.display())]
     Missing { path: PathBuf },
+    /// The content is no text that ebb reads.
+    #[error("{}: {problem}", path.display())]
+    Malformed {
+        path: PathBuf,
+        /// The problem, with its line, and a remedy.
+        problem: String,
+    },
     /// The system denies the access.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
@@ -37,7 +44,7 @@ pub fn check_exists(path: &Path) -> Result<(), FileError> {
         .map_err(|source| FileError::of(path, source))
     {
         Err(missing @ FileError::Missing { .. }) => Err(missing),
-        Ok(_) | Err(FileError::Unreadable { .. }) => Ok(()),
+        _ => Ok(()),
     }
 }
 

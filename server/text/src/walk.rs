@@ -140,10 +140,7 @@ pub fn walk<P: AsRef<Path>>(paths: &[P], leave_out: Option<&Path>) -> Result<Fou
         for entry in entries.filter_entry(|entry| is_included(entry, leave_out.as_deref())) {
             match entry {
                 Ok(entry) => found.add(&entry),
-                Err(error) => found.skipped.push(Skipped {
-                    path: error.path().unwrap_or(path).to_path_buf(),
-                    reason: SkipReason::Unreadable(error.to_string()),
-                }),
+                Err(error) => found.skipped.push(unreadable(path, &error)),
             }
         }
     }
@@ -180,6 +177,16 @@ impl Found {
             path: path.to_path_buf(),
             reason,
         });
+    }
+}
+
+/// Returns the directory below `root` that cannot be read, with the error of the system. The text of a
+/// [`walkdir::Error`] would name the path again.
+fn unreadable(root: &Path, error: &walkdir::Error) -> Skipped {
+    let source = error.io_error().map(ToString::to_string);
+    Skipped {
+        path: error.path().unwrap_or(root).to_path_buf(),
+        reason: SkipReason::Unreadable(source.unwrap_or_else(|| error.to_string())),
     }
 }
 
@@ -306,6 +313,19 @@ mod tests {
         let missing = dir.path().join("missing");
         let error = walk(&[&hidden, &missing], None).unwrap_err().to_string();
         assert_eq!(error, format!("no such file: {}", missing.display()));
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_named_once() {
+        let missing = Path::new("no/such/folder");
+        let mut entries = WalkDir::new(missing).into_iter();
+        let error = entries.next().unwrap().unwrap_err();
+        let skipped = unreadable(Path::new("no"), &error);
+        assert_eq!(skipped.path, missing);
+        let SkipReason::Unreadable(why) = &skipped.reason else {
+            panic!("{skipped:?}");
+        };
+        assert!(!why.contains("folder"), "{why}");
     }
 
     #[test]

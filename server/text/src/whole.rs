@@ -1,7 +1,7 @@
 //! Reads whole files: scenarios, traces, schedules.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
@@ -18,18 +18,20 @@ const BYTES_MAX: u64 = 1 << 30;
 /// If the file does not exist, cannot be read, is not UTF-8 text, or is longer than a GiB (a device
 /// may have no end); the error names the file.
 pub fn read_whole(path: &Path) -> Result<String> {
-    let read = read_up_to(path, BYTES_MAX);
-    Ok(read.map_err(|source| FileError::of(path, source))?)
+    Ok(read_up_to(path, BYTES_MAX)?)
 }
 
-fn read_up_to(path: &Path, bytes_max: u64) -> io::Result<String> {
-    let invalid = |problem: String| io::Error::new(io::ErrorKind::InvalidData, problem);
+fn read_up_to(path: &Path, bytes_max: u64) -> Result<String, FileError> {
+    let invalid = |problem: String| FileError::Malformed {
+        path: path.to_path_buf(),
+        problem,
+    };
     let mut text = Vec::new();
-    let mut file = File::open(path)?.take(bytes_max + 1);
-    file.read_to_end(&mut text)?;
+    let opened = File::open(path);
+    let read = opened.and_then(|file| file.take(bytes_max + 1).read_to_end(&mut text));
+    read.map_err(|source| FileError::of(path, source))?;
     if text.len() as u64 > bytes_max {
-        let message = format!("it is longer than {bytes_max} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+        return Err(invalid(format!("it is longer than {bytes_max} bytes")));
     }
     if let Err(foreign) = Content::of_start(&text) {
         return Err(invalid(format!("it {foreign}")));

@@ -14,6 +14,7 @@ use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result, lossy};
 use crate::file_system::copy_into;
 use crate::files::FileKind;
+use crate::manifest::Manifest;
 use crate::mutation::Mutation;
 use crate::runs::{FileMeta, FileNumbers};
 use crate::sstable::{FileId, id_of_file};
@@ -71,6 +72,9 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
 }
 
 /// Returns the SSTables in a directory by id, without those whose header cannot be read.
+///
+/// # Errors
+/// [`Error::InvalidRequest`] if the directory has neither a manifest nor SSTables; [`Error::Io`].
 fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> {
     let mut by_id = HashMap::new();
     for path in engine.disk().list(dir).map_err(Error::io("list", dir))? {
@@ -79,6 +83,12 @@ fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> 
         {
             by_id.insert(id, path);
         }
+    }
+    // An empty database has no SSTables.
+    if by_id.is_empty() && !Manifest::exists(engine.disk(), dir)? {
+        let dir = dir.display();
+        let text = format!("{dir} is no backup: name the directory that ebb backup made");
+        return Err(Error::InvalidRequest(text));
     }
     Ok(by_id)
 }

@@ -46,7 +46,9 @@ impl ScenarioError {
         Self {
             file: file.into(),
             line: span.as_ref().map(|span| line_of(text, span.start)),
-            field: span.and_then(|span| field_at(text, span.start)),
+            // The table of the whole file has the empty span at the start, where a field may begin.
+            field: (span.filter(|span| *span != (0..0)))
+                .and_then(|span| field_at(text, span.start)),
             what: error.message().trim().replace('\n', "; "),
         }
     }

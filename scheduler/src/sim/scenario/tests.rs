@@ -164,6 +164,9 @@ fn unknown_missing_and_misspelt_fields_are_named_with_their_line() {
             assert!(error.to_string().contains(part), "{error}");
         }
     }
+    // What the whole file lacks was once named as a part of its first field.
+    let error = parse("seed = 7\n").unwrap_err();
+    assert_eq!(error.field(), None, "{error}");
     let error = parse(&DAY.replace("\"fifo\"", "\"lottery\"")).unwrap_err();
     assert!(
         error

@@ -5,7 +5,7 @@ use ebb_jobs::history::ProfileRecord;
 use ebb_scheduler::runtime::TaskMeasures;
 use indicatif::HumanBytes;
 
-use crate::print::json_or_text;
+use crate::print::{counted, json_or_text};
 
 /// Prints the profiles, a row per type of task.
 pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
@@ -28,7 +28,7 @@ pub(super) fn print(profiles: &[ProfileRecord], json: bool) -> Result<()> {
 fn rows(profile: &ProfileRecord) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (name, measured) in &profile.measured {
-        for (kind, measures) in [("maps", measured.map), ("reduces", measured.reduce)] {
+        for (kind, measures) in [("map", measured.map), ("reduce", measured.reduce)] {
             if measures.tasks > 0 {
                 rows.push(row(profile, name, kind, &measures));
             }
@@ -44,7 +44,7 @@ fn row(profile: &ProfileRecord, name: &str, kind: &str, measures: &TaskMeasures)
         name.to_string(),
         profile.input.clone(),
         profile.job.clone(),
-        format!("{} {kind}", measures.tasks),
+        counted(measures.tasks, kind),
         format!("{:.3}", measures.cpu_s / measures.tasks as f64),
         format!("{:.3}", measures.cpu_s_max),
         per_mib.unwrap_or_default(),

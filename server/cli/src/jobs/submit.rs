@@ -1,10 +1,8 @@
 //! `ebb jobs submit`: has a server run a job that is written down.
 
-use std::fs;
-use std::io::{Read, stdin};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use ebb_jobs::request::JobRequest;
 use ebb_server::http::{KEY_BYTES_MAX, is_idempotency_key};
 use ebb_server::jobs::Jobs;
@@ -12,6 +10,7 @@ use serde_json::json;
 
 use crate::attached::Attached;
 use crate::print::json_or_text;
+use crate::request_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,16 +41,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
-    let named = || format!("the job request {}", args.request.display());
-    let text = match args.request.to_str() {
-        Some("-") => {
-            let mut text = String::new();
-            stdin().read_to_string(&mut text).map(|_| text)
-        }
-        _ => fs::read_to_string(&args.request),
-    };
-    let request = serde_json::from_str(&text.with_context(named)?).with_context(named)?;
-    let request = JobRequest::from_json(request)?;
+    let request = JobRequest::from_json(request_file::read(&args.request)?)?;
     let client = args.attached.client()?;
     let job = match &args.key {
         Some(key) => client.submit_once(&request, key)?,

@@ -22,6 +22,7 @@ use ebb_server::memory::MemoryLimits;
 use ebb_text::read_whole;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::amounts;
 use super::log::LogFormat;
 use super::log_levels::LogLevels;
 use crate::error::CliError;
@@ -29,10 +30,16 @@ use crate::error::CliError;
 /// The least similarity, from 0 to 1, at which the error of an unknown setting suggests a known one.
 const ALIKE: f64 = 0.8;
 
+/// The start of the names of environment variables of settings.
+const VARIABLE_START: &str = "EBB_";
+
 /// The bounds on the setting `request-bytes-max`. Drivers' queries of system tables fit into the least
 /// value; the greatest is the limit of the protocol.
 const REQUEST_BYTES_LEAST: u64 = 64 << 10;
 const REQUEST_BYTES_MOST: u64 = 256 << 20;
+
+/// The greatest value of the setting `analytics-floor`, far above the cores of any machine.
+const FLOOR_CORES_MOST: f64 = 1024.0;
 
 /// The name of the setting `memory` in earlier builds, and its variable. Both are still read.
 const FORMER_MEMORY: &str = "memory-bytes";
@@ -184,15 +191,17 @@ pub(crate) struct Settings {
     pub(crate) on_failed_write: OnFailedWrite,
     /// Time within which the server reads every SSTable once, in the background, and puts damaged
     /// ones into quarantine. Readings are paced, and continue after a restart. 0s turns this off.
+    #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_VERIFY_EVERY")]
     #[arg(default_value = "30days")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) verify_every: humantime::Duration,
     /// Memory of the server, as in 2GiB. At most an eighth is for requests of CQL, an eighth for
     /// results that wait for their clients, a thirty-second for prepared statements, and a sixteenth
     /// is for jobs. The rest is for memtables (a quarter of it), and for open tables and the cache of
     /// blocks, indexes and filters. The former name memory-bytes is read, too [default: a quarter of
     /// the machine's memory, or of its cgroup's limit if that is less; at least 64 MiB].
+    #[arg(value_parser = amounts::size)]
     #[arg(
         long,
         visible_alias = FORMER_MEMORY,
@@ -200,19 +209,21 @@ pub(crate) struct Settings {
         env = "EBB_MEMORY"
     )]
     #[serde(default, alias = "memory-bytes", serialize_with = "shown_if_any")]
-    #[serde(deserialize_with = "parsed_if_any")]
+    #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memory: Option<ByteSize>,
     /// Bound on the memory of all memtables: from half of it on the largest are flushed, and at the
     /// bound writers wait [default: a quarter of the store's part of the memory].
+    #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_MEMTABLES_BYTES")]
     #[serde(default, serialize_with = "shown_if_any")]
-    #[serde(deserialize_with = "parsed_if_any")]
+    #[serde(deserialize_with = "amounts::read_size_if_any")]
     pub(crate) memtables_bytes: Option<ByteSize>,
     /// Bound on the length of the log: from three quarters of it on memtables are flushed, and at
     /// the bound writers wait. A restart replays this much at most.
+    #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_WAL_BYTES_MAX")]
     #[arg(default_value = "512 MiB")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_size")]
     pub(crate) wal_bytes_max: ByteSize,
     /// Latency objective for point requests: jobs get less CPU before the load misses it. p99=2ms
     /// is an absolute bound, p99=1.1x a multiple of the latency without jobs. With none, jobs get
@@ -232,16 +243,18 @@ pub(crate) struct Settings {
     #[arg(default_value = "ebb")]
     pub(crate) cluster_name: String,
     /// Time that a request may take.
+    #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_REQUEST_TIMEOUT")]
     #[arg(default_value = "10s")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) request_timeout: humantime::Duration,
     /// Time within which the server stops. Scans end at once. Other requests, and results that
     /// clients have not read, are cut off after three fifths of it. The rest is for jobs, for HTTP
     /// requests and for writing memtables to files.
+    #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_GRACE")]
     #[arg(default_value = "5s")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) grace: humantime::Duration,
     /// Maximum number of connections for CQL. If the limit of open files leaves fewer, that is the
     /// maximum, which the server logs at its start [default: 20000].
@@ -255,16 +268,18 @@ pub(crate) struct Settings {
     #[arg(default_value = "128")]
     pub(crate) connection_requests_max: u32,
     /// Maximum length of a request, and so of a statement with its values.
+    #[arg(value_parser = amounts::size)]
     #[arg(long, value_name = "BYTES", env = "EBB_REQUEST_BYTES_MAX")]
     #[arg(default_value = "16 MiB")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_size")]
     pub(crate) request_bytes_max: ByteSize,
     /// Queueing time that counts as overload. While most requests queue for longer than this, the
     /// server rejects requests that queued for longer than a twentieth of it with OVERLOADED. 0s
     /// turns this off.
+    #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_OVERLOAD_WAIT")]
     #[arg(default_value = "20ms")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) overload_wait: humantime::Duration,
     /// Limits on the cost of statements, by their names in Cassandra 5.0 and separated by commas,
     /// as in tables_warn_threshold=100,allow_filtering_enabled=false.
@@ -299,9 +314,10 @@ pub(crate) struct Settings {
     #[arg(action = ArgAction::Set, hide_default_value = true)]
     pub(crate) tls_optional: bool,
     /// Time that a client may take for the TLS handshake and for STARTUP.
+    #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_STARTUP_TIMEOUT")]
     #[arg(default_value = "10s")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) startup_timeout: humantime::Duration,
     /// Authentication of clients: password (they log in as a role; also if the flag has no value),
     /// or none (every client may do everything).
@@ -315,9 +331,10 @@ pub(crate) struct Settings {
     #[serde(serialize_with = "shown", deserialize_with = "parsed")]
     pub(crate) authentication: Authentication,
     /// Time that a client may take to log in.
+    #[arg(value_parser = amounts::time)]
     #[arg(long, value_name = "TIME", env = "EBB_LOGIN_TIMEOUT")]
     #[arg(default_value = "30s")]
-    #[serde(serialize_with = "shown", deserialize_with = "parsed")]
+    #[serde(serialize_with = "shown", deserialize_with = "amounts::read_time")]
     pub(crate) login_timeout: humantime::Duration,
     /// Wrong passwords that an address may send within a minute, before its logins are rejected for
     /// a while. 0 turns this off.
@@ -388,14 +405,6 @@ fn shown_if_any<T: fmt::Display, S: Serializer>(
         Some(value) => serializer.collect_str(value),
         None => serializer.serialize_none(),
     }
-}
-
-fn parsed_if_any<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: FromStr<Err: fmt::Display>,
-{
-    parsed(deserializer).map(Some)
 }
 
 /// A latency objective, or `none`.
@@ -576,11 +585,7 @@ impl Settings {
         let known = Self::names();
         let is_unknown = |key: &&String| !known.contains(key) && *key != FORMER_MEMORY;
         if let Some(unknown) = table.keys().find(is_unknown) {
-            let likeness = |name: &String| strsim::jaro_winkler(unknown, name);
-            let meant = known
-                .iter()
-                .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-            let hint = match meant.filter(|name| likeness(name) >= ALIKE) {
+            let hint = match meant_by(unknown, &known) {
                 Some(name) => format!("did you mean {name}?"),
                 None => format!("there are {}", known.join(", ")),
             };
@@ -645,10 +650,10 @@ impl Settings {
             ));
         }
         let floor = self.analytics_floor;
-        if floor != 0.0 && !(FLOOR_CORES_MIN..f64::INFINITY).contains(&floor) {
+        if floor != 0.0 && !(FLOOR_CORES_MIN..=FLOOR_CORES_MOST).contains(&floor) {
             return refused(format!(
                 "analytics-floor is {floor}: use 0 for none, or a number of cores from \
-                 {FLOOR_CORES_MIN} on"
+                 {FLOOR_CORES_MIN} to {FLOOR_CORES_MOST}"
             ));
         }
         if self.connections_max == Some(0) {
@@ -745,6 +750,36 @@ impl Settings {
     }
 }
 
+/// Returns the known name that is most like an unknown one; `None` if none is like it.
+fn meant_by<'n>(unknown: &str, known: &'n [String]) -> Option<&'n String> {
+    let likeness = |name: &str| strsim::jaro_winkler(unknown, name);
+    let meant = known
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    meant.filter(|name| likeness(name) >= ALIKE)
+}
+
+/// Returns those of some environment variables that no setting has but whose names are like that of one
+/// that a setting has, with this other name.
+pub(crate) fn misspelt(variables: impl IntoIterator<Item = String>) -> Vec<(String, String)> {
+    let known = Settings::names();
+    let mut misspelt = Vec::new();
+    for variable in variables {
+        let Some(name) = variable.strip_prefix(VARIABLE_START) else {
+            continue;
+        };
+        let name = name.to_lowercase().replace('_', "-");
+        if known.contains(&name) || name == FORMER_MEMORY {
+            continue;
+        }
+        if let Some(meant) = meant_by(&name, &known) {
+            let meant = meant.replace('-', "_").to_uppercase();
+            misspelt.push((variable, format!("{VARIABLE_START}{meant}")));
+        }
+    }
+    misspelt
+}
+
 /// Describes an error with its place, without the empty line at the end.
 fn described(error: &toml::de::Error) -> String {
     error.to_string().trim_end().to_owned()
@@ -790,6 +825,7 @@ mod tests {
             ("1.5", true),
             ("0.004", false),
             ("-0.1", false),
+            ("1e300", false),
             ("inf", false),
             ("nan", false),
         ] {
@@ -841,6 +877,33 @@ mod tests {
             error.contains("often") && error.contains("line 1"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_variable_that_is_misspelt_is_found_and_those_of_other_things_are_not() {
+        let found = |variables: &[&str]| misspelt(variables.iter().map(ToString::to_string));
+        let pair = |wrong: &str, right: &str| (wrong.to_owned(), right.to_owned());
+        assert_eq!(
+            found(&["EBB_DURABILTY", "EBB_AUTH", "EBB_CQL"]),
+            [
+                pair("EBB_DURABILTY", "EBB_DURABILITY"),
+                pair("EBB_AUTH", "EBB_AUTHENTICATION"),
+            ]
+        );
+        let others = [
+            "DURABILTY",
+            FORMER_MEMORY_VARIABLE,
+            "EBB_CONFIG",
+            "EBB_SERVER",
+            "EBB_SERVER_CA",
+            "EBB_TOKEN",
+            "EBB_CATALOG_TOKEN",
+            "EBB_CATALOG_ALLOW_HTTP",
+            "EBB_TEST_UNPACED",
+            "EBB_SERVICE_HOST",
+            "EBB_PORT_9042_TCP",
+        ];
+        assert_eq!(found(&others), Vec::<(String, String)>::new());
     }
 
     #[test]

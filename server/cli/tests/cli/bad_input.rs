@@ -52,6 +52,8 @@ fn an_output_that_cannot_be_written_is_refused_before_anything_is_read() {
             "a.csv exists already; remove it or choose another name",
         ),
         (".", ". exists and is a folder; write ./FILE"),
+        // The advice was once to remove it.
+        ("/dev/null", "/dev/null exists and is no file, but a device"),
         ("./", "exists"),
         // No user can write here, not even root.
         (
@@ -95,6 +97,27 @@ fn a_path_that_is_no_file_is_refused_and_a_missing_one_is_reported_once() {
         assert!(said.contains(why), "{path}: {said}");
     }
     assert!(!place.path("x.tsv").exists());
+}
+
+#[test]
+fn a_file_for_a_command_that_is_malformed_is_exit_code_2() {
+    let place = Place::new();
+    place.write("a.toml", b"\xff\xfea\0");
+    place.write("a.json", "{");
+    for (line, why) in [
+        ("config check a.toml", "ebb: a.toml: it is UTF-16"),
+        ("serve --config a.toml", "ebb: a.toml: it is UTF-16"),
+        ("sim run a.toml", "ebb: a.toml: it is UTF-16"),
+        ("forecast a.toml", "ebb: a.toml: it is UTF-16"),
+        ("jobs submit a.json", "ebb: the job request a.json: EOF"),
+        (
+            "what-if --request a.json",
+            "ebb: the job request a.json: EOF",
+        ),
+    ] {
+        let said = place.ebb(line).fails(2);
+        assert!(said.starts_with(why), "{line}: {said}");
+    }
 }
 
 #[test]

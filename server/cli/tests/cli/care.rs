@@ -88,6 +88,8 @@ fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
     place.ebb("put --data copy app.lines k v").ok();
     let said = place.ebb("backup copy").fails(2);
     assert!(said.contains("opened for writing"), "{said}");
+    let said = place.ebb("restore used").fails(2);
+    assert!(said.contains("used is no backup"), "{said}");
     place.ebb("backup --data missing third").fails(3);
     assert!(!place.path("missing").exists());
 }

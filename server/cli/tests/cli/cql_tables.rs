@@ -43,7 +43,10 @@ pub fn with_cql_table() -> Place {
 fn commands_that_write_keys_as_they_are_leave_cql_tables_alone() {
     let place = with_cql_table();
     place.write("a.txt", "one\n");
+    // A load once read all of its input before it was refused.
+    place.write("malformed.csv", "k,v\n\"\n");
     for line in [
+        "load --table app.t --key k malformed.csv",
         "put app.t k v",
         "put --create app.t k v",
         "delete app.t k",

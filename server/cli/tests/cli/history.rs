@@ -478,7 +478,7 @@ fn what_tasks_took_is_kept_by_application_and_work() {
     assert_eq!(measured["map"]["tasks"], 3);
     let told = place.ebb("jobs --profiles").ok();
     assert!(
-        told.contains("3 maps") && told.contains("1 reduces"),
+        told.contains("3 maps ") && told.contains("1 reduce "),
         "{told}"
     );
 }

@@ -26,6 +26,17 @@ pub fn get(address: &str, path: &str, token: &str) -> (u16, String) {
 }
 
 #[test]
+fn the_name_of_a_token_stays_in_its_line_of_the_list() {
+    let place = Place::new();
+    place.ebb("put --create app.t k v").ok();
+    let mut create = place.command("token create --scope read --name");
+    let created = crate::place::output(create.arg("two\nlines"));
+    assert!(created.status.success(), "{created:?}");
+    let listed = place.ebb("token list").ok();
+    assert!(listed.contains("two\\u000alines"), "{listed}");
+}
+
+#[test]
 fn a_token_is_made_used_listed_and_revoked_while_a_server_runs() {
     let place = Place::new();
     let server = Server::start(&place, "--http 127.0.0.1:0 --stage-latencies=true");

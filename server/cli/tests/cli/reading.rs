@@ -133,6 +133,8 @@ fn a_snapshot_with_an_expiry_is_listed_renewed_and_gone_in_time() {
     // Two snapshots of the same content share all of it.
     assert_eq!(json[1]["pinned_bytes"], 0);
     humantime::parse_rfc3339(json[1]["expires"].as_str().unwrap()).unwrap();
+    let said = place.ebb("snapshot renew --keyspace app soon").refused();
+    assert!(said.contains("--expires <TIME>|--never"), "{said}");
     place.ebb("snapshot renew --keyspace app --never soon").ok();
     let json = place.ebb("snapshot list --json").json();
     assert!(json[1]["expires"].is_null());

@@ -64,6 +64,9 @@ impl FilesTarget {
                 Self::File(_) if target.is_dir() => {
                     format!("and is a folder; write {name}/FILE for a file in it")
                 }
+                _ if is_special(target) => {
+                    "and is no file, but a device or a pipe; write - for the terminal".to_string()
+                }
                 _ => "already; remove it or choose another name".to_string(),
             };
             return Err(TaskError::failed(format!("{name} exists {advice}")));
@@ -81,6 +84,11 @@ impl FilesTarget {
             Err(error) => Err(TaskError::io(format!("looking for {around}"))(error)),
         }
     }
+}
+
+/// Returns true for a device, a pipe or a socket, and for a link to one.
+fn is_special(target: &Path) -> bool {
+    fs::metadata(target).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Returns the folder that contains `target`.

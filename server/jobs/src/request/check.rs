@@ -7,6 +7,9 @@ use crate::options::{TASKS_MAX, within};
 const CORES_MAX: u32 = 1024;
 /// The latest completion time goal, in seconds from the submission: ten years.
 pub const GOAL_S_MAX: f64 = 315_360_000.0;
+/// The largest number of generated records. Their bytes, and the sums of those in counters, are far
+/// below 2^64.
+const GENERATED_RECORDS_MAX: u64 = 1_000_000_000_000_000;
 
 impl JobRequest {
     /// Checks that the request makes sense.
@@ -48,6 +51,13 @@ impl InputRequest {
                 let text = "lenient_quotes is for values that are CSV: leave it out, or say that \
                             values are csv";
                 return Err(RequestError::Senseless(text.to_string()));
+            }
+            Self::Generated(generated) if generated.records > GENERATED_RECORDS_MAX => {
+                let text = format!(
+                    "{} records to generate are too many: at most {GENERATED_RECORDS_MAX}",
+                    generated.records
+                );
+                return Err(RequestError::Senseless(text));
             }
             Self::Table(_) | Self::Generated(_) => return Ok(()),
             Self::Text(files) => &files.paths,

@@ -229,6 +229,13 @@ fn requests_that_make_no_sense_are_rejected_with_the_reason() {
     refused(&|request| request.goal_s = Some(1e300), "within ten years");
     refused(&|request| request.splits = Some(0), "splits is 0");
     refused(&|request| request.cores = Some(5000), "1 to 1024");
+    // More records than this have more bytes than a 64-bit number counts.
+    let generated = |records| InputRequest::Generated(GeneratedInput { records, seed: 1 });
+    let change = |request: &mut JobRequest| request.inputs[0] = generated(u64::MAX);
+    refused(&change, "too many: at most 1000000000000000");
+    let mut most = sort();
+    most.inputs[0] = generated(1_000_000_000_000_000);
+    most.check().unwrap();
     let lenient = InputRequest::Table(TableInput {
         lenient_quotes: true,
         ..TableInput::new("app.lines".parse().unwrap())

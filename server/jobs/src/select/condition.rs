@@ -99,6 +99,12 @@ impl Operand {
                 text => Ok(Self::Text(text.to_string())),
             };
         }
+        if value.starts_with(['"', '\'']) {
+            return Err(format!(
+                "the quotes of {value} do not enclose it: write one at each end, and none of the \
+                 same kind between them"
+            ));
+        }
         if value.starts_with(['=', '<', '>', '~', '!']) {
             return Err(format!(
                 "there is no such operator; they are = != < <= > >= ~. If the value begins with \
@@ -214,6 +220,7 @@ mod tests {
             ("age>=18", "age >= 18"),
             ("a != b", "a != b"),
             ("name ~ =x", "name ~ =x"),
+            ("name ~ 'x", "name ~ 'x"),
             ("a =", "a = "),
             ("a = '18'", "a = \"18\""),
             ("a = 'say \"x\"'", "a = 'say \"x\"'"),
@@ -239,6 +246,10 @@ mod tests {
             "a ~",
             "a =< 3",
             "a > 1e999999999",
+            // These once compared with a text that no field has.
+            "a = 'b",
+            "a != \"b'",
+            "a = 'it's'",
         ] {
             assert!(bad.parse::<Condition>().is_err(), "{bad}");
         }

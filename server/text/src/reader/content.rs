@@ -25,6 +25,12 @@ pub enum ForeignContent {
          plain or compressed by gzip"
     )]
     Format(&'static str),
+    /// The file is a Parquet file, which only loads read.
+    #[error(
+        "is a file in the format Parquet, which is no text: ebb load makes a table of it if it is \
+         named, or if a folder of Parquet files alone is"
+    )]
+    Parquet,
     /// The text has another encoding than UTF-8.
     #[error("is {0}: convert it first (iconv -f {0} -t UTF-8)")]
     Encoding(&'static str),
@@ -58,7 +64,7 @@ impl Content {
         let start = &start[..read];
         // This may be a word, so the end of the file is checked too.
         if start.starts_with(b"PAR1") && has_control(start) && ends_with(file, b"PAR1")? {
-            return Ok(Err(ForeignContent::Format("Parquet")));
+            return Ok(Err(ForeignContent::Parquet));
         }
         Ok(Self::of_start(start))
     }

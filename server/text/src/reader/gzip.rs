@@ -24,7 +24,9 @@ impl<R: Read> Read for Gunzip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // The system does not return errors of these kinds for files, pipes or terminals.
         self.0.read(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => damaged("the gzip file is cut off: copy it again"),
+            io::ErrorKind::UnexpectedEof => {
+                damaged("the gzip file is cut off, or something short follows it: copy it again")
+            }
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
                 damaged("the gzip file is damaged, or something else follows it")
             }
@@ -76,6 +78,9 @@ mod tests {
         }
         let problem = unpacked(&[&packed[..], b"rubbish, long enough"].concat());
         assert!(problem.unwrap_err().contains("damaged"));
+        // What follows is shorter than the header of a member.
+        let problem = unpacked(&[&packed[..], b"rubbish"].concat());
+        assert!(problem.unwrap_err().contains("something short follows"));
         let mut flipped = gzip(&b"some text\n".repeat(100));
         let crc = flipped.len() - 6;
         flipped[crc] ^= 1;

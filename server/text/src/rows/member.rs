@@ -15,7 +15,9 @@ pub(super) fn text_at(line: &[u8], path: &str) -> Result<Vec<u8>, String> {
     let found = serde_json::from_slice::<Object<'_>>(line).and_then(|object| object.text_at(path));
     match found {
         Ok(Some(text)) => Ok(text),
-        Ok(None) => Err(format!("it has no member {path:?}, which is the key")),
+        Ok(None) => Err(format!(
+            "member {path:?}, which is the key, is missing or null"
+        )),
         Err(error) => Err(format!("it is no JSON object: {error}")),
     }
 }

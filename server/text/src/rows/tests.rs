@@ -194,13 +194,17 @@ fn malformed_json_is_reported_with_its_line() {
         ("{\"id\":1}\n{\"id\":\n", 2, "no JSON object"),
         ("[1]\n", 1, "no JSON object"),
         ("{\"id\":1} x\n", 1, "no JSON object"),
-        ("{\"ID\":1}\n", 1, "no member \"id\""),
-        ("{\"id\":null}\n", 1, "no member \"id\""),
+        (
+            "{\"ID\":1}\n",
+            1,
+            "member \"id\", which is the key, is missing",
+        ),
+        ("{\"id\":null}\n", 1, "is missing or null"),
         ("{\"id\":\"\"}\n", 1, "is empty"),
     ] {
         let (at, what) = json(Some("id"), content).unwrap_err();
         assert!(at == line && what.contains(told), "{at}: {what}");
     }
     let (_, what) = json(Some("id.x"), "{\"id\":7}\n").unwrap_err();
-    assert!(what.contains("no member"), "{what}");
+    assert!(what.contains("is missing or null"), "{what}");
 }
