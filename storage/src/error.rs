@@ -333,7 +333,7 @@ fn remedy(path: &Path) -> &'static str {
         "take this file from a backup with `ebb restore`, or give up what is lost with \
          `ebb repair --online`"
     } else {
-        "restore this file from a copy"
+        "restore this file from a copy, or save what can be read with `ebb repair`"
     }
 }
 

@@ -5,6 +5,7 @@
 use anyhow::{Context, Result};
 use ebb_jobs::history::VERIFY;
 use ebb_server::http::{JobsClient, VerifiedDatabase};
+use ebb_storage::Finding;
 use ebb_tables::unreadable_objects;
 use indicatif::HumanBytes;
 
@@ -21,19 +22,16 @@ Examples:
   ebb verify
   ebb verify --data ./ebb-backup --json | jq '.findings[].path'
 
-Every file is read once, then the schema of each table, type and snapshot, the roles and the
-records of the node, as a server reads them. Nothing is repaired. If anything is damaged the
-exit code is 5. `ebb restore` takes damaged files from a backup. Without one, `ebb repair` saves
-what can be read of them, into another directory or with --online in their place.
+Every file is read once, also both copies of CURRENT and of the manifest, then the schema of each
+table, type and snapshot, the roles and the records of the node, as a server reads them. Nothing
+is repaired. If anything is damaged the exit code is 5. `ebb restore` takes damaged files from a
+backup. Without one, `ebb repair` saves what can be read of them, into another directory or with
+--online in their place.
 
 A server that has the database open, or that --server names, reads the files itself, with the
 CPU time that jobs may use. It removes no file and no segment of its log meanwhile, so a low
 --rate takes space. Ctrl-C ends the work in the server, too. `ebb jobs` lists it as application
 verify, and `ebb jobs cancel` ends it.";
-
-/// The advice about damaged files of a database that a server has open.
-const SERVED_ADVICE: &str = "take the files from a backup with: ebb restore BACKUP; without one, list \
-                             what is lost with: ebb repair --online KEYSPACE.TABLE";
 
 /// Check every file of a database: checksums, order, bounds, log, snapshots; and the schema.
 #[derive(Debug, clap::Args)]
@@ -65,7 +63,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let (damaged, unreadable) = (report.files.findings.len(), report.unreadable.len());
     let advice = match (damaged, &server) {
         (0, _) => "each line names what to do".to_string(),
-        (_, Some(_)) => SERVED_ADVICE.to_string(),
+        (_, Some(_)) => served_advice(&report.files.findings, &dir.to_string()),
         (_, None) => format!(
             "take the files from a backup with: ebb restore --data {dir} BACKUP; without one, save \
              what can be read with: ebb repair --data {dir} NEWDIR, or of one table in its place with: \
@@ -77,6 +75,39 @@ pub(super) fn run(args: Args) -> Result<()> {
         1 => Err(CliError::Damaged(format!("1 thing is wrong in {dir}; {advice}")).into()),
         n => Err(CliError::Damaged(format!("{n} things are wrong in {dir}; {advice}")).into()),
     }
+}
+
+/// Returns the advice about damaged files of a database that a server has open. The server has the
+/// state of the manifest in memory, and writes it into each backup.
+fn served_advice(findings: &[Finding], dir: &str) -> String {
+    let any = |is_it: fn(&str) -> bool| {
+        let mut names = findings.iter().filter_map(|found| found.path.file_name());
+        names.any(|name| is_it(&name.to_string_lossy()))
+    };
+    let mut advice = Vec::new();
+    if any(|name| name.ends_with(".sst")) {
+        advice.push(
+            "take the files from a backup with: ebb restore BACKUP; without one, list what is lost \
+             with: ebb repair --online KEYSPACE.TABLE"
+                .to_string(),
+        );
+    }
+    if any(|name| name.starts_with("CURRENT") || name.starts_with("MANIFEST-")) {
+        advice.push(format!(
+            "a start of the server writes CURRENT and the manifest anew if one copy of each is \
+             whole; make a backup before, with: ebb backup NEWDIR, which can take the place of {dir}"
+        ));
+    }
+    if any(|name| name.starts_with("wal-")) {
+        advice.push(format!(
+            "for the log, stop the server, and save what can be read with: ebb repair --data {dir} \
+             NEWDIR"
+        ));
+    }
+    if advice.is_empty() {
+        advice.push("each line names what is wrong".to_string());
+    }
+    advice.join("; ")
 }
 
 /// Reads the files, and then the schema.
@@ -131,4 +162,35 @@ fn tell(printer: &mut Printer, report: &VerifiedDatabase) -> Result<()> {
         printer.line("nothing is wrong")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Regression: `ebb restore` and `ebb repair --online` were named for damage to the log, which
+    /// both leave as it is.
+    #[test]
+    fn the_advice_names_commands_that_help_with_the_damaged_kind_of_file() {
+        let advice = |name: &str| {
+            let finding = Finding {
+                path: Path::new("/db").join(name),
+                offset: 0,
+                detail: "it is missing".to_string(),
+            };
+            served_advice(&[finding], "/db")
+        };
+        for (name, command) in [
+            ("000007.sst", "ebb restore BACKUP"),
+            ("wal-000003.log", "ebb repair --data /db NEWDIR"),
+            ("MANIFEST-000004.copy", "ebb backup NEWDIR"),
+            ("CURRENT", "ebb backup NEWDIR"),
+        ] {
+            let advice = advice(name);
+            assert!(advice.contains(command), "{name}: {advice}");
+            assert_eq!(advice.contains("restore"), name.ends_with(".sst"), "{name}");
+        }
+    }
 }

@@ -91,7 +91,16 @@ pub(super) fn check_scope(principal: &Principal, needed: Scope) -> Result<(), Pr
     if scope >= needed {
         return Ok(());
     }
-    let text = format!("this token is for scope {scope}; it takes one for {needed}");
+    let text = match &principal.role {
+        // The role limits a token of any scope.
+        Some(role) if needed == Scope::Admin && !role.granted.is_superuser => {
+            let name = &role.name;
+            format!(
+                "it takes a superuser for scope {needed}, and role {name} of this token is none"
+            )
+        }
+        _ => format!("this token is for scope {scope}; it takes one for {needed}"),
+    };
     Err(Problem::forbidden(text))
 }
 

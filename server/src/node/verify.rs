@@ -13,6 +13,9 @@ use super::Node;
 use super::pace::Pace;
 use super::running_maintenance::RunningMaintenance;
 
+/// The findings of a verification that are logged, a line each. Its report in the history has all.
+const LOGGED_FINDINGS_MAX: usize = 10;
+
 impl Node {
     /// Verifies every file of the database, as [`Db::verify_while`], under a lease: on the calling
     /// thread, with no more CPU time than jobs may use, and at the rate of the options. After each block,
@@ -111,6 +114,11 @@ impl Node {
                 info!(target: "jobs", bytes = verified.bytes, "verify {id} found nothing wrong");
             }
             Ok(verified) => {
+                for found in verified.findings.iter().take(LOGGED_FINDINGS_MAX) {
+                    let (path, offset, detail) =
+                        (found.path.display(), found.offset, &found.detail);
+                    warn!(target: "jobs", "verify {id}: {path} at offset {offset}: {detail}");
+                }
                 let findings = verified.findings.len();
                 warn!(target: "jobs", findings, "verify {id} found damage");
             }

@@ -501,12 +501,12 @@ impl Db {
 
     /// Verifies every file of the database as it is now, past every cache, and goes on after
     /// damage: each SSTable's checksums, order, bounds and filter; the runs of SSTables; the
-    /// snapshots; the log. Reads every file once, while the database goes on working. Ends the
-    /// quarantine of a file that turns out to be whole. Meanwhile no file and no segment of the log
-    /// is removed.
+    /// snapshots; the log; both copies of the manifest and of `CURRENT`. Reads every file once, while
+    /// the database goes on working. Ends the quarantine of a file that turns out to be whole.
+    /// Meanwhile no file and no segment of the log is removed.
     ///
-    /// It calls `progress` after each block of an SSTable and each file, and drops it before it
-    /// releases the files and the log. The release takes locks for which writers wait: if `progress`
+    /// It calls `progress` first of all, and after each block of an SSTable and each file. It drops it
+    /// before it releases the files and the log. The release takes locks for which writers wait: if `progress`
     /// lowers the priority of this thread, its drop has to raise it again.
     ///
     /// # Errors
@@ -542,11 +542,13 @@ impl Db {
             return Ok(None);
         };
         let capture = self.inner.capture()?;
+        let manifest = self.inner.inspect_manifest()?;
         let report = verify_state(
             &self.inner.options,
             self.inner.dir(),
             &capture.state,
             &capture.segments,
+            manifest,
             &mut step,
         );
         drop(step);

@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::key::{Boundaries, FileNumber, ReadPoint, ReadTime};
 use crate::log_store::LockGuard;
-use crate::manifest::{DatabaseId, Edit, Manifest, State};
+use crate::manifest::{DatabaseId, Edit, Inspection, Manifest, State};
 use crate::memtable::ChunkPool;
 use crate::meter::Metering;
 use crate::mutation::{self, Mutation};
@@ -246,6 +246,14 @@ impl Engine {
                 self.stop_writes(&e.to_string());
             }
         })
+    }
+
+    /// Begins a check of the manifest's files. Edits wait until this returns.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    pub(crate) fn inspect_manifest(&self) -> Result<Inspection> {
+        self.manifest.lock().unwrap().inspect()
     }
 
     /// Makes an edit durable, and then shows its effect to readers. `edit` makes the edit for the

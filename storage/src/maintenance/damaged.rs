@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::db::{Engine, TableCore};
 use crate::error::{Error, Result};
 use crate::runs::{FileMeta, Run};
+use crate::sstable::SsTable;
 
 /// Flushes ingested runs that only the log names, so that the manifest names their files.
 pub(super) fn flush_waiting_runs(engine: &Engine) -> Result<()> {
@@ -15,9 +16,12 @@ pub(super) fn flush_waiting_runs(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// Returns the files of a run that are in quarantine, or that are damaged or cannot be read, each
-/// with the reason.
-pub(super) fn damaged_files(run: &Run) -> Result<Vec<(&FileMeta, String)>> {
+/// Returns the files of a run that are in quarantine, that cannot be read, or whose `check` fails,
+/// each with the reason.
+pub(super) fn damaged_files(
+    run: &Run,
+    check: impl Fn(&FileMeta, &SsTable) -> Result<()>,
+) -> Result<Vec<(&FileMeta, String)>> {
     let mut damaged = Vec::new();
     for (meta, file) in run.meta().files.iter().zip(run.files()) {
         if let Some(known) = &meta.quarantine {
@@ -25,7 +29,7 @@ pub(super) fn damaged_files(run: &Run) -> Result<Vec<(&FileMeta, String)>> {
             continue;
         }
         let failed = match file.table() {
-            Some(table) => table.verify_past_caches().err(),
+            Some(table) => check(meta, table).err(),
             None => file.error().cloned(),
         };
         match failed {

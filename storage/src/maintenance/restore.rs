@@ -17,7 +17,7 @@ use crate::files::FileKind;
 use crate::manifest::Manifest;
 use crate::mutation::Mutation;
 use crate::runs::{FileMeta, FileNumbers};
-use crate::sstable::{FileId, id_of_file};
+use crate::sstable::{FileId, SsTable, id_of_file};
 
 /// The result of [`Db::restore`](crate::Db::restore).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -46,10 +46,15 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     let in_backup = files_by_id(engine, dir)?;
     flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
+    // A file that is open can be read without its name, which the next opening needs.
+    let check = |meta: &FileMeta, table: &SsTable| {
+        table.verify_past_caches()?;
+        engine.runs.open_known(meta).map(drop)
+    };
     let mut report = RestoreReport::default();
     for table in engine.tables() {
         for run in &table.version().runs {
-            for (file, reason) in damaged_files(run)? {
+            for (file, reason) in damaged_files(run, check)? {
                 let failed = match in_backup.get(&file.id) {
                     Some(from) => restore_file(engine, &table, file, from)?,
                     None => Some("the backup does not have it".to_string()),

@@ -41,13 +41,7 @@ pub(super) struct Live {
 impl Current {
     /// Returns whether a directory has CURRENT or its copy, and so a database.
     pub(super) fn exists(log_store: &dyn LogStore, dir: &Path) -> Result<bool> {
-        for path in files::currents(dir) {
-            let found = log_store.exists(&path);
-            if found.map_err(Error::io("look for", &path))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        any_exists(log_store, &files::currents(dir))
     }
 
     /// Reads both files.
@@ -127,17 +121,67 @@ impl Current {
         })
     }
 
+    /// Returns everything that is wrong with both files while a manifest is in use. If `is_exact`, both
+    /// have to name it. Otherwise one of them may name an older manifest that is still there, as a
+    /// crash leaves it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a look for a file fails.
+    pub(super) fn damage_beside(
+        self,
+        log_store: &dyn LogStore,
+        dir: &Path,
+        in_use: FileNumber,
+        is_exact: bool,
+    ) -> Result<Vec<Error>> {
+        let Self {
+            named,
+            mut damage,
+            is_incomplete,
+        } = self;
+        if is_incomplete {
+            damage.push(incomplete(dir));
+        }
+        let is_exact = is_exact || named.iter().all(|(number, _)| *number != in_use);
+        for (number, path) in named {
+            let may_be_older = !is_exact && number < in_use;
+            let copies = files::manifests(dir, number);
+            if number == in_use || (may_be_older && any_exists(log_store, &copies)?) {
+                continue;
+            }
+            let [found, live] = [number, in_use].map(files::manifest_name);
+            let detail = format!("it names {found}, and {live} is in use");
+            damage.push(Error::corruption(&path, 0, detail));
+        }
+        Ok(damage)
+    }
+
     fn check(self, dir: &Path) -> Result<Self> {
         if self.is_incomplete {
-            let detail = "a backup or repair into this directory was interrupted; \
-                          remove the directory and start again";
-            return Err(Error::corruption(&files::current(dir), 0, detail));
+            return Err(incomplete(dir));
         }
         if self.names_nothing() {
             return Err(most_telling(self.damage));
         }
         Ok(self)
     }
+}
+
+/// The error of a directory that was never completed.
+fn incomplete(dir: &Path) -> Error {
+    let detail = "a backup or repair into this directory was interrupted; \
+                  remove the directory and start again";
+    Error::corruption(&files::current(dir), 0, detail)
+}
+
+fn any_exists(log_store: &dyn LogStore, paths: &[PathBuf; 2]) -> Result<bool> {
+    for path in paths {
+        let found = log_store.exists(path);
+        if found.map_err(Error::io("look for", path))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the content of CURRENT that names this manifest.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::copies::most_telling;
 use super::current::{Current, Live, naming};
 use super::database_id::DatabaseId;
+use super::inspection::Inspection;
 use super::record::{HEADER_BYTES, check_header, encode, header};
 use super::replay::replay;
 use super::state::{Edit, State};
@@ -184,6 +185,20 @@ impl Manifest {
     /// Returns the damage of single copies that was found when the manifest was read.
     pub(crate) fn damage(&self) -> &[Error] {
         &self.damage
+    }
+
+    /// Begins a check of the files, which does not keep edits from being made once this has returned.
+    /// A directory without a manifest has no damage.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for a lack of descriptors, memory or permission.
+    pub(crate) fn inspect(&self) -> Result<Inspection> {
+        let Some(live) = self.current else {
+            return Ok(Inspection::default());
+        };
+        let written = self.open.as_ref().map(|open| open.bytes);
+        let is_exact = written.is_some() || self.is_whole;
+        Inspection::begin(&*self.log_store, &self.dir, live, written, is_exact)
     }
 
     /// Returns the bytes of both copies; 0 until the first change since the opening.
@@ -487,6 +502,56 @@ mod tests {
             manifest = load(&disk);
         }
         (disk, manifest)
+    }
+
+    /// An inspection must not keep commits waiting while it reads, so edits come in between.
+    #[test]
+    fn edits_during_an_inspection_are_no_damage_and_hide_none() {
+        for is_damaged in [false, true] {
+            let (disk, mut manifest) = manifest(true);
+            manifest.commit(add("a")).unwrap();
+            let [path, _] = files::manifests(Path::new(DIR), manifest.current().unwrap());
+            if is_damaged {
+                let len = disk.file_len(&path).unwrap();
+                disk.flip_bit(&path, len - 1, 0).unwrap();
+            }
+            let [first, second] = [(); 2].map(|()| manifest.inspect().unwrap());
+            let damage = |inspection: Inspection| inspection.finish().len();
+            manifest.commit(add("b")).unwrap();
+            assert_eq!(damage(first), usize::from(is_damaged));
+            let state = manifest.state().clone();
+            manifest.roll(&state).unwrap();
+            assert!(!disk.exists(&path).unwrap());
+            assert_eq!(damage(second), usize::from(is_damaged));
+            assert_eq!(damage(manifest.inspect().unwrap()), 0);
+        }
+    }
+
+    /// A crash between the two renames, and an opening that found no space, leave such names.
+    #[test]
+    fn a_name_of_an_older_manifest_is_damage_once_both_names_were_written() {
+        let (disk, mut manifest) = manifest(true);
+        let dir = Path::new(DIR);
+        disk.fail_next(FaultOp::Rename, 2, io::ErrorKind::Other);
+        let state = manifest.state().clone();
+        manifest.roll(&state).unwrap_err();
+        drop(manifest);
+        let manifest = load(&disk);
+        assert!(!manifest.is_whole);
+        assert_eq!(manifest.inspect().unwrap().finish().len(), 0);
+        // The older manifest is gone now, so its name is damaged.
+        for path in files::manifests(dir, FileNumber(1)) {
+            disk.remove(&path).unwrap();
+        }
+        let damage = manifest.inspect().unwrap().finish();
+        assert_eq!(damage.len(), 1);
+        let mut manifest = load(&disk);
+        manifest.settle().unwrap();
+        assert_eq!(manifest.inspect().unwrap().finish().len(), 0);
+        let [_, copy] = files::currents(dir);
+        let mut file = disk.create(&copy).unwrap();
+        file.append(naming(FileNumber(1)).as_bytes()).unwrap();
+        assert_eq!(manifest.inspect().unwrap().finish().len(), 1);
     }
 
     /// Regression: a sync or a rename that found no space stopped all writes until the next

@@ -7,6 +7,7 @@
 //! ```text
 //!   Current ─► Copies ─► replay ─► State       an opening reads; two copies of everything
 //!   Manifest::commit ─► both copies            each edit
+//!   Manifest::inspect ─► Inspection            a verification, beside edits
 //! ```
 
 mod check;
@@ -15,6 +16,7 @@ mod current;
 mod database_id;
 #[cfg(any(all(test, not(loom)), feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod inspection;
 mod log;
 mod record;
 mod replay;
@@ -22,6 +24,7 @@ mod salvage;
 mod state;
 
 pub(crate) use database_id::DatabaseId;
+pub(crate) use inspection::Inspection;
 pub(crate) use log::{Manifest, read_database_id};
 pub(crate) use salvage::{SalvagedManifest, salvage_manifest};
 pub(crate) use state::{BackupMark, Edit, FlushedTable, State, TableMeta};

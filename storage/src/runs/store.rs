@@ -163,7 +163,7 @@ impl RunStore {
     ///
     /// # Errors
     /// As [`Self::open_table`]; `Corruption` also if it is another file.
-    fn open_known(&self, meta: &FileMeta) -> Result<Arc<SsTable>> {
+    pub(crate) fn open_known(&self, meta: &FileMeta) -> Result<Arc<SsTable>> {
         let table = self.open_table(meta.number, Some(meta.id))?;
         meta.check_file(&table)?;
         Ok(table)

@@ -418,6 +418,35 @@ fn a_copied_backup_gives_back_everything_and_a_linked_one_has_the_damage_too() {
     assert!(restored > 20, "{restored}");
 }
 
+/// Regression: a file without a name read well as long as the database was open, so it counted as
+/// whole and was not restored. The next opening was without it.
+#[test]
+fn a_file_that_is_removed_while_it_is_open_is_restored() {
+    let (mem, model) = database(3);
+    let path = files_of_users(&mem.fork()).remove(0);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    db.backup("/linked").unwrap();
+    copy_dir(&mem, "/linked", "/copied");
+    mem.remove(&path).unwrap();
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+    let report = db.restore("/copied").unwrap();
+    assert_eq!((report.restored.len(), report.left), (1, vec![]));
+    assert_eq!(db.verify_all(|_| ()).unwrap().findings, []);
+    drop(db);
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    assert_eq!(read(&db, &model, &[]).damaged, 0);
+}
+
+/// Regression: the place of a disk that was not mounted passed for a backup without damage.
+#[test]
+fn a_folder_without_files_is_refused_as_a_backup() {
+    let (mem, _) = database(3);
+    mem.create_dir_all("/empty".as_ref()).unwrap();
+    let db = Db::open(DIR, options(&mem)).unwrap();
+    let refused = db.restore("/empty").unwrap_err();
+    assert!(matches!(refused, Error::InvalidRequest(_)), "{refused}");
+}
+
 #[test]
 fn power_lost_at_any_call_leaves_a_file_in_quarantine_or_not_and_replaced_or_not() {
     let (mem, mut model) = database(4);

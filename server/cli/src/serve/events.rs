@@ -1,4 +1,4 @@
-//! The log of events of the CQL server: refused logins, administration and overload. The audit log
+//! The log of events of the CQL server: refused logins, administration, failures and overload. The audit log
 //! has all logins.
 
 use std::sync::Arc;
@@ -21,6 +21,8 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
     let (logins, overloads) = (LineBound::new(), LineBound::of_state());
     let administration = LineBound::of_administration();
+    // A damaged block may fail every read of a key.
+    let failures = LineBound::of_state();
     ServerEvents::new(move |event| match event {
         ServerEvent::LoggedIn { address, user } => audit.note_login(login(address, Some(user))),
         ServerEvent::LoginRefused {
@@ -61,6 +63,15 @@ pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
                     left_out,
                     "administration"
                 );
+            }
+        }
+        ServerEvent::Failed {
+            address,
+            user,
+            cause,
+        } => {
+            if let Some(left_out) = failures.pass() {
+                warn!(target: CQL, user, %address, cause, left_out, "request failed");
             }
         }
         ServerEvent::OverloadBegan => {

@@ -30,7 +30,7 @@ impl LineBound {
         Self::full(ADMINISTRATION_LINES_BURST, ADMINISTRATION_LINES_PER_S)
     }
 
-    /// A lower bound, for lines about the start and the end of a state.
+    /// A lower bound, for lines about a state that lasts, or about its start and its end.
     pub(super) fn of_state() -> Self {
         Self::full(STATE_LINES_BURST, STATE_LINES_PER_S)
     }

@@ -93,7 +93,7 @@ fn a_remote_user_submits_watches_and_lists_jobs() {
     let told = remote.ebb("jobs submit outside.json").fails(2);
     assert!(told.contains("the root for outputs"), "{told}");
     remote.place.write("odd.json", "{");
-    remote.ebb("jobs submit odd.json").fails(1);
+    remote.ebb("jobs submit odd.json").fails(2);
     assert_eq!(server.stop(), Some(0));
     let told = remote.ebb("jobs").fails(1);
     assert!(told.contains("does not answer"), "{told}");

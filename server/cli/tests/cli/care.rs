@@ -214,7 +214,8 @@ fn verify_names_what_is_damaged_and_repair_saves_the_rest() {
         bytes[20] ^= 1;
         std::fs::write(place.path(&manifest), bytes).unwrap();
     }
-    place.ebb("stats").fails(5);
+    let said = place.ebb("stats").fails(5);
+    assert!(said.contains("`ebb repair`"), "{said}");
     let said = place.ebb("verify");
     assert_eq!(said.code, 5);
     assert!(said.stdout.contains("MANIFEST"), "{}", said.stdout);

@@ -3,7 +3,8 @@
 //! without a token, as with Cassandra's `MutualTlsWithPasswordFallbackAuthenticator`.
 //!
 //! A missing role, a role without a password and a wrong password take the same time and get the
-//! same error, so that a client cannot find out which roles exist.
+//! same error, so that a client cannot find out which roles exist. If any role cannot be read, this
+//! error mentions it for every name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use crate::error::Result;
 
 /// The authenticator that AUTHENTICATE names: drivers have an implementation of it.
 pub const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
+/// The end of the error of a refused login while not all roles can be read.
+const UNREADABLE_ROLES: &str = "; some roles cannot be read, see the server's log";
 /// The longest accepted token in bytes, far above any real name and password.
 pub(super) const TOKEN_BYTES_MAX: usize = 4096;
 
@@ -87,10 +90,14 @@ impl Login {
         let stored = role.and_then(|role| role.password_hash.as_deref());
         match (self.passwords.verify(stored, given.password), role) {
             (true, Some(role)) => user(given.name, role),
-            _ => refused(format!(
-                "Provided username {} and/or password are incorrect",
-                given.name
-            )),
+            _ => {
+                let all_are_read = state.all_unreadable().is_empty();
+                let doubt = if all_are_read { "" } else { UNREADABLE_ROLES };
+                refused(format!(
+                    "Provided username {} and/or password are incorrect{doubt}",
+                    given.name
+                ))
+            }
         }
     }
 }

@@ -41,6 +41,16 @@ pub enum ServerEvent<'a> {
         /// The id of the query to kill, which is a constant in the statement.
         query: Option<u64>,
     },
+    /// A request failed with a server error: a file is damaged, a read or write failed, or there is a
+    /// bug.
+    Failed {
+        /// The address of the client.
+        address: SocketAddr,
+        /// The role of the client; `None` on a server without authentication.
+        user: Option<&'a str>,
+        /// The error message for the client.
+        cause: &'a str,
+    },
     /// From now on the server rejects requests that have waited for long.
     OverloadBegan,
     /// The server rejects no more requests: for two seconds there was nothing to reject, or there

@@ -197,7 +197,7 @@ impl<S: Service> LaneRequest<S> {
                 slow: shared.slow(&sender, received_at, &frame, spent),
                 ..Reply::default()
             };
-            shared.traffic.error(&error.kind);
+            shared.note_error(&sender, &error);
             let response = Response::Error(error);
             response.encode(&mut reply.frame, frame.stream, &Head::default(), coding);
             reply
@@ -231,7 +231,7 @@ impl<S: Service> LaneRequest<S> {
             }
             Err(error) => {
                 if !is_answered {
-                    work.shared.traffic.error(&error.kind);
+                    work.shared.note_error(&work.sender, &error);
                 }
                 if let Some(trace) = &mut work.trace {
                     trace.note(without_password(&error.message));

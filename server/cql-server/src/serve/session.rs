@@ -226,7 +226,7 @@ impl<S: Service> Session<S> {
 
     pub(super) fn answer(&self, stream: i16, response: &Response, out: &mut BytesMut) {
         if let Response::Error(error) = response {
-            self.shared.traffic.error(&error.kind);
+            self.shared.note_error(&self.sender, error);
         }
         let head = Head {
             tracing_id: self.trace.as_ref().map(Trace::id),

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use ebb_colocate::Latencies;
-use ebb_cql::protocol::{Consistency, ErrorResponse, Frame, SchemaChange};
+use ebb_cql::protocol::{Consistency, ErrorKind, ErrorResponse, Frame, SchemaChange};
 use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::audit::AuditedStatement;
@@ -67,6 +67,18 @@ impl<S: Service> Shared<S> {
             user: token.and_then(claimed_name),
             cause: &error.message,
         });
+    }
+
+    /// Counts an error that is sent to a client, and reports a failure of the server.
+    pub(super) fn note_error(&self, sender: &Sender, error: &ErrorResponse) {
+        self.traffic.error(&error.kind);
+        if error.kind == ErrorKind::Server {
+            self.options.events.report(ServerEvent::Failed {
+                address: sender.address,
+                user: sender.user.name(),
+                cause: &error.message,
+            });
+        }
     }
 
     /// Calls `execute` for a statement. For an administrative statement the call is between its

@@ -180,10 +180,13 @@ fn jobs_that_read_the_keyspace_of_the_system_take_scope_admin() {
             &body.to_string(),
         )
     };
-    for token in [&jobs, &ada] {
+    for (token, reason) in [
+        (&jobs, "takes one for admin"),
+        (&ada, "a superuser for scope admin"),
+    ] {
         let (status, answer) = estimate(token, "ebb_system.roles");
         assert_eq!(status, 403, "{answer}");
-        assert!(answer.contains("takes one for admin"), "{answer}");
+        assert!(answer.contains(reason), "{answer}");
         let (status, answer) = estimate(token, "app.t");
         assert_ne!(status, 403, "{answer}");
     }
@@ -202,13 +205,19 @@ fn scope_admin_is_for_superusers() {
         who(),
         json!({"scope": "jobs", "name": "test", "role": "ada"})
     );
-    let backup = |name: &str| ask("POST /v1/backups", &json!({"name": name}).to_string()).0;
-    assert_eq!(backup("monday"), 403);
+    let backup = |name: &str| ask("POST /v1/backups", &json!({"name": name}).to_string());
+    let (status, answer) = backup("monday");
+    assert_eq!(status, 403);
+    // Regression: the error named scope jobs as that of the token.
+    assert!(
+        answer.contains("role ada of this token is none"),
+        "{answer}"
+    );
     change(&node, |roles| {
         roles.with_changed("ada", |role| role.is_superuser = true)
     });
     assert_eq!(who()["scope"], json!("admin"));
-    assert_eq!(backup("monday"), 201);
+    assert_eq!(backup("monday").0, 201);
 }
 
 #[test]

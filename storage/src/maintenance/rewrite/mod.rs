@@ -100,7 +100,7 @@ impl Damaged {
         let mut all = Vec::new();
         for table in tables {
             for run in table.version().all_runs() {
-                for (file, reason) in damaged_files(run)? {
+                for (file, reason) in damaged_files(run, |_, table| table.verify_past_caches())? {
                     let readable = read(engine, file)?;
                     all.push(Self {
                         table: table.clone(),

@@ -15,7 +15,7 @@ use crate::key::{FileNumber, SeqNo, TableId};
 use crate::log_store::LogStore;
 use crate::maintenance::db_files::DbFiles;
 use crate::maintenance::progress::MaintenanceProgress;
-use crate::manifest::{Manifest, State, TableMeta};
+use crate::manifest::{Inspection, Manifest, State, TableMeta};
 use crate::options::Options;
 use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
 use crate::sstable::{BlockCache, FileId, SsTable};
@@ -63,17 +63,20 @@ pub fn verify(
 }
 
 /// Verifies the files in which a state of the database in `dir` stands; they
-/// must stay meanwhile. `segments` are those of the WAL with the bytes that
-/// count. Calls `step` after each block and each file; returns `None` if it breaks.
+/// must stay meanwhile, and finishes the inspection of its manifest. `segments` are those of the
+/// WAL with the bytes that count. Calls `step` before the manifest is read, and then after each
+/// block and each file; returns `None` if it breaks.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,
     state: &State,
     segments: &[(FileNumber, u64)],
+    manifest: Inspection,
     step: Step<'_>,
 ) -> Option<VerifyReport> {
     let mut check = Check::new(options, dir, step);
-    let is_whole = check.state(state, &with_paths(dir, segments)).is_continue();
+    let is_whole = check.manifest(manifest).is_continue()
+        && check.state(state, &with_paths(dir, segments)).is_continue();
     is_whole.then_some(check.report)
 }
 
@@ -180,6 +183,16 @@ impl<'a> Check<'a> {
     fn table_bytes(&self, number: FileNumber) -> u64 {
         let file = self.runs.tables().open(number.0);
         file.and_then(|file| file.len()).unwrap_or(0)
+    }
+
+    /// Checks the files of the manifest. They are not counted.
+    fn manifest(&mut self, manifest: Inspection) -> ControlFlow<()> {
+        // A caller may enter another class of threads in its first step.
+        self.advance(0)?;
+        for damage in manifest.finish() {
+            self.add_error(damage);
+        }
+        ControlFlow::Continue(())
     }
 
     fn state(&mut self, state: &State, segments: &[(Segment, u64)]) -> ControlFlow<()> {

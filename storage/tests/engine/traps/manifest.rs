@@ -73,6 +73,41 @@ fn damage_to_one_copy_of_the_manifest_or_of_current_costs_nothing() {
     }
 }
 
+/// Regression: a verification of an open database did not read these files, so nothing was wrong
+/// with a database that the next opening refused.
+#[test]
+fn a_verification_of_an_open_database_finds_damage_to_any_copy() {
+    let mem = MemDisk::new();
+    let (db, _, table) = open(&mem);
+    for value in [b"1", b"2"] {
+        table.put(b"k", value).unwrap();
+        db.flush().unwrap();
+    }
+    let findings = || db.verify_all(|_| ()).unwrap().findings;
+    assert_eq!(findings(), []);
+    let assert_found = |path: &Path| {
+        let found = findings();
+        assert!(found.iter().any(|found| found.path == path), "{found:?}");
+    };
+    for path in &copies(&mem) {
+        let _at = FailedAt(path.display().to_string());
+        let bytes = mem.read_all(path).unwrap();
+        let len = bytes.len() as u64;
+        for byte in (0..len).step_by(7).chain([len - 1]) {
+            let _at = FailedAt(format!("byte {byte}"));
+            mem.flip_bit(path, byte, (byte % 8) as u8).unwrap();
+            assert_found(path);
+            mem.flip_bit(path, byte, (byte % 8) as u8).unwrap();
+        }
+        mem.cut(path, len - 1).unwrap();
+        assert_found(path);
+        mem.remove(path).unwrap();
+        assert_found(path);
+        write(&mem, path, &bytes);
+        assert_eq!(findings(), []);
+    }
+}
+
 /// Regression: CURRENT named the manifest that the opening was about to write, and the power failed
 /// when that was half-written.
 #[test]

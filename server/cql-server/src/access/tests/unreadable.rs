@@ -5,7 +5,7 @@ use ebb_storage::ManualClock;
 use ebb_storage::simulation::MemDisk;
 
 use super::U;
-use crate::access::{FIRST_SUPERUSER, first_superuser};
+use crate::access::{FIRST_SUPERUSER, Login, first_superuser};
 use crate::executor::harness::Server;
 use crate::testing::{BEGIN_MS, open};
 
@@ -59,6 +59,25 @@ fn statements_report_why_a_role_is_unreadable_and_superusers_can_drop_it() {
     server.log_in("root");
     server.run("DROP ROLE bad");
     server.run("CREATE ROLE bad");
+}
+
+/// Regression: only the password was blamed for the login of a role that could not be read. Other
+/// names get the same error: it does not reveal which roles exist.
+#[test]
+fn a_refused_login_mentions_that_roles_cannot_be_read() {
+    let server = with_unreadable("bad");
+    let login = Login::new(server.executor.catalog().clone());
+    for name in ["bad", "nobody", U] {
+        let token = format!("\0{name}\0geheim");
+        let refused = login.verify(Some(token.as_bytes())).unwrap_err().message;
+        assert_eq!(
+            refused,
+            format!(
+                "Provided username {name} and/or password are incorrect; some roles cannot be read, \
+                 see the server's log"
+            )
+        );
+    }
 }
 
 /// Regression: the server did not start when the record of its own superuser could not be read.

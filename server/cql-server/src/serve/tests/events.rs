@@ -63,6 +63,34 @@ fn logins_and_administrative_statements_are_reported() {
     }
 }
 
+/// Regression: an operator's log had no line about reads that failed because of a damaged file.
+#[test]
+fn a_failure_of_the_server_is_reported_and_a_mistake_of_a_client_is_not() {
+    let (sender, events) = std::sync::mpsc::channel();
+    let report = move |event: ServerEvent<'_>| {
+        if let ServerEvent::Failed { cause, .. } = event {
+            drop(sender.send(cause.to_owned()));
+        }
+    };
+    let (_, server) = super::server(ServeOptions {
+        events: ServerEvents::new(report),
+        ..options()
+    });
+    let mut client = Client::new(&server);
+    for (text, kind) in [
+        ("nonsense", ErrorKind::Syntax),
+        ("fail in vain", ErrorKind::Invalid),
+        ("panic", ErrorKind::Server),
+    ] {
+        client.query(1, text);
+        let error = client.error();
+        assert_eq!(error.kind, kind, "{text}");
+        let expected = (kind == ErrorKind::Server).then_some(error.message);
+        let reported: Vec<String> = events.try_iter().collect();
+        assert_eq!(reported, Vec::from_iter(expected), "{text}");
+    }
+}
+
 #[test]
 fn administrative_statements_are_executed_between_their_entries_or_not_at_all() {
     let (sender, entries) = std::sync::mpsc::channel();
