@@ -286,8 +286,12 @@ fn list(args: &List) -> Result<()> {
                 expires(view, now),
                 HumanBytes(view.read_bytes).to_string(),
             ];
-            let pinned = view.pinned_exact_bytes;
-            row.extend(pinned.map(|bytes| HumanBytes(bytes).to_string()));
+            if args.pinned {
+                let pinned = view.pinned_exact_bytes;
+                row.push(
+                    pinned.map_or_else(|| "-".to_owned(), |bytes| HumanBytes(bytes).to_string()),
+                );
+            }
             let tables = view.tables.join(", ");
             row.push(match &view.held_for {
                 Some(holder) => format!("{tables}, for {holder}"),

@@ -154,25 +154,24 @@ fn check_outcome(
             {
                 return;
             }
+            if number <= transaction.start {
+                violations.push(format!("commit {number} before its start: {transaction:?}"));
+                return;
+            }
             for step in &transaction.steps {
                 let key = match step {
                     Step::Guard { key } => Some(*key),
                     step => step.written(),
                 };
-                let other = key
-                    .and_then(|key| {
-                        let merges = !transaction.merges_freely(key);
-                        versions.written_between(key, transaction.start, number, merges)
-                    })
-                    .filter(|_| number > transaction.start);
+                let other = key.and_then(|key| {
+                    let merges = !transaction.merges_freely(key);
+                    versions.written_between(key, transaction.start, number, merges)
+                });
                 if let Some(other) = other {
                     violations.push(format!(
                         "lost update: commit {other} lies between start and commit {number} of {transaction:?}"
                     ));
                 }
-            }
-            if number <= transaction.start {
-                violations.push(format!("commit {number} before its start: {transaction:?}"));
             }
         }
         Outcome::Conflict { key } => {

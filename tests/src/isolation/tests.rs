@@ -245,6 +245,17 @@ fn a_transaction_that_does_not_see_its_own_write_is_caught() {
     assert_caught(&history, &["internal"], "read of key 0 at 0");
 }
 
+/// Regression: the check of its writes panicked first.
+#[test]
+fn a_commit_before_the_start_of_its_transaction_is_caught() {
+    let transactions = [
+        (0, committed(3), vec![append(X, 1)]),
+        (3, committed(2), vec![append(X, 2)]),
+    ];
+    let history = history(transactions, false);
+    assert_exact(&history, "commit 2 before its start");
+}
+
 #[test]
 fn a_broken_guard_is_caught() {
     let guard = Step::Guard { key: X };
