@@ -240,8 +240,9 @@ impl DayRun<'_> {
                 handles.push(job.submit(&node, is_served)?);
             }
             let due = (now_s / self.day.seconds * f64::from(SNAPSHOTS)) as usize;
-            if snapshot_create_us.len() < due.min(SNAPSHOTS as usize) {
-                snapshot_create_us.push(create_snapshot(self.setup, due)?);
+            let next = snapshot_create_us.len() + 1;
+            if next <= due.min(SNAPSHOTS as usize) {
+                snapshot_create_us.push(create_snapshot(self.setup, next)?);
             }
             if now_s >= look_s {
                 look_s = now_s + look_every_s;
