@@ -162,11 +162,18 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
         };
     }
     // A user who changes the password of a superuser could log in as that superuser.
-    if !is_super && state.may_be_superuser(name) && context.user.name() != Some(name) {
-        return unauthorized("Only superusers are allowed to alter superusers");
+    let is_refused =
+        |of_superuser: bool| of_superuser && !is_super && context.user.name() != Some(name);
+    let refused = "Only superusers are allowed to alter superusers";
+    if is_refused(state.may_be_superuser(name)) {
+        return unauthorized(refused);
     }
     let apply = apply(options)?;
     change(context, |roles| {
+        // The role may have become a superuser meanwhile.
+        if is_refused(roles.is_superuser(name)) {
+            return unauthorized(refused);
+        }
         Ok(Some(roles.with_changed(name, apply).map_err(of_role)?))
     })
 }

@@ -5,6 +5,7 @@ use ebb_tables::CatalogState;
 
 use super::{Feature, Guardrails, Limit};
 use crate::error::Result;
+use crate::schema_statements::indexed_table;
 
 impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
@@ -73,7 +74,8 @@ impl Guardrails {
             Statement::CreateIndex(create) => {
                 self.allow(Feature::SecondaryIndexes)?;
                 let table = create.table.name.as_str();
-                let known = keyspace_of(&create.table).and_then(|keyspace| keyspace.table(table));
+                let indexed = indexed_table(create);
+                let known = keyspace_of(&indexed).and_then(|keyspace| keyspace.table(table));
                 let what = match &create.name {
                     Some(name) => format!("{} on table {table}", name.name.as_str()),
                     None => format!("on table {table}"),

@@ -188,6 +188,19 @@ fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
                 "Guardrail secondary_indexes_per_table violated: Tables cannot have more than 1 \
                  secondary indexes, aborting the creation of secondary index on table c",
             ),
+            // The keyspace of the index is that of its table.
+            (&format!("CREATE KEYSPACE two {replication}"), ""),
+            ("CREATE TABLE two.d (k int PRIMARY KEY, a int, b int)", ""),
+            (
+                "CREATE INDEX two.i ON d (a)",
+                "Guardrail secondary_indexes_per_table violated: Creating secondary index i on \
+                 table d, current number of indexes 1 exceeds warning threshold of 0.",
+            ),
+            (
+                "CREATE INDEX two.j ON d (b)",
+                "Guardrail secondary_indexes_per_table violated: Tables cannot have more than 1 \
+                 secondary indexes, aborting the creation of secondary index j on table d",
+            ),
         ],
     );
 }
