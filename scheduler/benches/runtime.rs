@@ -192,6 +192,7 @@ fn main() {
         }
     };
 
+    // Without records a job costs what its tasks cost.
     let nothing = job(|| RandomInput {
         splits: 1000,
         records_per_split: 0,
@@ -206,6 +207,7 @@ fn main() {
         }
     }
 
+    // 25 MB a split: less than the largest task memory below, and more than the other two.
     let records = || RandomInput {
         splits: 8,
         records_per_split: 250_000,

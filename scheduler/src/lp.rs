@@ -64,8 +64,9 @@ impl Rows {
 /// An optimum of a linear programme.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// Value of the objective. The primal and the dual value agree to about eight digits;
-    /// this is the smaller one, so that it remains a valid lower bound.
+    /// Value of the objective. The primal and the dual value agree to about eight digits, or to
+    /// four if the solver could not do better; this is the smaller one, so that it remains a valid
+    /// lower bound.
     pub value: f64,
     values: Vec<f64>,
     multipliers: Vec<f64>,
@@ -177,6 +178,8 @@ impl LinearProgramme {
         let mut solver = solver.map_err(|_| LpError::Numerical)?;
         solver.solve();
         match solver.solution.status {
+            // `AlmostSolved` is within the solver's reduced tolerances: 5e-5 for the value, 1e-4 for
+            // the rows.
             SolverStatus::Solved | SolverStatus::AlmostSolved => Ok(Solution {
                 value: (solver.solution.obj_val).min(solver.solution.obj_val_dual),
                 values: solver.solution.x,

@@ -187,6 +187,7 @@ impl Case {
         Ok(case)
     }
 
+    /// Returns the stride through the I/O calls.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => SAMPLE_EVERY,
@@ -415,6 +416,8 @@ pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Resul
             "a snapshot at {newest:?}, and only {visible} is visible"
         );
     }
+    // Two puts and a deletion in all tables. The numbers lie above those of the list's values, so no
+    // value of the list is mistaken for one of these.
     let everywhere = |i: u8| {
         let write = |table| match i {
             1 => Write::Delete(table, Key(20 + i)),
@@ -429,8 +432,10 @@ pub(crate) fn goes_on(session: &mut Session, found: State, flush: bool) -> Resul
         };
         Operation::Write(TableNo::all().map(write).collect())
     };
+    // The list, or the crash, may have left some tables missing.
     let mut operations: Vec<_> = TableNo::all().map(Operation::CreateTable).collect();
     operations.extend((0..3).map(everywhere));
+    // Callers lose power next, and with `Durability::Os` only a sync makes the writes durable.
     operations.push(Operation::Sync);
     if flush {
         operations.extend([Operation::Flush, Operation::Compact]);

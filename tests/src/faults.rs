@@ -92,6 +92,8 @@ impl std::str::FromStr for Fault {
 pub fn run(seed: u64, budget: &Budget) -> Report {
     let mut report = Report::default();
     let case = Case::new(seed);
+    // Returns whether the fault occurred. A failed case counts as one in which it did, so that the
+    // cases after it run too.
     let mut look = |fault: Fault| {
         report.count(Counter::Faults, 1);
         match caught(|| case.survives(fault)) {
@@ -154,6 +156,7 @@ struct Expected {
     twin: Option<World>,
     /// Whether an error occurred that a full disk does not explain.
     broken: bool,
+    /// Number of operations that failed; [`REFUSALS`] at least once a full disk has space again.
     refusals: usize,
 }
 
@@ -174,6 +177,8 @@ impl Case {
         }
     }
 
+    /// Returns the stride through the calls: with threads a sample, because which call comes when is
+    /// chance then.
     fn step(&self) -> usize {
         match self.maintenance {
             Maintenance::Background => 7,
@@ -266,6 +271,7 @@ impl Case {
             session.apply(&Operation::Compact)?;
             outcome = session.apply(operation);
         }
+        // Only one of the two possible states may lead to this outcome.
         if let Ok(found) = &outcome {
             expected.choose(|world| world.clone().apply(operation) == *found);
         }
@@ -274,6 +280,8 @@ impl Case {
         let error = match outcome {
             Ok(found) => {
                 ensure!(found == must, "{}", found.difference(&must));
+                // A reopening may find the effect of a failed operation, which the model of a
+                // reopening does not have.
                 if *operation == Operation::Reopen {
                     let found = read_patiently(session, fault)?;
                     return expected.settle(&found);
@@ -281,6 +289,8 @@ impl Case {
                 if let Some(twin) = &mut expected.twin {
                     twin.apply(operation);
                 }
+                // Once a commit has changed something, no reopening may find the state that an
+                // earlier failure left behind.
                 if operation.is_commit() && after.seen() != expected.world.seen() {
                     expected.failed = None;
                 }
@@ -296,10 +306,12 @@ impl Case {
             !full || expected.refusals <= REFUSALS || expected.broken,
             "there is space again: {error}"
         );
+        // From here on there is space, and operations must succeed again.
         if expected.refusals == REFUSALS {
             mem.set_capacity_bytes(None);
         }
         if !session.is_open() {
+            // A reopening failed. The second try must find space, as an opening may need some.
             mem.set_capacity_bytes(None);
             session.reopen().context("a second try")?;
             let found = read_patiently(session, fault)?;
@@ -319,6 +331,7 @@ impl Case {
                 found == world.seen()
             }
         };
+        // Although it failed, the operation may have taken effect, if it did so entirely.
         if is(&after) && !is(&expected.world) {
             expected.world = after;
         } else {
@@ -328,12 +341,15 @@ impl Case {
                 "it failed ({error}) and left something else: {}",
                 found.difference(&expected.world.seen())
             );
+            // A full disk leaves nothing of the operation. After other errors the log or the
+            // manifest may contain it, so a reopening may find its effect.
             let changes = operation.is_commit() || matches!(operation, Operation::DropTable(_));
             if changes && !full && !expected.broken {
                 expected.failed = Some(after);
             }
         }
         expected.world.exist_as(&found);
+        // After an error other than a full disk the database may refuse all writes.
         expected.broken |= !full;
         Ok(())
     }

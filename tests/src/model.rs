@@ -39,11 +39,14 @@ pub struct Model {
 }
 
 impl Model {
-    /// Runs an operation, and returns the outcome that it must have in a database.
+    /// Runs an operation, and returns the outcome that it must have in a database. An empty slot
+    /// counts before a missing table: without a handle there is nothing to look a table up for.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::Read(read) => read_of(&self.world.seen(), read),
             Operation::ReadAll => Outcome::Everything(self.world.seen()),
+            // Only the content outlives the database: all handles are closed, and open transactions
+            // roll back.
             Operation::Reopen => {
                 *self = Self {
                     world: std::mem::take(&mut self.world),
@@ -73,6 +76,7 @@ impl Model {
                 }
                 None => not_found(),
             },
+            // A snapshot has its own tables, so neither a drop nor the snapshot's deletion matters.
             Operation::ReadSnapshot(slot, read) => {
                 read_tables(self.snapshots[usize::from(*slot)].as_ref(), read)
             }
@@ -155,6 +159,8 @@ impl Model {
                 writes,
                 commit: true,
             } => {
+                // Such a transaction ends before anything else begins, so it has no conflicts itself.
+                // Its writes may conflict with those of transactions that are open in slots.
                 let outcome = self.world.apply(operation);
                 if outcome == Outcome::Done {
                     self.note(writes.iter().map(Touched::by));
@@ -181,6 +187,8 @@ impl Model {
 
     /// Commits a transaction; the first committer of a key wins.
     fn commit(&mut self, transaction: Transaction) -> Outcome {
+        // An empty range writes no key. A transaction without writes cannot conflict, whatever it
+        // guards.
         let mut writes: Vec<_> = transaction.writes.iter().map(Touched::by).collect();
         writes.retain(|touched| !touched.is_empty());
         if writes.is_empty() {
@@ -196,6 +204,8 @@ impl Model {
         self.world.write(&transaction.writes)
     }
 
+    /// Counts a commit, and remembers the keys that it wrote as long as transactions are open: later
+    /// transactions begin after it, and cannot conflict with it.
     fn note(&mut self, touched: impl IntoIterator<Item = Touched>) {
         self.commits += 1;
         if self.transactions.iter().all(Option::is_none) {

@@ -52,6 +52,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct Session {
     setup: Setup,
+    /// `None` after a reopening that failed.
     open: Option<Open>,
 }
 
@@ -178,6 +179,7 @@ impl Open {
                 for write in writes {
                     self.write_in(setup, &mut transaction, write)?;
                 }
+                // A drop without a commit rolls back.
                 if *commit {
                     transaction.commit()?;
                 } else {
@@ -220,7 +222,8 @@ impl Open {
             Operation::Flush => self.db.flush()?,
             Operation::Compact => self.db.compact()?,
             Operation::Sync => self.db.sync()?,
-            Operation::Reopen => unreachable!("the session does it"),
+            // A reopening replaces `self`.
+            Operation::Reopen => unreachable!("`Session::apply` reopens"),
             Operation::Read(read) => {
                 let table = self.table(setup, table_of(read))?;
                 return match read {
@@ -229,6 +232,7 @@ impl Open {
                 };
             }
             Operation::ReadAll => {
+                // Reads may be right although a file is damaged where no read goes.
                 self.db.verify()?;
                 return read_everything(&self.db).map(Outcome::Everything);
             }
@@ -289,6 +293,7 @@ impl Open {
                 let Some(pinned) = pins.get(&table_of(read)) else {
                     return Ok(Outcome::Refused(ErrorKind::NotFound));
                 };
+                // Opened for each read from its description, as another process would.
                 let options = DetachedOptions {
                     disk: setup.options.disk.clone(),
                     ..DetachedOptions::default()
@@ -327,6 +332,8 @@ impl Open {
                 let Some(mut transaction) = self.transactions[usize::from(*slot)].take() else {
                     return Ok(Outcome::EmptySlot);
                 };
+                // The transaction is out of its slot because the write borrows all of `self`. It
+                // goes back after an error too: a failed write does not end a transaction.
                 let outcome = self.write_in(setup, &mut transaction, write);
                 self.transactions[usize::from(*slot)] = Some(transaction);
                 outcome?;
@@ -339,6 +346,8 @@ impl Open {
                 return match read {
                     Read::Get(_, key) => transaction.get(&table, &key.bytes()).map(value),
                     Read::Range(_, bounds, ends) => {
+                        // Unlike the other ranges, this one borrows its transaction and has a type of
+                        // its own, so `drain` does not take it.
                         let mut range = transaction.range::<Vec<u8>, _>(&table, bounds.bytes())?;
                         let (next, back) = (Iterator::next, DoubleEndedIterator::next_back);
                         let entries = take(&mut range, usize::MAX, *ends, next, back);
@@ -347,6 +356,8 @@ impl Open {
                 };
             }
             Operation::Guard(slot, table, key) => {
+                // The table comes first because its lookup borrows all of `self`, but its error comes
+                // last: in the model an empty slot counts before a missing table.
                 let table = self.table(setup, *table);
                 let Some(transaction) = &mut self.transactions[usize::from(*slot)] else {
                     return Ok(Outcome::EmptySlot);

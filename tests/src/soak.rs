@@ -53,7 +53,8 @@ pub struct Programs {
     pub schedules: Option<PathBuf>,
 }
 
-/// Returns all proofs, in the order in which they run.
+/// Returns all proofs, in the order in which they run. The time of a
+/// skipped proof falls to the others, because shares are relative.
 pub fn parts(programs: &Programs) -> Vec<Part> {
     let (soak, explorer) = (programs.soak.clone(), programs.schedules.clone());
     let filler = soak.clone();
@@ -128,6 +129,7 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             skipped: None,
             case: Box::new(move |seed, budget| match &explorer {
                 Some(program) => schedules::run(seed, budget, program),
+                // An empty report is a failure in the end, because its counter is 0.
                 None => Report::default(),
             }),
         },
@@ -136,8 +138,8 @@ pub fn parts(programs: &Programs) -> Vec<Part> {
             about: "a writing process killed, its store looked at",
             share: 2,
             quick_cases: 2,
-            // While a process starts, it has the lock files of other threads open, until it has
-            // become the other program.
+            // A process that starts has copies of all open files, lock files too, until it has become
+            // the other program. So databases of other threads would stay locked for a moment.
             parallel: false,
             counters: &[Counter::Kills],
             skipped: None,
@@ -258,10 +260,12 @@ impl Part {
                         let n = next.fetch_add(1, Ordering::Relaxed);
                         // Each part runs one seed at least.
                         if n >= seeds_max || (n > 0 && budget.is_late()) {
+                            // This seed does not run: in the end `next` is the number of seeds run.
                             next.fetch_sub(1, Ordering::Relaxed);
                             return;
                         }
                         let report = (self.case)(seed.wrapping_add(n), budget);
+                        // `progress` is called under the lock, so its calls come one by one.
                         let mut total = total.lock().expect("cases do not panic");
                         total.add(report);
                         progress(self, &total);

@@ -23,6 +23,7 @@ impl Comparison {
     /// Returns the table that the terminal shows at the end of a comparison.
     pub fn table(&self) -> String {
         let mut out = String::new();
+        // All runs have the same jobs, the same goals and one measurement of the load alone.
         let jobs = self.runs.first().map_or(&[][..], |run| &run.jobs[..]);
         let heads: String = jobs.iter().map(|job| format!(" {:>9}", job.name)).collect();
         let _ = writeln!(
@@ -88,6 +89,7 @@ impl Comparison {
         Ok(page)
     }
 
+    /// Returns the page; empty without runs.
     fn html(&self) -> String {
         let Some(first) = self.runs.first() else {
             return String::new();
@@ -100,6 +102,7 @@ impl Comparison {
             first.seconds,
             first.cores,
         );
+        // All runs have the same jobs, the same goals and one measurement of the load alone.
         for job in &first.jobs {
             let goal = match job.goal_s {
                 Some(_) => format!("goal {}", first.hour(job.goal_s)),

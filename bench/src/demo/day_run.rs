@@ -239,6 +239,7 @@ impl DayRun<'_> {
             {
                 handles.push(job.submit(&node, is_served)?);
             }
+            // The number of snapshots that should exist by now.
             let due = (now_s / self.day.seconds * f64::from(SNAPSHOTS)) as usize;
             let next = snapshot_create_us.len() + 1;
             if next <= due.min(SNAPSHOTS as usize) {
@@ -259,9 +260,11 @@ impl DayRun<'_> {
                 && handles
                     .iter()
                     .all(|handle| handle.status().finished_s.is_some());
+            // Jobs that still run after the grace are cancelled below, by `end`.
             if day_over && (jobs_over || now_s >= self.day.seconds + grace_s(self.day)) {
                 break;
             }
+            // Sleeps until the next look, or until the job or, without one, the load ends.
             let waited = handles
                 .iter()
                 .find(|handle| handle.status().finished_s.is_none());
@@ -291,6 +294,7 @@ impl DayRun<'_> {
             predictions,
             load: driver.join()?,
         };
+        // The node of a server outlives the day: the server shuts it down.
         if !is_served {
             node.shutdown(Stop::Cancel);
         }
@@ -326,6 +330,7 @@ fn of_the_day<T>(all: Vec<T>, midnight_s: f64, time_s: fn(&mut T) -> &mut f64) -
     since.collect()
 }
 
+/// Returns the status with all times relative to midnight.
 fn since_midnight(mut status: RuntimeStatus, midnight_s: f64) -> RuntimeStatus {
     status.now_s -= midnight_s;
     for job in &mut status.jobs {

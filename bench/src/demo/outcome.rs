@@ -165,8 +165,8 @@ impl Outcome {
         (met().count(), met().filter(|met| *met).count())
     }
 
-    /// The error of the predictions that were made half-way, over the time that remained: the mean
-    /// over the jobs. `None` if there is no such prediction.
+    /// Returns the error of the predictions that were made half-way, over the time that remained: the
+    /// mean over the jobs. `None` if there is no such prediction.
     pub fn half_way_error(&self) -> Option<f64> {
         let errors = self.jobs.iter().filter_map(|job| job.half_way);
         let errors: Vec<f64> = errors.map(|half_way| half_way.error_ratio).collect();
@@ -258,6 +258,7 @@ impl Outcome {
             ],
         );
         for job in &self.jobs {
+            // A failure comes first: a failed job has not met its goal either.
             let verdict = match (job.met, &job.failure) {
                 (_, Some(_)) => "FAILED",
                 (Some(true), _) => "met",
@@ -319,6 +320,7 @@ impl Outcome {
             "  {} word counts of {} words: {verdict} an independent count over the same snapshot",
             check.jobs, check.words
         );
+        // Nothing is printed without a snapshot.
         let mut times = self.snapshot_create_us.clone();
         times.sort_unstable();
         if let (Some(median), Some(longest)) = (times.get(times.len() / 2), times.last()) {

@@ -169,6 +169,7 @@ impl Preparation {
         let day = Day {
             seconds: options.seconds,
         };
+        // First of all: the measured jobs read the same text as those of the days.
         setup.keyspace.create_snapshot(SNAPSHOT)?;
         let text = setup
             .keyspace
@@ -182,12 +183,14 @@ impl Preparation {
             &text,
             &load,
             cores,
+            // In the order of the variants: `SizedJobs` takes an application as the index of its cost.
             &[Application::WordCount, Application::Grep],
         )?;
         notify(&format!(
             "load: {:.0} ops/s use {:.2} of {cores} cores; a pass over the text: word count {:.2} s of CPU, grep {:.2} s",
             load.peak_ops_per_s, load.peak_cores, costs[0], costs[1]
         ));
+        // Each hour has the same rate as in the day and is only shorter, so that the user waits less.
         let fast_day = Day {
             seconds: options.seconds / ALONE_FASTER,
         };
@@ -198,6 +201,7 @@ impl Preparation {
             fast_day.seconds * f64::from(days)
         ));
         let alone = load_alone(&setup, fast_day, days, &load, cores)?;
+        // The few seconds of the first measurement contain merges only by chance; a whole day has its share.
         let load = load.corrected(alone.mean_cores);
 
         let reserve_cores = reserve_cores(cores);
@@ -294,6 +298,7 @@ impl Preparation {
         forecast: Arc<Availability>,
         options: &DemoOptions,
     ) -> Result<Outcome> {
+        // The flushes and merges of the day before do not count for this one.
         self.setup.settle()?;
         let task_cpu_s = sized.plan.task_cpu_s;
         let job = |(name, application): (&str, Application), input| {
@@ -324,10 +329,12 @@ impl Preparation {
         }
         .run()?;
 
+        // After the day, so that counting takes no CPU time from it.
         let counted = JOBS.iter().zip(&sized.inputs).zip(&record.jobs);
         let counted = counted
             .map(|(((name, application), input), report)| (*name, *application, input, report));
         let word_count_check = check::word_counts(&self.setup, run, counted)?;
+        // The middle of each quarter of an hour.
         let steps = (0..HOURS as u32 * 4).map(|i| self.day.seconds_of((f64::from(i) + 0.5) / 4.0));
         Ok(Outcome {
             policy: day.policy.name().to_string(),

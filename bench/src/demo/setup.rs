@@ -53,7 +53,7 @@ pub(super) fn store_options() -> Options {
     }
 }
 
-/// The folder of the store.
+/// Returns the folder of the store.
 pub(super) fn store_in(data: &Path) -> PathBuf {
     data.join("store")
 }
@@ -80,7 +80,8 @@ pub(super) fn begin(data: &Path, asked_text: Option<&Path>) -> Result<Text> {
     })
 }
 
-/// Creates the folder, opens a store in it, and loads both tables.
+/// Creates the folder, opens a store in it, and loads both tables. `asked_text` is the text that
+/// the user named; `None` stands for sources of Rust code on this machine.
 pub(super) fn set_up(
     data: &Path,
     asked_text: Option<&Path>,
@@ -167,6 +168,7 @@ pub(super) fn fill(
         output: data.join("output"),
         spill: data.join("spill"),
     };
+    // The flushes and merges of loading are not part of any measurement.
     setup.settle()?;
     Ok(setup)
 }

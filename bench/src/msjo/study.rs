@@ -69,7 +69,8 @@ pub struct MsjoResult {
     pub machines: usize,
     pub jobs: usize,
     pub tasks: usize,
-    /// Bounds for each objective of the algorithms: COGE's, and then that of the whole relaxation.
+    /// Bounds for each objective of the algorithms: COGE's, and then that of the whole relaxation if
+    /// the study requests it.
     pub bounds: Vec<MsjoBound>,
     /// The results of each algorithm.
     pub rows: Vec<MsjoRow>,
@@ -116,6 +117,8 @@ pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<Msj
                 .map(move |eps| (objective, eps))
         })
         .collect();
+    // All bounds are known before the first schedule begins. Each has its CPU time by the clock of the
+    // thread that computes it, because other threads run meanwhile.
     let solved = in_parallel(&tasks, threads, |&(objective, converged)| {
         let before = thread_cpu();
         let relaxation = Algorithm::relaxation(instance, objective);
@@ -126,6 +129,7 @@ pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<Msj
         progress.run_done();
         Ok::<_, LpError>((bound, (thread_cpu() - before).as_secs_f64()))
     })?;
+    // The bounds of an objective, in the order of `tasks`.
     let of = |objective: Objective| {
         let all = tasks.iter().zip(&solved);
         all.filter(move |((of, _), _)| *of == objective)
@@ -142,6 +146,7 @@ pub fn run(study: &Study, threads: usize, progress: &dyn Progress) -> Result<Msj
     });
     let rows = in_parallel(&study.algorithms, threads, |algorithm| {
         let coge = of(algorithm.objective).next().expect("it has been solved");
+        // The greatest lower bound is the closest to the optimum.
         let best = of(algorithm.objective).map(|bound| bound.value);
         let row = row(study, *algorithm, coge, best.fold(0.0, f64::max))?;
         progress.run_done();

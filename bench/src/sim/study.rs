@@ -66,6 +66,8 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
     let before = process_cpu();
     let one = |run: &Run| -> Result<RunOutcome, SimError> {
         let point = &scenario.points[run.point];
+        // The seed depends on the replica only. So all policies, and the bound, have the same jobs,
+        // and are compared replica by replica.
         let (config, jobs) = point.draw(scenario.seed.wrapping_add(run.replica.into()))?;
         let Some(policy) = run.policy else {
             let bound = offline_bound(&config, &jobs);
@@ -76,6 +78,7 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
         let metrics = Metrics::of(&report);
         let listed = (report.jobs.iter()).filter(|record| point.is_listed(record.job.id));
         let listed = listed.copied().collect();
+        // Results have tasks and shares of one replica. Those of the others are dropped at once.
         let first = (run.replica == 0).then(|| FirstReplica {
             tasks: report.tasks,
             shares: report.shares,
@@ -89,6 +92,8 @@ pub fn run(scenario: &Scenario, threads: usize, progress: &dyn Progress) -> Resu
             first: first.map(Box::new),
         })
     };
+    // The results have the order of `runs`: by point, then by policy (the bound last), then by
+    // replica. The loops below take them in this order.
     let mut done = in_parallel(&runs, threads, one)?.into_iter();
     let points = scenario.points.iter().map(|point| {
         let mut result = PointResult {

@@ -63,6 +63,8 @@ impl Driver {
     ) -> Result<Self> {
         options.validate()?;
         let source = read_from.open(db, table)?;
+        // Two counts, because inserts continue behind the records of the live table although reads
+        // may choose from a snapshot, which may have fewer records.
         let records = Source::Live(table.clone()).records()?;
         let source_records = match &source {
             Source::Live(_) => None,
@@ -129,6 +131,7 @@ impl Driver {
     fn spawn_all(&mut self) {
         for index in 0..self.shared.options.threads {
             let (shared, alive) = (self.shared.clone(), self.alive.clone());
+            // Counted before the thread exists, or a wait could find no worker and end at once.
             *alive.workers.lock().unwrap() += 1;
             let guard = EndGuard(alive);
             self.workers.push(spawn("ycsb-worker", move || {

@@ -76,7 +76,8 @@ pub struct OperationReport {
 }
 
 impl Report {
-    /// Merges the tallies of the workers; operations that no thread took are added later.
+    /// Merges the tallies of the workers. Operations that no thread took are added later: the driver
+    /// counts them, because they are in no tally.
     pub(super) fn new(
         tallies: &[Tally],
         shared: &Shared,
@@ -84,6 +85,7 @@ impl Report {
         timeline: Vec<Interval>,
     ) -> Self {
         let elapsed = ended.saturating_duration_since(shared.start);
+        // A run that was stopped before its start has lasted for no time.
         let per_second = |count: u64| match elapsed.as_secs_f64() {
             0.0 => 0.0,
             elapsed_s => count as f64 / elapsed_s,
@@ -98,6 +100,7 @@ impl Report {
             }
             Latencies::from(&merged)
         };
+        // Percentiles of workers cannot be added up, so each summary merges their histograms.
         let all = summary(|_| true, &Operation::ALL);
         let mut latencies = BTreeMap::new();
         for operation in Operation::ALL {

@@ -7,8 +7,9 @@ use super::profile::median;
 use super::series::Series;
 use std::collections::BTreeMap;
 
-/// Fewest past days on which a method needs a forecast to be chosen, if the series has
-/// that many: with fewer, a good score may be chance.
+/// The least number of past days for which a method must have made a forecast. With fewer
+/// days, a good score may be chance, so the method is left out. A series with fewer past
+/// days requires all of them.
 const DAYS_MIN: usize = 7;
 
 /// Largest score of a method that is combined with the best one, relative to the best

@@ -144,10 +144,14 @@ pub fn evaluate(
     Ok(tally.evaluation(days, grid.horizon, start_s))
 }
 
+/// Sums over the forecasts so far.
 #[derive(Default)]
 struct Tally {
+    /// Number of slots with a measured value.
     scored: usize,
+    /// Sum of the measured values.
     total: f64,
+    /// Sum of the absolute errors of the combined forecasts.
     loss: f64,
     /// By position in the pool: method, sum of absolute errors, number of forecasts, times
     /// chosen.
@@ -158,6 +162,7 @@ struct Tally {
 }
 
 impl Tally {
+    /// Adds the forecasts from one origin.
     fn add(
         &mut self,
         series: &Series,
@@ -166,6 +171,7 @@ impl Tally {
     ) -> Result<(), ForecastError> {
         let forecast = forecaster.at(origin)?;
         let each = forecaster.each(origin);
+        // All errors are compared with those of the naive methods, so both must have a forecast here.
         let known = |cycle| {
             let at = naive(each.iter().map(|(method, _)| *method), cycle);
             at.and_then(|at| each[at].1.as_ref())

@@ -150,7 +150,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
     }
     let mut schedule = empty(instance);
     for _ in 0..instance.tasks.len() {
-        // Always the earliest start of all: a task that it makes startable starts later.
+        // Always the earliest start of all: a task that may start because of this one starts no earlier.
         let machine = (machines.iter_mut())
             .min_by_key(|machine| OrderedF64(machine.next_s()))
             .expect("an instance has machines");
@@ -168,6 +168,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
         if task.id.kind == TaskKind::Map {
             outputs_s[task.job] = outputs_s[task.job].max(end_s + task.delay_s);
             maps_left[task.job] -= 1;
+            // Reduces need the output of all maps: with the last map its arrival is known.
             if maps_left[task.job] == 0 {
                 for reduce in instance.jobs[task.job].reduces.clone() {
                     let from_s = outputs_s[task.job].max(instance.tasks[reduce].released_s);
@@ -198,7 +199,7 @@ pub fn non_idling(instance: &Instance, ranks: &[u32]) -> Schedule {
 #[derive(Debug, Default)]
 pub(super) struct NonIdling {
     machines: Machines,
-    /// Tasks that may start, by rank.
+    /// Tasks that may start, by rank; then by position.
     ready: BinaryHeap<Reverse<(u32, u32)>>,
     /// Tasks that may start later, by that time.
     later: BinaryHeap<Reverse<(u64, u32)>>,
@@ -267,6 +268,7 @@ impl NonIdling {
                 let outputs_s = &mut self.outputs_s[task.job];
                 *outputs_s = outputs_s.max(end_s + task.delay_s);
                 self.maps_left[task.job] -= 1;
+                // Reduces need the output of all maps: with the last map its arrival is known.
                 if self.maps_left[task.job] == 0 {
                     for reduce in instance.jobs[task.job].reduces.clone() {
                         let from_s = outputs_s.max(instance.tasks[reduce].released_s);

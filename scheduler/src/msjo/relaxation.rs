@@ -90,7 +90,7 @@ pub struct Relaxation<'a> {
     pub objective: Objective,
     /// The sets of tasks that share machines. MSJO has one pool with all tasks.
     pub pools: Vec<Pool>,
-    /// The inequality for the sets of tasks in a pool.
+    /// The inequality that every set of tasks in a pool must satisfy.
     pub inequality: Inequality,
 }
 

@@ -27,10 +27,12 @@ pub fn semi_online<E>(
     mut plan: impl FnMut(&Instance) -> Result<Schedule, E>,
 ) -> Result<Schedule, E> {
     assert!(interval_s > 0.0, "an interval takes time");
+    // A task that is not planned yet counts as not started.
     let mut whole = Schedule {
         start_s: vec![f64::INFINITY; instance.tasks.len()],
         node: vec![NodeId(0); instance.tasks.len()],
     };
+    // A job that is submitted at the very end of an interval belongs to the next one.
     let mut plans_s: Vec<f64> = (instance.jobs.iter())
         .map(|job| (job.job.submitted_s / interval_s).floor() * interval_s + interval_s)
         .collect();
@@ -63,6 +65,7 @@ fn rest(instance: &Instance, so_far: &Schedule, now_s: f64) -> Rest {
         },
         whole: Vec::new(),
     };
+    // Started tasks are not interrupted, and keep their machines until they end.
     for at in (0..instance.tasks.len()).filter(|&at| started(at)) {
         let free_s = &mut rest.instance.free_s[so_far.node[at].0 as usize];
         *free_s = free_s.max(so_far.end_s(instance, at));

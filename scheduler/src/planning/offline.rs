@@ -76,6 +76,8 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
         end_s,
     );
 
+    // Jobs that miss their goal even alone are counted apart. The others miss no more goals without
+    // them.
     let (alone, open): (Vec<Requirements>, Vec<Requirements>) =
         (required.iter()).partition(|job| !job.fits_alone(&supply));
     let fluid: Vec<FluidJob> = (open.iter())
@@ -98,6 +100,7 @@ pub fn offline_bound(config: &SimConfig, jobs: &[SimJob]) -> OfflineBound {
             probed.collect()
         }));
     }
+    // Every view is a lower bound, and so is the largest; a job is missed as a whole.
     let relaxed = views.iter().map(|view| missed_relaxed(view));
     let relaxed = (relaxed.fold(0.0, f64::max) - ROUNDING).ceil().max(0.0) as usize;
     let missed = relaxed.max(missed_in_groups(&views));

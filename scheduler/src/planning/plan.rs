@@ -110,6 +110,7 @@ pub fn plan(
         planner.futures.truncate(1);
     }
     let met = planner.met(&ends);
+    // A job without a goal is neither safe nor at risk: no change has to spare it.
     planner.safe = met
         .iter()
         .map(|met| met.is_some_and(|p| p >= confidence))
@@ -124,11 +125,13 @@ pub fn plan(
     let mut outlooks = Vec::new();
     for (index, &id) in of_interest.iter().enumerate() {
         let job = planner.job(id).job;
+        // A future in which the job does not end counts as its latest end.
         let mut own: Vec<f64> = ends
             .iter()
             .map(|future| future[index].unwrap_or(f64::INFINITY))
             .collect();
         own.sort_by(f64::total_cmp);
+        // The earliest end that at least the part `q` of the futures does not exceed.
         let quantile = |q: f64| {
             let at = (q * own.len() as f64).ceil().max(1.0) as usize - 1;
             Some(own[at.min(own.len() - 1)]).filter(|end_s| end_s.is_finite())
@@ -279,6 +282,7 @@ impl Planner<'_> {
             let (config, jobs) = &self.futures[future];
             let mut config = config.clone();
             if !chained {
+                // A horizon must be positive; a goal need not be.
                 config.horizon_s = config.horizon_s.min(last_goal_s.max(config.cycle_s));
             }
             let ends = self.ends_of(&config, apply(jobs, id, change))?;
@@ -291,6 +295,7 @@ impl Planner<'_> {
         })
     }
 
+    /// Returns the changes that save a job at risk, the cheapest first: at most one of each kind.
     fn savings(&self, index: usize) -> Result<Vec<Saving>, SimError> {
         let id = self.of_interest[index];
         let one = self.job(id);
@@ -330,6 +335,7 @@ impl Planner<'_> {
         Ok(savings)
     }
 
+    /// Returns the earliest later goal that is safe, if there is one within [`LATER_MAX`].
     fn later_goal(&self, index: usize, job: &Job) -> Result<Option<Saving>, SimError> {
         let goal_s = job.goal_s.expect("only a job with a goal is at risk");
         let whole_s = (goal_s - job.submitted_s).max(1.0);
@@ -358,6 +364,8 @@ impl Planner<'_> {
         }))
     }
 
+    /// Returns the largest number of maps that is safe, found by bisection: a smaller job is taken to
+    /// be no less safe. `None` if there is no such number.
     fn fewer_maps(&self, index: usize, maps: u32) -> Result<Option<Saving>, SimError> {
         let (mut few, mut too_many) = (0, maps);
         while f64::from(too_many - few) > (PRECISION * f64::from(maps)).max(1.0) {
@@ -391,6 +399,8 @@ fn apply(jobs: &[SimJob], id: JobId, change: Change) -> Vec<SimJob> {
     jobs
 }
 
+/// Returns the job with its first `maps` maps, and with reduces in proportion, at least one if it has
+/// any.
 fn with_maps(job: &SimJob, maps: u32) -> SimJob {
     let reduces = u64::from(job.reduces) * u64::from(maps) / u64::from(job.maps.max(1));
     SimJob {

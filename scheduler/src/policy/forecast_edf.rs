@@ -24,9 +24,10 @@ use crate::model::TaskKind;
 ///    given-up jobs start tasks only while at most [`GIVEN_UP_MAX`] of the CPU is taken by them and
 ///    the jobs before them; jobs that are still unmeasured are exempt.
 ///
-/// Maps go to idle nodes with their input as far as there are such nodes. Maps of kept jobs wait
-/// for such a node, for up to [`DELAYS_MAX`](super::DELAYS_MAX) cycles, unless the goals need them
-/// now.
+/// Maps go to idle nodes with their input as far as there are such nodes. Maps of kept jobs, and of
+/// the given-up jobs that come in between, wait for such a node, for up to
+/// [`DELAYS_MAX`](super::DELAYS_MAX) cycles, unless the goals need them now. Maps of the jobs behind
+/// all kept ones do not wait.
 ///
 /// Not from the thesis. J. M. Moore, *An n job, one machine sequencing algorithm
 /// for minimizing the number of late jobs*, 1968.
@@ -68,6 +69,7 @@ impl Policy for ForecastEdf {
         let all_hundredths: f64 = (view.nodes.iter())
             .map(|node| f64::from(node.capacity.cpu_hundredths))
             .sum();
+        // Tasks that can be paused give their CPU back in the next cycle, so nothing is held back.
         let (unreserved, given_up_max) = match view.preemption {
             Preemption::Never => (
                 (1.0 - RESERVE) * all_hundredths,
@@ -82,6 +84,7 @@ impl Policy for ForecastEdf {
             })
             .map(f64::from)
             .sum();
+        // The slots of running tasks are drafted again below, so they count as needed.
         let needed = running + needed_hundredths(&room, &kept);
 
         let mut filler = DraftFiller {
@@ -103,6 +106,7 @@ impl Policy for ForecastEdf {
         for &job in given_up.iter().filter(|&&job| unmeasured(job)) {
             filler.probe(job, PROBING_MAX * all_hundredths, all_hundredths - needed);
         }
+        // `fill` compares this with all CPU in the draft, which already has the maps for measuring.
         let needed = needed + filler.used;
         let mut planned = (plan_given_up(view, &room, &kept, given_up).into_iter()).peekable();
         // The estimate of an unmeasured job may be wrong, and its goal within reach.
@@ -118,9 +122,11 @@ impl Policy for ForecastEdf {
             {
                 filler.fill(job, limit(job), 0.0);
             }
+            // What the goals need now may take the reserve.
             filler.fill(kept.due.job, unreserved.max(needed), needed);
         }
         filler.reduces(|job| !is_kept[job]);
+        // From here on all slots count as needed, so that none waits for a node near its input.
         for job in view.by_age(|job| !has_goal(job)) {
             filler.fill(job, unreserved, unreserved);
         }

@@ -256,7 +256,8 @@ impl<'a> RoomUntil<'a> {
                 }
             }
         }
-        // Tasks that can be paused are as good as divisible: no time is lost.
+        // Tasks that can be paused are as good as divisible: no time is lost. What is left of running
+        // tasks is then part of the unstarted work, so they take no room here.
         if view.preemption == Preemption::EveryCycle {
             return Self {
                 now_s: view.now_s,
@@ -271,7 +272,8 @@ impl<'a> RoomUntil<'a> {
         let nodes = view.nodes.iter();
         let now = nodes.map(|node| f64::from(node.capacity.cpu_hundredths));
         let deviation = now.sum::<f64>() - available;
-        // Where f(t) fell, the CPU that would become free first is gone.
+        // Where f(t) fell, the CPU that would become free first is gone: that of the longest tasks is
+        // kept as far as the present f(t) reaches.
         free_after.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = available;
         free_after.retain_mut(|(_, cpu)| {
@@ -282,6 +284,7 @@ impl<'a> RoomUntil<'a> {
         if left > 0.0 {
             free_after.push((0.0, left));
         }
+        // `until` walks these times for each job, so neighbours are merged into their weighted mean.
         let per_group = free_after.len().div_ceil(FREE_TIMES_MAX);
         let free_after = if per_group > 1 {
             let group = |group: &[(f64, f64)]| {

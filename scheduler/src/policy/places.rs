@@ -26,6 +26,7 @@ pub(super) struct Places<'a> {
     placed: Vec<[u32; 2]>,
     /// Maps that would start now, per job.
     new_maps: Vec<u32>,
+    /// Reduces with slots, per node.
     reduces_on: Vec<u32>,
     /// Running maps that keep their slots.
     kept_maps: KeptMaps,
@@ -103,6 +104,8 @@ impl<'a> Places<'a> {
         places
     }
 
+    /// Gives slots of the draft to the running tasks of `job` on their nodes, and takes their room from
+    /// `planned` and `idle`.
     fn keep_running(
         &mut self,
         job: usize,
@@ -148,11 +151,14 @@ impl<'a> Places<'a> {
                 take(&mut idle[node], &demand.max(&starting));
                 take(&mut planned[node], &starting);
                 self.placed[job][kind as usize] += 1;
+                // Only maps may still lose their slots, to jobs that find no room.
                 match kind {
                     TaskKind::Map => self.kept_maps.add(node, job),
                     TaskKind::Reduce => self.note(job, node, kind),
                 }
             } else if scope.view.preemption == Preemption::Never {
+                // A task without a slot drains: its room is planned for others, but idle only when it
+                // has ended. With preemption it is paused at once.
                 take(&mut idle[node], &demand);
             }
         }

@@ -88,7 +88,8 @@ impl Capacity {
             })
         };
         for stream in &model.streams {
-            // Checked before the patterns are generated, because that alone might take forever.
+            // Checked before the patterns are generated, because that alone might take forever, and
+            // again afterwards, because this is only a lower bound for one stream.
             too_many(patterns_min(stream, &classes)).map_or(Ok(()), Err)?;
             for (pattern, share) in patterns(stream, &classes) {
                 *rates.entry(pattern).or_default() += share * stream.tasks_per_slot;
@@ -117,8 +118,10 @@ impl Capacity {
         let mut served: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); rates.len()];
         let mut busy: Vec<Vec<(Variable, f64)>> = vec![Vec::new(); classes.len()];
         for &(variable, activity) in &variables {
+            // Variables have no bounds of their own.
             lp.at_least([(variable, 1.0)], 0.0);
             served[activity.pattern].push((variable, 1.0));
+            // The mean time of a task in slots: its rate is the chance that it ends in a slot.
             let slots = 1.0 / model.cluster.rate(activity.locality);
             busy[activity.class].push((variable, slots));
         }
@@ -161,7 +164,8 @@ impl Capacity {
     }
 
     pub(super) fn class_of(&self, node: NodeId) -> usize {
-        // Classes are ordered by their first node and without gaps.
+        // Classes are ordered by their first node and without gaps, so the node lies in the last class
+        // that does not begin behind it.
         self.classes.partition_point(|class| class.first <= node.0) - 1
     }
 }
@@ -221,6 +225,8 @@ fn patterns(stream: &Stream, classes: &[NodeClass]) -> Vec<(Pattern, f64)> {
     found
 }
 
+/// Adds to `found` all ways to place `left` more replicas in `classes`, each as a continuation of
+/// `pattern` with its share: `share` times the number of choices of nodes.
 fn extend(
     classes: &[(usize, u32)],
     left: u32,

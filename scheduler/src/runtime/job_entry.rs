@@ -257,7 +257,8 @@ impl JobEntry {
         used_cpu_s - std::mem::replace(&mut self.sampled_cpu_s, used_cpu_s)
     }
 
-    /// Makes an assignment of `work`, for a thread on the floor or in the idle class.
+    /// Makes an assignment of `work`, for a thread on the floor or in the idle class: see
+    /// [`Capacity::is_on_floor`](super::capacity::Capacity::is_on_floor).
     pub fn assign(&mut self, work: Work, is_on_floor: bool) -> Assignment {
         if let Work::Task { attempt_state, .. } = &work {
             attempt_state.set_on_floor(is_on_floor);
@@ -304,7 +305,7 @@ pub(super) struct Assignment {
     pub duty: Duty,
     /// True if the duty is for a thread on the floor. Commits ignore this.
     pub is_on_floor: bool,
-    /// The job's directory, to be removed after the duty.
+    /// The job's directory, to be removed when a commit or an abort starts; `None` for other duties.
     pub directory: Option<TempDir>,
 }
 

@@ -89,6 +89,7 @@ impl Runtime {
         })?;
         let pacer = Arc::new(shared.pacer());
         let pool = spec.processes.clone().map(Pool::new);
+        // Last, because the goal counts from this time: it does not include the split.
         let (id, submitted_s) = self.admit(&spec.after)?;
         let goal_s = spec.goal_s.map(|goal_s| submitted_s + goal_s);
         let job = Job::new(id, submitted_s, goal_s);
@@ -131,6 +132,7 @@ impl Runtime {
         // `admit` knew the job to follow; its record may have been dropped since.
         let known = state.follow(&mut entry.tracker, &after);
         if state.shutting_down || known.is_err() {
+            // The journal has the submission, so it gets an end, too.
             entry.tracker.cancel();
             entry.tracker.abort_done();
             let report = entry.report(shared.clock.now_s());

@@ -41,7 +41,9 @@ const SPECULATIVE_HUNDREDTHS_MIN: u32 = 50;
 
 #[derive(Default)]
 pub(super) struct State {
+    /// The live jobs and leases.
     pub jobs: BTreeMap<JobId, JobEntry>,
+    /// The latest jobs that have ended.
     pub ended: EndedJobs,
     /// The CPU time that ended jobs were granted, and their use of it.
     pub grant_use: GrantUse,
@@ -67,6 +69,7 @@ pub(super) struct State {
     pub memory: MemoryBudget,
     /// Events that have not been reported to journals.
     pub notifications: Vec<Notification>,
+    /// The job that got the last piece of work; `None` before the first.
     last_claimed: Option<JobId>,
 }
 
@@ -82,6 +85,7 @@ impl State {
     /// returns a second attempt at a slow task.
     pub fn claim(&mut self, options: &RuntimeOptions, now_s: f64) -> Option<Assignment> {
         let mut order: Vec<JobId> = self.jobs.keys().copied().collect();
+        // The job behind the one that was served last comes first.
         let behind = order.partition_point(|id| Some(*id) <= self.last_claimed);
         order.rotate_left(behind);
         let has_memory = self.memory.has_room();
@@ -119,6 +123,7 @@ impl State {
                         .then(|| job.tracker.claim_speculative(now_s))
                         .flatten()
                 } else {
+                    // Called even without a place: splits, commits and aborts need none.
                     let may_start = has_place(job);
                     job.tracker.claim(may_start, now_s)
                 };
@@ -488,6 +493,7 @@ impl Shared {
         if is_left_behind {
             state.left_behind = state.left_behind.saturating_sub(1);
         }
+        // Before the job is looked up: the attempt held its memory even if the job has ended.
         if matches!(duty, Duty::Task { .. }) {
             state.memory.release();
         }
@@ -506,6 +512,7 @@ impl Shared {
         let replan = match (duty, result) {
             (Duty::Task { task, attempt, .. }, Ok(done)) => {
                 let ended = (job.tracker).task_done(*task, *attempt, &done.counters, now_s);
+                // The runs of an attempt that did not win have no reader.
                 match task.kind {
                     TaskKind::Map if ended.won => job.map_runs[task.index as usize] = done.runs,
                     _ => lost = done.runs,
@@ -539,6 +546,8 @@ impl Shared {
             }
         };
         job.record_attempts(notifications);
+        // Only a commit or an abort ends a job. An attempt that was left behind may return while the
+        // lock is released below, and must not end the job a second time.
         let has_ended = job.tracker.ended().is_some() && !matches!(duty, Duty::Task { .. });
         if let Some(report) = job.report(now_s).filter(|_| has_ended) {
             let measured = job.measured();

@@ -109,6 +109,7 @@ fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
     shared.finish(&assignment.context, &assignment.duty, result)
 }
 
+/// Carries out an assignment on the calling thread, or in a process if the job has these.
 fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, TaskError> {
     let context = &*assignment.context;
     // Only a commit or an abort, which comes after the last task, brings the spill directory: it is
@@ -162,7 +163,7 @@ fn execute(shared: &Shared, assignment: &mut Assignment) -> Result<DutyResult, T
         }
         Duty::Split => {
             let splits = context.task.spec.input.splits()?;
-            // There is one such duty per job, so the splits are not set yet.
+            // There is one such duty per job, so the splits are not set yet, and `set` cannot fail.
             let _ = context.splits.set(splits);
             Ok(DutyResult::default())
         }

@@ -72,6 +72,8 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
+    /// Creates an engine at time 0, with the submissions and the losses of nodes as its events. The
+    /// first control cycle is scheduled with the first submission.
     fn new(config: &'a SimConfig, jobs: Vec<SimJob>, policy: &'a dyn Policy) -> Self {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.job.id).collect();
         let mut jobs: Vec<JobRun> = jobs.into_iter().map(JobRun::new).collect();
@@ -111,6 +113,7 @@ impl<'a> Engine<'a> {
             next_share_s: 0.0,
             work_in_window: 0.0,
         };
+        // After the jobs are sorted: `position` searches them.
         engine.input_order = ids.into_iter().map(|id| engine.position(id)).collect();
         for (job, run) in engine.jobs.iter().enumerate() {
             // A job that follows another one is submitted at its end, whose time is not known yet.

@@ -16,6 +16,7 @@ struct Tasks {
     /// Tasks that were lost and must be started again.
     returned: Vec<u32>,
     done: u32,
+    /// Sum of the lengths of finished tasks, in seconds.
     observed_s: f64,
 }
 
@@ -61,6 +62,7 @@ pub(super) struct JobRun {
     pub spec: SimJob,
     maps: Tasks,
     reduces: Tasks,
+    /// By pool: the sum of the lengths of finished maps in seconds, and their number.
     map_s_on: [(f64, u32); 2],
     pub tally: Tally,
 }
@@ -133,6 +135,7 @@ impl JobRun {
                 pending.remove(split);
                 split
             }
+            // Without known places of the input, lost tasks run again before new ones.
             _ => {
                 let tasks = self.tasks(kind);
                 tasks.returned.pop().unwrap_or_else(|| {
@@ -152,6 +155,7 @@ impl JobRun {
             since_s: now_s,
         });
         self.tally.started_s.get_or_insert(now_s);
+        // By index: a task that was lost has the same length when it runs again.
         let mut length_s = self.tasks(kind).lengths_s[index as usize];
         if kind == TaskKind::Map {
             if local {

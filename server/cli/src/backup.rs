@@ -91,6 +91,7 @@ pub(super) fn run(args: Args) -> Result<()> {
             HumanBytes(info.kept_bytes),
         ))
     })?;
+    // The backup was made and reported; damage only sets the exit code.
     if info.damaged.is_empty() {
         return Ok(());
     }
@@ -110,8 +111,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     Err(CliError::Damaged(text).into())
 }
 
-/// Makes the backup in this process. Records it if the database has a history of jobs; that this
-/// fails is no reason not to make it.
+/// Makes the backup in this process. Records it if the database has a history of jobs. If the record
+/// cannot be written, prints a warning and makes the backup nevertheless.
 fn back_up(args: &Args) -> Result<BackupInfo> {
     let db = args.attached.location.open_existing()?;
     let target = std::path::absolute(&args.dir).context("the path of the backup")?;
@@ -123,6 +124,7 @@ fn back_up(args: &Args) -> Result<BackupInfo> {
         },
     };
     let started_unix_ms = now_unix_ms();
+    // Captures the state, so that the backup does not contain its own unfinished record.
     let backup = db.start_backup(&args.dir)?;
     let job = or_warn(begin(&db, &request, started_unix_ms)).flatten();
     let made = copy(backup, args.rate);
@@ -149,6 +151,7 @@ fn begin(
     Ok(Some((history, job)))
 }
 
+/// Returns what was recorded; prints the error and returns `None` if nothing was.
 fn or_warn<T>(recorded: Result<T, HistoryError>) -> Option<T> {
     recorded
         .inspect_err(|error| eprintln!("ebb: the backup is not in the history of jobs: {error}"))

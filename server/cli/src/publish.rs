@@ -152,8 +152,11 @@ pub(super) fn run(args: Args) -> Result<()> {
         )
     };
     request.check()?;
+    // Opening the job does not check the output, because an estimate leaves the output alone.
     check_files(&request)?;
     let done = execute(request, &runner, args.json);
+    // The cause of a failed job is only a text. Only a folder is read here: the credentials of a bucket
+    // are those of the process that ran the job.
     if let (Err(error), PublishTarget::Folder(folder)) = (&done, &args.target)
         && error.to_string().contains(REFUSED)
     {
@@ -162,7 +165,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     done
 }
 
-/// Checks that the target does not lie in the directory of the database, which has files of the database alone.
+/// Checks that the target does not lie in the directory of the database, which has files of the
+/// database alone.
 fn check_outside(data: &Path, folder: &Path) -> Result<()> {
     let path = absolute(folder).context("the path of the target")?;
     // The rest of the path is made by the publication.
@@ -181,7 +185,7 @@ fn check_outside(data: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The tables of a snapshot.
+/// Returns the names of the tables in a snapshot.
 fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<String>> {
     match runner {
         Runner::Server(server) => {

@@ -111,11 +111,14 @@ pub(super) struct Args {
     settings: SettingsArgs,
 }
 
+/// Serves until a signal or, with `--on-failed-write exit`, a failed write. Settings and certificates are
+/// checked before the database opens, because replaying its log may take long.
 pub(super) fn run(args: Args) -> Result<()> {
     let (settings, sources) = args.settings.with_sources()?;
     let log = log::begin(&settings.log, settings.log_format);
     warn_of_misspelt_variables();
     let slow = SlowLog::new(Duration::from_millis(settings.slow_request_ms.into()));
+    // From here on, a signal that comes during the start stops the server once it has started.
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
     let (limit, threads) = (open_files::limit(), machine_cores());
@@ -141,6 +144,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     let audit = AuditLogs::start(&settings).context("cannot start a thread")?;
     let limits = (&descriptors, &memory);
     let server = listen(&settings, &node, limits, tls.clone(), &slow, &audit)?;
+    // After CQL listens, because the inputs of the jobs are opened on this thread; before HTTP, so that
+    // no client restarts or discards one of these jobs meanwhile.
     restart_jobs(&node)?;
     let cql = CqlCollector {
         counters: server.counters(),
@@ -169,6 +174,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
     check_files(&node, *settings.verify_every)?;
     log_unreadable_snapshots(catalog)?;
+    // Last, when everything listens: systemd then starts the services that are ordered after this one.
     let supervised = Supervised::ready(server.address())?;
     match &tls {
         Some(tls) => stop.wait(Some(&|| tls::reload(tls)))?,
@@ -188,6 +194,7 @@ pub(super) fn run(args: Args) -> Result<()> {
         );
     }
     let stopped = shut_down(node, server, http, *grace, &failed_write);
+    // Also if the shutdown failed: the last requests have entries.
     audit.flush();
     stopped?;
     info!(target: SERVER, "stopped");
@@ -267,6 +274,7 @@ fn log_unreadable_snapshots(catalog: Arc<Catalog>) -> Result<()> {
     Ok(())
 }
 
+/// Starts the CQL server. With authentication, first makes sure that a superuser can log in.
 fn listen(
     settings: &Settings,
     node: &Node,
@@ -299,6 +307,7 @@ fn listen(
         floor: (node.governor()).and_then(|governor| governor.floor_share()),
         ..memory::limited(settings, memory)
     };
+    // `system.local` has this address, so it differs from one like 0.0.0.0 to which the server binds.
     let address = settings.advertise.unwrap_or(settings.cql);
     let catalog = node.catalog()?;
     let jobs = RecordedJobs(catalog.db().clone());
@@ -306,6 +315,7 @@ fn listen(
     if asks {
         first_superuser::ensure(&catalog, &settings.data, &audit.changes)?;
     }
+    // Only with --insecure; the settings are refused otherwise.
     if settings.is_open_to_others() {
         warn!(
             target: CQL,
@@ -419,6 +429,7 @@ fn restart_jobs(node: &Node) -> Result<()> {
     Ok(())
 }
 
+/// Prints the addresses and the directory on stdout.
 fn greet(settings: &Settings, cql: SocketAddr, http: Option<SocketAddr>) -> Result<()> {
     let (ip, port) = (cql.ip(), cql.port());
     let has_tls = settings.is_http_open_to_others() && settings.tls_cert.is_some();

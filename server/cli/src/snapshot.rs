@@ -114,7 +114,7 @@ struct List {
     pinned: bool,
     /// Print a JSON array of objects with keyspace, name, commit, tables,
     /// single_table, created, expires (or null), runs, approximate_bytes and,
-    /// with --pinned, pinned_bytes.
+    /// with --pinned, pinned_bytes and, if ebb keeps the snapshot, held_for.
     #[arg(long)]
     json: bool,
 }
@@ -245,6 +245,7 @@ fn delete(args: &Delete) -> Result<()> {
     ))
 }
 
+/// Prints the snapshots. In JSON, `pinned_bytes` and `held_for` are left out where there are none.
 fn list(args: &List) -> Result<()> {
     let list = match args.attached.server()? {
         Some(server) => listed_by(&server, args)?,
@@ -315,6 +316,7 @@ fn list(args: &List) -> Result<()> {
 /// Returns the snapshots of a server, the oldest first in each keyspace.
 fn listed_by(server: &JobsClient, args: &List) -> Result<SnapshotList> {
     let mut list = server.snapshots(args.keyspace.as_deref(), args.pinned)?;
+    // The newest come first there. The sort is stable, so the order by age stays within a keyspace.
     list.snapshots.reverse();
     (list.snapshots).sort_by(|a, b| a.keyspace.cmp(&b.keyspace));
     Ok(list)

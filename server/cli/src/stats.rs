@@ -57,6 +57,8 @@ pub(super) fn run(args: Args) -> Result<()> {
     json_or_text(args.json, &report, |printer| tell(printer, &report))
 }
 
+/// Prints the tables, then one line per subject. Lines about failures and damage are left out if there is
+/// none.
 fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
     let stats = &report.stats;
     printer.lines(tables(stats))?;
@@ -79,12 +81,14 @@ fn tell(printer: &mut Printer, report: &StatsReport) -> Result<()> {
         HumanBytes(stats.compaction_debt_bytes)
     ))?;
     if let Some(ms) = stats.oldest_file_check_ms {
+        // Rounded down to minutes: each unit that is not 0 is printed.
         let minutes = Duration::from_secs(ms / 60_000 * 60);
         printer.line(format_args!(
             "checks     the oldest of a file is {} old",
             humantime::format_duration(minutes)
         ))?;
     }
+    // The writers of each table have a pressure of their own; the line has the highest.
     let pressures = stats.tables.iter().map(|table| table.pressure);
     printer.line(format_args!(
         "pressure   {:.0}% on writers",

@@ -349,6 +349,7 @@ impl Governor {
 }
 
 impl State {
+    /// Measures the load, unless the last measurement is less than [`MEASURE_S_MIN`] old.
     fn measure(&mut self, now_s: f64) {
         let is_soon = |before_s: f64| now_s - before_s < MEASURE_S_MIN;
         if self.measured_s.is_some_and(is_soon) {
@@ -363,6 +364,7 @@ impl State {
         }
     }
 
+    /// Returns the part of the remaining capacity that analytics may use: all of it without a guard.
     fn allowed(&self) -> f64 {
         self.guard.as_ref().map_or(1.0, Guard::allowed)
     }
@@ -386,6 +388,7 @@ impl CapacitySource for Governor {
             held_bytes,
             needed_hundredths,
         } = request;
+        // Needs no state, so the files are read without the lock.
         let left_bytes = self.memory.left_bytes(held_bytes);
         let mut state = self.lock();
         state.measure(now_s);
@@ -427,6 +430,7 @@ impl CapacitySource for Governor {
             memory_bytes,
         };
         state.history.push(sample);
+        // Plans without a forecast go by what analytics were granted, so the guard counts there, too.
         state.left.take(now_s, capacity_hundredths);
         let forecast = match &state.forecast {
             Some(forecast) => Arc::clone(forecast),

@@ -61,8 +61,8 @@ impl LoadHistory {
         *seconds += length_s;
     }
 
-    /// Returns the slot of this number; creates it, and drops the oldest ones if there are too
-    /// many.
+    /// Returns the slot of this number; `None` if it is older than all slots that are kept. Creates
+    /// the slot if the history ends before it, and drops the oldest slots above `SLOTS_MAX`.
     fn slot(&mut self, number: u64) -> Option<&mut (f64, f64)> {
         let at = number.checked_sub(self.first)?;
         let too_many = (at + 1).saturating_sub(SLOTS_MAX);

@@ -35,6 +35,7 @@ const TABLE_KIND: &str = "table";
 const INDEX: &str = "index";
 const TYPE: &str = "type";
 
+/// Executes DESCRIBE. `in_use` is the keyspace in use, if there is one.
 pub fn describe(
     facts: &Facts,
     in_use: Option<&str>,
@@ -57,12 +58,17 @@ pub fn describe(
     Ok(Listing::new(TABLE, &columns[..column_count], rows))
 }
 
+/// The rows of a result, by the columns that they have.
 enum Answer {
+    /// Elements without the column `create_statement`.
     Names(Vec<Element>),
+    /// Elements with all columns.
     Statements(Vec<Element>),
+    /// The single row about the cluster.
     Cluster,
 }
 
+/// A keyspace, table, index, type or snapshot as a row of the result.
 struct Element {
     keyspace: String,
     kind: &'static str,
@@ -97,6 +103,11 @@ struct Describer<'a> {
 }
 
 impl Describer<'_> {
+    /// Finds the elements that a DESCRIBE names.
+    ///
+    /// # Errors
+    /// If the keyspace or the object that `target` names does not exist, or its record is unreadable.
+    /// Where `target` is a list or a whole keyspace, unreadable objects are elements of it.
     fn elements(&self, target: &DescribeTarget) -> Result<Answer, ErrorResponse> {
         Ok(match target {
             DescribeTarget::Cluster => Answer::Cluster,
@@ -106,6 +117,7 @@ impl Describer<'_> {
             }
             DescribeTarget::Snapshots => Answer::Statements(self.snapshots()),
             DescribeTarget::Tables => Answer::Names(self.listed(|keyspace| {
+                // `tables` returns the indexes of each table, too.
                 let mut tables = self.tables(keyspace);
                 tables.retain(|element| element.kind == TABLE_KIND);
                 tables
@@ -115,6 +127,7 @@ impl Describer<'_> {
             DescribeTarget::Functions | DescribeTarget::Aggregates => {
                 Answer::Names(self.listed(|_| Vec::new())?)
             }
+            // Only FULL SCHEMA includes the keyspaces of the system, which cannot be created again.
             DescribeTarget::Schema { full } => {
                 let all = self.all().into_iter();
                 let shown = all.filter(|k| *full || !matches!(k, Found::System(_)));
@@ -142,6 +155,7 @@ impl Describer<'_> {
             }
             DescribeTarget::Type(name) => {
                 let keyspace = self.of(name)?;
+                // The type exists, so "not found" would be the wrong error.
                 if let Found::User(of) = &keyspace
                     && let Some(unreadable) = of.unreadable_type(name.name.as_str())
                 {
@@ -163,6 +177,7 @@ impl Describer<'_> {
                     None => return Err(not_found("Table for existing index", name, &keyspace)),
                 }
             }
+            // There are none of these three, so the error is about the keyspace or about the object.
             DescribeTarget::View(name) => {
                 return Err(not_found("Materialized view", name, &self.of(name)?));
             }
@@ -176,7 +191,8 @@ impl Describer<'_> {
         })
     }
 
-    /// Describes an unqualified name: a keyspace, or a table or index in the keyspace in use.
+    /// Describes a name without the kind of its object: an unqualified name is a keyspace, or else a
+    /// table or index in the keyspace in use; a qualified one is a table or index.
     fn any(&self, name: &QualifiedName) -> Result<Vec<Element>, ErrorResponse> {
         let wanted = name.name.as_str();
         let within = match &name.keyspace {
@@ -216,6 +232,10 @@ impl Describer<'_> {
         all
     }
 
+    /// Returns the keyspace of this name, which may be that of a snapshot. `None` if there is none.
+    ///
+    /// # Errors
+    /// If the keyspace is unreadable, or a name with `@` has no snapshot, or one that is unreadable.
     fn find(&self, name: &str) -> Result<Option<Found>, ErrorResponse> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         if let Some(keyspace) = state.schema().keyspace(name) {
@@ -265,6 +285,8 @@ impl Describer<'_> {
         Ok(listed)
     }
 
+    /// Returns a keyspace with all its objects. Types come first, each after those that it uses, so that
+    /// the statements can be executed in this order.
     fn whole(&self, keyspace: &Found) -> Vec<Element> {
         let mut whole = vec![self.keyspace(keyspace)];
         whole.extend(self.types(keyspace));
@@ -272,6 +294,8 @@ impl Describer<'_> {
         whole
     }
 
+    /// Returns the snapshots of the keyspace in use; all of them without one, or if it is not one of
+    /// users.
     fn snapshots(&self) -> Vec<Element> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         let users = self
@@ -372,7 +396,7 @@ impl Describer<'_> {
         }
     }
 
-    /// Returns a table and its indexes.
+    /// Returns a table and its indexes; `None` if there is no such table.
     ///
     /// # Errors
     /// If the table's record is unreadable.

@@ -155,6 +155,7 @@ impl Executor {
     /// superuser.
     fn guardrails(&self, call: &Call<'_>) -> Result<&Guardrails> {
         let user = call.user;
+        // While both are equal, as by default, the user does not have to be looked up.
         let is_superuser = self.guardrails != self.of_superusers
             && !user.is_anyone()
             && user.is_superuser(self.catalog.roles())?;
@@ -253,6 +254,7 @@ impl Executor {
 }
 
 impl Executor {
+    /// Returns the permissions that a statement requires under the current schema.
     fn needs(&self, parsed: &Parsed, keyspace: Option<&str>) -> Result<Box<[Need]>> {
         let state = self.catalog.state();
         let context = NeedsContext {
@@ -263,6 +265,7 @@ impl Executor {
         Ok(needs(&context, &parsed.statement)?.into())
     }
 
+    /// Checks that the user may execute a statement.
     fn check(&self, prepared: &Prepared, user: &User) -> Result<()> {
         if user.is_anyone() {
             return Ok(());
@@ -288,7 +291,8 @@ impl Executor {
         }
     }
 
-    /// Grants the creator of a keyspace or table all permissions on it.
+    /// Grants the creator of a keyspace or table all permissions on it. Does nothing after other
+    /// statements.
     fn own(
         &self,
         statement: &Statement,
@@ -296,7 +300,6 @@ impl Executor {
         done: &Outcome,
         user: &User,
     ) -> Result<()> {
-        // With IF NOT EXISTS the statement may have created nothing.
         let created = match statement {
             Statement::CreateKeyspace(create) => Resource::keyspace(create.name.as_str()),
             Statement::CreateTable(create) => {
@@ -305,6 +308,7 @@ impl Executor {
             }
             _ => return Ok(()),
         };
+        // With IF NOT EXISTS the statement may have created nothing.
         if done.changes.is_empty() {
             return Ok(());
         }
@@ -342,6 +346,7 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Outcome> {
         let keyspace = statement.keyspace.as_deref();
+        // `select` checks for itself: the table of a snapshot is known only there.
         if !matches!(statement.parsed.statement, Statement::Select(_)) {
             self.check(statement, call.user)?;
         }
@@ -372,6 +377,8 @@ impl Executor {
             }
             Statement::CreateSnapshot(create) => {
                 let context = self.access_context(keyspace, call.user);
+                // Held until the snapshot is noted, so that concurrent statements cannot exceed the
+                // quota. With IF NOT EXISTS there may be nothing to note.
                 let room = access::room_for_snapshot(&context)?;
                 let done = snapshots::execute(&context.schema, tree, out)?;
                 if let Some(room) = room.filter(|_| done.created_snapshot) {
@@ -401,6 +408,7 @@ impl Executor {
                 let context = self.schema_context(keyspace);
                 let mut done = schema_statements::execute(&context, tree, out)?;
                 done.warnings.extend(warnings);
+                // The index of a small table is ready at the response; others are built afterwards.
                 if matches!(tree, Statement::CreateIndex(_)) {
                     self.builds.start_and_wait_briefly();
                 }
@@ -421,6 +429,7 @@ impl Executor {
         // The state is held until the write is done, as for a single statement.
         let state = self.catalog.state();
         let mut meanings = Vec::with_capacity(statements.len());
+        // All statements are checked before one of them writes.
         for (prepared, _) in statements {
             self.check(prepared, call.user)?;
             meanings.push(self.write_meaning(&state, prepared)?);
@@ -438,6 +447,7 @@ impl Executor {
         Ok(answer(written, warnings, call.version, out))
     }
 
+    /// Computes the turns of those statements that read before they write.
     fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();
@@ -457,6 +467,8 @@ impl Service for Executor {
     fn prepare(&self, keyspace: Option<&str>, text: &str) -> Result<Prepared> {
         let parsed = syntax::parse(text).map_err(|error| of_parse(&error))?;
         let hash = hash(keyspace, text);
+        // The defaults are those of a statement about the schema, which is analysed at each execution
+        // and has no markers. The match below sets what differs.
         let mut prepared = Prepared {
             keyspace: keyspace.map(str::to_owned),
             hash,
@@ -483,6 +495,8 @@ impl Service for Executor {
                     self.analyse(parsed, select, schema_of(&target), hash)?;
                 let plan = meaning.select.plan();
                 prepared.needs_keyspace = select.from.keyspace.is_none();
+                // By the rows that the statement may read: one, those of an index or of some
+                // partitions, or all of the table. Virtual tables are computed from memory.
                 prepared.kind.lane = match &target {
                     Target::Virtual(_) => Lane::Inline,
                     _ if plan.is_point() => Lane::Inline,
@@ -496,6 +510,7 @@ impl Service for Executor {
                 prepared.partition_key = partition_key;
                 prepared.meaning = ArcSwap::from_pointee(Meaning::Select(Box::new(meaning)));
             }
+            // DESCRIBE SCHEMA prints a statement for each object of the server.
             Statement::Describe(_) => {
                 prepared.kind.lane = Lane::Scan;
                 prepared.needs_keyspace = true;
@@ -516,8 +531,10 @@ impl Service for Executor {
             }
             Statement::Unsupported(unsupported) => return not_supported(unsupported),
             Statement::Use(_) => prepared.kind.lane = Lane::Inline,
+            // It must not wait behind the query that it ends.
             Statement::KillQuery(_) => prepared.kind.lane = Lane::Control,
-            // Statements about the schema or snapshots.
+            // Statements about the schema, snapshots, roles or permissions. `needs` stays `None`: the
+            // permissions may depend on objects that are created or dropped later.
             _ => prepared.needs_keyspace = true,
         }
         Ok(prepared)
@@ -607,6 +624,7 @@ fn no_query<T>(id: u64) -> Result<T> {
     invalid(format!("no query {id} waits or runs"))
 }
 
+/// The consistency level of a call and, if the request has one, the serial level.
 fn levels(call: &Call<'_>) -> (Consistency, Option<Consistency>) {
     let parameters = &call.parameters;
     (parameters.consistency, parameters.serial_consistency)
@@ -638,9 +656,11 @@ fn answer(
     outcome
 }
 
+/// The hash of a statement's text and of the keyspace of its unqualified names.
 fn hash(keyspace: Option<&str>, text: &str) -> u64 {
     let mut hasher = Xxh3::new();
     hasher.write(keyspace.unwrap_or_default().as_bytes());
+    // Separates the two: `ab` and `c` hash otherwise than `a` and `bc`.
     hasher.write_u8(0);
     hasher.write(text.as_bytes());
     hasher.finish()

@@ -38,6 +38,7 @@ pub(super) const AT_ALIAS: &str = "__at__";
 /// several statements, and the queue of events has to hold those of several snapshots.
 const OBJECT_EVENTS_MAX: usize = 64;
 
+/// A snapshot and its keyspace, by their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotName {
     pub keyspace: String,
@@ -356,12 +357,16 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
     Ok(ttl)
 }
 
+/// Drops a snapshot, and returns its events. There are none if it was not listed as a keyspace, or if
+/// it does not exist and the statement has IF EXISTS.
 fn drop(
     context: &SchemaContext<'_>,
     drop: &DropSnapshot,
 ) -> Result<Vec<SchemaChange>, ErrorResponse> {
     let db = context.catalog.db();
     let name = drop.name.as_str();
+    // No other CREATE or DROP SNAPSHOT runs meanwhile, so the scope, the events and the number below
+    // are those of the snapshot that is deleted.
     context.catalog.exclusively(|state| {
         let (keyspace, table) = match &drop.on {
             Some(on) => names_of(context, on)?,
@@ -383,6 +388,7 @@ fn drop(
             }
         };
         let Some(now) = state.schema().keyspace(keyspace) else {
+            // IF EXISTS does not hide that the keyspace is there, but unreadable.
             return if drop.if_exists && !state.schema().has_keyspace(keyspace) {
                 Ok(Vec::new())
             } else {
@@ -399,11 +405,13 @@ fn drop(
             }
         }
         // Drivers show a listed snapshot as a keyspace, so they get an event for each table in it. The
-        // tables are read here, because they cannot be read after the deletion.
+        // tables are read here, because they cannot be read after the deletion. If that fails, only the
+        // events are left out.
         let is_listed = context.catalog.is_snapshot_listed(&of, name);
         let opened = is_listed.then(|| of.snapshot(name));
         let opened = opened.and_then(Result::ok);
         let listed = opened.map(|opened| objects(now, opened.tables()));
+        // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
         let seq = of.snapshot_seq(name);
         match of.delete_snapshot(name) {
             Ok(()) => {
@@ -439,6 +447,8 @@ const LISTED: [&str; 10] = [
     "pinned_error_bytes",
 ];
 
+/// Returns the snapshots that LIST SNAPSHOTS names: those of a keyspace, those that cover a table,
+/// or all.
 pub fn list(context: &SchemaContext<'_>, list: &ListSnapshots) -> Result<Listing, ErrorResponse> {
     let state = context.catalog.state();
     let on = list.on.as_ref();

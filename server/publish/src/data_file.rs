@@ -58,7 +58,7 @@ pub enum DataFileError {
 /// A column of a data file.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// The CQL type of its values.
+    /// The CQL type of the values.
     pub ty: CqlType,
     /// The column of the Iceberg table.
     pub field: NestedField,

@@ -87,7 +87,7 @@ impl AuditFile {
         }
         let written = open.write(bytes, lines);
         if written.is_err() {
-            // A part of a line must not stay. If it does, the next line begins behind a line break.
+            // Removes a part of a line. If that fails too, the next write begins with a line break.
             let _ = open.file.set_len(bytes);
         }
         written?;
@@ -142,8 +142,8 @@ impl AuditFile {
 }
 
 impl Open {
-    /// Appends lines to the file, which has `bytes`. A crash of the machine may have left the start of
-    /// a line.
+    /// Appends lines to the file, whose length is `bytes`. If the file ends within a line, as after a
+    /// crash of the machine, a line break comes first, so that only the cut line is lost.
     fn write(&mut self, bytes: u64, lines: &[u8]) -> io::Result<()> {
         let mut last = *b"\n";
         if let Some(at) = bytes.checked_sub(1) {
@@ -155,8 +155,8 @@ impl Open {
         self.file.write_all(lines)
     }
 
-    /// Takes space for the next lines, so that they can be written on a full disk. The length of the
-    /// file stays. Some file systems cannot do that; then no space is held back.
+    /// Allocates space for the next lines, so that they can be written on a full disk. The length of
+    /// the file stays the same. Some file systems cannot allocate ahead; then no space is held back.
     fn hold(&mut self, bytes: u64) {
         if self.held_to < bytes + HELD_BYTES_MIN {
             let more = 2 * HELD_BYTES_MIN;

@@ -79,7 +79,7 @@ pub struct HttpOptions {
     pub configuration: Configuration,
     /// A bound on the connections over TCP, and on those over the socket; `None` for 512 and 128.
     pub connections_max: Option<u32>,
-    /// The audit log; `None` for one of this server's own in the same file.
+    /// The audit log of the program; `None`: the server opens the log of the database's directory itself.
     pub audit: Option<Arc<AuditLog>>,
     /// The limits on the memory of the process, for its statistics.
     pub memory: Option<MemoryLimits>,
@@ -119,7 +119,7 @@ impl Connections {
         }
     }
 
-    /// Returns once all have ended.
+    /// Returns once all connections have ended, and with them all permits are free.
     async fn ended(&self) {
         let ended = async |connections: &Semaphore, max| {
             // An error means that the semaphore is closed, so there are no connections.
@@ -154,6 +154,8 @@ impl HttpServer {
         metrics: Metrics,
         options: HttpOptions,
     ) -> io::Result<Self> {
+        // One worker is enough for requests that do not wait for the disk. A runtime without workers would
+        // need a thread that drives it.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(BLOCKING_THREADS_MAX)
@@ -174,6 +176,7 @@ impl HttpServer {
         let (stop, stopped) = watch::channel(false);
         let connections = Connections::new(options.connections_max);
         let live = Arc::new(Live::start(Arc::clone(&node))?);
+        // The listeners below register with the runtime that this thread is in.
         let in_runtime = runtime.enter();
         let routes = routes(Served {
             node: Arc::clone(&node),
@@ -196,11 +199,13 @@ impl HttpServer {
             Some(audit) => audit,
             None => AuditLog::start(data)?,
         };
+        // Layers run from the last one to the first. So the audit log also has the changes that `once`
+        // answers with a stored response, and `measure` times the work without both.
         let answers = Arc::new(Answers::open(node.db()));
         let routes = routes
             .layer(from_fn_with_state(answers, once))
             .layer(from_fn_with_state(Arc::clone(&audit), log));
-        // The server's own user may do everything.
+        // Only the server's own user can open the socket, and may do everything.
         let owner = Principal::owner();
         let trusted = (routes.clone()).layer(Extension(owner));
         let listener = UnixListener::from_std(listener)?;
@@ -215,6 +220,7 @@ impl HttpServer {
         if let Some(port) = port {
             let tokens = WatchedTokens::new(TokenFile::of(data));
             let access = Arc::new(Access::new(node, tokens, options.hosts, audit));
+            // `harden` is the last layer, so that the refusals of `check` have its headers, too.
             let checked = routes
                 .layer(Extension(Arc::clone(&access)))
                 .layer(from_fn_with_state(access, check))
@@ -247,7 +253,7 @@ impl HttpServer {
     /// Accepts no more requests, and waits for at most `time` until the running ones have their
     /// responses. Returns whether all have.
     pub fn drain(self, time: Duration) -> bool {
-        // An error means that the server has stopped to listen.
+        // An error means that the server has already stopped listening.
         let _ = self.stop.send(true);
         self.live.close();
         let ended = self.connections.ended();
@@ -314,7 +320,7 @@ impl Listener for TcpListener {
     }
 }
 
-/// A port where clients speak TLS.
+/// A port for TLS connections.
 struct Encrypted {
     port: TcpListener,
     tls: TlsSource,

@@ -113,8 +113,9 @@ struct Gatherer {
     look_at_pins_s: f64,
     /// The jobs of the last sample.
     names: BTreeMap<JobId, Arc<JobName>>,
+    /// The states of the jobs of the last sample, by the jobs' ids.
     states: BTreeMap<String, JobState>,
-    /// Keyspaces and names; `None` before the first sample.
+    /// The snapshots of the last sample, as keyspaces and names; `None` before the first sample.
     snapshots: Option<BTreeSet<(String, String)>>,
 }
 
@@ -164,6 +165,7 @@ impl Gatherer {
             } = self.coarse_requests.take();
             state.day.push_coarse([p50_us, p99_us, p999_us]);
         }
+        // The steps below lock it themselves.
         drop(state);
         self.guard(now_unix_ms);
         self.jobs(&jobs);
@@ -173,7 +175,7 @@ impl Gatherer {
         shared.events.send("sample", &sample);
     }
 
-    /// Returns the load and the shares of jobs since the last sample.
+    /// Returns the load since the last sample, and the cores that each job used.
     fn moment(&mut self, now_unix_ms: u64, jobs: &[RunningJob]) -> Moment {
         let shared = Arc::clone(&self.shared);
         let node = &shared.node;
@@ -194,6 +196,7 @@ impl Gatherer {
         let cycles = node.runtime().cycles_after(self.cycle_s);
         self.cycle_s = cycles.last().map_or(self.cycle_s, |last| last.t_s);
         let length_s: f64 = cycles.iter().map(|cycle| cycle.length_s).sum();
+        // Sums of cores times seconds, because cycles differ in length.
         let mut used: BTreeMap<JobId, f64> = BTreeMap::new();
         let mut capacity = 0.0;
         for cycle in &cycles {
@@ -241,6 +244,8 @@ impl Gatherer {
         moment
     }
 
+    /// Looks at the guard's decisions since the last sample. Keeps each change of its action, sends an
+    /// event for it, and logs when jobs stop getting CPU time and when they get some again.
     fn guard(&mut self, now_unix_ms: u64) {
         let Some(governor) = self.shared.node.governor() else {
             return;
@@ -292,6 +297,7 @@ impl Gatherer {
         self.states = states;
     }
 
+    /// Sends events for snapshots that were created or deleted. The first sample has none to compare with.
     fn snapshots(&mut self) {
         let Some(db) = self.shared.node.db() else {
             return;
@@ -345,6 +351,7 @@ impl Gatherer {
         }
     }
 
+    /// Predicts the ends of jobs, and notes the predictions for the jobs and in the ledger.
     fn look_ahead(&mut self, now_s: f64, has_jobs: bool) {
         if !has_jobs || now_s < self.look_ahead_at_s {
             return;

@@ -27,6 +27,7 @@ pub(super) fn write(sheet: &mut Sheet<'_>, node: &Node) -> fmt::Result {
         let sum: u64 = live.iter().map(|job| u64::from(of(job))).sum();
         sum as f64
     };
+    // A task that also has a speculative attempt runs twice, so the difference may be below 0.
     let left = |job: &JobStatus| {
         (job.maps_total + job.reduces_total)
             .saturating_sub(job.maps_done + job.reduces_done + job.tasks_running)

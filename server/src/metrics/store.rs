@@ -84,10 +84,12 @@ pub(super) fn write(sheet: &mut Sheet<'_>, stats: &Stats) -> fmt::Result {
         "store_maintenance_failing": is(stats.maintenance_failure.is_some()),
             "1 while flushing or merging fails, else 0";
     });
+    // Left out without files and before the first check: a 0 would mean that all were just checked.
     if let Some(ms) = stats.oldest_file_check_ms {
         let help = "Time since the check of the file whose check is the longest ago";
         sheet.gauge("oldest_file_check_seconds", help, ms as f64 / 1e3)?;
     }
+    // Left out where unknown: a 0 would mean a full disk.
     match stats.free_bytes {
         Some(bytes) => sheet.gauge(
             "disk_free_bytes",

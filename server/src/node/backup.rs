@@ -66,6 +66,7 @@ impl Node {
         mut pace: Option<Pace>,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<BackupInfo, JobError> {
+        // A client that has gone receives no error, so its backup needs none of its own.
         let stopped = || {
             if running.is_cancelled() {
                 return JobError::BackupCancelled;
@@ -78,6 +79,7 @@ impl Node {
                 return ControlFlow::Break(());
             }
             running.advance(now)?;
+            // After the last byte only the end of the backup is left, and a request to cancel is refused.
             if now.bytes_done >= now.bytes_total {
                 running.complete()?;
             }
@@ -101,6 +103,7 @@ impl Node {
                 Some(Err(_)) | None => ControlFlow::Break(()),
             }
         })?;
+        // The log is copied outside of the lease, see `backup`.
         drop(thread);
         if copied.is_break() {
             return Err(stopped());

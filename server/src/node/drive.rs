@@ -25,8 +25,12 @@ struct Steps {
     chain: Option<Box<dyn Chain>>,
     /// The goal for the end of the last step, in seconds of the runtime's time.
     goal_s: Option<f64>,
+    /// The most cores that a step uses at a time.
     cores: u32,
+    /// The profile of an earlier job of the same work, or at least of the same application; `None` if there
+    /// was none.
     known: Option<KnownProfile>,
+    /// The recorder of task attempts; `None` on a node without a history.
     recorder: Option<Arc<Recorder>>,
 }
 
@@ -59,7 +63,7 @@ impl Steps {
         Ok((steps, handle))
     }
 
-    /// The number of steps.
+    /// Returns the number of steps.
     fn length(&self) -> u32 {
         self.chain.as_ref().map_or(1, |chain| chain.length())
     }
@@ -313,7 +317,7 @@ fn log_end(job: &RunningJob, word: &str, end: &JobEnd) {
     }
 }
 
-/// The cause of a failure as the history keeps it.
+/// Returns a failure with this cause in the form that the history stores.
 pub(super) fn failed(cause: &str) -> serde_json::Value {
     json!({"outcome": {"kind": "failed", "cause": cause}})
 }

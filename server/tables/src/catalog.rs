@@ -155,6 +155,7 @@ impl Catalog {
         let (keyspaces, creations) = (own(KEYSPACES_TABLE)?, own(CREATIONS_TABLE)?);
         let (store, found) = SchemaStore::open(db, keyspaces, creations)?;
         let state = CatalogState::of(&store, load(found), &Tables::new());
+        // After the schema: permissions on objects that it does not have are removed.
         let owned = OwnedSnapshots::open(own(ROLE_SNAPSHOTS_TABLE)?)?;
         let roles = RoleStore::open(db, own(ROLES_TABLE)?, owned, &state.schema)?;
         grace_periods.set(&state);
@@ -173,10 +174,13 @@ impl Catalog {
                 else {
                     return;
                 };
+                // Also if no snapshot is listed any more: the cache must not keep the expired one.
                 let known = snapshots.forget(keyspace, snapshot);
+                // Clients are shown no snapshots, so there is nothing to announce.
                 if snapshots.max.load(Ordering::Relaxed) == 0 {
                     return;
                 }
+                // Clients see only the keyspaces of the schema.
                 let state = state.upgrade().map(|state| state.load_full());
                 if state.is_some_and(|state| state.schema.keyspace(keyspace).is_some()) {
                     announcements.publish(Announcement::SnapshotExpired {

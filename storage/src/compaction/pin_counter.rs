@@ -41,14 +41,17 @@ pub(crate) struct PinCounter<'a> {
     with: &'a Boundaries,
     /// The boundaries of views alone.
     without: &'a Boundaries,
-    /// For each snapshot that shares its boundary with no view, by the position of the boundary:
-    /// the boundaries beside it, and the bytes that the snapshot pins alone.
+    /// For each lone snapshot, one that shares its boundary with no view and no other snapshot, by
+    /// the position of the boundary: the boundaries beside it, and the bytes that the snapshot pins
+    /// alone.
     alone: BTreeMap<usize, (Boundaries, PinnedBytes)>,
+    /// The bytes that all snapshots pin together, also those that are not lone.
     together: PinnedBytes,
 }
 
 impl<'a> PinCounter<'a> {
-    /// A counter for a table. `lone` are the commits of the snapshots that share them with no view.
+    /// A counter for a table. `lone` are the commits of the lone snapshots, ascending: those at
+    /// which no view and no other snapshot stands.
     pub(crate) fn new(
         merger: &'a Merger,
         (with, without): (&'a Boundaries, &'a Boundaries),
@@ -65,7 +68,8 @@ impl<'a> PinCounter<'a> {
         }
     }
 
-    /// Returns the bytes that each lone snapshot pins alone, and those that all pin together.
+    /// Returns the bytes that each lone snapshot pins alone, in the order of commits, and those that
+    /// all snapshots of the table pin together.
     pub(crate) fn finish(self) -> (Vec<PinnedBytes>, PinnedBytes) {
         let alone = self.alone.into_values().map(|(_, pinned)| pinned);
         (alone.collect(), self.together)
@@ -93,6 +97,7 @@ impl<'a> PinCounter<'a> {
             Retain { boundaries, merger }.versions(key, &mut left, covering, is_bottom);
             left
         };
+        // A retained version has the number of one of `versions`, so the 1.0 is never used.
         let weight = |seq: SeqNo| {
             let at = versions.binary_search_by(|version| seq.cmp(&version.seq));
             at.map_or(1.0, |at| weights[at])
@@ -106,6 +111,7 @@ impl<'a> PinCounter<'a> {
         }
         self.together += pinned;
         let is_same = |a: &Version, b: &Version| all.stripe(a.seq) == all.stripe(b.seq);
+        // A snapshot pins something only if a version is kept in the stripe below its boundary.
         for stripe in before.chunk_by(is_same) {
             let at = all.stripe(stripe[0].seq);
             let Some((joined, alone)) = self.alone.get_mut(&at) else {
@@ -117,6 +123,7 @@ impl<'a> PinCounter<'a> {
                 first..versions.partition_point(|version| all.stripe(version.seq) >= at)
             };
             let mut changed = beside(&before);
+            // Versions of older stripes stay, so they are below these two also without the boundary.
             let is_bottom = changed.end == before.len();
             let after = retained(joined, &versions[beside(versions)], is_bottom);
             // With nothing left below them, the tombstones of newer stripes would go, too.

@@ -30,6 +30,7 @@ use crate::runs::Run;
 #[derive(Debug)]
 pub(crate) struct OtherParts {
     pub(crate) runs: Vec<Arc<Run>>,
+    /// A lower bound of the timestamps in the memtables; [`i64::MAX`] if they have none.
     pub(crate) least_in_memory: i64,
 }
 
@@ -64,6 +65,7 @@ pub(crate) struct Purger<'a> {
     other_parts: &'a OtherParts,
     /// Whether all that is merged is of one stripe.
     is_one_stripe: bool,
+    /// `None` before the first key that has a group.
     group: Option<OpenGroup>,
     has_failed: bool,
 }
@@ -72,7 +74,9 @@ pub(crate) struct Purger<'a> {
 #[derive(Debug)]
 struct OpenGroup {
     prefix: Vec<u8>,
-    /// For each stripe the value of the head, not purged.
+    /// For each stripe the value of the head as it was before it was purged: members lose what it
+    /// deletes, because the deletion may be gone from the purged head. Empty if the group's first key
+    /// is no head, or has operands that cannot be folded.
     heads: Vec<(usize, Bytes)>,
     is_head_purged: bool,
 }
@@ -118,6 +122,7 @@ impl<'a> Purger<'a> {
             .iter()
             .map(|version| self.boundaries.stripe(version.seq))
             .collect();
+        // At most one version of each stripe. Operands that cannot be folded leave more.
         let is_folded = stripes.is_sorted_by(|newer, older| newer > older);
         let group = self.operator.group(key);
         let is_head = group.is_some_and(|group| group.is_head);
@@ -132,6 +137,7 @@ impl<'a> Purger<'a> {
                 let heads = heads.map(|(stripe, version)| (stripe, version.value.clone()));
                 self.group = Some(OpenGroup {
                     prefix: group.prefix.to_vec(),
+                    // Of several versions in a stripe none is the value that readers see.
                     heads: heads.filter(|_| is_folded).collect(),
                     is_head_purged: false,
                 });
@@ -173,6 +179,7 @@ impl<'a> Purger<'a> {
                 Ok(Purged::Kept) => continue,
                 Ok(Purged::Rewritten(value)) => version.value = value.into(),
                 Ok(Purged::Gone) => gone.push(version.seq),
+                // The operator finds a fault in the value, which stays as it is.
                 Err(_) => {
                     self.has_failed |= is_under_purged;
                     continue;
@@ -189,7 +196,7 @@ impl<'a> Purger<'a> {
             if !gone.contains(&version.seq) {
                 return true;
             }
-            // A put hides the versions below it, and must go on hiding them.
+            // A put hides the versions below it, and must go on hiding them. An operand hides none.
             let hides = version.kind == Kind::Put && !mutation::is(Mutation::UncoverUnderPurged);
             version.kind = Kind::Delete;
             version.value = Bytes::new();

@@ -32,6 +32,7 @@ pub(crate) struct Retain<'a> {
     pub(crate) merger: &'a Merger,
 }
 
+/// A version that stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptVersion {
     pub(crate) version: Version,
@@ -117,7 +118,7 @@ impl<'a> Retain<'a> {
         }
     }
 
-    /// Adds to `kept` what stays of the versions of one stripe.
+    /// Adds to `kept` those of the `versions` of one stripe that stay. There is at least one version.
     fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
         let newest = versions[0].seq;
         let stripe = self.boundaries.stripe(newest);
@@ -136,6 +137,7 @@ impl<'a> Retain<'a> {
         }
         let hidden = fold.hidden_below();
         let seen = versions.iter().take_while(|version| version.seq >= hidden);
+        // Versions below the base are garbage. The taken ones all stay if they cannot be folded.
         let mut taken = 0;
         for version in seen {
             taken += 1;
@@ -145,6 +147,7 @@ impl<'a> Retain<'a> {
         }
         let versions = &versions[..taken];
         let Some(last) = versions.last() else {
+            // A range tombstone of the stripe hides all of them.
             return;
         };
         let (operands, base) = fold.into_parts();
@@ -160,11 +163,13 @@ impl<'a> Retain<'a> {
         let (below, kind) = match base {
             Base::Value(value) => (Some(value), Kind::Put),
             Base::Nothing => (None, Kind::Put),
+            // The base is in an older stripe or another run, or is not the same for all readers.
             Base::Open | Base::Undecided => (None, Kind::Merge),
         };
         match self.merger.fold(key, &operands, below) {
             Ok(value) => {
                 kept.push(Version {
+                    // No reader stands within the stripe: each sees all of the operands or none.
                     seq: newest,
                     kind,
                     value,

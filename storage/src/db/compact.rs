@@ -48,6 +48,7 @@ pub(crate) fn compact(engine: &Engine, table: &TableCore) -> Result<bool> {
     }
 }
 
+/// Does the chosen merge, or its next part; false if the table was dropped meanwhile.
 fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool> {
     let (inputs, began) = (chosen.inputs(), Instant::now());
     // The inputs are fixed; from here on no new view can need the versions that are dropped.
@@ -57,6 +58,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
     } else {
         let other_parts = other_parts(engine, table, chosen);
         let ids = inputs.iter().map(|run| run.id()).collect();
+        // Its progress counts the output of earlier parts as read.
         let done = chosen.onto().map_or(0, |run| run.meta().entries());
         let watched = engine.merges.begin(ids, done);
         write_merged(
@@ -69,12 +71,14 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
         )?
     };
     let bytes = |runs: &[Arc<Run>]| -> u64 { runs.iter().map(|run| run.meta().bytes()).sum() };
+    // The keys from `rest` on stay in the inputs.
     let replaced_bytes = bytes(inputs) - rest.as_ref().map_or(0, |rest| left_bytes(inputs, rest));
     let written_bytes = bytes(output.as_slice());
     if !chosen.drops() {
         engine.counters.compaction_read_bytes.add(replaced_bytes);
         engine.counters.compaction_bytes.add(written_bytes);
     }
+    // A part of a run is smaller than the run in any case, so its sizes show no gain.
     let is_whole = rest.is_none() && inputs.iter().all(|run| run.keys_that_count().is_none());
     if let ([input], Some(output)) = (inputs, &output)
         && is_whole
@@ -121,6 +125,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
         },
     )?;
     if !installed {
+        // The table was dropped. `install` has removed the output.
         return Ok(false);
     }
     engine.counters.compactions.add(1);
@@ -134,6 +139,7 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
         took: began.elapsed(),
         is_part: rest.is_some(),
     });
+    // The last part of a merge of one run alone.
     if let ([_], None, Some(onto)) = (inputs, rest, onto) {
         note_rewritten(engine, table, onto);
     }
@@ -239,11 +245,14 @@ fn write_merged(
 
     let mut cursors = Vec::with_capacity(inputs.len());
     for run in inputs {
+        // Sees all versions, and leaves the block cache to readers.
         let mut cursor = run.cursor(SeqNo::MAX, false);
         cursor.seek_to_first()?;
         cursors.push(cursor);
     }
     let mut merge: Merge<_, false> = Merge::new(cursors);
+    // The output stands for all numbers that its inputs stand for, and is added to the output of
+    // earlier parts. The purger below needs the numbers of the versions that are read here alone.
     let origins = inputs.iter().chain(chosen.onto());
     let origins = origins.map(|run| run.origin_span());
     let origin = origins
@@ -255,6 +264,7 @@ fn write_merged(
     });
     let purger = other_parts
         .and_then(|other_parts| Purger::new(&table.merger, boundaries, other_parts, span));
+    // All inputs begin where the earlier parts end.
     let start = inputs.first().and_then(|run| run.meta().begins_at());
     // The output of earlier parts does not count as older.
     let is_oldest = older.len() == usize::from(chosen.onto().is_some());
@@ -277,6 +287,7 @@ fn write_merged(
             .iter()
             .map(|v| plain_bytes(&key, &v.value))
             .sum::<u64>();
+        // Good checksums do not prove the order.
         let ascending = last.as_ref().is_none_or(|last| *last < key);
         if !ascending || !versions.is_sorted_by(|newer, older| newer.seq > older.seq) {
             return Err(out_of_order(inputs, &key));
@@ -285,6 +296,7 @@ fn write_merged(
         let covering = tombstones.over(&key);
         runs.add(&key, &mut versions, covering, bottom)?;
         if runs.has_failed_to_purge() {
+            // Removes what was written. The merge begins anew without purging.
             drop(runs);
             return write_merged(engine, table, chosen, boundaries, None, watched);
         }
@@ -327,11 +339,13 @@ fn write_merged(
     )?;
     let named = engine.runs.finish_runs(&runs);
     named.inspect_err(|_| runs.iter().for_each(|run| run.retire()))?;
+    // Without splits there is one run at most.
     let output = runs.pop();
     Ok(Written { output, rest })
 }
 
-/// Returns the shortest key above `key` and not above `next`.
+/// Returns the shortest key above `key` and not above `next`: the manifest records it. `next` is
+/// above `key`, so it has a byte behind their common prefix.
 fn separator<'k>(key: &[u8], next: &'k [u8]) -> &'k [u8] {
     let common = key.iter().zip(next).take_while(|(a, b)| a == b).count();
     &next[..common + 1]

@@ -37,6 +37,7 @@ const CREDIT_BYTES: u64 = 64 << 10;
 pub(super) struct Written {
     table: Arc<TableCore>,
     memtable: Arc<Memtable>,
+    /// The last number of the memtable: the table is flushed up to it afterwards.
     end: SeqNo,
     /// The runs, newest first, perhaps none.
     runs: Vec<Arc<Run>>,
@@ -190,7 +191,10 @@ fn write_runs(
         .chain(splits.iter().copied())
         .chain([end])
         .collect();
+    // Each run stands for all numbers behind the end of the run before it, up to its own end.
     let origins = ends.windows(2).map(|ends| (ends[0].next(), ends[1]));
+    // A flushed run is never in the form of the oldest run, whose compression is for what is seldom
+    // written.
     let form = table.options().sstable.of_run(false);
     let mut runs = KeptRuns::new(engine, table, &form, retain, splits, origins);
     let tombstones = memtable.range_tombstones();
@@ -203,11 +207,13 @@ fn write_runs(
     let mut add_key = |versions: &[Entry<'_>]| -> Result<()> {
         let key = versions[0].key();
         let covering = tombstones.over(key);
+        // Most keys have one version, which needs no copy and no rule.
         if let ([only], []) = (versions, covering)
             && only.kind() == Kind::Put
         {
             return runs.add_only(key, only.seq(), only.value());
         }
+        // All runs are older than the memtable, and merges beside this flush add no key to them.
         let bottom = !version.runs.iter().any(|run| run.covers(key));
         of_key.extend(versions.iter().copied().map(version_of));
         runs.add(key, &mut of_key, covering, bottom)

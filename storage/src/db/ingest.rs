@@ -52,6 +52,7 @@ impl Engine {
         let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
             return Err(Error::InvalidRequest("no file to ingest".into()));
         };
+        // To transactions an ingest is a write of the whole range of keys.
         let write_set = WriteSet::of_range(
             table.id,
             &first.properties().smallest_key,
@@ -64,6 +65,7 @@ impl Engine {
         let (metas, files) = taken.open()?;
         let meta = RunMeta {
             id: self.runs.next_run_id(),
+            // The commit's number is not known yet: see `RunMeta::ingested_by` below.
             smallest_seq: SeqNo::ZERO,
             largest_seq: SeqNo::ZERO,
             files: metas,
@@ -98,6 +100,7 @@ impl Engine {
             let pruned = needed.then(|| self.conflicts.record(seq, write_set));
             Ok::<_, Error>((position, layer, pruned))
         })?;
+        // Freed without the order lock.
         drop(pruned);
         let seq = ticket.first();
         if let Err(e) = self.make_durable(position, WriteOptions::default()) {
@@ -120,6 +123,7 @@ impl Engine {
         drop(ingesting);
         let info = info(seq);
         self.after_commit(std::slice::from_ref(table));
+        // The run is flushed soon, however small: the log keeps its record until the manifest names it.
         if self.options.maintenance == Maintenance::Background {
             self.signal.flush();
         }
@@ -166,6 +170,7 @@ impl Engine {
 struct AdoptedFiles<'a> {
     engine: &'a Engine,
     numbers: Vec<FileNumber>,
+    /// The number of files that were linked rather than copied.
     linked: usize,
     kept: bool,
 }
@@ -180,7 +185,7 @@ impl<'a> AdoptedFiles<'a> {
         }
     }
 
-    /// Takes one file in. Its content is durable then, its name is not.
+    /// Takes a file into the directory. Its content is durable then, its name is not.
     fn add(&mut self, source: &SsTable) -> Result<()> {
         let number = self.engine.next_file_number()?;
         self.numbers.push(number);
@@ -201,6 +206,7 @@ impl<'a> AdoptedFiles<'a> {
         Ok(opened.into_iter().unzip())
     }
 
+    /// Leaves the files in the directory when this is dropped.
     fn keep(&mut self) {
         self.kept = true;
     }

@@ -50,6 +50,7 @@ use crate::wal::{self, Wal, WalEvent};
 /// many.
 const WAL_SEGMENTS_MIN: u64 = 8;
 
+/// The number of databases that this process has opened so far, which is the id of the next one.
 static DATABASES_OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 impl Engine {
@@ -129,6 +130,7 @@ impl Engine {
             options.memtable_bytes,
             &runs,
         )?;
+        // New records go into a new segment, never behind those that were read.
         let next_segment = recovered
             .segments
             .last()
@@ -159,6 +161,7 @@ impl Engine {
             recovered.settle(&*disk, dir)?;
             record_damaged(&mut manifest, damaged)?;
             forget_uncovered(&mut manifest, &mut catalog, &snapshots)?;
+            // Without the runs of the tables that are forgotten now.
             let waiting = waiting_runs(&catalog);
             let waiting = mutation::replace(waiting, Mutation::RemoveWaitingRuns, Vec::new());
             remove_orphans(&*disk, dir, runs.tables(), &manifest, &waiting)?;
@@ -190,6 +193,7 @@ impl Engine {
                 }
             }
         });
+        // An opening fails if it gets no descriptor; from here on, calls that write wait for one.
         open_files.enter(Stage::Open);
         let engine = Arc::new(Self {
             id,

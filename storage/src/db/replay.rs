@@ -21,11 +21,13 @@ use crate::wal::{self, Lsn, Segment};
 /// The part of the WAL that the manifest does not have.
 #[derive(Debug, Default)]
 pub(super) struct Recovered {
+    /// The number of the last operation in the log; 0 for an empty log.
     pub(super) last_seq: SeqNo,
     /// Number and bytes of the segments that stay, ascending.
     pub(super) segments: Vec<(FileNumber, u64)>,
+    /// The position at which the log ends.
     pub(super) end: Lsn,
-    /// The last segment, with its good bytes, or none.
+    /// The last segment, with its good bytes; `None` if there is no segment.
     last: Option<(PathBuf, u64)>,
 }
 
@@ -34,6 +36,7 @@ impl Recovered {
     pub(super) fn settle(&self, log_store: &dyn LogStore, dir: &Path) -> Result<()> {
         match &self.last {
             None => Ok(()),
+            // Not even the header of the segment is whole.
             Some((path, 0)) => log_store
                 .remove(path)
                 .map_err(Error::no_space_or_io("remove", path)),
@@ -99,6 +102,7 @@ pub(super) fn replay_wal(
         if is_last {
             replay.recovered.last = Some((segment.path.clone(), good_bytes));
         }
+        // `Recovered::settle` removes a segment without a whole header.
         if good_bytes > 0 {
             let segments = &mut replay.recovered.segments;
             segments.push((segment.number, good_bytes));
@@ -110,7 +114,10 @@ pub(super) fn replay_wal(
 struct Replay<'a> {
     /// The tables, each with the number up to which its runs hold everything.
     tables: HashMap<TableId, (Arc<TableCore>, SeqNo)>,
+    /// The number up to which the manifest has the operations on snapshots.
     bookmarks_as_of: SeqNo,
+    /// The largest id that a table ever had. An id up to this one that no table has is that of a
+    /// removed table.
     last_table_id: TableId,
     snapshots: &'a SnapshotRegistry,
     memtable_bytes: usize,
@@ -171,6 +178,7 @@ impl Replay<'_> {
                 // The manifest has the run already.
                 Some((_, flushed_seq)) if seq <= *flushed_seq => {}
                 Some((core, _)) => {
+                    // The manifest cannot record damage of a file that it does not name yet.
                     let run = self
                         .runs
                         .open_run(&run.ingested_by(seq), |_, _| ())

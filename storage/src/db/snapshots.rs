@@ -33,6 +33,7 @@ impl Engine {
         self.check_space(0)?;
         let mut last_id = self.snapshot_ops.lock().unwrap();
         match self.snapshots.find(keyspace, name) {
+            // Nothing has deleted the expired snapshot yet; its name is free all the same.
             Some(old) if old.record.has_expired(self.now_ms()) => {
                 self.remove_bookmark(old.record.id)?;
                 self.report_expired(&old.record);
@@ -84,6 +85,7 @@ impl Engine {
         let outcome = self.commit_bookmark(record);
         self.snapshots.release_view(held);
         outcome?;
+        // `after_commit` may flush: other operations on snapshots need not wait for that.
         drop(last_id);
         if options.expires_in.is_some() {
             self.signal.look_at_the_time();
@@ -137,6 +139,7 @@ impl Engine {
             keyspace: keyspace.to_string(),
             name,
             table: Some(table),
+            // Readers of the hold judge expiry by the same time as those of the snapshot.
             created_ms: held.record.created_ms,
             expires_ms: hold.expires_in.map(|time| after(now_ms, time)),
             held_for: Some(hold.held_for.clone()),

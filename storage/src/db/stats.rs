@@ -14,7 +14,8 @@ use crate::version::TableVersion;
 impl Engine {
     /// Returns the structure of the database, and counters since it was opened. The cost grows with
     /// the sum of tables, runs and snapshots; only a table with snapshots of its own costs as much
-    /// as it has snapshots.
+    /// as it has snapshots. Operations that are under way may count in some figures and not in
+    /// others, because no lock is held over all of them.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();
@@ -161,10 +162,12 @@ impl Engine {
             picker: format!("{:?}", self.options.compaction.picker),
             picks_refused,
             pick_refused: pick_refused.map(|refusal| refusal.to_string()),
+            // The estimate may be more than there is.
             kept_bytes: kept_bytes.min(file_bytes),
             kept_error_bytes: pinned.error_bytes,
             garbage_bytes,
             space_amplification: match file_bytes.saturating_sub(hidden_bytes) {
+                // No version is live, so there is no ratio.
                 0 => 1.0,
                 live => file_bytes as f64 / live as f64,
             },

@@ -50,7 +50,8 @@ impl Engine {
     ) -> Result<Arc<TableCore>> {
         check_name("table", name)?;
         options.sstable.validate()?;
-        // An existing table can be opened on a full disk; only its creation takes space.
+        // An existing table can be opened on a full disk; only its creation takes space. The look at
+        // the disk is not under the lock, so the table is looked up again below.
         if self.find_table(keyspace, name).is_err() {
             self.check_space(0)?;
         }
@@ -65,6 +66,7 @@ impl Engine {
             }
             return Ok(table);
         }
+        // A table that exists opens without its operator, too: only values with operands need it.
         let operators = &self.options.merge_operators;
         if let Some(unknown) = options.merge_operator.as_deref()
             && operators.get(unknown).is_none()
@@ -78,7 +80,8 @@ impl Engine {
             return Err(unknown_keyspace(keyspace));
         }
         let id = catalog.next_table_id();
-        // Snapshots up to this number do not contain the table.
+        // Snapshots up to this number do not contain the table. The opening of a later one waits for
+        // the lock of the catalog, and finds the table.
         let last = self.queue.pause(|next| SeqNo(next.0 - 1));
         let lifetime = Lifetime::beginning_after(last);
         self.commit_edit(Edit::AddTable(TableMeta {

@@ -122,6 +122,7 @@ impl Engine {
         if self.syncs(options) && insertion.payload.len() <= GROUPED_BYTES_MAX {
             self.commit_in_group(ticket, position, insertion)?;
         } else {
+            // Inserted only now: a record that is refused must not be in a memtable.
             self.make_durable(position, options)?;
             self.insert(insertion);
             ticket.publish();

@@ -11,6 +11,7 @@ use crate::snapshots::Lifetime;
 impl State {
     /// Returns an error for a state that the engine cannot have written.
     pub(crate) fn check(&self) -> Result<(), String> {
+        // The next table gets the id above.
         if self.last_table_id.0 == u32::MAX {
             return Err("no table id is left".into());
         }
@@ -48,10 +49,12 @@ impl State {
                 if run.smallest_seq > run.largest_seq {
                     return Err(format!("{name} ends before it begins"));
                 }
+                // All versions of an ingested run have the number of its commit.
                 let span = (run.smallest_seq, run.largest_seq);
                 if run.ingested_at.is_some_and(|at| (at, at) != span) {
                     return Err(format!("{name} was ingested by a commit not in it"));
                 }
+                // A new file must not get the number of one that is there.
                 let below = self.files_below;
                 if let Some(above) = run.numbers().find(|file| *file >= below) {
                     return Err(format!(
@@ -67,6 +70,8 @@ impl State {
                 }
             }
         }
+        // The engine counts on from these numbers, and adds up bytes and entries: neither overflows
+        // below `NUMBER_MAX`.
         let sum =
             |of: fn(&crate::runs::RunMeta) -> u64| self.runs().map(of).fold(0, u64::saturating_add);
         let numbers = [

@@ -45,12 +45,14 @@ pub(crate) fn salvage_manifest(
     let names_nothing = current.names_nothing();
     let (live, mut damage) = match current.live(log_store, dir) {
         Ok(live) => (Some(live.copies), None),
+        // The newest manifest counts then, as if it were named.
         Err(_) if names_nothing => (None, None),
         Err(error) => (None, Some(error)),
     };
     let is_other = |number: &FileNumber| live.as_ref().is_none_or(|live| live.number != *number);
     let newest = manifests.last().copied().filter(is_other);
     let newest = newest.map(|number| Copies::read(log_store, dir, number));
+    // Another manifest counts only if nothing of the named one reads.
     for copies in live.into_iter().chain(newest.transpose()?) {
         if copies.read.is_empty() {
             damage = damage.or(copies.unreadable.into_iter().next());
@@ -58,6 +60,7 @@ pub(crate) fn salvage_manifest(
         }
         match replay(&copies.read) {
             Ok(replayed) => {
+                // `replay` has found no good record behind these bytes.
                 let mut read = copies.read.iter();
                 let longer = read.find(|copy| copy.bytes.len() > replayed.end);
                 let torn = longer.map(|copy| {

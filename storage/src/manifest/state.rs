@@ -178,6 +178,7 @@ impl State {
             Edit::State(state) => *self = state,
             Edit::AddKeyspace { name } => self.keyspaces.push(name),
             Edit::DropKeyspace { name } => self.keyspaces.retain(|keyspace| *keyspace != name),
+            // The id stays the last one when the table is removed.
             Edit::AddTable(table) => {
                 self.last_table_id = table.id;
                 self.tables.insert(table.id, table);
@@ -275,6 +276,7 @@ impl State {
                 }
             }
             Edit::AddTable(table) => {
+                // An id is never given twice: files and log records of removed tables have theirs.
                 let (id, last) = (table.id, self.last_table_id);
                 if id <= last {
                     return Err(format!("table {} is added after table {}", id.0, last.0));
@@ -322,7 +324,9 @@ impl State {
                         table.0
                     ));
                 };
-                // All inputs begin where the earlier parts end, and this part ends behind that.
+                // A merge in parts proceeds by key. All inputs begin where the output of the earlier
+                // parts ends, and a rest begins above that. A part that leaves a rest has an output.
+                // The output has no bounds yet: `RunMeta::merged` sets them.
                 let (merged, before) = runs[found].split_at(inputs.len());
                 let begins = merged[0].begins_at();
                 let is_behind = |rest: &KeyBounds| {

@@ -55,8 +55,9 @@ struct Placed {
 }
 
 impl TombstoneIndex {
-    /// An index of all that `parts` have, and of `more`, whose ranges are not empty. There is at
-    /// least one, and there are fewer than 2^24.
+    /// An index of the tombstones of `parts`, and of `more`, whose ranges are not empty. There is at
+    /// least one tombstone, and there are fewer than 2^24: their places in the tree, two at most on
+    /// each of its levels, are counted in 32 bits.
     pub(super) fn build(parts: &[Arc<Self>], more: &[Arc<RangeTombstone>]) -> Self {
         let points_of = |tombstone: &Arc<RangeTombstone>| {
             let KeyRange { start, end } = tombstone.range.clone();
@@ -67,7 +68,7 @@ impl TombstoneIndex {
             .flat_map(|p| p.points.iter().cloned())
             .collect();
         points.extend(more.iter().flat_map(points_of));
-        // Stable, as that makes use of what is sorted already.
+        // The stable sort is the one that makes use of runs that are sorted already: each part is one.
         points.sort();
         points.dedup();
         points.shrink_to_fit();
@@ -75,7 +76,8 @@ impl TombstoneIndex {
         let mut tombstones =
             Vec::with_capacity(parts.iter().map(|p| p.len()).sum::<usize>() + more.len());
         for part in parts {
-            // Where the part's points are now; its end of all keys is that of all.
+            // The new place of each point of the part, and of the end of all keys. The points of both
+            // ascend, so each search goes on from the place before.
             let mut at = 0;
             let mut moved: Vec<u32> = Vec::with_capacity(part.points.len() + 1);
             for point in &part.points {
@@ -109,6 +111,7 @@ impl TombstoneIndex {
         Self::of_placed(points, tombstones)
     }
 
+    /// An index of tombstones, newest first, over the intervals between these points.
     fn of_placed(points: Vec<Bytes>, tombstones: Vec<Placed>) -> Self {
         let intervals = points.len();
         let mut nodes = vec![0; 2 * intervals + 1];

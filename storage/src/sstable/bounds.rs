@@ -89,7 +89,8 @@ impl Bounds {
         self.heads.len()
     }
 
-    /// The first that is not below `(key, seq)`; [`Self::len`] when all are.
+    /// Returns the position of the first bound that is not below `(key, seq)`; [`Self::len`] if all
+    /// bounds are below.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         let (start, rest) = key.split_at(self.prefix.len().min(key.len()));
         match start.cmp(&self.prefix) {

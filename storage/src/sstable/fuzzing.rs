@@ -280,6 +280,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
     use crate::Compression;
     use crate::key::Kind;
 
+    // So small that the twelve keys below take many blocks.
     let small = SsTableOptions {
         block_bytes: 64,
         restart_interval: 2,
@@ -319,6 +320,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         }
         for key in 0..12_u64 {
             let name = format!("key-{key:03}");
+            // One to three versions, newest first; some are tombstones.
             for seq in (1..=key % 3 + 1).rev().map(|n| SeqNo(10 * key + n)) {
                 let (kind, value) = match seq.0 % 4 {
                     3 => (Kind::Delete, String::new()),

@@ -80,8 +80,9 @@ impl Index {
         self.ends.last().copied().unwrap_or(self.start)
     }
 
-    /// The only data block that can hold the first version `>= (key, seq)`, unless
-    /// that is the first of the next block; [`Self::len`] when all versions are smaller.
+    /// Returns the position of the only data block that can hold the first version
+    /// `>= (key, seq)`, unless that version is the first of the next block; [`Self::len`] if all
+    /// versions are smaller.
     /// Versions of `key` up to `seq` begin in this block if there are any.
     pub(super) fn position(&self, key: &[u8], seq: SeqNo) -> usize {
         self.bounds.position(key, seq)

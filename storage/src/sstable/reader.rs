@@ -56,8 +56,8 @@ impl Drop for SsTable {
 }
 
 impl SsTable {
-    /// Opens a table and checks footer, filter, index and properties; the data
-    /// blocks are checked as they are read.
+    /// Opens a table and checks footer, top level of the index, properties and range tombstones.
+    /// Partitions (filters and indexes) and data blocks are checked as they are read.
     ///
     /// # Errors
     /// `Corruption` with the damage and its place, also if this is the file of another
@@ -72,8 +72,8 @@ impl SsTable {
         Self::read(file, path, (file_number, None), cache)
     }
 
-    /// [`Self::open`] of a file that is open, which errors call `path`. The one of the `id`,
-    /// if one is told, may have been written under another number.
+    /// Reads a table from a file that is open already, as [`Self::open`] does; errors name `path`.
+    /// If an `id` is given and the file has this id, it may have been written under another number.
     pub(crate) fn read(
         file: Arc<dyn ReadFile>,
         path: &Path,
@@ -118,7 +118,8 @@ impl SsTable {
         &self.parts.properties
     }
 
-    /// The range tombstones of its run, or of its part of a merge, if they are in this file.
+    /// The range tombstones in this file: those of all of its run, or of a part of a merge. `None`
+    /// if another file of the run has them, or if there are none.
     pub(crate) fn range_tombstones(&self) -> Option<&Arc<RangeTombstones>> {
         self.parts.tombstones.as_ref()
     }
@@ -131,10 +132,10 @@ impl SsTable {
         self.parts.footer.file_bytes()
     }
 
-    /// Gives `take` the versions of `key` with sequence numbers `<= seq`, newest first, up to
-    /// the first that is no operand; tombstones included. `take` returns true when it needs
-    /// no older ones; so does this function. `hash` is [`super::key_hash`] of `key`. Adds its
-    /// cost to `reads`.
+    /// Calls `take` with the versions of `key` with sequence numbers `<= seq`, newest first, up to
+    /// the first that is no operand; tombstones included. Ends early if `take` returns true, because
+    /// it needs no older version, and returns true itself then. `hash` is [`super::key_hash`] of
+    /// `key`. Adds the cost of the lookup to `reads`.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -168,7 +169,7 @@ impl SsTable {
         }
     }
 
-    /// [`Self::versions`] of one partition.
+    /// Looks up the versions of `key` in one partition, as [`Self::versions`] does in all.
     fn versions_in(
         &self,
         (number, partition): (usize, &Partition),
@@ -187,7 +188,8 @@ impl SsTable {
                 reads.blocks_read += 1;
             }
             let damaged = |damage: Damage| damage.at(&self.path, index.handle(position).offset);
-            // Behind the block's last version comes the next block, with other keys.
+            // Versions of `key` up to `seq` would begin in this block, see `position`: if the block
+            // has none, the table has none.
             let found = block.find(key, seq).map_err(damaged)?;
             let mut next = found.filter(|found| found.same_key);
             let below = loop {
@@ -207,7 +209,8 @@ impl SsTable {
                     None
                 };
                 if next.is_none() && !(kind == Kind::Merge && is_block_done) {
-                    // The last one: the block's reference goes on with it.
+                    // The last version takes over the reference to the block: to share it would
+                    // count the references up and down again.
                     return Ok(if take(version(block.into_value(value))) {
                         Looked::Enough
                     } else {
@@ -218,10 +221,12 @@ impl SsTable {
                     return Ok(Looked::Enough);
                 }
                 if next.is_none() {
+                    // An operand ends the block. `None` if it has the lowest number of all.
                     break at.before();
                 }
             };
-            // The versions of a key may go on in the next block, and never in one before.
+            // The versions of a key may go on in the next block, and never in one before: a damaged
+            // index must not make the lookup endless.
             let Some(below) = below else {
                 return Ok(Looked::AtAll);
             };
@@ -358,7 +363,7 @@ impl SsTable {
             .map_err(|damage| damage.at(&self.path, index.handle(position).offset))
     }
 
-    /// Random, and part of all checksums.
+    /// The random id of the file, which is part of all of its checksums.
     pub(crate) fn id(&self) -> FileId {
         self.parts.footer.file_id
     }
@@ -377,8 +382,9 @@ impl SsTable {
         }
     }
 
-    /// Takes its partitions out of the cache, and their data blocks: the file is going. Blocks
-    /// of a partition that is not in memory are not used much, and go by themselves.
+    /// Takes the table's partitions and their data blocks out of the cache, because the file is about
+    /// to be removed. Blocks of a partition that is not in memory are not used much, and are evicted
+    /// in time.
     pub(crate) fn forget_blocks(&self) {
         let number = self.properties().file_number;
         for (position, place) in self.top().places().enumerate() {
@@ -391,7 +397,7 @@ impl SsTable {
         }
     }
 
-    /// Memory of a block that went when this thread put one into the cache.
+    /// The memory of the block that was evicted when this thread last put one into the cache.
     pub(super) fn take_evicted(&self) -> Bytes {
         SPARE.take()
     }

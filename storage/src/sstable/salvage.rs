@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::file_system::ReadFile;
 use crate::key::{KeyRange, RangeTombstones, Version, compare_versions};
 
+/// A version with its key.
 pub(crate) type KeyVersion = (Bytes, Version);
 
 /// A part of a file that cannot be read.
@@ -130,6 +131,8 @@ impl Salvage {
         // on.
         match footer.map(|footer| (footer, part(&bytes, id, footer.top))) {
             Some((footer, Ok(top))) => salvage.by_index(&bytes, top, footer.partitions),
+            // The properties may be damaged, too. The partitions follow the data, but for a block of
+            // range tombstones between them.
             Some((footer, Err(_))) => {
                 let properties = salvage.properties.as_ref();
                 let data_end = properties.map_or(footer.partitions.offset, |it| it.data_end);
@@ -137,6 +140,7 @@ impl Salvage {
             }
             None => salvage.in_sequence(&bytes, None),
         }
+        // Last, because without properties the place of the tombstones follows from the end of the data.
         salvage.tombstones(&bytes, footer.as_ref());
         Ok(salvage)
     }

@@ -148,7 +148,7 @@ fn ends(value: &[u8], before: Ends) -> Result<Ends, Damage> {
     }
 }
 
-/// Collects the top level of a table being written.
+/// A builder of the top level: the list of the partitions of a table that is being written.
 pub(super) struct TopLevelBuilder {
     block: BlockBuilder,
     value: Vec<u8>,

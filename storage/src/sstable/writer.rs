@@ -75,8 +75,8 @@ impl SsTableWriter {
         Self::begin(disk.create(path), path, ids, options)
     }
 
-    /// [`Self::create`] of a file that was just made, or could not be, which errors
-    /// call `path`.
+    /// Begins a table as [`Self::create`] does, in a file that the caller has made or failed to
+    /// make; errors name `path`.
     pub(crate) fn begin(
         file: io::Result<Box<dyn WriteFile>>,
         path: &Path,
@@ -192,7 +192,8 @@ impl SsTableWriter {
         Ok(())
     }
 
-    /// Has filters have prefixes of keys beside the keys, too: before the first is added.
+    /// Adds the prefixes of keys to the filters, beside the keys. Called before the first key is
+    /// added.
     pub(crate) fn set_prefixes(&mut self, prefixes: Option<&KeyPrefixes>) {
         self.properties.filter_prefixes = prefixes.map(|prefixes| prefixes.of().clone());
         self.prefixes = prefixes.cloned().map(Prefixes::new);

@@ -174,8 +174,8 @@ impl Wal {
         self.sync_up_to(end, progress)
     }
 
-    /// [`Wal::sync_to`] for several records, with one sync for all: what became
-    /// of each, in their order.
+    /// Makes several records durable as [`Wal::sync_to`] does, with one sync for all. Returns the
+    /// outcome of each, in their order.
     pub(crate) fn sync_group(&self, positions: Vec<Position>) -> Vec<Result<()>> {
         let end = positions.iter().map(|position| position.0).max();
         let Some(end) = end else { return Vec::new() };
@@ -388,6 +388,8 @@ impl Wal {
         self.wake(&progress);
     }
 
+    /// Waits until the record that ends at `position` is in the file. Returns the error if the record
+    /// was refused.
     fn written(&self, position: Position) -> Result<MutexGuard<'_, Progress>> {
         let mut progress = self.settled(position.0)?;
         match progress.take_refusal(position.0) {
@@ -459,11 +461,14 @@ impl Wal {
 
         progress = self.progress.lock().unwrap();
         self.set_writing(&mut progress, false);
+        // The segment was synced before it was closed, so all that was written before this group is
+        // durable.
         if let Some(closed) = outcome.closed {
             progress.closed.push(closed);
             progress.syncs += 1;
             self.set_durable(&mut progress, written);
         }
+        // A segment was begun, also if the group did not fit into it.
         if let Some(segment) = &outcome.segment
             && segment.number >= progress.next_segment
         {

@@ -108,7 +108,7 @@ pub(crate) fn replay_segment(
     replay_bytes(&bytes, segment, last_segment, base, commit)
 }
 
-/// [`replay_segment`] of the bytes of a segment.
+/// Replays the bytes of a segment as [`replay_segment`] does.
 pub(crate) fn replay_bytes(
     bytes: &Bytes,
     segment: &Segment,
@@ -119,6 +119,7 @@ pub(crate) fn replay_bytes(
     let path = &segment.path;
     let Some(start) = check_header(bytes, segment, base)? else {
         if last_segment {
+            // A crash cut it off while it was begun. The log ends with the segment before.
             return Ok(Replayed {
                 good_bytes: 0,
                 end: base.unwrap_or_default(),
@@ -141,6 +142,7 @@ pub(crate) fn replay_bytes(
                 last = header.last();
                 at += header.record_bytes();
             }
+            // The log syncs a segment before it begins the next one.
             Err(detail) if !last_segment && !mutation::is(Mutation::HoleInTheWal) => {
                 return Err(Error::corruption(path, at as u64, detail));
             }

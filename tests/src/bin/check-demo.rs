@@ -75,6 +75,7 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
             job["tasks"].as_u64().is_some_and(|n| n > 0),
             format!("{name} has no tasks"),
         );
+        // A cancelled job has neither an end nor a success to check.
         if may_cancel && is_cancelled(job) {
             continue;
         }
@@ -97,6 +98,7 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
     }
     for run in ["alone", "with_analytics"] {
         let latency = &result["transactional"][run];
+        // A missing percentile becomes -1, which fails the check.
         let [p50, p99, p999] =
             ["p50_us", "p99_us", "p999_us"].map(|field| latency[field].as_f64().unwrap_or(-1.0));
         expect(
@@ -113,6 +115,7 @@ fn faults(result: &Value, may_cancel: bool) -> Vec<String> {
         check["differences"] == 0,
         format!("word counts differ: {check}"),
     );
+    // If the jobs that count words were cancelled, there is nothing to compare.
     let none_to_count = may_cancel && check["jobs"] == 0;
     expect(
         none_to_count || check["words"].as_u64().is_some_and(|words| words > 100),

@@ -116,6 +116,7 @@ fn main() -> ExitCode {
 
 /// Returns false if a proof, the replayed case or the list of operations failed.
 fn run(arguments: &Arguments) -> Result<bool> {
+    // The proofs start this program again as the process that they kill, or that fills a disk.
     match &arguments.hidden {
         Some(Hidden::Write {
             root,
@@ -155,6 +156,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(print_outcome(&name, metamorphic::run_list(&list)));
     }
     let mut parts = chosen(soak::parts(&programs), &arguments.only)?;
+    // The build takes minutes, so it happens only if the proof runs and no program was given.
     if programs.schedules.is_none()
         && let Some(part) = parts.iter_mut().find(|part| part.name == SCHEDULES)
     {
@@ -164,6 +166,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         } else {
             println!("building the program that explores schedules (minutes the first time)");
             programs.schedules = Some(schedules::build()?);
+            // Made again, because the part holds the path of its program.
             parts = chosen(soak::parts(&programs), &arguments.only)?;
         }
     }

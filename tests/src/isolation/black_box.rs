@@ -71,10 +71,12 @@ fn translate(history: &History) -> adya::History {
         };
         let (free, own): (Vec<_>, Vec<_>) = transaction.steps.iter().partition(is_free);
         add(process, &own);
+        // Each gets a process of its own: a process runs one transaction at a time, and these overlap.
         for (at, merge) in (1..).zip(free) {
             add(process + at * PROCESSES, &[merge]);
         }
     }
+    // The content after the restart is a read by one more process, behind all other events.
     if let Some(recovered) = &history.recovered {
         let reads = (0..LISTS).zip(recovered).map(|(key, content)| Mop::Read {
             key: key_id(&mut names, key),
@@ -96,6 +98,8 @@ fn translate(history: &History) -> adya::History {
     adya::History::from_ops(ops.collect(), names)
 }
 
+/// Returns the step in adya's form; `None` if it does not concern a list. A read has its result only
+/// once it is completed.
 fn mop(step: &Step, names: &mut Interner, is_completed: bool) -> Option<Mop> {
     match step {
         Step::Read { key, content } if *key < LISTS => Some(Mop::Read {
@@ -150,6 +154,7 @@ fn seen_elements(history: &History) -> HashSet<Element> {
     ended.flat_map(steps).chain(recovered.copied()).collect()
 }
 
+/// Returns whether a read returned an element of the transaction, which then has committed.
 fn is_seen(transaction: &Transaction, seen: &HashSet<Element>) -> bool {
     transaction
         .steps

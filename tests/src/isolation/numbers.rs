@@ -120,6 +120,8 @@ impl Own {
     }
 }
 
+/// Checks that each read returned what the last commit up to the start number left, with the
+/// transaction's own writes before it on top.
 fn check_reads(transaction: &Transaction, versions: &Versions, violations: &mut Vec<String>) {
     let mut own = Own::default();
     for step in &transaction.steps {
@@ -137,6 +139,7 @@ fn check_reads(transaction: &Transaction, versions: &Versions, violations: &mut 
     }
 }
 
+/// Checks that a commit lost no update of another transaction, and that a refusal has a cause.
 fn check_outcome(
     transaction: &Transaction,
     history: &History,
@@ -147,6 +150,8 @@ fn check_outcome(
         Outcome::Committed {
             number: Some(number),
         } => {
+            // A transaction without writes commits nothing: its number is the one at which it read,
+            // and its guards were not checked.
             if !transaction
                 .steps
                 .iter()
@@ -175,7 +180,10 @@ fn check_outcome(
             }
         }
         Outcome::Conflict { key } => {
+            // The number that the commit would have got is not known, so any later write counts as
+            // the cause, a merge too.
             let cause = versions.written_between(key, transaction.start, u64::MAX, true);
+            // A write whose commit has no known number is in no version, but may be the cause.
             let unknown = |other: &Transaction| {
                 let numbered = matches!(other.outcome, Outcome::Committed { number: Some(_) });
                 let refused = matches!(other.outcome, Outcome::Conflict { .. });
@@ -188,10 +196,12 @@ fn check_outcome(
                 ));
             }
         }
+        // Without a number there is nothing to compare.
         Outcome::Committed { number: None } | Outcome::RolledBack | Outcome::Unknown => {}
     }
 }
 
+/// Checks that each transaction sees every commit that had returned before it began.
 fn check_real_time(history: &History, violations: &mut Vec<String>) {
     let number = |transaction: &Transaction| match transaction.outcome {
         Outcome::Committed { number } => number.unwrap_or(0),

@@ -17,7 +17,7 @@ type Cells = BTreeMap<Vec<u8>, Cell>;
 #[derive(Debug, Clone)]
 struct Cell {
     base: Arc<[u8]>,
-    /// The time at which the base expires.
+    /// The time at which the base expires; `None` if it never does.
     expiry_ms: Option<u64>,
     /// The operands merged onto a base that expires. They are the value once the base has expired.
     operand: Option<Arc<[u8]>>,
@@ -75,7 +75,7 @@ pub struct World {
 #[derive(Debug, Clone)]
 pub(super) struct StoredSnapshot {
     pub(super) tables: Tables,
-    /// The time at which the snapshot expires.
+    /// The time at which the snapshot expires; `None` if it never does.
     expiry_ms: Option<u64>,
 }
 
@@ -161,7 +161,8 @@ impl World {
         Some(Arc::new(seen.collect()))
     }
 
-    /// Runs an operation that changes something. Other operations change nothing.
+    /// Runs an operation that changes something, or a backup, and returns its outcome. Other
+    /// operations change nothing, and what they read is not computed here.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::CreateTable(table) => {
@@ -175,6 +176,8 @@ impl World {
             },
             Operation::Write(writes) => self.write(writes),
             Operation::Truncate(table) => self.write(&[Write::DeleteRange(*table, Bounds::ALL)]),
+            // A write into a missing table fails at once, so it also fails a transaction that would
+            // roll back.
             Operation::Transact { writes, commit } => {
                 if !writes.iter().all(|write| self.has(write.table())) {
                     not_found()
@@ -188,6 +191,7 @@ impl World {
                 self.now_ms += u64::from(*ms);
                 Outcome::Done
             }
+            // An ingested file counts as a batch: its entries become visible together.
             Operation::Ingest(table, entries) => {
                 if !self.has(*table) {
                     return not_found();
@@ -206,8 +210,10 @@ impl World {
             }
             Operation::CreateTableSnapshot { table, name } => {
                 let id = (table.keyspace_index() as u8, *name);
+                // Names are unique in a keyspace, also those of snapshots of one table.
                 self.snapshot(id, [*table].into_iter(), true, None)
             }
+            // An expired snapshot may still be stored, but counts as missing here and below.
             Operation::RenewSnapshot { keyspace, name, ms } => {
                 if self.snapshot_of(*keyspace, *name).is_none() {
                     return not_found();
@@ -224,6 +230,7 @@ impl World {
                 self.snapshots.remove(&(*keyspace, *name));
                 Outcome::Done
             }
+            // A backup has the content of the moment, and the session reads it back.
             Operation::Backup => Outcome::Everything(self.seen()),
             _ => Outcome::Done,
         }

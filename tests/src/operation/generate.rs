@@ -102,8 +102,11 @@ impl Mix {
 pub struct Generator {
     rng: Rng,
     mix: Mix,
+    /// Snapshots that were created and not deleted, by keyspace and name. They may have expired.
     snapshots: BTreeSet<(u8, u8)>,
+    /// Number of values so far: each value has a number of its own.
     values: u32,
+    /// The table that was dropped last, until it is created again.
     dropped: Option<TableNo>,
 }
 
@@ -130,12 +133,15 @@ impl Generator {
     /// Draws the next operation.
     pub fn operation(&mut self) -> Operation {
         let mix = self.mix;
+        // A dropped table comes back soon, or operations on it would find nothing. If a second table
+        // is dropped before that, the first one stays away until it is dropped again.
         if let Some(table) = self.dropped
             && self.rng.random_bool(0.3)
         {
             self.dropped = None;
             return Operation::CreateTable(table);
         }
+        // In the order of the `match` below. `maintain` is the weight of each of three operations.
         let weights = [
             mix.write,
             mix.batch,
@@ -152,6 +158,7 @@ impl Generator {
             mix.read_all,
             mix.backup,
         ];
+        // The weights are stretches of a line, and the kind is the stretch in which `at` lies.
         let mut at = self.rng.random_range(0..weights.iter().sum());
         let kind = weights.iter().position(|weight| {
             let is_here = at < *weight;

@@ -109,6 +109,8 @@ impl fmt::Display for Read {
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without a default arm, so that a new kind of operation does not compile without its line.
+        // `from_str` has no such guard: a test prints and parses the kinds that `Generator` draws.
         let keyspace = |number: &u8| KEYSPACES[usize::from(*number)];
         match self {
             Self::CreateTable(table) => write!(f, "create-table {table}"),
@@ -119,6 +121,7 @@ impl fmt::Display for Operation {
                 write!(f, "transact {end} {}", joined(writes))
             }
             Self::Truncate(table) => write!(f, "truncate {table}"),
+            // `-` is a deletion.
             Self::Ingest(table, entries) => {
                 write!(f, "ingest {table}")?;
                 entries.iter().enumerate().try_for_each(|(i, entry)| {
@@ -321,6 +324,7 @@ impl FromStr for Operation {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
+        // Operations with a list come first: their lists are split at `;`, and not only at spaces.
         if let Some(list) = line.strip_prefix("write ") {
             return writes(list).map(Self::Write);
         }
@@ -356,6 +360,7 @@ impl FromStr for Operation {
             "renew-snapshot" => Self::RenewSnapshot {
                 keyspace: words.keyspace()?,
                 name: words.number("s")?,
+                // Looks at the next word without taking it.
                 ms: match words.0.clone().next() {
                     Some("never") => words.word().map(|_| None)?,
                     _ => Some(words.milliseconds()?),
@@ -399,6 +404,7 @@ impl FromStr for Operation {
             "guard" => Self::Guard(words.number("")?, words.table()?, words.key()?),
             "commit" => Self::Commit(words.number("")?),
             "rollback" => Self::Rollback(words.number("")?),
+            // Reads of the current content have no word before `get` or `range`.
             verb => Self::Read(words.read_of(verb)?),
         };
         match words.0.next() {

@@ -60,6 +60,7 @@ fn read_orders(orders: &mpsc::Sender<(Order, Arc<AtomicBool>)>) {
     stop.store(true, Ordering::Relaxed);
 }
 
+/// Follows one order. Returns the report of a run; `None` for other orders.
 fn follow(
     client: &mut RawClient,
     order: Order,
@@ -67,6 +68,7 @@ fn follow(
 ) -> Result<Option<LoadReport>> {
     match order {
         Order::Load { records } => {
+            // The table may have records already. If it has all, the range is empty.
             let present = client.records();
             let plan = Plan {
                 takes_refusals: true,
@@ -90,6 +92,7 @@ fn follow(
                 intervals: Some((INTERVAL, intervals)),
                 ..Plan::new(Operations::Run("a".parse().expect("it is known"), None))
             };
+            // A closed loop has no operations that are due together, so it does not wait for ticks.
             let plan = match plan.pace {
                 Pace::Closed => Plan {
                     tick: Duration::ZERO,
@@ -97,6 +100,7 @@ fn follow(
                 },
                 Pace::Open(_) => plan,
             };
+            // `client.run` takes this thread until the end, so another one sends the intervals meanwhile.
             let tally = thread::scope(|scope| {
                 scope.spawn(move || {
                     for interval in reported {
@@ -117,9 +121,11 @@ fn follow(
                 p99_us: all.p99_us,
                 p999_us: all.p999_us,
                 refused: tally.refused,
+                // The intervals were sent when they ended.
                 timeline: Vec::<Interval>::new(),
             }))
         }
+        // Does not come here: `read_orders` sets the flag of the running order instead.
         Order::Stop => Ok(None),
     }
 }

@@ -16,7 +16,9 @@ use ebb_storage::{Db, PinnedTable};
 use super::endless::{Endless, wait_for_tasks};
 use super::setup::Setup;
 
+/// The length of a control cycle, in seconds.
 const CYCLE_S: f64 = 0.1;
+/// The reduces of a job. Each window ends before the maps do.
 const REDUCES: u32 = 1;
 /// Completion time goals of the jobs beside the load, in seconds; the last job has none.
 const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];
@@ -101,6 +103,7 @@ impl Analytics {
                     objective: settings.objective,
                     reserve_cores: settings.reserve * cores,
                     disk_bytes_per_s: settings.disk_bytes_per_s,
+                    // Policies plan by half of the machine under any load; jobs still get only what is left.
                     forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
                     runtime: RuntimeOptions {
                         policy: policy.ok_or_else(|| anyhow!("no policy {}", settings.policy))?,

@@ -69,10 +69,12 @@ pub fn run(
         seconds: extent.window.as_secs_f64(),
         days: turns.iter().map(|turn| contenders[*turn].clone()).collect(),
         goals,
+        // Without an objective there is no guard, which would stop jobs by the load's latency.
         objective: None,
         in_processes: false,
     };
     let outcomes = demo::run(&options, &|line| eprintln!("  {name}: {line}"))?;
+    // The demo itself does not look for an interrupt, so an interrupted trial ends only here.
     ensure!(!interrupted.load(Ordering::Relaxed), "interrupted");
     for outcome in &outcomes {
         let differences = outcome.word_count_check.differences;
@@ -84,6 +86,7 @@ pub fn run(
             .map(|(_, outcome)| outcome)
             .collect()
     };
+    // The goals and the load alone are the same in all outcomes.
     let first = &outcomes[0];
     let hour = |t_s: f64| first.day().hour_of(t_s);
     Ok(GoalsTrial {

@@ -81,6 +81,7 @@ impl Window {
 /// # Errors
 /// If the store fails, jobs do not run, or a read returned a wrong value or none.
 pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Result<Window> {
+    // Returns when the jobs run, so that their start is in no window.
     let analytics = Analytics::start(setup, beside)?;
     let observer = Observer::start()?;
     let guarded = analytics.as_ref().and_then(Analytics::latencies);
@@ -112,13 +113,16 @@ pub fn play(setup: &Setup, load: &Load, length: Duration, beside: &Beside) -> Re
     let stats = setup.db.stats();
     let cached = stats.blocks_cached - before.blocks_cached;
     let blocks = cached + stats.blocks_read - before.blocks_read;
+    // The rounding of ticks may make the use by others negative.
     let busy = used.transactional_cores + used.analytics_cores + used.others_cores.max(0.0);
+    // The first section is the lead, which does not count.
     let (lead, pieces) = (report.sections.split_first()).context("a load has sections")?;
     let mut counted = Section::default();
     for piece in pieces {
         counted.add(piece);
     }
     let paused = counted.paused.map(|paused| paused.as_secs_f64());
+    // If pauses hide more than `HIDDEN_MAX`, nothing is left out, and the window is spoiled.
     let left_out = paused.filter(|paused| *paused <= length.as_secs_f64() * HIDDEN_MAX);
     let counted_s = length.as_secs_f64() - left_out.unwrap_or(0.0);
     let quantile_us = |quantile| counted.latencies.value_at_quantile(quantile) as f64 / 1e3;

@@ -108,6 +108,7 @@ impl Backup {
 /// When the target is on the file system of the data, the server fails or returns a wrong value, a copy
 /// fails, or the user interrupts the run.
 pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
+    // The bytes of the backup are given, not the number of records as in other parts.
     let args = &ServingArgs {
         records: setting.args.backup_gb * 1_000_000_000 / record_bytes(setting.args),
         ..setting.args.clone()
@@ -119,6 +120,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     let jobs = server.jobs_client()?;
     let load = SteadyLoad::find(args, &mut client)?;
     let mut backups = 0;
+    // Conditions 0 and 1 are the load alone, 2 is beside backups.
     let windows = setting.in_turns("backup", ALONE.len() + 1, |turn| {
         let mut run = || Window::of_reads(&mut client, &load.plan);
         if ALONE.contains(&turn) {
@@ -139,6 +141,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
         let backup = load.beside(&mut client, || {
             mb_per_s(&copy, || {
                 let made = back_up(&jobs, &copy)?;
+                // On another file system each byte is copied, as by `cp`.
                 ensure!(made.linked_bytes == 0, "a copy has links");
                 Ok(made.bytes)
             })

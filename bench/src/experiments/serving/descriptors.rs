@@ -127,6 +127,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
         setting.folder.join("few-open"),
         setting.folder.join("all-open"),
     );
+    // One server loads the records. Both measured ones get a copy of its files, cut into small SSTables.
     let loader = setting.start("loaded", &[])?;
     drop(setting.client(&loader, None)?);
     loader.stop()?;
@@ -157,6 +158,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     // Runs the same closed loops, so that its caches are as warm as the other server's.
     SteadyLoad::find_of(READS, args, &mut limited_client)?;
     let misses_before = jobs.stats()?.stats.cache_misses;
+    // Conditions 0 and 1 are the server with all SSTables open, 2 is the limited one.
     let windows = setting.in_turns("descriptors", ALONE.len() + 1, |turn| {
         let is_open = ALONE.contains(&turn);
         let client = if is_open {
@@ -167,6 +169,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
         Window::of_reads(client, &load.plan)
     })?;
     let cache_misses = jobs.stats()?.stats.cache_misses - misses_before;
+    // The rest is about the limited server alone.
     drop(open_client);
     open.stop()?;
     let mut scanner = Client::connect(limited.address, Compression::None)?;
@@ -177,6 +180,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Descriptors> {
     );
     let backup_files = back_up(&jobs, &setting.folder.join("backup"))?.files;
     let sstables_merged = merge(setting, &jobs, &mut limited_client, sstables)?;
+    // Merges must not have lost a row.
     let scanned_again = pages(&mut scanner, PAGE_ROWS, || true)?;
     ensure!(
         scanned_again == args.records,

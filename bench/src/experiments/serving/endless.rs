@@ -223,7 +223,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
         "--auth".to_owned(),
         "--request-timeout".to_owned(),
         format!("{}s", REQUEST_TIMEOUT.as_secs()),
-        // Only the time of statements is limited.
+        // Overload control is off, so that a statement that never ends has only one way to fail: its
+        // time-out.
         "--overload-wait".to_owned(),
         "0s".to_owned(),
         "--stage-latencies=true".to_owned(),
@@ -234,6 +235,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     prepare(server.address, &account)?;
     server.settle()?;
     let load = SteadyLoad::find(setting.args, &mut client)?;
+    // Measured after the closed loops, so that the caches and memtables that the load itself fills
+    // are not taken for memory of the statements.
     let before_bytes = server.process.memory_bytes()?;
     let (mut endless, mut scans) = (EndedRequests::default(), EndedRequests::default());
     let mut beside = Duration::ZERO;
@@ -262,9 +265,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<EndlessStatements> {
     })?;
     drop(client);
     server.stop()?;
+    // Without this, a server that answers no scan at all would meet the bar of no time-outs.
     ensure!(scans.completed > 0, "no scan of another user completed");
     let [p99_us] = windows.alone_us([0.99]);
     let most_bytes = windows.all().map(|window| window.more.memory_bytes).max();
+    // Both conditions alone are the same load, so their stages are added up.
     let mut alone = Stages::default();
     for condition in ALONE {
         alone.add(&stages[condition])?;
@@ -392,6 +397,7 @@ fn run_statements(address: SocketAddr, user: &str, is_over: &AtomicBool) -> Resu
         Request::Query { text, parameters }.encode(&mut frame, 0, Compression::None);
         frames.push(frame);
     }
+    // The even streams look for absent rows, and the odd ones divide numbers.
     let mut send = |client: &mut Client, stream: usize| {
         let frame = &mut frames[stream % 2];
         set_stream(frame, i16::try_from(stream)?);

@@ -31,7 +31,7 @@ pub struct HotRow {
     pub swapped_per_s: Vec<f64>,
     /// Answered `UPDATE ... IF v = x`, applied or not.
     pub compared_per_s: Vec<f64>,
-    /// `UPDATE ... SET c = c + 1`.
+    /// `UPDATE ... SET c = c + n`, each time with another n.
     pub counted_per_s: Vec<f64>,
 }
 
@@ -126,6 +126,8 @@ fn run(
     window: std::time::Duration,
 ) -> Result<Rates> {
     let begun = Instant::now();
+    // Each write of a window has a value of its own. So a comparison with an old value fails, and
+    // does not hold by chance.
     let (mut applied, mut answered, mut next) = (0_u64, 0_u64, 1_i64);
     let mut frame = BytesMut::new();
     while begun.elapsed() < window {
@@ -149,10 +151,13 @@ fn run(
             let frame = connection.client.receive()?;
             answered += 1;
             match Answer::decode(&frame)?.response {
+                // A write without a condition, or of a counter, always applies.
                 Response::Void => applied += 1,
                 Response::Rows(rows) => {
                     let mut cells = rows.cells();
                     // The first cell is `[applied]`. If it is false, the value of the row follows.
+                    // If it is true, `last_value` stays as it is: the next comparison of this
+                    // connection fails, and its response has the value that the row has by then.
                     match cells.next().flatten() {
                         Some([1]) => applied += 1,
                         _ => {

@@ -111,7 +111,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Indexed> {
     let mut found = Indexed::default();
     let bar = progress_bar("serving: indexed", u64::from(args.rounds));
     for round in 0..=args.rounds {
-        // In microseconds for each row.
+        // Returns the CPU time of the server for each row, in microseconds.
         let mut run = |statement: &Statement| -> Result<f64> {
             setting.check_interrupt()?;
             let used_s = server.process.usage()?.cpu_s();
@@ -209,7 +209,8 @@ impl Callers {
     }
 
     /// Sends one request for each of `drawn`, which are keys with values of the indexed column, and
-    /// reads the responses. Returns the number of rows read or written.
+    /// reads the responses. Returns the number of rows read or written. Each request has a connection
+    /// of its own; if there are fewer requests than connections, the last connections send nothing.
     fn send_all(&mut self, statement: &Statement, drawn: &[(u64, u64)]) -> Result<u64> {
         let mut frame = BytesMut::new();
         for (client, (key, value)) in self.clients.iter_mut().zip(drawn) {
@@ -237,6 +238,7 @@ impl Callers {
             (Request::Execute { id, parameters }).encode(&mut frame, 0, Compression::None);
             client.send(&frame)?;
         }
+        // Each response is checked: the CPU time of wrong answers would be worth nothing.
         let mut rows = 0;
         for (client, (key, value)) in self.clients.iter_mut().zip(drawn) {
             let frame = client.receive()?;
@@ -254,6 +256,7 @@ impl Callers {
                 (Response::Rows(found), Kind::ReadByIndex) => {
                     let value = (*value as i32).to_be_bytes();
                     let cells: Vec<_> = found.cells().collect();
+                    // Any number of rows is right: writes have changed the column since the load.
                     let is_of_value = |row: &[Option<&[u8]>]| row[1] == Some(&value[..]);
                     ensure!(
                         cells.chunks(3).all(is_of_value),

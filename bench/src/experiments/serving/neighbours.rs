@@ -145,6 +145,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
     let bar = progress_bar("serving: neighbours", u64::from(args.rounds));
     for _ in 0..args.rounds {
         setting.check_interrupt()?;
+        // The server still counts the CPU time of the programs of the previous round.
         pause(NOTICED);
         alone_s.push(aggregates.run(None)?.wall_s);
         let _programs = BusyPrograms::start()?;
@@ -156,6 +157,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Neighbours> {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    // The peak is measured beside the programs, too: half of an idle machine's peak might be more
+    // than the server can serve beside them.
     let _programs = BusyPrograms::start()?;
     let load = SteadyLoad::find(args, &mut client)?;
     let mut completed = 0;
@@ -213,7 +216,7 @@ impl BusyPrograms {
 impl Drop for BusyPrograms {
     fn drop(&mut self) {
         for program in &mut self.0 {
-            // It may have ended already.
+            // Errors are ignored: the program may have ended already.
             drop(program.kill());
             drop(program.wait());
         }
@@ -295,7 +298,7 @@ impl Aggregates {
                 break job;
             }
             if is_over.load(Ordering::Relaxed) {
-                // It may have ended meanwhile.
+                // An error is ignored: the job may have ended meanwhile, which the next look shows.
                 drop(self.jobs.cancel(&id));
             }
             let ran = began.elapsed();

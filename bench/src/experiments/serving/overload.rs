@@ -80,7 +80,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Summarizes one window of this length.
+    /// Summarizes a window of which `length` counts, after the lead.
     ///
     /// # Errors
     /// If the server returned wrong values.
@@ -92,6 +92,8 @@ impl Window {
             p50_us: us(0.5),
             p99_us: us(0.99),
             p999_us: us(0.999),
+            // Served operations are counted from the start of the run, and rejected ones only after
+            // the lead. So the two are divided by different times.
             served_per_s: tally.operations as f64 / tally.elapsed.as_secs_f64(),
             refused_per_s: tally.refused as f64 / length.as_secs_f64(),
             unserved: tally.unserved,
@@ -173,6 +175,7 @@ fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> 
         duration: Some(args.window * 2),
         value_bytes: args.value_bytes as usize,
         in_flight: PEAK_IN_FLIGHT,
+        // The part measures how the server rejects requests, so rejections are no errors.
         takes_refusals: true,
         ..Plan::new(Operations::Run(workload, Some(args.distribution)))
     };
@@ -196,6 +199,8 @@ fn play(setting: &Setting<'_>, clients: &mut Clients) -> Result<OverloadedLoad> 
             setting.check_interrupt()?;
             let tally = clients.all.run(&paced(load), |_| ())?;
             windows[at].push(Window::new(&tally, args.window)?);
+            // The flood replaces the load of all connections. Only the latencies of the polite
+            // connection count, but an error of the flood fails the window.
             let (flood, own) = (paced(load), paced(POLITE_LOAD));
             let tally = thread::scope(|scope| {
                 let flood = scope.spawn(|| clients.flood.run(&flood, |_| ()));

@@ -1,4 +1,4 @@
-//! The table of bars, and the JSON.
+//! The results of all parts: the text for the terminal, and the JSON.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ use crate::experiments::statistics::median;
 use crate::number::{fixed, percent};
 use crate::ycsb::Distribution;
 
-/// All measurements: the content of `--json-file`.
+/// All measurements: the content of `--json-file`. A part that was not requested is `None`.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Processors of the machine, shared by client and server.
@@ -138,6 +138,8 @@ impl Report {
         if let Some(indexed) = &self.indexed {
             writeln!(text, "an index: {}", indexed.lines().join("; "))?;
         }
+        // The results above have one line or a format of their own. These parts make their lines
+        // themselves.
         let lines = [
             self.overload.as_ref().map(OverloadedLoad::lines),
             self.secured.as_ref().map(Secured::lines),

@@ -54,7 +54,7 @@ pub struct Throughput {
 }
 
 impl Kind {
-    /// Returns the ratio of operations per second to those of Redis.
+    /// Returns the ratio of operations per second to those of Redis; `None` if Redis is not installed.
     pub fn over_redis(&self) -> Option<f64> {
         median_ratio(&self.ops_per_s, &self.redis_ops_per_s)
     }
@@ -86,6 +86,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
     if let Some(redis) = &redis {
         redis.load(records, value_bytes)?;
     }
+    // The flushes and merges of the load would count as CPU time of the first operations.
     server.settle()?;
     let mut measured = Throughput::default();
     let bar = progress_bar("serving: throughput", u64::from(args.rounds));
@@ -113,6 +114,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
                 kind.redis_cpu_us.push(run.server_cpu_us);
                 kind.redis_client_cpu_us.push(run.client_cpu_us);
             }
+            // The second run shows how much a figure changes by itself within a round.
             let (ops_per_s, server_cpu_us, _) = run(&server, &mut client, &plan)?;
             kind.again_ops_per_s.push(ops_per_s);
             kind.again_server_cpu_us.push(server_cpu_us);

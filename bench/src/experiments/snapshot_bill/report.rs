@@ -55,6 +55,7 @@ impl Bill {
             disk_over_live_peak: over_live(with(|m| m.peak.disk_bytes)),
             disk_over_live_without: over_live(without(|m| m.space.disk_bytes())),
             disk_over_live_without_peak: over_live(without(|m| m.peak.disk_bytes)),
+            // Every run with a snapshot has this measurement, so the default is never used.
             disk_over_live_after_drop: over_live(with(|m| {
                 m.space_after_drop.unwrap_or_default().disk_bytes()
             })),
@@ -75,6 +76,7 @@ impl fmt::Display for Bill {
             idle,
             ..
         } = &self.settings;
+        // An entry is a key and `VALUE_BYTES`: 116 bytes for every scale.
         writeln!(
             f,
             "{entries} entries of 116 bytes, one snapshot, {overwrites} random overwrites"
@@ -91,6 +93,8 @@ impl fmt::Display for Bill {
             "round", "SSTables", "log", "disk peak", "memory", "peak", "writes/s"
         )?;
         for (number, round) in (1..).zip(&self.rounds) {
+            // Peaks are of the process until the same moment: the deletion of the snapshot comes later,
+            // in a line of its own.
             for (name, measured) in [("with", &round.with), ("without", &round.without)] {
                 let Measurement { space, peak, .. } = measured;
                 write!(f, "{:<10}", format!("{number} {name}"))?;
@@ -104,6 +108,7 @@ impl fmt::Display for Bill {
                 for bytes in columns {
                     write!(f, "{:>12}", mb(bytes))?;
                 }
+                // A run without overwrites has no rate.
                 writeln!(f, "{:>12.0}", measured.overwrites_per_s.unwrap_or(0.0))?;
             }
             if let Some(space) = &round.with.space_after_drop {

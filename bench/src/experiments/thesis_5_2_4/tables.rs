@@ -39,7 +39,7 @@ pub fn snapshots_shown(iterations: usize) -> Vec<usize> {
     shown
 }
 
-/// Returns the number of iterations of the series that ran.
+/// Returns the number of iterations of the series that ran; 1 if none has run yet.
 pub fn iterations_of(results: &Results) -> u32 {
     let iterations = results.done().iter().map(|done| done.run.iterations);
     iterations.max().unwrap_or(1)
@@ -243,6 +243,7 @@ fn frequencies(results: &Results) -> Table {
 
 fn iterations(results: &Results) -> Table {
     let iterations = iterations_of(results);
+    // In the order of the columns: Original, S/1 (always the first snapshot) and S/N (the newest).
     let runs = Reads::OVER_ITERATIONS.map(|reads| Run::series(reads, iterations));
     let header = [
         "execution",
@@ -269,6 +270,7 @@ fn iterations(results: &Results) -> Table {
         }));
         cells
     };
+    // The absolute numbers of the thesis are those of its cluster, so the note compares ratios.
     let last = iterations as usize - 1;
     let grew = |run| {
         ratio(

@@ -22,6 +22,7 @@ const JOBS: u32 = 20;
 pub fn run(threads: usize) -> Result<Part> {
     let names = PUBLISHED.map(|(name, _)| name);
     let seeds: Vec<u64> = SEEDS.collect();
+    // A seed has one bound, because all four algorithms minimize the same sum, and the schedules.
     let bar = bar(seeds.len() * (1 + names.len()));
     let cases = in_parallel(&seeds, threads, |&seed| {
         let study = Study {
@@ -29,9 +30,11 @@ pub fn run(threads: usize) -> Result<Part> {
             instance: RandomJobs::most_random(JOBS).draw(seed),
             algorithms: algorithms(&names),
             eps: EPS,
+            // The paper's ratios are over COGE's bound, so the whole relaxation is not solved.
             converged: None,
             search: Search::default(),
         };
+        // One thread: the seeds already run in parallel.
         let result = run_study(&study, 1, &bar)?;
         Ok::<_, anyhow::Error>(Numbers {
             x: f64::from(JOBS),

@@ -26,6 +26,7 @@ const CONVERGED: f64 = 1e-3;
 
 pub fn run(threads: usize) -> Result<Part> {
     let seeds: Vec<u64> = SEEDS.collect();
+    // A seed has two bounds, COGE's and the converged one, and then the schedules.
     let bar = bar(seeds.len() * (2 + NAMES.len()));
     let results = in_parallel(&seeds, threads, |&seed| {
         let study = Study {
@@ -36,9 +37,12 @@ pub fn run(threads: usize) -> Result<Part> {
             converged: Some(CONVERGED),
             search: Search::default(),
         };
+        // One thread: the seeds already run in parallel.
         run_study(&study, 1, &bar)
     })?;
     bar.finish_and_clear();
+    // All algorithms minimize the same sum, so `bounds` has two: COGE's, then the converged one. `rows`
+    // has the order of `NAMES`.
     let converged = |at: usize| results[at].bounds[1].value;
     let ratios = |at: usize| -> Vec<f64> {
         let rows = results[at].rows.iter();
@@ -69,6 +73,7 @@ pub fn run(threads: usize) -> Result<Part> {
             .collect(),
     );
     let head = ["seed", "LP to 0.1%"].into_iter().chain(NAMES);
+    // The schedules start from COGE's bound, whose time is not in that of lp-search.
     let cpu_s = |of: fn(&crate::msjo::MsjoResult) -> f64| {
         let seconds: Vec<f64> = results.iter().map(of).collect();
         format!("{:.1}", Interval::of(&seconds).mean)

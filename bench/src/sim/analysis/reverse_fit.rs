@@ -10,6 +10,7 @@ use crate::sim::picture::{Curves, Line};
 /// thesis, work of J2 is then carried into the first interval, which does not happen with shorter
 /// maps.
 const MAP_S: f64 = 360.0;
+/// The control cycle, as in the scenario.
 const CYCLE_S: f64 = 30.0;
 
 /// Returns Figure 5.16: the placement of each job, step by step.
@@ -23,6 +24,7 @@ pub fn reverse_fit() -> Analysis {
         .map(|job| FitJob {
             goal_s: job.job.goal_s.expect("all three have goals"),
             pending_tasks: f64::from(job.maps),
+            // In hundredths of a core times seconds: a map holds one core.
             task_work: MAP_S * 100.0,
         })
         .collect();
@@ -35,9 +37,11 @@ pub fn reverse_fit() -> Analysis {
                 ..*job
             })
             .collect();
+        // At time 0, when nothing runs yet.
         fit(0.0, CYCLE_S, &config.forecast, 0.0, &some)
     };
     let walks: Vec<ReverseFit> = (0..=all.len()).map(walk).collect();
+    // A node is one core, so work in core-hours is in node-hours, too.
     let hours = |work: f64| work / 100.0 / 3600.0;
     let placed = |job: usize, interval: usize| {
         let at = |walk: &ReverseFit| walk.intervals[interval].placed_work;
@@ -56,6 +60,7 @@ pub fn reverse_fit() -> Analysis {
     });
     let mut rows: Vec<Vec<String>> = rows.collect();
     let now = |job: usize| walks[0].now_tasks[job] * MAP_S / 3600.0;
+    // The tasks that found no room before their goals, and so would have to run at once.
     let mut last = vec!["in this cycle".to_string(), String::new()];
     last.extend((0..all.len()).map(|job| format!("{:.0}", now(job))));
     rows.push(last);

@@ -27,7 +27,9 @@ pub fn bars(
         load.or(fields.next_back()).cloned()
     });
     let has_level = points.iter().any(|point| level(point).is_some());
+    // Only charts with a level have it in their legend.
     let levels = has_level.then(|| Line::Levels("any scheduler, at least".into()));
+    // A list and no map, so that charts have the order of their first points.
     let mut charts: Vec<(BTreeMap<String, String>, BarChart)> = Vec::new();
     for point in points {
         let mut others = point.set.clone();
@@ -51,6 +53,7 @@ pub fn bars(
                     },
                     x_label: along.as_deref().map(PointResult::short).unwrap_or_default(),
                     y_label: unit.to_string(),
+                    // All charts of percentages have the same axis, also if all bars are low.
                     y_max: (unit == "%").then_some(100.0),
                     series: (point.policies.iter())
                         .map(|policy| policy.policy.clone())
@@ -66,6 +69,7 @@ pub fn bars(
     stack(title, &charts)
 }
 
+/// Returns the bar of a mean with its confidence interval. Both are cut at 0, where the axis begins.
 fn bar(interval: Interval) -> Bar {
     let value = interval.mean.max(0.0);
     Bar {

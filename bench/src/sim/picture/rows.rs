@@ -17,16 +17,20 @@ const UTILITY_MIN: f64 = -2.0;
 
 /// A line within a row, with gaps at NaN.
 struct Trace {
+    /// The value of each of the [`PARTS`] of the time.
     values: Vec<f64>,
+    /// The style, as SVG attributes; empty for a solid line.
     how: &'static str,
 }
 
 struct Row {
     label: String,
+    /// The lower and the upper end of the axis.
     y: (f64, f64),
+    /// A horizontal line across the row.
     level: Option<f64>,
     traces: Vec<Trace>,
-    /// Marks at the submission and at the goal.
+    /// Times to mark, each with its text: S for the submission, D for the goal.
     marks: Vec<(f64, &'static str)>,
 }
 
@@ -62,6 +66,7 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
             }
             Row {
                 y: (0.0, 1.0),
+                // The number of accelerated nodes, to compare the maps on them with.
                 level: some_accelerated.then(|| {
                     let nodes = result.pools.iter();
                     nodes.filter(|pool| **pool == Pool::Accelerated).count() as f64
@@ -70,6 +75,7 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
             }
         })
         .collect();
+    // All rows get the same axis, up to the next ten tasks, so that jobs can be compared.
     let values = rows.iter().flat_map(|row| &row.traces);
     let most = values
         .flat_map(|trace| &trace.values)
@@ -78,6 +84,7 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
         row.y.1 = (most / 10.0).ceil() * 10.0;
     }
     if !result.shares.is_empty() {
+        // The last sample up to the time; before the first sample, that one.
         let used = |t_s: f64| {
             let after = result.shares.partition_point(|sample| sample.t_s <= t_s);
             let sample = &result.shares[after.saturating_sub(1)];

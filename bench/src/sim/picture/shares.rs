@@ -18,7 +18,9 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
     let samples = &result.shares;
     let end_s = samples.last().map_or(1.0, |sample| sample.t_s);
     let goals = result.jobs.iter().filter_map(|job| job.record.job.goal_s);
+    // Goals may come after the last sample. The last of them gets a margin, for its name.
     let x_max_s = goals.fold(end_s, f64::max).max(1.0) * 1.02;
+    // The picture has room for f(t) and for the cores that jobs held, whichever are more.
     let most = |sample: &ebb_scheduler::sim::ShareSample| {
         let held = sample
             .held_hundredths
@@ -57,6 +59,7 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
             text(svg, at, "", &escape(&job.name));
         }
     }
+    // f(t) itself and not the samples of it, which end before a later goal.
     let left = (0..=200).map(|step| {
         let t_s = x_max_s * f64::from(step) / 200.0;
         (t_s, result.availability.at(t_s) / 100.0)

@@ -39,6 +39,7 @@ pub struct CqlOutcome {
     /// CPU time of the server for an operation, with background work during the run, in
     /// microseconds. `None` if the server's process is not known.
     pub server_cpu_us_per_op: Option<f64>,
+    /// The usage of the server's process during the run; `None` if the process is not known.
     pub server: Option<ServerUsage>,
     pub interrupted: bool,
 }
@@ -65,6 +66,7 @@ pub struct CqlSettings {
     pub records: u64,
     pub value_bytes: u64,
     pub read_from: String,
+    /// The rate of an open loop; `None` for a closed loop.
     pub target_ops_per_s: Option<f64>,
     pub distribution: Distribution,
     pub seed: u64,
@@ -152,6 +154,7 @@ fn write_all(text: &mut String, outcome: &CqlOutcome) -> std::fmt::Result {
         "\nthroughput     {:.0} ops/s over {:.2} s",
         outcome.throughput_ops_per_s, outcome.elapsed_s
     )?;
+    // They have no latency, so the percentiles lack the longest waits.
     if outcome.operations_unserved > 0 {
         writeln!(
             text,

@@ -114,6 +114,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         "throughput     {:.0} ops/s over {:.2} s",
         run.throughput_ops_per_s, run.elapsed_s
     )?;
+    // They have no latency, so the percentiles lack the longest waits.
     if run.operations_unserved > 0 {
         writeln!(
             text,
@@ -142,6 +143,7 @@ fn write_costs(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         mb(written.compaction_bytes),
         mb(written.user_bytes)
     )?;
+    // Of load and run together: merges during the run rewrite records of the load, too.
     if let Some(amplification) = outcome.written_with_load.amplification {
         writeln!(
             text,
@@ -206,9 +208,11 @@ fn write_snapshots(
     Ok(())
 }
 
+/// The headings of [`columns`].
 pub(super) const HEADINGS: &str =
     "   count      mean       p50       p95       p99     p99.9       max";
 
+/// Returns the count and the latencies in microseconds, in the columns of [`HEADINGS`].
 pub(super) fn columns(latencies: &Latencies) -> String {
     let micros = [
         latencies.mean_us,

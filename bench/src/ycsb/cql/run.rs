@@ -105,6 +105,7 @@ pub(super) fn run<P: Send>(
             enter_idle_class()?;
         }
         let mut tally = work(&shared, index, part)?;
+        // The thread did nothing before the run, so all of its CPU time is the run's.
         tally.cpu += thread_cpu();
         ending.is_well = true;
         Ok(tally)
@@ -117,6 +118,7 @@ pub(super) fn run<P: Send>(
         let threads = threads.into_iter();
         threads.map(|thread| value_of(thread.join())).collect()
     });
+    // All threads have ended by now, those that an error of another one stopped too.
     let mut sum = Tally::default();
     for tally in tallies {
         sum.add(&tally?);

@@ -222,6 +222,7 @@ impl<'a> Worker<'a> {
         let mut wait = STOP_CHECK;
         if let Some(duration) = self.shared.plan.duration {
             let left = (self.shared.start + duration).saturating_duration_since(now);
+            // After the end at least a millisecond, or the wait for the last responses would spin.
             wait = wait.min(left.max(Duration::from_millis(u64::from(self.is_over))));
         }
         let mut events: [epoll::Event; 64] = [epoll::Event {
@@ -269,6 +270,7 @@ impl<'a> Worker<'a> {
         if flags.contains(EventFlags::OUT) && self.connections[position].flush()? {
             self.watch(position, EventFlags::IN)?;
         }
+        // Nothing to read. With any other flag, also that of an error, the read shows what there is.
         if flags == EventFlags::OUT {
             return Ok(());
         }
@@ -298,6 +300,7 @@ impl<'a> Worker<'a> {
                 }
                 continue;
             }
+            // The write follows in the same slot. The latency is that of both, so `from` stays.
             if let (Operation::ReadModifyWrite, Step::Read { number }) = (operation, step) {
                 let step = records.write(number);
                 self.request(slot, Pending { step, ..pending });
@@ -318,11 +321,14 @@ impl<'a> Worker<'a> {
                 };
                 self.tally.enter(self.shared.plan, timed);
             }
+            // A closed loop begins its next operation in the same slot. In an open loop operations
+            // begin when they are due, in any free slot.
             let goes_on = self.arrivals.is_none() && !self.is_over;
             if !goes_on || !self.begin(slot, now) {
                 self.free.push_back(slot);
             }
         }
+        // Once for all requests that the responses led to, to save system calls.
         self.send(position)
     }
 

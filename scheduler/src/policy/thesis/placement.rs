@@ -60,6 +60,8 @@ pub(super) fn place_by_utility(
     let mut candidates: Vec<Candidate> = Vec::with_capacity(order.len());
     let mut with_goal = Vec::new();
     let mut without_goal = Vec::new();
+    // Jobs in `with_goal` that lack slots. A job that cannot get more counts no longer, so that jobs
+    // without a goal do not wait for it.
     let mut in_need = 0_usize;
     for index in order {
         let (job, need) = (&view.jobs[index], &needs[index]);
@@ -112,6 +114,8 @@ pub(super) fn place_by_utility(
             PeekMut::pop(turn);
         }
     }
+    // The draft was made from an empty matrix, so a job may be due slots on nodes that are full of
+    // running tasks: these yield.
     draft.yielding().carry_out().into()
 }
 

@@ -45,7 +45,8 @@ impl Priority {
         }
     }
 
-    /// Returns the priority of the job at position `job` if it holds `slots`.
+    /// Returns the priority of the job at position `job` if it holds `slots`. A late job without slots
+    /// is taken to get one, so that its lateness is finite.
     pub fn of(view: &ClusterView, job: usize, workload: &Workload, slots: u32) -> Self {
         let unmeasured = workload.kind == TaskKind::Map && view.jobs[job].done_maps == 0;
         let (class, urgency) = match view.jobs[job].job.goal_s {
@@ -68,6 +69,8 @@ pub(super) fn lack(view: &ClusterView, workload: &Workload, goal_s: f64, slots: 
     required_slots(workload.work_s(), goal_s, workload.tail_s, view.now_s, cap) - f64::from(slots)
 }
 
+/// Returns the class of a job that is on time and measured, and its urgency there, by the slots that it
+/// lacks.
 pub(super) fn class_of_need(lack: f64) -> (Class, f64) {
     if lack > 0.0 {
         (Class::Needy, lack)
@@ -121,6 +124,8 @@ pub(super) fn draft_by_priority<'a>(
         let rank = first.0.rank;
         let job = order[rank as usize];
         let workload = &workloads[job];
+        // A job leaves the queue when no node has room for its next task, when it has no more tasks, or
+        // when `priority` excludes it.
         let next = draft.add(job, workload.kind).then(|| {
             let slots = draft.slots(job, workload.kind);
             priority(job, slots).filter(|_| slots < workload.left)

@@ -42,6 +42,8 @@ impl Policy for ReverseAdaptive {
 /// Sums of floats may give 3.0000000001, which must not be rounded up to 4.
 const TASK_EPSILON: f64 = 1e-6;
 
+/// Returns the needs of all jobs, in the order of the view. s_fit and s_req are 0 for a job without a
+/// goal.
 pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
     let workloads: Vec<Workload> = view
         .jobs
@@ -83,6 +85,7 @@ pub(in crate::policy) fn needs(view: &ClusterView) -> Vec<Need> {
         let now_tasks = now_tasks.next().expect("one result per job with a goal");
         let need = &mut needs[index];
         let cap = f64::from(need.workload.left);
+        // A part of a task needs a whole slot.
         let new_slots = (now_tasks - TASK_EPSILON).ceil().max(0.0);
         need.s_fit = if goal_s <= view.now_s {
             cap

@@ -93,6 +93,8 @@ fn end_with_parent(socket: UnixStream) -> io::Result<()> {
     thread.stack_size(64 << 10).spawn(wait).map(drop)
 }
 
+/// Serves tasks over `socket` until an error: `Closed` when the parent has no more tasks. An error of
+/// the limits or of `build` becomes the failure of each task, because it has to reach the parent.
 fn serve_on<E: Display>(
     socket: UnixStream,
     build: impl FnOnce(&[u8]) -> Result<JobSpec, E>,
@@ -158,12 +160,15 @@ fn limit_this_process(memory_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Runs one task, and returns its end for the parent. A reduce sends its rows while it runs.
 fn carry_out(
     order: Order,
     job: &mut TaskContext,
     parent: &Parent,
     attempt_state: &AttemptState,
 ) -> Result<TaskEnd, TaskError> {
+    // Core and class come with each order: another thread of the parent than the last one may use this
+    // process.
     if let Some(core) = order.core {
         tie_current_thread(core as usize);
     }
@@ -171,9 +176,11 @@ fn carry_out(
     job.directory = order.directory();
     job.task_memory_bytes = usize::try_from(order.task_memory_bytes).unwrap_or(usize::MAX);
     let job = &*job;
-    // A panic may leave the state of user code inconsistent; that of the attempt is dropped.
+    // A panic drops the state of the attempt. It may leave the state of user code inconsistent, but
+    // later attempts access that state within `catch` too.
     let ended = catch(|| -> Result<TaskEnd, TaskError> {
-        // The parent requests this permission, once it has all rows.
+        // Always granted here. The parent requests the permission itself before it finishes the
+        // output, because only the parent's process has the other attempts at the task.
         let may_finish = || true;
         let attempt = Attempt::start(parent, attempt_state, &may_finish)?;
         let runs = match order.work {
@@ -210,6 +217,7 @@ fn carry_out(
                 Vec::new()
             }
         };
+        // All notes so far, also of earlier tasks: the parent accepts them repeatedly.
         let notes = job.spec.notes.as_ref();
         let notes = notes.map_or_else(Vec::new, |notes| notes.encode());
         let result = TaskResult::new(attempt.counters(), &runs, notes)?;

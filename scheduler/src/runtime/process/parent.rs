@@ -57,6 +57,7 @@ pub(in crate::runtime) fn run_in_process(
             segments: (segments.iter().map(SegmentDescription::new)).collect::<Result<_, _>>()?,
         },
     };
+    // A map of a job with reduces leaves its rows in runs.
     let spec = &job.task.spec;
     if task.kind == TaskKind::Reduce || spec.reducer.is_none() {
         exchange.writer = Some(spec.output.open(index, number)?);
@@ -66,6 +67,7 @@ pub(in crate::runtime) fn run_in_process(
         TaskKind::Map => spec.reduces,
         TaskKind::Reduce => 0,
     };
+    // Before the attempt may finish: the commit reads the notes of all tasks whose rows count.
     if let Some(notes) = &spec.notes {
         notes.add(&done.notes)?;
     }

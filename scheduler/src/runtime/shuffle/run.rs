@@ -198,11 +198,13 @@ impl RunWriter {
         self.run
     }
 
+    /// Writes the records since the last block as a block, and creates the file for the first one.
     fn end_block(&mut self) -> Result<(), TaskError> {
         if self.raw.is_empty() {
             return Ok(());
         }
         let stored_max = get_maximum_output_size(self.raw.len());
+        // Only grows, so that it is not zeroed for each block.
         if self.stored.len() < HEADER_BYTES + stored_max {
             self.stored.resize(HEADER_BYTES + stored_max, 0);
         }
@@ -219,6 +221,7 @@ impl RunWriter {
             if compressed_len > raw_len / 2 {
                 self.raw_blocks_left = RAW_BLOCKS;
             }
+            // Equal lengths mean raw data, so compressed data that did not shrink is dropped.
             compressed_len.min(raw_len)
         };
         if stored_len == raw_len {
@@ -243,6 +246,7 @@ impl RunWriter {
                 empty.insert(file)
             }
         };
+        // Before the write, so that all jobs together never exceed the space.
         self.grant.take(&self.path, block.len() as u64)?;
         file.write_all(block).map_err(TaskError::io(format!(
             "writing spill file {}",

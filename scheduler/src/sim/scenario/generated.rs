@@ -21,6 +21,8 @@ pub(super) fn generator(
         .transpose()
 }
 
+/// Checks the generator's fields, and computes the rate at which jobs arrive from the load or from the
+/// number of jobs.
 fn of(
     workload: &schema::Workload,
     applications: &Applications<'_>,
@@ -41,6 +43,7 @@ fn of(
         );
         return Err(FieldError::new("workload.span_s", what));
     }
+    // Means may be below 1: a draw has at least one map, and a run may have no job.
     let least = 1.0 / FACTOR_MAX;
     let maps_mean = workload.maps_mean;
     between("workload.maps_mean", maps_mean, least, TASKS_MAX as f64)?;
@@ -59,6 +62,7 @@ fn of(
     profile.map.task_s = tasks.spec.map_s;
     let work_of =
         |phase: PhaseProfile, length_s: f64| length_s * f64::from(phase.demand.cpu_hundredths);
+    // The mean CPU work of a job: the load of the cluster over this work is the rate of jobs.
     let job_work = workload.maps_mean
         * (work_of(profile.map, variety.mean_map_s(profile.map.task_s))
             + workload.reduces_per_map * work_of(profile.reduce, profile.reduce.task_s));
@@ -83,12 +87,14 @@ fn of(
         );
         return Err(FieldError::new(field, what));
     }
+    // The maps that run at once in a job that is alone. Goals are multiples of such a job's length.
     let isolated_slots: f64 = (config.nodes.iter())
         .map(|node| match node.slots {
             Some(slots) => f64::from(slots.maps),
             None => node
                 .capacity
                 .times(&profile.map.demand)
+                // Of a map without any demand, an endless number would fit.
                 .min(u32::MAX.into()) as f64,
         })
         .sum();

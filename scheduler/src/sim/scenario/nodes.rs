@@ -31,6 +31,7 @@ pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
         ] {
             at_most(&field(name), slots.unwrap_or(0), SLOTS_MAX)?;
         }
+        // The sums are checked after each kind, so that the error names the kind that exceeds them.
         nodes += u64::from(group.count);
         if nodes > NODES_MAX {
             let what = format!("{nodes} nodes with those above; at most {NODES_MAX}");
@@ -44,6 +45,7 @@ pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
             );
             return Err(FieldError::new(cpu, what));
         }
+        // With either kind of typed slots, a node has none of the other kind unless the file gives them.
         let slots = match (group.map_slots, group.reduce_slots) {
             (None, None) => None,
             (maps, reduces) => Some(TypedSlots {
@@ -54,6 +56,7 @@ pub(super) fn kinds(file: &File) -> FieldResult<Vec<Kind>> {
         let node = SimNode {
             capacity: Resources {
                 cpu_hundredths: group.cpu_hundredths,
+                // I/O and memory that the file leaves out limit nothing.
                 io_bytes_per_s: group.io_bytes_per_s.unwrap_or(u64::MAX),
                 memory_bytes: group.memory_bytes.unwrap_or(u64::MAX),
             },

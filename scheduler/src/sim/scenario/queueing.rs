@@ -93,6 +93,8 @@ impl QueueingScenario {
         Self::from_file(file, read).map_err(|error| error.locate(file, text))
     }
 
+    /// Checks the fields of a file, and fills in the defaults: the load of the streams, all policies, and
+    /// seed 1.
     fn from_file(file: &str, read: File) -> FieldResult<Self> {
         let model = Model {
             cluster: read.cluster,
@@ -141,6 +143,7 @@ impl QueueingScenario {
             warmup_slots: read.warmup_slots.unwrap_or(standard.warmup_slots),
             ..standard
         };
+        // At least two slots: one has no growth of the backlog, which shows whether a run is stable.
         for (field, slots, least) in [
             ("slots", run.slots, 2),
             ("warmup_slots", run.warmup_slots, 0),

@@ -46,6 +46,7 @@ impl Size {
             tasks: records_tasks,
             shares_every_s,
         } = config.recording;
+        // Samples are taken in control cycles, so there is at most one per cycle.
         let samples = shares_every_s.map_or(0.0, |every_s| {
             (config.horizon_s / every_s.max(config.cycle_s)).ceil()
         });
@@ -70,6 +71,7 @@ impl Size {
                 let what = format!("{tasks} tasks with the jobs above; at most {TASKS_MAX}");
                 return Err(FieldError::new(field(larger), what));
             }
+            // A node holds at most one copy of a split.
             copies += u64::from(job.maps) * nodes.min((*replicas).into());
             if copies > COPIES_MAX {
                 let what = format!(
@@ -96,6 +98,7 @@ impl Size {
             // bits.
             let generated = workload.rate_per_s * workload.span_s;
             let maps = generated * workload.maps_mean;
+            // `listed` does not count generated jobs: no result is kept for each of them.
             size.jobs += generated.ceil() as u64;
             tasks += (maps * (1.0 + workload.reduces_per_map)).ceil() as u64;
             copies += (maps * nodes.min(workload.replicas.into()) as f64).ceil() as u64;

@@ -51,7 +51,8 @@ fn hundredths((count, node): &Kind) -> f64 {
     f64::from(*count) * f64::from(node.capacity.cpu_hundredths)
 }
 
-/// Returns the availability of nodes with `cpu_hundredths` in all.
+/// Returns the availability of nodes with `cpu_hundredths` in all, as the table named `table` of the file
+/// describes it.
 fn part(
     table: &str,
     kind: &schema::Availability,
@@ -79,6 +80,7 @@ fn part(
             not_negative(&field("from_s"), from_s, f64::MAX)?;
             let trace = traces.read(file, measures, whole, clip);
             let built = trace.and_then(|trace| trace.from(from_s)?.availability(cpu_hundredths));
+            // These errors are texts already; those of the other kinds are converted below.
             return built.map_err(|what| FieldError::new(table, what));
         }
         schema::Availability::Constant { fraction } => {

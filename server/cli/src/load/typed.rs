@@ -23,6 +23,8 @@ use crate::interrupt;
 /// Rows between two looks at whether the load is to end.
 const REPORT_EVERY_ROWS: u64 = 1024;
 
+/// Loads the rows of all inputs by one commit. Inputs and table are checked before the first row is read,
+/// so that what cannot be loaded fails at once.
 pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     let start = Instant::now();
     let mut buckets = BTreeMap::new();
@@ -39,6 +41,7 @@ pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     let sources: Vec<Source> = sources.collect::<Result<_, _>>().map_err(refused)?;
     let columns = columns(&args.columns, &sources)?;
     let cancelled = interrupt::cancelled()?;
+    // No database is created: a new one has no table of CQL to load into.
     let Some(db) = args.location.open_if_there()? else {
         let text = format!(
             "there is no database in {}: create table {} by CQL first",
@@ -57,6 +60,7 @@ pub(super) fn load<'i>(args: &Args, inputs: &'i [Input]) -> Result<()> {
     }
     let files = || sources.iter().flat_map(Source::files);
     let bytes: u64 = files().map(|file| file.bytes()).sum();
+    // Rows are sorted in files there, until the commit.
     let scratch = Scratch::create_in(&args.location)?;
     let watch = Watch::new(Some(bytes), cancelled);
     let catalog = LazyCatalog::default().of(&db)?;

@@ -12,7 +12,8 @@ use serde_json::json;
 use super::report::goal_text;
 use crate::print::{Printer, counted};
 
-/// Prints to stderr how probably a job meets its goal.
+/// Prints to stderr how probably a job meets its goal, or why that is not known. Prints nothing for a job
+/// without a goal whose estimate is known.
 pub(super) fn warn(request: &JobRequest, estimate: &Estimate) {
     let text = match (&estimate.advice, request.goal_s) {
         (Some(told), Some(goal_s)) => {
@@ -96,8 +97,9 @@ fn met(job: &JobAdvice, goal_s: f64) -> String {
     format!("the goal of {goal} is met with probability {probability}")
 }
 
-/// Returns by how much the job is late, and whether more machines change that: each has `cores` free
-/// cores.
+/// Returns by how much the job is late, and whether more machines, each with `cores` free cores, would
+/// change that. `could_read_publication` is true if other machines could read all of its inputs once they
+/// are published.
 fn late(lateness: &Lateness, cores: u32, could_read_publication: bool) -> String {
     let late = format!(
         "this machine ends it {} after the goal, as probably as not",

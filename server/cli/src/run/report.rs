@@ -39,8 +39,10 @@ impl Report<'_> {
         Ok(verdict(output, report)?)
     }
 
+    /// Checks that the history has the end of the job.
+    ///
     /// # Errors
-    /// When the end of the job is not in the history, as it should be.
+    /// When the end could not be recorded.
     pub(crate) fn check_recorded(&self) -> Result<()> {
         let Some(error) = &self.end()?.unrecorded else {
             return Ok(());
@@ -91,6 +93,7 @@ impl Report<'_> {
         object
     }
 
+    /// Returns the report on a job that succeeded, as lines of text.
     fn lines(&self, job: &JobReport) -> Vec<String> {
         let counters = &job.counters;
         let took_s = job.finished_s - job.submitted_s;
@@ -101,6 +104,7 @@ impl Report<'_> {
             (None, _) => String::new(),
         };
         let shuffle = match counters.reduce_groups {
+            // The job has no reduces, or nothing came to them.
             0 => String::new(),
             _ => format!(
                 "; {} to disk ({}) of {} mapped",
@@ -151,6 +155,7 @@ impl Report<'_> {
                 HumanBytes(counters.output_bytes)
             ),
         };
+        // The notes of a publication have the rows of each table, so the sums are left out.
         match self.notes() {
             [] => lines.push(format!("  output  {}: {written}", output.to)),
             notes => {
@@ -199,6 +204,7 @@ pub(super) fn goal_text(goal_s: f64) -> String {
     humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }
 
+/// Returns the error that sets the exit code, if the job failed, was cancelled or was late.
 fn verdict(target: &OutputPlace, job: &JobReport) -> Result<(), CliError> {
     let name = &job.name;
     let failed = |what: String| format!("job {name} {what}; nothing was written to {target}");

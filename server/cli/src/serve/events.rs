@@ -1,5 +1,5 @@
-//! The log of events of the CQL server: refused logins, administration, failures and overload. The audit log
-//! has all logins.
+//! The log of events of the CQL server: refused logins, administration, failures and overload. Logins that
+//! succeed are in the audit log only.
 
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
             user,
             cause,
         } => {
+            // Outside of the bound below: the audit log has a bound of its own for refusals.
             audit.note_refusal(Entry {
                 cause: Some(cause.to_owned()),
                 ..login(address, user)

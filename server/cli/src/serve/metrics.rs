@@ -27,6 +27,7 @@ pub(super) struct CqlCollector {
 }
 
 impl Collector for CqlCollector {
+    /// Encodes the metrics. The encoder adds `_total` to the names of counters.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counts = self.counters.counts();
         encoder
@@ -88,6 +89,7 @@ impl Collector for CqlCollector {
             (
                 "audit_write_entries_lost",
                 "Entries of the audit log of writes that were dropped or could not be written",
+                // 0 without the log of writes, which is optional.
                 self.audit.writes.as_ref().map_or(0, |log| log.lost()),
             ),
         ] {

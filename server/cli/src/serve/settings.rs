@@ -687,6 +687,7 @@ impl Settings {
                 return refused(format!("{name} is less than {}", ByteSize(least)));
             }
         }
+        // The machine's memory matters only for the default of `memory`, which has room for any memtables.
         let store_bytes = self.memory_limits(None).store_bytes;
         if (self.memtables_bytes).is_some_and(|bytes| bytes.as_u64() > store_bytes) {
             let store = ByteSize(store_bytes);
@@ -697,6 +698,7 @@ impl Settings {
         if self.startup_timeout.is_zero() {
             return refused("startup-timeout is 0: no client could connect".into());
         }
+        // Only for its errors: the options are made at the start.
         self.tls_options()?;
         if self.login_timeout.is_zero() {
             return refused("login-timeout is 0: no client could log in".into());

@@ -113,8 +113,10 @@ pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
         Event::SnapshotExpired { keyspace, name } => {
             info!(target: STORAGE, "snapshot {keyspace}@{name} has expired");
         }
+        // Later kinds of events: the enumeration is not exhaustive.
         _ => {}
     });
+    // After the events are on: a file that is found damaged meanwhile is logged twice, not never.
     for table in db.stats().tables {
         for file in &table.quarantine {
             let name = (&*table.keyspace, &*table.name);

@@ -47,6 +47,8 @@ pub(super) fn print(printer: &mut Printer, result: &StudyResult) -> Result<()> {
     Ok(())
 }
 
+/// Returns the table of the policies. Its last row, if it was computed, is the offline bound, which has no
+/// other metrics than the missed jobs.
 fn metrics(point: &PointResult) -> Vec<String> {
     let head = [
         "policy",
@@ -111,6 +113,7 @@ fn above_bound(policy: &PolicyResult) -> String {
     })
 }
 
+/// Returns the table of the listed jobs; empty if there are none.
 fn jobs(point: &PointResult) -> Vec<String> {
     let head = [
         "policy",
@@ -126,7 +129,7 @@ fn jobs(point: &PointResult) -> Vec<String> {
         .flat_map(|policy| policy.jobs.iter().map(move |job| (policy, job)))
         .map(|(policy, job)| {
             let record = &job.record;
-            // Those of a job that was never submitted may count from an end that never came.
+            // The times of a job that was never submitted may count from an end that never came.
             let submitted_s = Some(record.job.submitted_s).filter(|_| record.was_submitted);
             let goal_s = record.job.goal_s.filter(|_| record.was_submitted);
             vec![

@@ -51,6 +51,8 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
         Statement::DropKeyspace(drop) => {
             one(Permission::Drop, Resource::keyspace(drop.name.as_str()))
         }
+        // As in Cassandra, CREATE on the tables of the keyspace is enough. A permission on the
+        // keyspace contains it.
         Statement::CreateTable(create) => {
             let keyspace = in_keyspace(&create.table, context.keyspace)?;
             one(Permission::Create, Resource::AllTables(keyspace.into()))
@@ -60,6 +62,7 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
         Statement::CreateType(create) => of_keyspace(Permission::Create, &create.name),
         Statement::AlterType(alter) => of_keyspace(Permission::Alter, &alter.name),
         Statement::DropType(drop) => of_keyspace(Permission::Drop, &drop.name),
+        // An index has no permissions of its own: it is a part of its table.
         Statement::CreateIndex(create) => {
             let named = schema_statements::indexed_table(create);
             table(Permission::Alter, &named)
@@ -80,10 +83,12 @@ pub fn needs(context: &NeedsContext<'_>, statement: &Statement) -> Result<Vec<Ne
                 permission: Permission::Snapshot,
                 on,
             };
+            // Without a keyspace nothing is required: execution rejects the statement.
             Ok(on.map(need).into_iter().collect())
         }
         // These statements reveal only names, as `system_schema` does.
         Statement::Use(_) | Statement::Describe(_) | Statement::ListSnapshots(_) => Ok(Vec::new()),
+        // Checked at execution: see above.
         Statement::Role(_) | Statement::Permission(_) => Ok(Vec::new()),
         // This permission depends on the query: superusers may kill any, other users only their
         // own.
@@ -139,6 +144,7 @@ impl NeedsContext<'_> {
         Ok(reads(found.as_ref().map_or(name, |it| &it.keyspace), table))
     }
 
+    /// Returns the permissions that a write requires.
     fn write(&self, write: &Write) -> Result<Vec<Need>> {
         let (name, is_conditional) = match write {
             Write::Insert(insert) => (&insert.table, insert.if_not_exists),

@@ -33,8 +33,8 @@ pub(crate) fn execute(
     })
 }
 
-/// Grants or revokes permissions. Returns warnings about those that the role had already or did not
-/// have.
+/// Grants permissions, or revokes them if `grants` is false. Returns warnings about those that the
+/// role had already or did not have.
 fn grant(
     context: &AccessContext<'_>,
     grant: &PermissionGrant,
@@ -96,6 +96,7 @@ fn resource(context: &AccessContext<'_>, named: &Named) -> Result<Resource> {
     })
 }
 
+/// Whether a resource exists, readable or not.
 fn exists(
     context: &AccessContext<'_>,
     roles: &ebb_model::access::Roles,
@@ -115,6 +116,8 @@ fn exists(
     }
 }
 
+/// Returns the named permissions that can be granted on a resource. Those that cannot are passed
+/// over, unless all are of this kind.
 fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
     let some = match named {
         Permissions::All => return Ok(on.applicable()),
@@ -131,6 +134,8 @@ fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
     }
 }
 
+/// Lists permissions: of a role and the roles granted to it, or of all roles; on a resource and
+/// those that contain it, or on all resources.
 fn list(
     context: &AccessContext<'_>,
     list: &ListPermissions,
@@ -139,6 +144,7 @@ fn list(
     let store = context.schema.catalog.roles();
     let state = store.state();
     let roles = state.roles();
+    // As in Cassandra, the names are checked before the user's right to see the permissions.
     let on = list
         .on
         .as_ref()
@@ -152,6 +158,8 @@ fn list(
         return Err(of_role(RoleError::NotThere(Resource::role(of).to_string())));
     }
     let own = context.user.name();
+    // A user may list the permissions of the own role and of the roles granted to it, which the user
+    // has, too. Without OF all roles are listed, for superusers only.
     let is_own = |of| own.is_some_and(|own| roles.of(own, false).contains(of));
     if !context.user.is_superuser(store)? && !of.is_some_and(is_own) {
         let whose = of.unwrap_or("everyone");
@@ -166,6 +174,7 @@ fn list(
     let is_shown = |resource: &Resource| match &on {
         None => true,
         Some(on) if list.directly => resource == on,
+        // A permission on a resource that contains this one holds for this one, too.
         Some(on) => on.chain().any(|above| above == *resource),
     };
     let shown = match of {
@@ -177,6 +186,7 @@ fn list(
         let held = roles.get(name).map(|role| &role.permissions);
         for (resource, set) in held.into_iter().flatten().filter(|(on, _)| is_shown(on)) {
             for permission in set.intersection(asked).iter() {
+                // Cassandra, too, has the role a second time, as `username`.
                 let cells = [name, name, &resource.to_string(), permission.word()];
                 rows.push(cells.map(|cell| Some(text(cell))).to_vec());
             }

@@ -58,6 +58,7 @@ pub(crate) fn execute(
     Ok(Outcome::default())
 }
 
+/// Changes the roles. `next` returns the new roles, or `None` if nothing changes.
 pub(super) fn change(
     context: &AccessContext<'_>,
     next: impl FnOnce(&Roles) -> Result<Option<Roles>>,
@@ -80,6 +81,7 @@ pub(super) fn may(context: &AccessContext<'_>, permission: Permission, on: Resou
     }
 }
 
+/// Checks that the user may grant or revoke a role.
 fn may_pass_on(context: &AccessContext<'_>, membership: &RoleMembership) -> Result<()> {
     let role = Resource::role(membership.role.as_str());
     may(context, Permission::Authorize, role)
@@ -116,6 +118,8 @@ fn create(context: &AccessContext<'_>, create: &CreateRole) -> Result<()> {
     grant_to_creator(context, &Resource::role(name))
 }
 
+/// Changes the options of a role. Permissions are checked first, as in Cassandra, so that a user
+/// without them does not learn which roles exist.
 fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     let name = alter.name.as_str();
     let store = context.schema.catalog.roles();
@@ -135,7 +139,8 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     }
     if !is_super {
         if context.user.name() == Some(name) {
-            // Without ALTER, users may only change their own password.
+            // As in Cassandra, users may change of their own role only the password, even with ALTER
+            // on it. SUPERUSER was rejected above.
             let others = [
                 ("LOGIN", options.login.is_some()),
                 ("OPTIONS", options.custom.is_some()),
@@ -161,7 +166,8 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
             invalid(format!("Role {name} doesn't exist"))
         };
     }
-    // A user who changes the password of a superuser could log in as that superuser.
+    // A user who changes the password of a superuser could log in as that superuser. The own password
+    // gives a user nothing new, even if an unreadable role makes the own one a possible superuser.
     let is_refused =
         |of_superuser: bool| of_superuser && !is_super && context.user.name() != Some(name);
     let refused = "Only superusers are allowed to alter superusers";
@@ -178,6 +184,7 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
     })
 }
 
+/// Drops a role.
 fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     let name = drop.name.as_str();
     may(context, Permission::Drop, Resource::role(name))?;
@@ -208,6 +215,8 @@ fn drop(context: &AccessContext<'_>, drop: &DropRole) -> Result<()> {
     })
 }
 
+/// Checks the options, and returns the change that they make to a role. The password is hashed here,
+/// because that takes long and `change` holds a lock.
 fn apply(options: &RoleOptions) -> Result<impl FnOnce(&mut Role)> {
     if let Some(DatacenterAccess::Some(_)) = options.access {
         return invalid("ACCESS TO DATACENTERS is not supported: there is one");
@@ -347,6 +356,7 @@ pub(super) fn answer(
     Ok(Outcome::default())
 }
 
+/// Parses a type without user-defined types.
 fn parse(ty: &str) -> CqlType {
     CqlType::parse(ty, &|_| None).expect("a type")
 }

@@ -77,6 +77,7 @@ pub fn prepare_expression(
             (function, vec![of])
         }
         ast::Term::Negation(of) => {
+            // Constants fit several types, and a marker has none: both take the type of the receiver.
             let ty = match own_type(of, markers)? {
                 Some(ty) if !is_constant(of) => ty,
                 _ => receiver.ty.clone(),
@@ -97,6 +98,7 @@ pub fn prepare_expression(
                 && of_right == Some(CqlType::Duration)
                 && term::fits(left, &receiver.ty)
             {
+                // A marker, or a constant such as '2020-01-01', is a time beside a duration.
                 Some((receiver.ty.clone(), CqlType::Duration))
             } else {
                 // Only two tinyints have a tinyint result, so a marker beside them has that type
@@ -115,6 +117,7 @@ pub fn prepare_expression(
         }
         other => return invalid(format!("Cannot infer type of term {other}")),
     };
+    // The operator in the error; for casts and the minus sign it names the function instead.
     let operator = match term {
         ast::Term::Arithmetic { operator, .. } => Some(*operator),
         _ => None,
@@ -123,6 +126,7 @@ pub fn prepare_expression(
     call(function, args, markers)
 }
 
+/// Prepares the arguments of a function for its parameters.
 fn call<'a>(
     function: Function,
     args: impl IntoIterator<Item = &'a ast::Term>,
@@ -212,7 +216,8 @@ fn fits_all(term: &ast::Term, receiver: &Receiver) -> bool {
     }
 }
 
-/// Returns the type that a term has independent of its receiver; `None` for markers. Each operator of
+/// Returns the type that a term has independent of its receiver; `None` for markers, null, and
+/// literals of collections, tuples and user-defined types. Each operator of
 /// an expression calls this function for its operands, so the work is quadratic in the operators,
 /// whose number the parser limits.
 ///

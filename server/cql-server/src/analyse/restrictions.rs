@@ -42,18 +42,28 @@ const PRODUCT_MAX: usize = 65_536;
 /// The most bytes of all keys that the IN relations of one statement make.
 const PRODUCT_BYTES_MAX: usize = 64 << 20;
 
+/// The analysed WHERE clause of a statement.
 #[derive(Debug, Default)]
 pub struct Restrictions {
     pub partition: PartitionRestrictions,
     /// The restrictions on rows of these partitions that are expressible as ranges of keys.
     pub clustering: ClusteringRestrictions,
+    /// The other restrictions, which each row has to pass.
     pub predicates: Vec<Predicate>,
+    /// True if a clustering column is restricted, by ranges or by predicates.
     pub on_clustering: bool,
+    /// True if a regular column is restricted.
     pub on_regular: bool,
+    /// The relation whose index the statement reads by; `None` if it uses no index.
     pub index: Option<IndexedRelation>,
 }
 
 impl Restrictions {
+    /// Analyses the WHERE clause of a SELECT. The steps below take their relations out of `parsed`,
+    /// so the facts about relations are read before.
+    ///
+    /// # Errors
+    /// Cassandra's errors: among others, that the statement needs ALLOW FILTERING.
     pub fn new(
         relations: &[Relation],
         allow_filtering: bool,
@@ -78,6 +88,8 @@ impl Restrictions {
         let clustering =
             ClusteringRestrictions::new(&schema, &mut parsed, may_filter, &mut predicates)?;
         let filters_clustering = predicates.len() > before_clustering;
+        // Rows in a range of clusterings lie together only within a partition. Over all partitions the
+        // range is a filter, too.
         if on_clustering && !partition.is_by_key() && !may_filter {
             return invalid(REQUIRES_ALLOW_FILTERING);
         }
@@ -99,6 +111,7 @@ impl Restrictions {
         } else {
             None
         };
+        // The position of the relation among all predicates, which are complete only now.
         let index = index.map(|relation| relation.served_of(&predicates));
         Ok(Self {
             partition,
@@ -144,6 +157,7 @@ impl Restrictions {
     }
 }
 
+/// Returns the column of this name, or Cassandra's error.
 pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
     match schema.column(name) {
         Some(column) => Ok(column),
@@ -155,6 +169,10 @@ pub fn column<'s>(schema: &'s TableSchema, name: &str) -> Result<&'s Column> {
     }
 }
 
+/// Returns the place of a column in its schema.
+///
+/// # Panics
+/// If the column is of another table.
 pub fn place(schema: &TableSchema, column: &Column) -> usize {
     let places = schema.columns().iter().position(|c| c.id == column.id);
     places.expect("a column of this table")
@@ -221,6 +239,7 @@ pub fn check_keys(
     Size::of_lengths(partitions).check_product(Size::of_lengths(rows))
 }
 
+/// Whether the operator compares by order.
 fn is_slice(operator: Operator) -> bool {
     matches!(
         operator,

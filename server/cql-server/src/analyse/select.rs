@@ -24,11 +24,12 @@ pub struct SelectPlan {
     /// All columns that the statement reads, including those of predicates.
     pub slots: Slots,
     pub distinct: bool,
+    /// SELECT JSON: each row of the result is one text.
     pub json: bool,
     /// Rows are read in the reverse of the clustering order.
     pub reversed: bool,
     /// ORDER BY over several partitions: rows are sorted after the read, by this number of
-    /// clustering columns from the first.
+    /// clustering columns from the first. `None` if rows are read in their order.
     pub sorted: Option<usize>,
     /// GROUP BY: the number of primary key columns, from the first, that the rows of a group share.
     /// `None` without GROUP BY.
@@ -41,6 +42,10 @@ pub struct SelectPlan {
 }
 
 impl SelectPlan {
+    /// Analyses a SELECT on the table of `markers`, and sets the receivers of its markers.
+    ///
+    /// # Errors
+    /// Cassandra's errors, or the timeout of the statement.
     pub fn new(select: &ast::Select, markers: &mut Markers) -> Result<Self> {
         let schema = markers.schema().clone();
         let outputs = Outputs::new(&select.selection, markers)?;
@@ -54,6 +59,7 @@ impl SelectPlan {
             if select.distinct {
                 return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
             }
+            // Without GROUP BY the rows of all partitions become one.
             if !outputs.aggregates.is_empty() && group_columns.is_none() {
                 return invalid("PER PARTITION LIMIT is not allowed with aggregate queries.");
             }
@@ -70,7 +76,8 @@ impl SelectPlan {
             markers,
         )?;
         let limit = limit_of(&select.limit, "[limit]", markers)?;
-        // Predicates may need columns that the result does not have.
+        // Predicates may need columns that the result does not have. Their slots follow those of
+        // `outputs`, whose expressions refer to slots by number.
         let mut slots = outputs.slots.clone();
         for predicate in &restrictions.predicates {
             for &column in &predicate.columns {
@@ -126,6 +133,8 @@ impl SelectPlan {
     }
 }
 
+/// Evaluates LIMIT or PER PARTITION LIMIT. Without a limit, or with an unset value, it is the largest
+/// number.
 pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> {
     let Some(term) = term else {
         return Ok(u64::MAX);
@@ -141,6 +150,7 @@ pub fn limit(term: &Option<Term>, name: &str, bound: &Bound<'_>) -> Result<u64> 
     }
 }
 
+/// Checks that a SELECT DISTINCT reads and restricts whole partitions only.
 fn check_distinct(
     select: &ast::Select,
     schema: &TableSchema,
@@ -188,7 +198,7 @@ fn check_distinct(
 }
 
 /// Returns whether rows are read in reverse, and the number of clustering columns up to the last
-/// one of ORDER BY.
+/// one of ORDER BY. `None` without ORDER BY.
 fn order(
     select: &ast::Select,
     schema: &TableSchema,
@@ -251,7 +261,8 @@ fn last_of_each(orderings: &[(Name, Order)]) -> Vec<(&Name, Order)> {
     kept
 }
 
-/// Returns the number of columns of the primary key, from the first, that GROUP BY names.
+/// Returns the number of columns of the primary key, from the first, up to the last one of GROUP BY.
+/// `None` without GROUP BY.
 fn group_columns(
     select: &ast::Select,
     schema: &TableSchema,

@@ -20,7 +20,9 @@ use crate::interrupt;
 pub enum Output {
     /// The column at a slot.
     Column(usize),
+    /// The timestamp of the cell at a slot.
     WriteTime(usize),
+    /// The rest of the lifetime of the cell at a slot.
     Ttl(usize),
     /// A term with the same value for all rows.
     Term(Term),
@@ -37,9 +39,9 @@ pub enum Output {
     Slice {
         of: Box<Output>,
         ty: CqlType,
-        /// The lower end.
+        /// The lower end; `None` if the slice begins with the first element.
         from: Option<Term>,
-        /// The upper end.
+        /// The upper end; `None` if the slice ends with the last element.
         to: Option<Term>,
     },
     /// The result of an aggregate, by the place of the aggregate.
@@ -86,6 +88,10 @@ pub struct Outputs {
 }
 
 impl Outputs {
+    /// Analyses a SELECT clause.
+    ///
+    /// # Errors
+    /// Cassandra's errors, or the timeout of the statement.
     pub fn new(selection: &Selection, markers: &mut Markers) -> Result<Self> {
         let schema = markers.schema().clone();
         let mut outputs = Self::default();
@@ -118,8 +124,8 @@ impl Outputs {
     }
 
     /// Prepares a selector, and returns its expression with the type. `wanted` is the value that
-    /// the context requires. Constants, nulls and markers take its type; other selectors have a
-    /// type of their own.
+    /// the context requires, if it requires one. Constants (if they fit), nulls and markers take its
+    /// type; other selectors have a type of their own.
     ///
     /// # Errors
     /// Cassandra's errors, or the timeout of the statement.
@@ -147,6 +153,7 @@ impl Outputs {
                 Ok((Output::Term(Term::Value(value)), ty))
             }
             Selector::Null => {
+                // Null has no type of its own, and is the same value in every type.
                 let ty = wanted.map_or(CqlType::Blob, |wanted| wanted.ty.clone());
                 Ok((Output::Term(Term::Null), ty))
             }
@@ -168,6 +175,7 @@ impl Outputs {
                     Selector::MaxWriteTime(_) => "maxwritetime",
                     _ => "writetime",
                 };
+                // `cell` accepts only columns of a single cell, whose only timestamp is the greatest.
                 let slot = self.cell(of, function, &schema)?;
                 Ok(match selector {
                     Selector::Ttl(_) => (Output::Ttl(slot), CqlType::Int),
@@ -205,6 +213,7 @@ impl Outputs {
                 let key = term::prepare(key, &receiver, markers)?;
                 let value = match &ty {
                     CqlType::Map { value, .. } => (**value).clone(),
+                    // An element of a set is selected by itself.
                     _ => receiver.ty,
                 };
                 let of = Box::new(output);
@@ -247,6 +256,7 @@ impl Outputs {
                 operator,
                 right,
             } => {
+                // The types of the operands choose the function, and a marker has no type here.
                 if [left, right]
                     .iter()
                     .any(|of| matches!(***of, Selector::Marker(_)))
@@ -262,11 +272,13 @@ impl Outputs {
                 let returns = function.returns().clone();
                 Ok((Output::Call(function, vec![of_left, of_right]), returns))
             }
+            // Parentheses around one selector only group.
             Selector::Tuple(parts) if parts.len() == 1 => self.prepare(&parts[0], wanted, markers),
             other => invalid(format!("Selecting {other} is not supported")),
         }
     }
 
+    /// Adds an aggregate, and returns the expression of its result.
     fn aggregate(&mut self, aggregate: Aggregate, args: Vec<Output>) -> Output {
         self.aggregates.push((aggregate, args));
         Output::Aggregate(self.aggregates.len() - 1)
@@ -290,6 +302,8 @@ fn cannot_infer<T>(selector: &Selector) -> Result<T> {
     ))
 }
 
+/// Checks that a column is stored in a single cell. Key columns have no cell, and collections have
+/// one for each element.
 fn check_cell(column: &Column, function: &str) -> Result<()> {
     let name = &column.name;
     if matches!(

@@ -82,6 +82,11 @@ impl<'v> Evaluated<'v> {
     }
 }
 
+/// Prepares a term whose value is for `receiver`. The parts of a literal are checked before they are
+/// prepared, so that the error names the whole literal.
+///
+/// # Errors
+/// Cassandra's errors, if the receiver does not accept the term, or the timeout of the statement.
 pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> Result<Term> {
     let (name, ty) = (&receiver.name, &receiver.ty);
     match term {
@@ -105,6 +110,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
             folded(Term::List(items))
         }
         ast::Term::Set(items) => {
+            // The parser reads `{}` as a set.
             if let CqlType::Map { key, .. } = ty
                 && items.is_empty()
             {
@@ -133,6 +139,7 @@ pub fn prepare(term: &ast::Term, receiver: &Receiver, markers: &mut Markers) -> 
         }
         ast::Term::Tuple(items) => match (ty, items.as_slice()) {
             (CqlType::Tuple(types), _) => {
+                // Elements that the literal omits at the end are null.
                 if items.len() > types.len() {
                     return invalid(format!(
                         "Invalid tuple literal for {name}: too many elements. Type {ty} expects \
@@ -188,6 +195,7 @@ pub fn prepare_in(marker: &ast::Marker, receiver: &Receiver, markers: &mut Marke
     }
 }
 
+/// Prepares the literal of a user-defined type. Of a field that is given twice the last value counts.
 fn prepare_fields(
     given: &[(ast::Name, ast::Term)],
     definition: &Arc<UserType>,
@@ -313,7 +321,8 @@ fn check_part(term: &ast::Term, ty: &CqlType, message: impl FnOnce() -> String) 
     }
 }
 
-/// Evaluates a term of constants alone to a constant.
+/// Evaluates a term of constants alone to a constant, so that executions of a prepared statement do not
+/// build it again. Returns other terms as they are.
 fn folded(term: Term) -> Result<Term> {
     if !term.is_constant() {
         return Ok(term);
@@ -326,6 +335,8 @@ fn folded(term: Term) -> Result<Term> {
 }
 
 impl Term {
+    /// Whether the term has the same value in each execution. Calls do not count, because functions
+    /// receive the time of the execution.
     fn is_constant(&self) -> bool {
         match self {
             Self::Value(_) | Self::Null => true,
@@ -369,6 +380,7 @@ impl Term {
                             _ => ty.validate(bytes),
                         };
                         valid.map_err(of_type)?;
+                        // A client's set or map may be unsorted, or have an element twice.
                         let normal = ty.try_normalize(bytes, &mut interrupt::charge_bytes)?;
                         Ok(Evaluated::Value(normal))
                     }
@@ -427,6 +439,7 @@ impl Term {
                     None => Evaluated::Null,
                 })
             }
+            // Called once in each execution, so that all evaluations of the term agree.
             Self::Volatile(place) => Ok(match bound.called(*place) {
                 Some(bytes) => owned(bytes.to_vec()),
                 None => Evaluated::Null,
@@ -435,6 +448,7 @@ impl Term {
     }
 }
 
+/// Returns a value that was built here.
 fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
 }
@@ -453,6 +467,7 @@ fn nullable<'v>(
     parts.iter().enumerate().map(part).collect()
 }
 
+/// Evaluates the elements of a collection.
 fn parts<'v>(items: &'v [Term], bound: &Bound<'v>) -> Result<Vec<Cow<'v, [u8]>>> {
     items.iter().map(|item| part(item, bound)).collect()
 }

@@ -299,8 +299,9 @@ fn show(option: &[u8], cell: Option<&[u8]>) -> String {
 }
 
 impl Server {
-    /// Writes a row of a table in `ks` as INSERT does, at 1 µs: values as CQL's constants
-    /// have them, without quotes. Without clustering columns it writes static ones only.
+    /// Writes a row of a table in `ks` as INSERT does, at 1 µs, but into the store directly: without
+    /// index entries and checks. Each column is given with its value, which is written as a constant
+    /// of CQL without quotes. Without clustering columns it writes static ones only.
     #[track_caller]
     pub(crate) fn put(&mut self, table: &str, values: &[(&str, &str)]) {
         let state = self.executor.catalog().state();
@@ -316,6 +317,7 @@ impl Server {
             columns.filter_map(|column| value(&column.name)).collect()
         };
         let cells = |row: &mut RowBuilder<'_>, kind| {
+            // A row has its columns in the order of their ids.
             let mut columns: Vec<_> = schema.columns_of(kind).iter().collect();
             columns.sort_by_key(|column| column.id);
             for column in columns {
@@ -333,6 +335,7 @@ impl Server {
         let key = of(ColumnKind::PartitionKey);
         let key: Vec<&[u8]> = key.iter().map(Vec::as_slice).collect();
         let key = PartitionKey::new(&key).unwrap();
+        // Static columns are stored with the header of the partition.
         if !of(ColumnKind::Static).is_empty() {
             let mut operand = Vec::new();
             let mut row = HeaderBuilder::new(&mut operand).static_row(1);
@@ -346,6 +349,7 @@ impl Server {
             let key = schema.layout().row_key(&key, &clustering).unwrap();
             let mut operand = Vec::new();
             let mut row = RowBuilder::new(&mut operand, 1);
+            // As for an INSERT, the row exists without a value in any column, too.
             let expiry = None;
             row.marker(Marker {
                 timestamp: 1,

@@ -66,6 +66,7 @@ impl Executor {
         Ok((meaning, partition_key))
     }
 
+    /// Executes a SELECT under the current schema, and appends the body of the RESULT.
     pub(super) fn select(
         &self,
         prepared: &Prepared,
@@ -85,6 +86,8 @@ impl Executor {
             _ => self.check(prepared, call.user)?,
         }
         let mut meaning = prepared.meaning.load_full();
+        // Each execution at a snapshot decodes the schema anew, so an equal schema is as good as the
+        // same.
         let is_same = match &*meaning {
             Meaning::Select(select) => {
                 Arc::ptr_eq(&select.schema, schema) || select.schema == *schema
@@ -94,6 +97,7 @@ impl Executor {
         if !is_same {
             let analysed = self.analyse(&prepared.parsed, select, schema, prepared.hash);
             meaning = Arc::new(Meaning::Select(Box::new(analysed?.0)));
+            // Concurrent executions may overwrite each other's meaning: each goes on with its own.
             prepared.meaning.store(meaning.clone());
         }
         let Meaning::Select(meaning) = &*meaning else {
@@ -102,7 +106,9 @@ impl Executor {
             ));
         };
         let known = prepared.columns.as_ref();
-        // As in Cassandra, where ALTER discards the prepared statements of the table.
+        // A client of protocol 5 decodes rows by the columns in the response to PREPARE, so it has to
+        // prepare again if they changed. In Cassandra ALTER discards the prepared statements of the
+        // table, with the same effect.
         let is_outdated = call.parameters.result_metadata_id.is_some()
             && known != Some(&meaning.select.plan().columns);
         if is_outdated {
@@ -112,6 +118,7 @@ impl Executor {
             });
         }
         let guardrails = match &target {
+            // Guardrails protect the tables of users.
             Target::Virtual(_) => None,
             _ => Some(self.guardrails(call)?),
         };
@@ -128,10 +135,13 @@ impl Executor {
         let (view, live, computed);
         let source = match &target {
             Target::Live(table) => {
+                // Taken after the schema was read: if the schema has an index as built, the view has all
+                // its entries.
                 view = self.catalog.db().view();
                 live = (&view, table.rows());
                 Source::Stored(&live, Cache::Fill)
             }
+            // The cache is left to reads of the live tables.
             Target::Snapshot(snapshot) => Source::Stored(&snapshot.rows, Cache::Bypass),
             Target::Virtual(table) => {
                 let lookup = self.lookup(&state, meaning.select.plan(), &bound)?;
@@ -158,8 +168,9 @@ impl Executor {
         })
     }
 
-    /// Returns the keyspaces and tables that a statement restricts its rows to. Returns all of them
-    /// if a value is invalid, because reading the rows then reports the error.
+    /// Returns the keyspaces and tables that a statement on a virtual table restricts its rows to, so
+    /// that the others need not be computed. Returns all of them if a value is invalid, because reading the
+    /// rows then reports the error.
     ///
     /// # Errors
     /// If the statement's time is over.
@@ -198,6 +209,7 @@ impl Executor {
     }
 }
 
+/// The schema of a table: for a table at a snapshot, that of the snapshot's moment.
 pub(super) fn schema_of(target: &Target) -> &Arc<TableSchema> {
     match target {
         Target::Live(table) => table.schema(),

@@ -34,6 +34,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
     if let Some(returns) = number_type(left, right) {
         let (types, of) = (args.clone(), returns.clone());
         return Some(Function::new(name, args, returns, move |args, _| {
+            // As in Cassandra, the result for a null or an empty value is null.
             let [Some(left), Some(right)] = args else {
                 return Ok(None);
             };
@@ -41,6 +42,7 @@ pub fn operation(operator: Operator, left: &CqlType, right: &CqlType) -> Option<
             let (Some(left), Some(right)) = (left, right) else {
                 return Ok(None);
             };
+            // Charged before: the operation itself cannot stop halfway.
             interrupt::charge(left.units() + right.units())?;
             match numbers(operator, left, right).map(|number| number.write(&of)) {
                 Ok(Some(bytes)) => Ok(Some(bytes)),
@@ -109,6 +111,7 @@ pub fn negation(ty: &CqlType) -> Result<Function> {
     ))
 }
 
+/// The name of an operator's function, which is spelled as in Cassandra.
 fn name(operator: Operator) -> &'static str {
     match operator {
         Operator::Add => "add",
@@ -119,6 +122,7 @@ fn name(operator: Operator) -> &'static str {
     }
 }
 
+/// Returns the error of an operation on values that its types permit.
 fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> {
     let [left, right] = types;
     let what = format!("the operation '{left} {symbol} {right}' failed: {why}");
@@ -126,6 +130,7 @@ fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> 
 }
 
 /// The type of a numeric result: as wide as the wider operand, and with a point if either has one.
+/// `None` if an operand is no number.
 fn number_type(left: &CqlType, right: &CqlType) -> Option<CqlType> {
     // The width in bytes, and whether the type has a point.
     let rank = |ty: &CqlType| match ty {
@@ -239,6 +244,7 @@ fn numbers(
     }
 }
 
+/// Computes an operator by the type's own arithmetic.
 fn computed<N>(operator: Operator, a: N, b: N) -> N
 where
     N: Add<Output = N> + Sub<Output = N> + Mul<Output = N> + Div<Output = N> + Rem<Output = N>,
@@ -252,6 +258,7 @@ where
     }
 }
 
+/// Rejects a division by zero, on which big numbers panic.
 fn check_divisor(operator: Operator, is_zero: bool) -> std::result::Result<(), &'static str> {
     match operator {
         Operator::Divide | Operator::Remainder if is_zero => Err("BigInteger divide by zero"),

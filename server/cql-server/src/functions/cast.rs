@@ -80,10 +80,11 @@ pub fn cast(from: &CqlType, to: &CqlType) -> Result<Option<Function>> {
             let Some(bytes) = args[0] else {
                 return Ok(None);
             };
-            // Cassandra's function fails on a null pointer for an empty value.
+            // Null for an empty value, on which Cassandra's function fails with a null pointer.
             let Some(number) = Number::read(&source, bytes) else {
                 return Ok(None);
             };
+            // `write` takes time quadratic in the digits of a decimal, but not of other numbers.
             if source == CqlType::Decimal {
                 check_digits(&short, &source, bytes)?;
             }
@@ -101,7 +102,8 @@ fn check_digits(function: &str, ty: &CqlType, bytes: &[u8]) -> Result<()> {
     interrupt::charge(number_size::digits_units(bytes.len()))
 }
 
-/// The types with a cast to this type, in the order of Cassandra's messages.
+/// The types with a cast to this type, in the order of Cassandra's messages; none if there are no
+/// casts to it.
 fn sources(to: &CqlType) -> Vec<CqlType> {
     match to {
         CqlType::Counter => Vec::new(),

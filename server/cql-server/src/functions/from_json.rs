@@ -30,6 +30,7 @@ pub fn value(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// Decodes a JSON value as a value of a type; `None` is null.
 fn read(ty: &CqlType, json: &RawValue) -> Result<Option<Vec<u8>>> {
     let json = json.get();
     interrupt::charge_bytes(json.len())?;
@@ -79,6 +80,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
 /// Decodes a number, a boolean, an array or an object.
 fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let parsed = ParsedJson(json);
+    // If no guard accepts the value, the later arm of its type names the expected form for the error.
     let expected_type = match ty {
         CqlType::List { .. }
         | CqlType::Set { .. }
@@ -93,6 +95,8 @@ fn of_other(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
         CqlType::Boolean if parsed.class() == "Boolean" => {
             return Ok(vec![u8::from(json == "true")]);
         }
+        // As in Cassandra, where these two types parse the text that Java prints for any number: `1e0`,
+        // printed as `1.0`, is rejected.
         CqlType::Tinyint | CqlType::Smallint if parsed.is_number() => {
             return ty.parse_value(&parsed.to_string()).map_err(of_type);
         }
@@ -159,6 +163,7 @@ fn expected<T>(what: &str, json: &str) -> Result<T> {
     invalid(format!("Expected {what}, but got a {class}: {parsed}"))
 }
 
+/// Decodes an array or object as a value of a type with parts.
 fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     let part = |ty: &CqlType, raw: &RawValue, what: &str| match read(ty, raw)? {
         Some(part) => Ok(part),
@@ -191,6 +196,7 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             ))
         }
         CqlType::Tuple(types) => {
+            // Unlike a literal in CQL, the array must have all components. They may be null.
             let items = array(json, "a list representation of a tuple")?;
             if items.len() != types.len() {
                 let what = if items.len() > types.len() {
@@ -207,7 +213,8 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             Ok(elements::build_tuple(items.iter().map(Option::as_deref)))
         }
         CqlType::Udt { definition, .. } => {
-            // A missing field is null, and an unknown one an error.
+            // A missing field is null, and an unknown one an error: fields are removed as they are
+            // read, so that only unknown ones are left.
             let mut given = by_names(object(json)?);
             let mut fields = Vec::with_capacity(definition.fields().len());
             for (name, ty) in definition.fields() {
@@ -228,8 +235,8 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// Decodes an object as a row: the values of these columns. A value is `None` if the object does
-/// not name the column, and `Some(None)` if it is null.
+/// Decodes an object as a row: the values of these columns, in their order. A value is `None` if the
+/// object does not name the column, and `Some(None)` if it is null.
 ///
 /// # Errors
 /// Cassandra's errors: the text is no object, names an unknown column or has an invalid value. Or
@@ -282,10 +289,12 @@ fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> 
     entries.map(|(key, raw)| (name(key), raw)).collect()
 }
 
+/// Splits an object into its values by their names. Of equal names the last value counts.
 fn object(json: &str) -> Result<BTreeMap<String, &RawValue>> {
     serde_json::from_str(json).or_else(|_| expected("a map", json))
 }
 
+/// Splits an array into its values; `what` is the expected value in the error.
 fn array<'t>(json: &'t str, what: &str) -> Result<Vec<&'t RawValue>> {
     serde_json::from_str(json).or_else(|_| expected(what, json))
 }

@@ -42,6 +42,7 @@ impl RowWriter {
         check(self.out.len(), self.bytes_max)
     }
 
+    /// Ends the row, and returns its text.
     pub fn finish(mut self) -> String {
         self.out.push('}');
         self.out
@@ -93,6 +94,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
             while let (Some(k), Some(v)) = (parts.next(), parts.next()) {
                 separate(at, out);
                 at += 1;
+                // Written apart, because the quotes around it depend on its first character.
                 let mut text = String::new();
                 value(key, k.map_err(of_type)?, &mut text, bytes_max)?;
                 check(out.len() + text.len(), bytes_max)?;
@@ -119,6 +121,7 @@ pub fn value(ty: &CqlType, bytes: Option<&[u8]>, out: &mut String, bytes_max: us
         }
         CqlType::Udt { definition, .. } => {
             out.push('{');
+            // A value that is older than a field of its type has no component for the field: null.
             let mut parts = elements::components(bytes);
             for (at, (name, ty)) in definition.fields().iter().enumerate() {
                 separate(at, out);
@@ -172,12 +175,14 @@ fn native(ty: &CqlType, bytes: &[u8], out: &mut String, bytes_max: usize) -> Res
     }
 }
 
+/// Appends the separator before each part but the first.
 fn separate(at: usize, out: &mut String) {
     if at > 0 {
         out.push_str(", ");
     }
 }
 
+/// Checks that a text of this length is not too long.
 fn check(bytes: usize, bytes_max: usize) -> Result<()> {
     if bytes > bytes_max {
         return Err(result_too_large(bytes_max));

@@ -128,7 +128,9 @@ impl Limit {
         )
     }
 
-    /// The message for a `value` of `what` above the threshold of warnings or errors.
+    /// The message for a `value` of `what` above the threshold of warnings or errors, as in Cassandra,
+    /// where each guardrail has a form of its own. `what` is mostly a name; of tombstones it is a whole
+    /// clause in a warning, and a table in an error.
     pub(crate) fn words(self, is_warning: bool, what: &str, value: u64, threshold: u64) -> String {
         let kind = if is_warning { "warning" } else { "failure" };
         let words = match (self, is_warning) {
@@ -198,7 +200,8 @@ impl Limit {
                 "Partition {what} has size {value}, this exceeds the {kind} threshold of \
                  {threshold}."
             ),
-            // This limit is older than guardrails, and its message lacks their beginning.
+            // The limits from here on are older than guardrails, and their messages lack the beginning
+            // below. A warning is only for a value above the threshold, so the excess is positive.
             (Self::BatchSize, true) => {
                 let excess = value - threshold;
                 return format!(
@@ -217,6 +220,7 @@ impl Limit {
             (Self::Tombstones, true) => {
                 return format!("Read {what} (see tombstone_warn_threshold)");
             }
+            // The read ends as soon as it passes more tombstones, without a count of all.
             (Self::Tombstones, false) => {
                 return format!(
                     "Operation failed - received 0 responses and 1 failures: \

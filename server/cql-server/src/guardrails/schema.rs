@@ -9,7 +9,8 @@ use crate::schema_statements::indexed_table;
 
 impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
-    /// keyspace in use.
+    /// keyspace in use. The counts are those under `state`, with the objects that the statement would
+    /// create. A name that does not exist counts as nothing here: execution returns its error.
     pub fn check_schema(
         &self,
         statement: &Statement,
@@ -38,6 +39,7 @@ impl Guardrails {
                 self.check(Limit::Tables, name, count, &mut warnings)?;
             }
             Statement::AlterTable(alter) => {
+                // Changes of a table's options are no changes of its columns, which the feature forbids.
                 match &alter.change {
                     TableChange::Add { .. }
                     | TableChange::Drop { .. }
@@ -47,6 +49,7 @@ impl Guardrails {
                 let name = alter.table.name.as_str();
                 let table = keyspace_of(&alter.table).and_then(|keyspace| keyspace.table(name));
                 if let (TableChange::Add { columns, .. }, Some(table)) = (&alter.change, table) {
+                    // With IF NOT EXISTS a column may exist already.
                     let is_new = |column: &&ast::ColumnDefinition| {
                         table.column(column.name.as_str()).is_none()
                     };

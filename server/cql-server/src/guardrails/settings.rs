@@ -19,7 +19,8 @@ const UNITS: [(&str, u64); 4] = [
 const OLDER_PARTITION_SIZE: &str = "compaction_large_partition_warning_threshold";
 
 impl Unit {
-    /// Parses the value of a threshold; `Some(None)` for `-1`, which turns it off.
+    /// Parses the value of a threshold; `Some(None)` for `-1`, which turns it off, and `None` for text
+    /// that is no value of this unit.
     fn parse(self, text: &str) -> Option<Option<u64>> {
         if text == "-1" {
             return Some(None);
@@ -31,6 +32,7 @@ impl Unit {
         sized.or_else(|| text.parse().ok()).map(Some)
     }
 
+    /// Prints the value of a threshold, in the largest unit without a remainder.
     fn show(self, value: Option<u64>) -> String {
         match (self, value) {
             (_, None) => "-1".into(),
@@ -45,6 +47,10 @@ impl Unit {
 }
 
 impl Guardrails {
+    /// Sets one setting.
+    ///
+    /// # Errors
+    /// If the value is none of the setting's, or there is no such setting: then the message lists all.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if let Some(feature) = Feature::ALL.into_iter().find(|one| one.setting() == name) {
             let is_enabled: bool =
@@ -75,6 +81,7 @@ impl Guardrails {
             };
             let (warn, fail) = limit.suffixes();
             let threshold = &mut self.thresholds[limit as usize];
+            // With another suffix it is no setting of this limit, and the loop ends in the error below.
             let place = match suffix {
                 _ if suffix == warn => &mut threshold.warn,
                 _ if Some(suffix) == fail => &mut threshold.fail,
@@ -122,6 +129,7 @@ impl FromStr for Guardrails {
             };
             guardrails.set(name.trim(), value.trim())?;
         }
+        // Checked at the end: settings may come in any order, and one threshold may be the default.
         for limit in Limit::ALL {
             let threshold = guardrails.thresholds[limit as usize];
             if let (Some(warn), Some(fail)) = (threshold.warn, threshold.fail)

@@ -154,8 +154,8 @@ impl Drop for IndexBuilds {
 }
 
 impl IndexBuilds {
-    /// Starts the builds that an earlier process did not finish, and later those of tables that are announced. If `idle_class` is false, scans
-    /// run in the normal scheduling class and do not yield.
+    /// Starts the builds that an earlier process did not finish, and later those of tables that are
+    /// announced. If `idle_class` is false, scans run in the normal scheduling class and do not yield.
     pub fn new(catalog: &Arc<Catalog>, idle_class: bool) -> Self {
         let shared = Arc::new(Shared {
             catalog: Arc::clone(catalog),
@@ -199,6 +199,7 @@ impl IndexBuilds {
     }
 }
 
+/// Builds unfinished indexes until there are none, or until the builds are stopped.
 fn run(shared: &Shared) {
     // The tables with failed builds, and the times of the failures. The builds of other tables do
     // not wait for them.
@@ -296,6 +297,7 @@ fn mark_built(catalog: &Catalog, (of, name): (&str, &str), id: Uuid, built: &[u3
     changed.map(drop).map_err(of_schema)
 }
 
+/// Commits the entries of a scan, batch by batch, with pauses between.
 fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>>) -> Result<()> {
     for entries in batches {
         if shared.is_stopped() {
@@ -312,7 +314,8 @@ fn commit_all(shared: &Shared, table: &CqlTable, batches: &Receiver<Vec<Vec<u8>>
     Ok(())
 }
 
-/// Sends the entries of all rows of a table. Returns false if the scan was stopped early.
+/// Sends the entries of all rows of a table. Returns false if the scan was stopped early, or the
+/// receiver is gone.
 fn scan(
     shared: &Shared,
     table: &CqlTable,
@@ -372,6 +375,7 @@ fn scan_some(
             found.map_err(of_table)?;
         }
         read_count += 1;
+        // The next view begins right after this key: the key with a zero byte is its successor.
         Ok(if goes_on(entries) {
             (read_count == ROWS_PER_VIEW).then(|| [key, &[0]].concat())
         } else {
@@ -383,6 +387,9 @@ fn scan_some(
     let mut scan = scan.map_err(of_table)?;
     while let Some(start) = scan.next_partition().map_err(of_table)? {
         let header = start.header.as_deref();
+        // The header has entries of its own, for columns of the partition key and static ones. If this
+        // view began within the partition, an earlier one has read them; the rows still need the
+        // header, for its deletions.
         if start.header_in_range
             && let Some(header) = header
             && let Some(next) = add(&start.key, None, header)?

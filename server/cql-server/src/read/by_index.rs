@@ -83,6 +83,8 @@ impl Walk<'_> {
             if end != End::Done {
                 return Ok(end);
             }
+            // A partition that gave no row may no longer have the value. After `resume` this is unknown,
+            // because the last page may have ended with the partition's rows.
             if resume.is_none() && self.progress.given_rows == given_rows {
                 (self.progress).note_stale(Some(entries), &key[entries.prefix.len()..]);
             }
@@ -93,7 +95,8 @@ impl Walk<'_> {
         Ok(End::Done)
     }
 
-    /// Walks over rows by their entries.
+    /// Walks over rows by their entries. Those of one partition lie together, so its header is read
+    /// once for all of them.
     fn rows_of(
         &mut self,
         entries: Entries<'_>,
@@ -130,6 +133,8 @@ impl Walk<'_> {
             };
             let partition = self.open(first_row, header.as_deref())?;
             let mut first_entry = Some(first.clone());
+            // `true`: rows that an index selects are no whole partitions, so static columns alone make
+            // no row.
             let end = self.take_rows(&partition, true, Some(entries), || {
                 let mut key = match first_entry.take() {
                     Some(key) => key,
@@ -151,6 +156,7 @@ impl Walk<'_> {
                     return Err(of_table(TableError::damaged(schema, &key, error)));
                 };
                 let is_selected = rows.contains(clustering);
+                // From here on `key` is the key of the row.
                 key.advance(entries.prefix.len());
                 if !is_selected {
                     return Ok(RowStep::Unselected(key));
@@ -164,7 +170,8 @@ impl Walk<'_> {
             if end != End::Done {
                 return Ok(end);
             }
-            // The page takes no more rows of this partition.
+            // Entries of this partition are left: the page takes no more rows of it. There may be many,
+            // so the scan begins anew behind them.
             if (next.as_ref()).is_some_and(|(key, _)| key.starts_with(of_partition)) {
                 let behind = ByteRange::of_prefix(of_partition.to_vec()).to;
                 let is_in_range = |behind: &Vec<u8>| to.as_ref().is_none_or(|to| behind < to);

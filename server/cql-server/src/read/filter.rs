@@ -15,18 +15,22 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_type};
 use crate::interrupt;
 
+/// The predicates of a statement with their bound values.
 #[derive(Debug)]
 pub struct Filter<'f> {
     all: Vec<One<'f>>,
+    /// The types of the columns, by slot.
     types: &'f [&'f CqlType],
 }
 
+/// One predicate, with the slots of its columns.
 #[derive(Debug)]
 struct One<'f> {
     slots: Vec<usize>,
     test: BoundTest<'f>,
 }
 
+/// A [`Test`] with its values.
 #[derive(Debug)]
 enum BoundTest<'f> {
     Compare(Operator, Vec<Cow<'f, [u8]>>),
@@ -92,6 +96,7 @@ impl<'f> Filter<'f> {
         self.holds(&self.all[predicate], cells)
     }
 
+    /// Whether a predicate holds for the columns of a row.
     fn holds(&self, one: &One<'_>, cells: &[Option<LiveColumn<'_>>]) -> Result<bool> {
         let mut values: Vec<Cow<'_, [u8]>> = Vec::with_capacity(one.slots.len());
         for &slot in &one.slots {
@@ -99,6 +104,7 @@ impl<'f> Filter<'f> {
                 // No predicate holds for null.
                 None => return Ok(false),
                 Some(LiveColumn::Cell(cell)) => Cow::Borrowed(cell.value),
+                // Its cells are put together to one value, as a client would get it.
                 Some(LiveColumn::Collection(collection)) => {
                     Cow::Owned(serialize(self.types[slot], collection)?)
                 }
@@ -107,6 +113,8 @@ impl<'f> Filter<'f> {
         let bytes = values.iter().map(|value| value.len()).sum::<usize>();
         interrupt::charge_bytes(bytes)?;
         let ty = |at: usize| self.types[one.slots[at]];
+        // As a tuple: the first columns that differ decide. Values are compared by their types, since
+        // the order of their bytes is another one.
         let compare = |with: &[Cow<'_, [u8]>]| -> Result<Ordering> {
             for (at, (a, b)) in values.iter().zip(with).enumerate() {
                 let order = ty(at).try_compare(a, b, &mut interrupt::charge_bytes)?;
@@ -126,6 +134,7 @@ impl<'f> Filter<'f> {
                     Operator::LessOrEqual => order.is_le(),
                     Operator::Greater => order.is_gt(),
                     Operator::GreaterOrEqual => order.is_ge(),
+                    // The other operators have tests of their own.
                     _ => false,
                 }
             }
@@ -142,6 +151,7 @@ impl<'f> Filter<'f> {
             BoundTest::Contains(wanted) => contains(ty(0), &values[0], wanted)?,
             BoundTest::ContainsKey(key) => element(ty(0), &values[0], key)?.is_some(),
             BoundTest::Element(key, wanted) => {
+                // The analysis permits this test on maps only.
                 let CqlType::Map { value, .. } = ty(0) else {
                     return Ok(false);
                 };

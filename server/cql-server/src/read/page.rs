@@ -77,9 +77,11 @@ pub struct LiveRow<'r> {
 /// The next step of a walk after a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
+    /// Continue with the next row.
     Row,
     /// Continue with the first row of the next partition.
     Partition,
+    /// The page is full, or a limit is reached.
     Stop,
 }
 
@@ -100,6 +102,7 @@ pub struct Page<'s> {
     /// The key of the last processed row; `prefix` is the part of its partition.
     pub last_key: Vec<u8>,
     prefix: Vec<u8>,
+    /// `None` if rows are neither aggregated nor grouped.
     groups: Option<Groups>,
     sorted: Vec<SortedRow>,
     sorted_bytes: usize,
@@ -185,7 +188,9 @@ impl<'s> Page<'s> {
         self.plain(row)
     }
 
-    /// Whether the page may end here although it has room, after reading for `elapsed`.
+    /// Whether the page may end here although it has room, after reading for `elapsed`. A page of
+    /// groups or sorted rows may not: a paging state contains neither partial aggregates nor
+    /// buffered rows.
     pub fn may_cut(&self, elapsed: Duration) -> bool {
         if self.row_limits.page.is_none() || self.groups.is_some() || self.plan.sorted.is_some() {
             return false;
@@ -238,10 +243,12 @@ impl<'s> Page<'s> {
         }
     }
 
+    /// Ends the page. `paging_state` is that of the next page, if there is one.
     pub fn finish(self, paging_state: Option<&[u8]>) {
         self.writer.finish(paging_state);
     }
 
+    /// Whether the page has as many rows as the client requested, or too many bytes for more.
     fn is_full(&self) -> bool {
         let Some(rows) = self.row_limits.page else {
             return false;
@@ -255,6 +262,7 @@ impl<'s> Page<'s> {
         self.limits.result_bytes.saturating_sub(taken)
     }
 
+    /// Checks that this many bytes fit into the response and the buffers.
     fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes > self.room() {
             return Err(result_too_large(self.limits.result_bytes));
@@ -262,6 +270,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
+    /// Appends a cell to the response.
     fn cell(&mut self, value: Option<&[u8]>) -> Result<()> {
         self.check_room(value.map_or(0, <[u8]>::len))?;
         self.writer.cell(value);
@@ -290,6 +299,7 @@ impl<'s> Page<'s> {
         }
     }
 
+    /// Takes a row of a statement without groups.
     fn plain(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
         let context = self.context(row);
@@ -347,23 +357,31 @@ impl<'s> Page<'s> {
         })
     }
 
+    /// Adds a row to the current group, or ends that group and begins the next one;
+    /// [`complete`](Self::complete) ends the last one. Pages end only between groups, so a paging
+    /// state needs no partial aggregates.
     fn grouped(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         let key = self.group_key(row);
         let is_same = |groups: &Groups| groups.key.is_none() || groups.key == key;
         if self.groups.as_ref().is_some_and(|groups| !is_same(groups)) {
+            // Before this row's partition is entered: the group counts for the limit of its own one.
             self.end_group()?;
+            // This row is read again: the next page begins after the last row of the ended group.
             self.is_cut = self.left > 0 && self.is_full();
             if self.left == 0 || self.is_cut {
                 return Ok(Flow::Stop);
             }
         }
         self.enter_partition(row);
+        // PER PARTITION LIMIT counts groups, and `end_group` may just have counted the last one.
         if self.left_in_partition == 0 {
             return Ok(Flow::Partition);
         }
         let context = self.context(row);
         let outputs = &self.plan.outputs;
         let sort_key = (self.plan.sorted).map(|ordered| self.clustering_part(row, ordered));
+        // Computed before `groups` borrows the page. The states of the group count against it until the
+        // group ends.
         let room = self.room();
         let too_large = || Err(result_too_large(self.limits.result_bytes));
         let groups = self.groups.as_mut().expect("there are groups");
@@ -387,7 +405,9 @@ impl<'s> Page<'s> {
         }
         let mut bytes = groups.first_bytes;
         for ((aggregate, args), state) in outputs.aggregates.iter().zip(&mut groups.states) {
+            // An aggregate has at most one argument.
             match &args[..] {
+                // count(*)
                 [] => aggregate.add_row(state),
                 [arg, ..] => aggregate.add(state, value::value(arg, &context)?.as_deref())?,
             }
@@ -398,7 +418,8 @@ impl<'s> Page<'s> {
         }
         groups.last_key.clear();
         groups.last_key.extend_from_slice(row.key);
-        // DISTINCT reads only the first row of each partition.
+        // DISTINCT reads only the first row of each partition. PER PARTITION LIMIT counts groups, not
+        // rows, so it does not matter here.
         Ok(if self.plan.distinct {
             Flow::Partition
         } else {
@@ -431,6 +452,8 @@ impl<'s> Page<'s> {
         &clustering[..reader.at()]
     }
 
+    /// Computes the row of the current group, and writes or buffers it. Without any row, the aggregates
+    /// have the results of no values, and the other outputs are null.
     fn end_group(&mut self) -> Result<()> {
         let outputs = &self.plan.outputs;
         let groups = self.groups.replace(Groups::default());
@@ -477,6 +500,7 @@ impl<'s> Page<'s> {
         }
     }
 
+    /// Appends a finished row to the response.
     fn write(&mut self, cells: &[Option<Vec<u8>>]) -> Result<()> {
         interrupt::charge(1 + (cells.len() / CELLS_PER_UNIT) as u64)?;
         for cell in cells {
@@ -487,6 +511,7 @@ impl<'s> Page<'s> {
         Ok(())
     }
 
+    /// Makes the partition of a row the current one, for PER PARTITION LIMIT.
     fn enter_partition(&mut self, row: &LiveRow<'_>) {
         let prefix = &row.key[..row.prefix_len];
         if self.prefix != prefix {
@@ -497,6 +522,7 @@ impl<'s> Page<'s> {
     }
 }
 
+/// Whether an output depends on all rows of a group.
 fn has_aggregate(output: &Output) -> bool {
     match output {
         Output::Aggregate(_) => true,

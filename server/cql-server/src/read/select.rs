@@ -17,6 +17,7 @@ use crate::error::{Result, invalid};
 use crate::guardrails::{Guardrails, Limit};
 use crate::paging::PagingState;
 
+/// The limits that a SELECT is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds<'b> {
     pub limits: &'b Limits,
@@ -112,6 +113,9 @@ impl Select {
         let metadata = Metadata::of(parameters, known, &plan.columns);
         let writer = RowsWriter::new(out, &plan.columns, metadata, call.version);
         let page = Page::new(plan, &types, bound, writer, limits, row_limits, resume)?;
+        // IN may have no values. And the client may have forged a paging state with 0 rows left, from
+        // which the page would count down. States of the server have rows left, because at LIMIT the
+        // result ends.
         let is_none_left =
             page.left == 0 || matches!(&partitions, Partitions::Keys(keys) if keys.is_empty());
         let read_time_s = (parameters.now_s).map(i64::from);
@@ -150,6 +154,7 @@ impl Select {
         page.complete(end == End::Done)?;
         let (key, had_rows) = match end {
             End::Cut { key, had_rows } => (key, had_rows),
+            // A page that stopped without a cut has reached LIMIT, and no page follows.
             End::Stopped if page.is_cut => (std::mem::take(&mut page.last_key), true),
             _ => {
                 page.finish(None);

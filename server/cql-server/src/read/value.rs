@@ -12,11 +12,15 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, of_row, of_type};
 use crate::interrupt;
 
+/// The values from which outputs are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'r> {
+    /// The live columns of a row, by slot; `None` is null.
     pub cells: &'r [Option<LiveColumn<'r>>],
+    /// The types of the columns, by slot.
     pub types: &'r [&'r CqlType],
     pub bound: &'r Bound<'r>,
+    /// The results of the aggregates of a group; empty while its rows are read.
     pub aggregates: &'r [Option<Vec<u8>>],
 }
 
@@ -51,7 +55,7 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
         },
         Output::Term(term) => match term.evaluate(context.bound)? {
             Evaluated::Value(value) => {
-                // A bound value is validated again for each row.
+                // A term is evaluated and copied for each row, so its bytes count for each row.
                 interrupt::charge_bytes(value.len())?;
                 Some(value)
             }
@@ -66,6 +70,7 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
         Output::Field(of, at) => match value(of, context)? {
             None => None,
             Some(udt) => match elements::components(&udt).nth(*at) {
+                // The last fields may be missing, for example those that ALTER TYPE added later.
                 None => None,
                 Some(field) => field
                     .map_err(of_type)?
@@ -136,7 +141,8 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
 }
 
 /// Returns the elements of a serialized map or set between two keys, both inclusive. For a
-/// collection that is not frozen an empty slice is null, as the empty collection itself is.
+/// collection that is not frozen an empty slice is null, as the empty collection itself is. An end
+/// that is absent or unset does not limit the slice.
 fn slice(
     ty: &CqlType,
     collection: &[u8],
@@ -164,6 +170,7 @@ fn slice(
         _ => elements::elements(collection),
     }
     .map_err(of_type)?;
+    // The first four bytes are the number of elements, which is known only at the end.
     let mut out = vec![0; 4];
     let mut count = 0_i32;
     while let Some(key) = all.next() {

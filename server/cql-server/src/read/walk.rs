@@ -35,6 +35,7 @@ const BYTES_PER_UNIT: usize = 1024;
 /// The most stale entries that one read reports for removal.
 const STALE_MAX: usize = 32;
 
+/// The reason for the end of a walk.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
     /// There are no more rows.
@@ -42,7 +43,7 @@ pub enum End {
     /// The page takes no more rows.
     Stopped,
     /// The page has used up its time. The next page begins after this key; `had_rows` is true if
-    /// the key's partition has returned rows.
+    /// the walk has met live rows in the key's partition, even if the filter rejected them.
     Cut { key: Vec<u8>, had_rows: bool },
 }
 
@@ -52,6 +53,8 @@ impl End {
         let key = [prefix, &[ROW, 0xff]].concat();
         Self::Cut {
             key,
+            // Even without rows: the next page may open the partition again, and must not return
+            // its static columns a second time.
             had_rows: true,
         }
     }
@@ -96,6 +99,7 @@ pub struct Walk<'w> {
     pub progress: Progress,
 }
 
+/// The progress of a walk within one page.
 pub struct Progress {
     started: Instant,
     steps_until_look: u32,
@@ -192,7 +196,7 @@ impl<'w> Walk<'w> {
     /// Walks over all partitions in a range of keys.
     fn range(&mut self, range: &ByteRange, resume: Option<&PagingState>) -> Result<End> {
         let mut from = range.from.clone();
-        // The partition in which the last page ended, if it had returned rows by then.
+        // The partition in which the last page ended, if it had live rows up to there.
         let mut cut_partition: Option<&[u8]> = None;
         if let Some(resume) = resume {
             let at = DecodedKey::read(&resume.key).map_err(|_| paging::invalid())?;
@@ -254,7 +258,7 @@ impl<'w> Walk<'w> {
 
     /// Takes the rows of a partition from a scan, step by step, and passes the live ones that pass
     /// the filter to the page; at the end also the static columns, if they make a row of their own.
-    /// `had_rows` is true if an earlier page has returned rows of the partition. If the steps come
+    /// `had_rows` is true if an earlier page has met live rows of the partition. If the steps come
     /// from the entries of `index`, the stale ones are collected.
     pub(super) fn take_rows(
         &mut self,
@@ -280,9 +284,12 @@ impl<'w> Walk<'w> {
                 RowStep::Unselected(key) => (key, None),
                 RowStep::Done => break,
             };
+            // Rows that the filter rejects count, too: static columns are a row of their own only in
+            // a partition without live rows.
             had_rows |= flow.is_some();
             match flow {
                 Some(Flow::Stop) => return Ok(End::Stopped),
+                // PER PARTITION LIMIT, or DISTINCT, needs no more rows of this partition.
                 Some(Flow::Partition) => break,
                 Some(Flow::Row) | None => {}
             }
@@ -312,7 +319,7 @@ impl<'w> Walk<'w> {
     }
 
     /// Passes a row to the page, if the row is live and passes the filter. Returns `None` if it is
-    /// not live.
+    /// not live, and [`Flow::Row`] if the filter rejects it.
     fn visit(
         &mut self,
         partition: &ProjectedPartition<'_>,
@@ -346,7 +353,7 @@ impl<'w> Walk<'w> {
         Ok(Some(flow.unwrap_or(Flow::Row)))
     }
 
-    /// Passes a row to the page, if it passes the filter.
+    /// Passes a row to the page, if it passes the filter; otherwise returns `None`.
     fn give(&mut self, row: &LiveRow<'_>) -> Result<Option<Flow>> {
         if !self.filter.passes(row.cells)? {
             return Ok(None);

@@ -92,6 +92,7 @@ pub(super) fn drop(context: &SchemaContext<'_>, drop: &DropKeyspace) -> Done {
     })
 }
 
+/// The properties after WITH; `None` for those that the statement does not have.
 struct With {
     replication: Option<Replication>,
     durable_writes: Option<bool>,
@@ -136,7 +137,8 @@ impl With {
     }
 }
 
-/// Whether a statement has to give the number of copies.
+/// Whether a statement has to give the number of copies. CREATE does not, because Cassandra 4.1 has a
+/// default for it (`default_keyspace_rf`, 1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Factor {
     Required,
@@ -152,6 +154,7 @@ fn one() -> String {
 /// copy.
 struct Replication {
     options: BTreeMap<String, String>,
+    /// The greatest number of copies in any data center.
     copies_max: u32,
 }
 
@@ -167,6 +170,7 @@ impl Replication {
         let Some(class) = options.get_mut("class") else {
             return Err(ErrorResponse::config("Missing replication strategy class"));
         };
+        // Stored without the package, so that both spellings of a class are one.
         if let Some(short) = class.strip_prefix(PACKAGE) {
             *class = short.to_string();
         }
@@ -217,6 +221,8 @@ impl Replication {
             }
         }
         let mut copies_max = 0;
+        // All options but the class are numbers of copies here: the only one of SimpleStrategy, or
+        // one for each data center.
         for (_, factor) in options.iter().filter(|(option, _)| *option != "class") {
             let copies = factor.parse::<i32>().map_err(|_| {
                 ErrorResponse::config(format!(

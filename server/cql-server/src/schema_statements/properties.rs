@@ -23,7 +23,8 @@ fn texts(entries: &[(Constant, Constant)]) -> Entries {
     entries.iter().map(text).collect()
 }
 
-/// Sets the options of a table, and returns the id that the statement gives it.
+/// Sets the options of a table, and returns the id that the statement gives the table; `None` if it
+/// gives none.
 pub(super) fn set_table_options(
     options: &mut TableOptions,
     properties: &[Property],
@@ -58,7 +59,7 @@ fn set_table_option(
     })
 }
 
-/// Expands the abbreviations that Cassandra permits, and rejects the same options.
+/// Expands the abbreviations that Cassandra permits in a map, and rejects the entries that it rejects.
 fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
     match option {
         "compaction" => compaction(entries),
@@ -101,7 +102,8 @@ fn compaction(entries: &mut Entries) -> Result<(), ErrorResponse> {
     Ok(())
 }
 
-/// The options of some of Cassandra's compressors, beyond those that all have.
+/// The options of some of Cassandra's compressors, beyond those that all have. They are accepted for
+/// any compressor: ebb chooses a compressor by its class alone.
 const COMPRESSOR_OPTIONS: [&str; 4] = [
     "compression_level",
     "crc_check_chance",
@@ -109,6 +111,9 @@ const COMPRESSOR_OPTIONS: [&str; 4] = [
     "lz4_high_compressor_level",
 ];
 
+/// Checks the options of compression, with the errors of Cassandra's `CompressionParams.fromMap`, and
+/// returns them under their present names: `sstable_compression` and `chunk_length_kb` are deprecated
+/// names of `class` and `chunk_length_in_kb`.
 fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     let refuse = |message: String| Err(ErrorResponse::config(message));
     let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
@@ -193,12 +198,14 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
             unknown.join(", ")
         ));
     }
+    // An empty `sstable_compression` turns compression off; an empty `class` was rejected above.
     // Without a compressor the other options do not matter.
     if class.is_empty() {
         return Ok(disabled());
     }
     given.insert("class".to_string(), in_package("io.compress", &class));
     given.insert("chunk_length_in_kb".to_string(), chunk);
+    // 0 is the default, and is left out.
     if ratio > 0.0 {
         given.insert("min_compress_ratio".to_string(), format!("{ratio:?}"));
     }

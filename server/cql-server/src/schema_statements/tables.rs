@@ -103,6 +103,8 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
     })
 }
 
+/// Returns the table as ALTER TABLE changes it. Columns are changed one after the other, so that each
+/// change is checked against the result of those before it.
 fn changed_table(
     context: &SchemaContext<'_>,
     of: &KeyspaceSchema,
@@ -117,6 +119,7 @@ fn changed_table(
         } => {
             for column in columns {
                 let name = column.name.as_str();
+                // As in Cassandra, an unknown type is an error even if the column exists.
                 let ty = resolve_type(of, &column.type_name)?;
                 if *if_not_exists && next.column(name).is_some() {
                     continue;
@@ -140,6 +143,8 @@ fn changed_table(
             for column in columns.iter().map(Name::as_str) {
                 match next.column(column).map(|column| &column.ty) {
                     None if *if_exists => continue,
+                    // As in Cassandra: a dropped column is recorded with tuples in place of
+                    // user-defined types, and there is no tuple that is not frozen.
                     Some(ty @ CqlType::Udt { frozen: false, .. }) => {
                         return Err(ErrorResponse::invalid(format!(
                             "Cannot drop non-frozen column {column} of user type {ty}"
@@ -171,6 +176,7 @@ fn changed_table(
             });
             next = next.alter_options(changes).map_err(of_schema)?;
         }
+        // CREATE TABLE rejects COMPACT STORAGE, so no table has it.
         TableChange::DropCompactStorage => {
             return Err(ErrorResponse::invalid(
                 "Cannot DROP COMPACT STORAGE on table without COMPACT STORAGE",

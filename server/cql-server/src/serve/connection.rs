@@ -188,9 +188,12 @@ impl<S: Service> Connection<S> {
         (self.stream, self.stop)
     }
 
+    /// Serves received frames, sends the responses, and then waits for bytes, results, events or the
+    /// stop of the server, unless another frame is complete.
     async fn turn(&mut self) -> Result<(), Ended> {
         let stops = *self.stop.borrow();
         if stops {
+            // A client that has not sent STARTUP has no requests that need a response.
             if !self.session.has_started() {
                 return Err(Ended::Quietly);
             }
@@ -214,9 +217,11 @@ impl<S: Service> Connection<S> {
         }
         self.count_received().await?;
         if has_next {
+            // Other connections of this thread get their turn before the next burst.
             tokio::task::yield_now().await;
             return Ok(());
         }
+        // A connection that waits keeps no empty buffers.
         self.received.shrink();
         if self.session.has_started() {
             if self.session.is_logged_in() {
@@ -227,6 +232,7 @@ impl<S: Service> Connection<S> {
                 self.startup = Some(Box::pin(sleep_until(login_by.into())));
             }
         }
+        // Without room nothing is read, so a client that makes no progress then is not too slow.
         let skipped_bytes = self.received.skipped_bytes().filter(|_| has_room);
         let patience = self.shared.options.request_timeout;
         self.skipping.note(skipped_bytes, patience);
@@ -234,6 +240,7 @@ impl<S: Service> Connection<S> {
             () = over(&mut self.startup) => return Err(Ended::Quietly),
             Some(result) = next_result(&mut self.results) => self.take_results(result),
             event = next_event(&mut self.events) => self.push_event(event),
+            // While the connection has as many requests in lanes as it may, bytes stay in the socket.
             read = read(&mut self.stream, &mut self.received, &mut self.skipping), if has_room => {
                 match read? {
                     Some(read_bytes) => self.note_arrivals(read_bytes),
@@ -362,6 +369,7 @@ impl<S: Service> Connection<S> {
                 .set_compression(self.session.coding.compression);
             let limits = self.limits();
             self.decoder.set_body_bytes_max(limits.body_bytes_max);
+            // Until STARTUP no version is agreed on, and each frame may have another one.
             if self.session.has_started() {
                 self.decoder.set_version(self.session.coding.version);
             }
@@ -415,6 +423,8 @@ impl<S: Service> Connection<S> {
         if refused > 0 {
             overload.rejected(refused);
         }
+        // A client has registered in this burst, or before. The subscription begins before the response
+        // to REGISTER is sent, so no event after that response is missed.
         if self.session.events.schema || self.session.events.status || self.session.events.topology
         {
             let events = &self.shared.events;
@@ -434,7 +444,8 @@ impl<S: Service> Connection<S> {
     }
 
     /// Whether the last decoded frame has waited longer than the target. Sets `first_waited` for
-    /// the first frame of a burst, even without a target.
+    /// the first frame of a burst, even without a target: of all frames in the burst that one has
+    /// waited longest.
     fn is_late(&mut self, target: Option<Duration>, first_waited: &mut Option<Duration>) -> bool {
         if target.is_none() && first_waited.is_some() {
             return false;

@@ -324,7 +324,9 @@ pub(super) async fn run_in_lane<S: Service>(
     }
     let (received_at, consistency) = (request.work.received_at, request.work.consistency);
     let time_out = request.work.time_out();
+    // Created before `runs` takes the request.
     let late_reply = is_cut_off(lane).then(|| request.late_reply());
+    // A login has no statement, and is no query.
     let listed = (query.statement.is_some()).then(|| shared.options.activity.queries.list(&query));
     let progress = &query.progress;
     let runs = async {
@@ -357,10 +359,12 @@ pub(super) async fn run_in_lane<S: Service>(
                 Err(error)
             };
             let ended = tokio::select! {
+                // In this order, so that a result that is ready at the deadline is sent.
                 biased;
                 reply = runs => Ok(reply),
                 _ = stop.wait_for(|stops| *stops), if query.is_read => end_read(stopping()),
                 () = progress.killed.notified(), if query.is_read => end_read(killed(consistency)),
+                // `is_stopped` stays false: the thread itself ends at the same deadline.
                 () = sleep_until(interrupt.deadline().into()) => Err(time_out.error()),
             };
             ended.unwrap_or_else(|error| {

@@ -48,6 +48,7 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 /// scan of its user begins there.
 pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 
+/// The threads and the turns of all lanes of a server, and the memory for results.
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
@@ -60,6 +61,7 @@ pub(super) struct Lanes {
     logins: LowThreads,
 }
 
+/// The lane for reads of ranges that begin while the floor is in use.
 struct FloorLane {
     share: Arc<FloorShare>,
     threads: ScanThreads,
@@ -126,6 +128,8 @@ impl<T> Waiting<T> {
 }
 
 impl Lanes {
+    /// Starts the threads of the lanes.
+    ///
     /// # Errors
     /// If the system cannot start a thread.
     pub(super) fn new(options: &ServeOptions) -> io::Result<Self> {
@@ -223,6 +227,7 @@ impl Lanes {
             }
             Lane::Moved => self.moved.run(user, interrupt, work).await,
             Lane::Login => self.logins.run(work).await,
+            // One change at a time: others wait here, and not on a thread of the blocking pool.
             Lane::Schema => {
                 let _turn = self.schema.acquire().await.expect(never);
                 spawn_blocking(work).await.ok()

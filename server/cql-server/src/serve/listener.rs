@@ -88,6 +88,7 @@ impl CqlServer {
             )),
             connections_refused: Arc::default(),
             traffic: Arc::default(),
+            // The other half of the threads goes on serving while keys are computed.
             handshakes: Semaphore::new(threads / 2),
             statements: Statements::new(options.statement_bytes_max),
             lanes: Lanes::new(&options)?,
@@ -115,6 +116,8 @@ impl CqlServer {
             stages: shared.stages.clone(),
         };
         let queries = shared.options.activity.queries.clone();
+        // Last, when the server is complete. Clients that connected since the bind have waited in the
+        // socket's backlog.
         runtime.spawn(accept(listener, shared, connections));
         Ok(Self {
             address,

@@ -25,7 +25,7 @@ const WATCH_EVERY: Duration = Duration::from_millis(2);
 /// The time for which the watchdog goes on after the last write.
 const WATCH_FOR: Duration = Duration::from_secs(1);
 
-/// The pace of writes at the moment.
+/// The record of the current and recent writes that shows whether writes are slow at the moment.
 #[derive(Debug)]
 pub(super) struct WritePace {
     epoch: Instant,
@@ -77,7 +77,7 @@ impl WritePace {
         at.saturating_duration_since(self.epoch).as_micros() as u64
     }
 
-    /// Whether a write that begins at `now` may have to wait.
+    /// Returns whether a write that begins at `now` may have to wait.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
         let now_us = self.micros(now);
         if now_us < self.slow_until_us.load(Ordering::Relaxed) {
@@ -87,7 +87,7 @@ impl WritePace {
         self.inside.load(Ordering::Relaxed) > 0 && since_us > STUCK.as_micros() as u64
     }
 
-    /// Whether a serving thread may be in a write, or enter one soon.
+    /// Returns whether a serving thread is in a write, or may enter one soon.
     fn is_busy(&self, now: Instant) -> bool {
         let since_us = (self.micros(now)).saturating_sub(self.began_us.load(Ordering::Relaxed));
         self.inside.load(Ordering::Relaxed) > 0 || since_us < WATCH_FOR.as_micros() as u64

@@ -279,6 +279,8 @@ impl<S: Service> Session<S> {
                 (RequestStatements::Batch(statements), kind, consistency)
             }
             Request::AuthResponse { token } => {
+                // Recently verified credentials are accepted at once. Others go to a lane, because
+                // verifying a password takes tens of milliseconds of CPU time.
                 if self.log_in(*token, now)? {
                     self.answer(stream, &Response::AuthSuccess { token: None }, out);
                     return Ok(None);

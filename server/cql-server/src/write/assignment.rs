@@ -10,11 +10,14 @@ use crate::analyse::markers::{Markers, Receiver};
 use crate::analyse::term::{self, Term};
 use crate::error::{Result, invalid};
 
+/// Returns the change of a column, as a whole, to a value.
 pub(super) fn set(column: &Column, value: &ast::Term, markers: &mut Markers) -> Result<Change> {
     let operation = Operation::Set(whole(column, value, markers)?);
     Ok(change(column, operation))
 }
 
+/// Returns the change that an assignment of UPDATE makes. Permitted assignments, and the errors for
+/// others, are those of Cassandra's `Operation`.
 pub(super) fn assign(
     column: &Column,
     assigned: &ast::Change,
@@ -34,6 +37,8 @@ pub(super) fn assign(
             "Invalid operation ({text}) for {what} column {name}"
         ))
     };
+    // The order of the arms matters: `c = c + v` means one thing for a counter and another for a
+    // collection, and the first reason against it decides the error.
     let operation = match assigned {
         ast::Change::Set(_) if *ty == CqlType::Counter => {
             return invalid(format!(
@@ -48,6 +53,7 @@ pub(super) fn assign(
                 is_negative: matches!(assigned, ast::Change::Subtract(_)),
             }
         }
+        // To Cassandra a user-defined type is a tuple, also in this error.
         ast::Change::Add(_) if matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. }) => {
             return refusal("tuple");
         }
@@ -93,6 +99,7 @@ pub(super) fn assign(
                 key: part("key", column, key_type, key, markers)?,
                 value: part("value", column, value_type, value, markers)?,
             },
+            // Of collections only sets are left, whose elements have neither key nor index.
             _ => return refusal("set"),
         },
         ast::Change::Field { field, value } => match ty {
@@ -114,6 +121,7 @@ pub(super) fn assign(
     Ok(change(column, operation))
 }
 
+/// Returns the change that a target of DELETE makes.
 pub(super) fn remove(column: &Column, what: &ast::Part, markers: &mut Markers) -> Result<Change> {
     let (name, ty) = (&column.name, &column.ty);
     let operation = match what {

@@ -17,7 +17,7 @@ use crate::analyse::term::{Evaluated, Term};
 use crate::error::{Result, invalid, of_encoding, of_row, of_type};
 use crate::interrupt;
 
-/// The existing elements of a list: their values by place.
+/// The existing elements of a list in their order: their values by place.
 type Present = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Operation {
@@ -35,7 +35,7 @@ impl Operation {
 
 /// Adds the effect of a change to a row. `before` is the stored row, which operations that read
 /// require. `came` is the time of the request, and the number of its operations so far that add to
-/// lists.
+/// lists; both determine the [places](list_place) of new elements.
 ///
 /// # Errors
 /// Cassandra's errors, for null values where null is not permitted, and for indexes beyond the
@@ -101,6 +101,8 @@ pub(super) fn apply<'v>(
             let sum = there.and_then(number).unwrap_or(0).wrapping_add(signed);
             row.cell(id, Some(Cow::Owned(sum.to_be_bytes().to_vec())));
         }
+        // Unlike the deletion of `Set`, this one covers the timestamp of the write itself: no new
+        // elements follow.
         Operation::Remove if ty.is_multi_cell() => row.clear(id),
         Operation::Remove => row.cell(id, None),
         Operation::Add(term) => {
@@ -128,6 +130,7 @@ pub(super) fn apply<'v>(
                 Evaluated::Unset => return invalid("Invalid unset map key"),
             };
             let value = value.evaluate(bound)?.unless_unset();
+            // A null value deletes the entry.
             if let (Some(value), Some(ty)) = (value, key_type(ty)) {
                 let part = part(ty, &key)?;
                 row.element(id, part.path, part.original.map(<[u8]>::to_vec), value);

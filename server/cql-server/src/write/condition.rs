@@ -174,8 +174,8 @@ impl ColumnCondition {
             })?;
         }
         let test = test(&written.test, &receiver, column, markers)?;
-        // The order of the kinds is that of their declaration: both kinds of key columns come
-        // first.
+        // As in Cassandra, errors of the condition come before this one. The order of the kinds is
+        // that of their declaration: both kinds of key columns come first.
         if column.kind <= ColumnKind::Clustering {
             return invalid(format!(
                 "PRIMARY KEY column '{name}' cannot have IF conditions"

@@ -3,7 +3,8 @@
 //! ```text
 //!   statements ─► ConditionalWrite: conditions by row, rows to write
 //!                   │ attempt: one transaction of the store
-//!                   │   reads and guards header and rows, even missing ones
+//!                   │   reads header and rows, even missing ones, and guards the header
+//!                   │   and the rows with conditions
 //!                   │   do all conditions hold? ── no ─► the current rows (applied)
 //!                   v
 //!                 Execution: the operands, at one timestamp ─► commit, or a conflict
@@ -118,6 +119,8 @@ impl<'v> ConditionalWrite<'v> {
         Ok(write)
     }
 
+    /// Adds the conditions of a statement, and the key of its row; `row` is `None` if the statement is
+    /// on static columns, or deletes several rows.
     fn add(&mut self, plan: &'v WritePlan, row: Option<&[u8]>, bound: &Bound<'v>) -> Result<()> {
         let exists = match &plan.conditions {
             Conditions::None => {
@@ -213,6 +216,8 @@ impl<'v> ConditionalWrite<'v> {
         if !self.holds(&found, &answer)? {
             let rows = self.rows.keys();
             let rows = rows.map(|key| (&key[..], found.rows.get(key).and_then(Option::as_deref)));
+            // Without conditions on rows, the response has the first row of the partition. The header
+            // is read already, so the range begins behind it.
             let rows = if self.rows.is_empty() {
                 answer.first_row(
                     transaction
@@ -260,6 +265,8 @@ impl<'v> ConditionalWrite<'v> {
             let row = transaction.get_for_update(table, key);
             rows.insert(key.clone(), row.map_err(of_store)?);
         }
+        // Not guarded here: no condition depends on these rows, so a concurrent write of one is no
+        // conflict.
         for key in &self.others {
             interrupt::charge(READ_UNITS)?;
             rows.insert(key.clone(), transaction.get(table, key).map_err(of_store)?);

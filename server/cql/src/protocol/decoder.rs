@@ -141,7 +141,8 @@ impl FrameDecoder {
         };
         let version = version_byte & !RESPONSE_BIT;
         if version < 3 {
-            // The headers of versions 1 and 2 have eight bytes, one of them the stream.
+            // The headers of versions 1 and 2 have eight bytes, one of them the stream. Waiting for nine
+            // would leave the client of such a version without a response.
             let stream = buffer.get(2).map_or(0, |&stream| (stream as i8).into());
             return Err(FrameError::Version { version, stream });
         }
@@ -175,6 +176,7 @@ impl FrameDecoder {
         let body_bytes = length.unsigned_abs();
         let body_bytes_max = self.body_bytes_max;
         let body_len = usize::try_from(body_bytes).unwrap_or(usize::MAX);
+        // Checked before the body arrives, so that it is never buffered.
         if body_len > body_bytes_max {
             return Err(FrameError::TooLong {
                 body_bytes,
@@ -199,11 +201,13 @@ impl FrameDecoder {
                         stream,
                     });
                 }
+                // A body that is too short for its plain length fails here.
                 (Compression::Lz4, _) => decompress(&body, body_bytes_max),
             };
             body = plain.map_err(|error| FrameError::Body { error, stream })?;
         }
-        // No client uses negative streams, and a response in one could be mistaken for an event.
+        // No client uses negative streams, and a response in one could be mistaken for an event. Checked
+        // last, when the frame is consumed, so that the connection can continue.
         if stream < 0 && self.direction == Direction::Request {
             let error = ProtocolError::Forbidden("the stream of a request is negative");
             return Err(FrameError::Body { error, stream });

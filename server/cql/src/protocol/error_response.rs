@@ -217,6 +217,7 @@ impl ErrorResponse {
 }
 
 impl ErrorKind {
+    /// Reads the rest of an error after its code and message. Kinds without more fields have none.
     fn read(code: i32, reader: &mut Reader<'_>, version: Version) -> Result<Self> {
         // Rust evaluates fields in the order in which they are written, which is their order on the
         // wire.
@@ -240,6 +241,7 @@ impl ErrorKind {
                 block_for: reader.int(replicas)?,
                 write_type: {
                     let write_type = WriteType::read(reader)?;
+                    // Not kept: ebb always sends 0 here.
                     if version >= Version::V5 && write_type == WriteType::Cas {
                         reader.short("a count of contentions")?;
                     }
@@ -289,6 +291,7 @@ impl ErrorKind {
         })
     }
 
+    /// Writes the rest of an error after its code and message.
     fn write(&self, out: &mut BytesMut, version: Version) {
         let counts = |out: &mut BytesMut, consistency: &Consistency, counts: &[i32]| {
             out.put_u16(consistency.code());
@@ -319,7 +322,7 @@ impl ErrorKind {
                 counts(out, consistency, &[*received, *block_for]);
                 writer::string(out, write_type.word());
                 if version >= Version::V5 && *write_type == WriteType::Cas {
-                    // The number of contending writes. It is 0, because they wait for their turn.
+                    // The number of contending writes: 0, because conditional writes wait for their turn.
                     out.put_u16(0);
                 }
             }
@@ -385,6 +388,7 @@ fn read_failures(reader: &mut Reader<'_>, version: Version) -> Result<i32> {
     Ok(count)
 }
 
+/// Writes the number of failed replicas and, since version 5, the address and the reason of each.
 fn write_failures(out: &mut BytesMut, version: Version, count: i32) {
     /// The address of the only replica: the server itself.
     const SELF: [u8; 5] = [4, 127, 0, 0, 1];

@@ -139,6 +139,7 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
 
     let tasks = (*maps + *reduces).max(1) as usize;
     let count = (TASKS_MAX / tasks).clamp(FUTURES_MIN, FUTURES_MAX);
+    // Constant, so that the same question always has the same answer.
     let seed = 0;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let factors: Vec<f64> = (0..count)
@@ -164,15 +165,19 @@ pub fn advise(question: &Question) -> Result<Advice, SimError> {
             future(question.cores.max(1), job, number)
         });
         let futures = futures.collect::<Result<Vec<Future>, SimError>>()?;
+        // The policy does not matter: each future has a single job.
         let outlooks = plan(futures, &[JobId(1)], &Fifo, confidence)?;
         Ok(outlooks.into_iter().next().expect("an outlook per job"))
     };
     // Without a goal, because the quantiles do not depend on it.
     let ends = outlook(None, CONFIDENCE)?;
     let met_probability = match question.goal_s {
+        // With a confidence of 0 the job is never at risk, so no time is spent on changes that
+        // would save it.
         Some(goal_s) => outlook(Some(goal_s), 0.0)?.met_probability,
         None => None,
     };
+    // In most futures a job may not end within the simulated time. Then it has no finite length.
     Ok(Advice {
         met_probability,
         median_s: ends.finish_s.unwrap_or(f64::INFINITY),

@@ -24,6 +24,7 @@ use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput,
 /// The size of a generated value in bytes: 100 with its key.
 const GENERATED_VALUE_BYTES: usize = 90;
 
+/// An opened input of a job.
 pub struct OpenInput {
     /// The records, as splits.
     pub input: Arc<dyn Input>,
@@ -161,6 +162,8 @@ fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
     }
 }
 
+/// Opens a table, as of a snapshot, as the input of a job. The rows of CQL tables have the columns of
+/// the schema; those of other tables have the key and a value in the format of the request.
 fn open_table(
     db: &Db,
     request: &TableInput,
@@ -172,6 +175,7 @@ fn open_table(
     // the table do not touch.
     let snapshot = JobSnapshot::of(db, request, own)?;
     let table = lookup::snapshot_table(db, &request.table, snapshot.name())?;
+    // Only tables that CQL made have a schema.
     if let Some(schema) = schema_at(&table, &request.table.to_string())? {
         cql::check(request, &schema)?;
         let wanted = cql::wanted(request, &schema, columns);
@@ -199,6 +203,7 @@ fn open_table(
     let input = match &request.keys {
         KeySelection::All => input,
         KeySelection::Range { from, to } => {
+            // An empty end is none: the range then goes to the last key.
             let to = (!to.is_empty()).then(|| Bytes::from(to.clone()));
             input.within(from.clone(), to)
         }

@@ -44,9 +44,9 @@ use crate::records::{Fields, InvalidInput, RecordFormat, RowDecoder};
 const SORT_BYTES: usize = 4 << 20;
 
 /// A table of CQL that has the job's rows when the job has succeeded. All rows have one
-/// timestamp, as if they were inserted then, which the server gives when they are put in
-/// place: they overwrite earlier writes of clients, and later writes win. The commit
-/// creates the table if it is absent.
+/// timestamp, which the server assigns at the commit, as if they were inserted then: they
+/// overwrite earlier writes of clients, and later writes win. The commit creates the table
+/// if it is absent.
 ///
 /// A table that has rows is refused, because the results of two jobs would be mixed. So are
 /// two rows of one primary key, and two values of a static column in one partition.
@@ -248,6 +248,7 @@ impl Output for CqlOutput {
     }
 
     fn commit(&self) -> Result<(), TaskError> {
+        // Before the check for rows: a job without rows leaves an empty table.
         let table = self.created()?;
         let staged = self.partitions.take();
         if staged.is_empty() {
@@ -305,6 +306,7 @@ impl Output for CqlOutput {
             }
             table.rows().ingest(&sorted).map_err(TaskError::failed)
         })?;
+        // The job succeeds only once its rows are durable.
         self.catalog.db().sync().map_err(TaskError::failed)
     }
 

@@ -162,6 +162,8 @@ impl PublicationJob {
                     let columns = StoredColumns::of_cql(&schema, false);
                     tables.push(plan("", id.clone(), columns)?);
                     let mut statics_to = None;
+                    // Static columns are stored once for each partition, so they have an Iceberg table
+                    // of their own.
                     if schema.has_static_columns() {
                         let columns = StoredColumns::of_cql(&schema, true);
                         tables.push(plan("_static", format!("{id} static"), columns)?);
@@ -178,7 +180,8 @@ impl PublicationJob {
             .first()
             .map_or("", |(name, _)| &name.keyspace[..]);
         check_tables(keyspace, &tables)?;
-        // Each table was opened by the name of the snapshot.
+        // Each table was opened by the name of the snapshot. If the snapshot was deleted and created
+        // anew meanwhile, the tables are of different commits.
         let mut commits = site.tables.iter().map(|(_, table)| table.seq());
         let first = commits.next();
         if commits.any(|commit| Some(commit) != first) {
@@ -197,6 +200,7 @@ impl PublicationJob {
             "options": options,
         });
         let stored = records.plan(&target).map_err(TaskError::failed)?;
+        // The plan comes from the target, where others may have changed it.
         let has_ranges = |plan: &StoredPlan| {
             let mut splits = plan.splits.iter();
             splits.all(|split| CellsInput::range_of(split).is_some())
@@ -220,6 +224,7 @@ impl PublicationJob {
                 splits: cells.splits()?,
             },
         };
+        // An earlier start may have committed some of the tables already.
         let is_needed = |split: &Split| {
             let goes_to = CellsInput::table_of(split).and_then(|number| goes_to.get(number));
             let mut numbers = goes_to.map_or(0..0, |(_, numbers)| numbers.clone());
@@ -258,7 +263,7 @@ impl PublicationJob {
         Ok((job, cells))
     }
 
-    /// Returns whether some tables are left to publish, and of all of them only what has changed.
+    /// Returns whether some tables are left to publish, and each of these takes only what has changed.
     fn is_of_changes(&self) -> bool {
         let mut left = self.tables.iter().filter(|table| !table.is_published);
         left.clone().next().is_some() && left.all(TablePlan::is_of_changes)
@@ -309,8 +314,8 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Lets go what is kept of the table of the store that goes to an Iceberg table, because it does not
-    /// fit to the files there.
+    /// Releases the pin of the stored table that goes to the Iceberg table `number`, because the pin does
+    /// not fit the files in the target.
     pub(super) fn forget_pin(&self, number: u32) {
         let mut stored = self.stored.iter();
         if let Some((name, _)) = stored.find(|(_, numbers)| numbers.contains(&number)) {

@@ -312,8 +312,8 @@ impl RecordFormat {
         }
     }
 
-    /// Returns the index in [`columns`](Self::columns) of the column called `name`, which
-    /// may also be its other name, such as a number. `None` if no column has that name.
+    /// Returns the index in [`columns`](Self::columns) of the column called `name`; `None` if
+    /// there is none. Another name of a column, such as its number, counts too.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let found = self.find(name).ok()?;
         self.sources().iter().position(|source| *source == found)

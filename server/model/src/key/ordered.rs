@@ -94,9 +94,12 @@ pub fn try_encode<E>(
         }
         CqlType::Tinyint => out.push(fixed::<1>(ty, value)?[0] ^ 0x80),
         CqlType::Smallint => out.extend(flip_sign(fixed::<2>(ty, value)?)),
+        // Dates are unsigned, and times of day are never negative.
         CqlType::Date => out.extend(fixed::<4>(ty, value)?),
         CqlType::Time => out.extend(fixed::<8>(ty, value)?),
         CqlType::Counter => return Err(no_order(ty).into()),
+        // The types above need no mark for an empty value: either the form of bytes covers it, or the
+        // type has no empty value.
         _ if value.is_empty() => out.push(EMPTY),
         CqlType::Boolean => out.push(1 + u8::from(fixed::<1>(ty, value)? != [0])),
         CqlType::Int => {

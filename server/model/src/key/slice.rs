@@ -110,6 +110,9 @@ impl KeyLayout {
         Ok(out)
     }
 
+    /// Appends the ranges of [`slices`](Self::slices). It looks only at the first column after
+    /// `equal`: the rows strictly between both bounds in that column are one range, and for the rows at
+    /// a bound the columns after it decide in the same way.
     fn add_slices<'a>(
         &self,
         equal: &[&'a [u8]],
@@ -165,6 +168,7 @@ impl KeyLayout {
             None => range.to,
         };
         self.add_at(equal, first, out)?;
+        // Without `from`, no key follows those at the first bound.
         if let Some(from) = from {
             push(ByteRange { from, to }, out);
         }

@@ -62,6 +62,7 @@ impl Rules {
         base: i64,
         out: &mut Vec<u8>,
     ) -> Result<i64, RowError> {
+        // `None`, no deletion, is less than any deletion.
         let deletion = left.deletion().max(right.deletion());
         // The strongest deletion of both operands and of `above`. Readers never see what it
         // shadows, so that is left out.
@@ -70,6 +71,7 @@ impl Rules {
         let original = left.original().max(right.original());
 
         let mut row = RowBuilder::new(out, base);
+        // Compared with `above` and not with `shadow`, which contains this deletion.
         if let Some(deletion) =
             deletion.filter(|&deletion| self.keeps_deletion(deletion, self.above))
         {

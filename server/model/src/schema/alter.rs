@@ -37,6 +37,8 @@ impl TableSchema {
         }
         let old = self.dropped.iter().find(|d| *d.name == *name);
         if let Some(old) = old {
+            // Cells from after `dropped_us` become visible again, so the new type must read them.
+            // `old.ty` was expanded by the drop.
             if !reads_cells_of(&expand(&ty), &old.ty) {
                 return invalid(format!(
                     "Cannot re-add previously dropped column '{name}' of type {ty}, \
@@ -52,12 +54,14 @@ impl TableSchema {
                     old.kind.as_str().to_uppercase()
                 ));
             }
+            // As in Cassandra (CASSANDRA-7831).
             if ty == CqlType::Counter {
                 return invalid(format!(
                     "Cannot re-add previously dropped counter column {name}"
                 ));
             }
         }
+        // Outside of the key, a table has either counters only or none.
         let counters = self.is_counter();
         if counters != (ty == CqlType::Counter) {
             let (not, table) = if counters {
@@ -83,6 +87,7 @@ impl TableSchema {
             position: 0,
             order: Order::Asc,
         });
+        // Ids only grow: with the id of a dropped column, a new one would show the old cells.
         if old.is_none() {
             next.next_column_id = match self.next_column_id.checked_add(1) {
                 Some(id) => id,

@@ -13,6 +13,7 @@ fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
 }
 
+/// Returns a map as a CQL literal. Its values are printed as strings if `quoted`, else unchanged.
 fn map(entries: &BTreeMap<String, String>, quoted: bool) -> String {
     let entries: Vec<String> = entries
         .iter()
@@ -30,6 +31,7 @@ fn map(entries: &BTreeMap<String, String>, quoted: bool) -> String {
 impl KeyspaceSchema {
     /// Returns the `CREATE KEYSPACE` statement, without the keyspace's types and tables.
     pub fn describe(&self) -> String {
+        // Cassandra, too, prints two spaces before AND.
         format!(
             "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
             Quoted(&self.name),
@@ -70,7 +72,8 @@ impl IndexedColumn<'_> {
 }
 
 impl TableSchema {
-    /// Returns the `CREATE TABLE` statement; `with_id` for DESCRIBE ... WITH INTERNALS.
+    /// Returns the `CREATE TABLE` statement, `with_id` (for DESCRIBE ... WITH INTERNALS) with the id of
+    /// the table.
     pub fn describe(&self, with_id: bool) -> String {
         let mut out = format!(
             "CREATE TABLE {}.{} (\n",
@@ -121,11 +124,12 @@ impl TableSchema {
         }
         for (name, kind, _) in OPTIONS {
             let value = match (kind, self.options.get(name)) {
-                // Accepted only for old clients.
                 (_, None) => continue,
+                // Accepted only for old clients, so not printed.
                 _ if name == "dclocal_read_repair_chance" => continue,
                 (Kind::Text, Some(OptionValue::Text(value))) => text(value),
                 (_, Some(OptionValue::Text(value))) => value.clone(),
+                // The values of extensions are blobs, which are not quoted.
                 (kind, Some(OptionValue::Map(value))) => map(value, kind != Kind::Extensions),
             };
             properties.push(format!("{name} = {value}"));

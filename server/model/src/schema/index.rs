@@ -254,11 +254,12 @@ impl TableSchema {
         ranges
     }
 
-    /// Returns the target that `CREATE INDEX` gets for a column: [`IndexTarget::Simple`] of a
-    /// collection that is not frozen means its values.
+    /// Checks that an index on this part of a column is possible. Returns its target:
+    /// [`IndexTarget::Simple`] of a collection means the values.
     ///
     /// # Errors
-    /// Cassandra's messages.
+    /// Cassandra's messages. The checks have the order of Cassandra's
+    /// `CreateIndexStatement.validateIndexTarget`, so that the same one of several reasons is returned.
     pub fn check_index(
         &self,
         column: &str,
@@ -271,6 +272,7 @@ impl TableSchema {
             ));
         };
         let (name, ty) = (&column.name, &column.ty);
+        // Also of a frozen one, whose error below then names values().
         let target = match target {
             IndexTarget::Simple if ty.is_collection() => IndexTarget::Values,
             target => target,
@@ -289,6 +291,7 @@ impl TableSchema {
                 _ => "Secondary indexes are not supported on duration columns",
             });
         }
+        // Such an index would find what the key finds by itself.
         let is_alone = self.columns_of(ColumnKind::PartitionKey).len() == 1;
         if column.kind == ColumnKind::PartitionKey && is_alone {
             return invalid(format!(

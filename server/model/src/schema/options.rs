@@ -30,6 +30,7 @@ pub struct TableOptions {
     values: BTreeMap<String, OptionValue>,
 }
 
+/// The kind of values that an option has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -230,6 +231,8 @@ impl TableOptions {
 /// Checks a value, and returns it in its normal form.
 fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, SchemaError> {
     let text = match (kind, value) {
+        // The entries have no normal form here: the server of CQL expands and checks those of compaction
+        // and compression, and the others have no effect.
         (Kind::Map, OptionValue::Map(_)) => return Ok(value.clone()),
         (Kind::Extensions, OptionValue::Map(entries)) => {
             let entries = entries.iter().map(|(key, value)| match blob(value) {
@@ -261,6 +264,7 @@ fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, Sc
                 ));
             }
         },
+        // All options of this kind are probabilities.
         Kind::Double => match text.parse::<f64>() {
             Ok(value) if (0.0..=1.0).contains(&value) => double(value),
             Ok(_) => {

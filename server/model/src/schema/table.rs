@@ -143,6 +143,7 @@ impl TableSchema {
                 ));
             }
         }
+        // The misspelling is Cassandra's.
         if partition_key.is_empty() {
             return invalid(format!(
                 "No PRIMARY KEY specifed for table '{name}' (exactly one required)"
@@ -151,7 +152,8 @@ impl TableSchema {
         check_order(&clustering, &order)?;
         let mut made: Vec<Column> = Vec::with_capacity(columns.len());
         let mut keys = BTreeSet::new();
-        // The order names the first clustering columns, in their order.
+        // `check_order` accepts only the first clustering columns in their order, so `order` is indexed by
+        // position. Columns of the partition key have no order.
         let kinds = [
             (ColumnKind::PartitionKey, &partition_key, &order[..0]),
             (ColumnKind::Clustering, &clustering, &order[..]),
@@ -200,11 +202,13 @@ impl TableSchema {
                 order: Order::Asc,
             });
         }
+        // The columns get their ids in the order of `SELECT *`. Until here, each had a placeholder.
         sort(&mut made);
         for (id, column) in made.iter_mut().enumerate() {
             column.id = ColumnId(id as u32);
         }
         let next_column_id = made.len() as u32;
+        // A new table has neither dropped columns nor indexes.
         let table = Self::from_parts(
             (keyspace.into(), name.into()),
             id,
@@ -293,7 +297,7 @@ impl TableSchema {
         &self.columns[start..end]
     }
 
-    /// Returns a column by its name.
+    /// Returns a column by its name; `None` if the table has none of this name now.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|c| *c.name == *name)
     }

@@ -16,21 +16,27 @@ impl CqlType {
     /// signed bytes, `inet` by bytes, collections and tuples element by element.
     ///
     /// A `duration` has no order in CQL; it goes by its bytes here, so that equal ones are
-    /// equal. Bytes that the type does not validate come last, with each `decimal` that is longer
-    /// than [`DECIMAL_BYTES_MAX`](super::number::DECIMAL_BYTES_MAX); the order is total over them.
+    /// equal.
+    ///
+    /// The order is total over all bytes. Invalid bytes of the types that go by bytes lie among the
+    /// others. Of the other types, these come last: bytes of a wrong length, collections without a
+    /// readable count, and each `decimal` that has no digits or is longer than
+    /// [`DECIMAL_BYTES_MAX`](super::number::DECIMAL_BYTES_MAX).
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
         let Ok(order) = self.try_compare(a, b, &mut |_| Ok::<_, Infallible>(()));
         order
     }
 
     /// Returns the order as [`compare`](Self::compare) does, for values whose comparison may take long.
-    /// It calls `charge` before each part of a collection or tuple and before each power of ten, and
-    /// ends with the first error that `charge` returns.
+    /// It calls `charge` before each part of a collection or tuple and before each `decimal`, but not for
+    /// the length of the values themselves. It ends with the first error that `charge` returns.
     ///
     /// # Errors
     /// The error of `charge`.
     pub fn try_compare<E>(&self, a: &[u8], b: &[u8], charge: Charge<'_, E>) -> Result<Ordering, E> {
         Ok(match self {
+            // The days of a date are unsigned, and a time is not negative, so both have the order of their
+            // bytes.
             Self::Ascii
             | Self::Text
             | Self::Blob
@@ -57,6 +63,7 @@ impl CqlType {
             }),
             Self::Varint => compare_varints(a, b),
             Self::Decimal => {
+                // Two decimals of different scales take far longer than the bytes of both.
                 charge(comparison_bytes(a, b))?;
                 compare_decimals(a, b).unwrap_or_else(|| {
                     rank(a, is_comparable(a))
@@ -115,7 +122,7 @@ fn one_nan_f64(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value }
 }
 
-/// The high half of a v1 uuid with its time in order: version and high bits, middle, low.
+/// Returns the high half of a v1 uuid with its time in order: version and high bits, middle, low.
 pub(crate) fn time_first(high: u64) -> u64 {
     high << 48 | (high << 16) & 0xffff_0000_0000 | high >> 32
 }
@@ -125,7 +132,7 @@ pub(crate) fn time_last(ordered: u64) -> u64 {
     ordered >> 48 | (ordered >> 16) & 0xffff_0000 | ordered << 32
 }
 
-/// The halves of a uuid as integers.
+/// Returns the high and the low half of a uuid as integers.
 pub(crate) fn halves(uuid: [u8; 16]) -> (u64, u64) {
     let whole = u128::from_be_bytes(uuid);
     ((whole >> 64) as u64, whole as u64)
@@ -159,6 +166,7 @@ fn compare_collections<E>(
     if by_rank.is_ne() {
         return Ok(by_rank);
     }
+    // Equal ranks: this fails only if both are empty or both have no readable count.
     compare().unwrap_or_else(|_| Ok(a.cmp(b)))
 }
 
@@ -168,6 +176,7 @@ fn compare_parts<'a, E>(
     types: &[&CqlType],
     charge: Charge<'_, E>,
 ) -> Result<Ordering, E> {
+    // The parts of a map are keys and values in turn.
     for ty in types.iter().cycle() {
         // An element that cannot be read ends the collection, as if it came after the last one.
         let (a, b) = (a.next().and_then(Result::ok), b.next().and_then(Result::ok));

@@ -15,6 +15,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
     match ty {
         CqlType::Ascii => few(b"ab\0\x01\x7f", rng),
         CqlType::Text => {
+            // One to four bytes each in UTF-8, among them 0 and 1: keys encode a zero by both.
             let chars = ['a', '\0', '\u{1}', 'é', '\u{7f}', '\u{ffff}', '\u{10ffff}'];
             (0..rng.random_range(0..4))
                 .map(|_| *chars.choose(rng).unwrap())
@@ -27,7 +28,9 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
         CqlType::Tinyint => corners(1, rng),
         CqlType::Smallint => corners(2, rng),
         CqlType::Int | CqlType::Date => corners(4, rng),
+        // Of a `time` only the length is validated, so some are negative or longer than a day.
         CqlType::Bigint | CqlType::Counter | CqlType::Timestamp | CqlType::Time => corners(8, rng),
+        // Both zeros, normal and subnormal numbers, and NaN of both signs, which is one value.
         CqlType::Float => [
             0.0,
             -0.0,
@@ -69,18 +72,20 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
         CqlType::Uuid => {
             let mut uuid = corners(16, rng);
             if rng.random() {
-                // The high half of this byte is the version.
+                // The high half of this byte is the version, which comes first in the order of `uuid`.
                 uuid[6] = uuid[6] & 0xf | rng.random_range(0..6) << 4;
             }
             uuid
         }
         CqlType::Timeuuid => {
             let mut uuid = corners(16, rng);
+            // Only version 1 is valid.
             uuid[6] = uuid[6] & 0xf | 0x10;
             uuid
         }
         CqlType::Varint => varint(rng),
         CqlType::Decimal => {
+            // Scales whose difference overflows 32 bits, and numbers that are equal at other scales.
             let scale: i32 = *[0, 1, 2, 3, -1, -2, i32::MIN, i32::MIN + 1, i32::MAX]
                 .choose(rng)
                 .unwrap();
@@ -94,7 +99,8 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
             };
             [&scale.to_be_bytes()[..], &unscaled].concat()
         }
-        // Months, days and nanoseconds as zigzag integers: an even byte below 128 is not negative.
+        // Months, days and nanoseconds as zigzag integers: an even byte below 128 is not negative. Parts
+        // of different signs would be invalid.
         CqlType::Duration => vec![2 * rng.random_range(0..9), 2 * rng.random_range(0..9), 0],
         CqlType::List { element, .. } => {
             let parts: Vec<_> = (0..rng.random_range(0..4))
@@ -106,6 +112,7 @@ pub fn value(ty: &CqlType, rng: &mut impl Rng) -> Vec<u8> {
             let mut parts: Vec<_> = (0..rng.random_range(0..4))
                 .map(|_| value(element, rng))
                 .collect();
+            // In the normal form: in order, each once.
             parts.sort_by(|a, b| element.compare(a, b));
             parts.dedup_by(|a, b| element.compare(a, b).is_eq());
             build(parts.iter().map(Vec::as_slice))
@@ -127,6 +134,8 @@ fn may_be_empty(ty: &CqlType) -> bool {
     ty.validate(&[]).is_ok()
 }
 
+/// Returns a tuple. Its last components may be missing, which makes them null; each of the others is null
+/// in one case of five.
 fn tuple<'a>(types: impl ExactSizeIterator<Item = &'a CqlType>, rng: &mut impl Rng) -> Vec<u8> {
     let mut out = Vec::new();
     let len = rng.random_range(0..=types.len());

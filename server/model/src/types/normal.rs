@@ -34,9 +34,10 @@ impl CqlType {
         })
     }
 
-    /// Returns the normal form; `None` if the value already has it.
+    /// Returns the normal form; `None` if the value already has it, or is damaged.
     fn reordered<E>(&self, value: &[u8], charge: Charge<'_, E>) -> Result<Option<Vec<u8>>, E> {
         match self {
+            // A list keeps its order. It is read only if its elements may contain sets or maps.
             Self::List { element, .. } if element.has_order_within() => {
                 let Some(parts) = elements::elements(value).ok().and_then(parts) else {
                     return Ok(None);
@@ -50,7 +51,9 @@ impl CqlType {
                     return Ok(None);
                 };
                 let parts = parts.iter().map(|part| (&**element, *part));
+                // First the elements: their normal forms have the order, and two may become equal.
                 let (parts, changed) = each(parts, charge)?;
+                // A set that is in order already is not copied.
                 let members = parts.iter().map(|part| &**part);
                 if !changed && is_ascending(element, members, charge)? {
                     return Ok(None);
@@ -62,6 +65,7 @@ impl CqlType {
                 let Some(parts) = elements::pairs(value).ok().and_then(parts) else {
                     return Ok(None);
                 };
+                // `pairs` reads two parts for each entry, so their number is even.
                 let (entries, []) = parts.as_chunks::<2>() else {
                     return Ok(None);
                 };
@@ -142,7 +146,7 @@ fn each<'p, E>(
 }
 
 /// Encodes a tuple or user-defined type of the components that the value has, each in its normal
-/// form.
+/// form. Returns `None` if all have it already, or if the value is damaged.
 fn components<'t, E>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],

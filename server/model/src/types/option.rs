@@ -39,7 +39,7 @@ impl DurationOption {
 }
 
 impl CqlType {
-    /// Appends the type as an `[option]`.
+    /// Appends the type as an `[option]`. Whether a type is frozen is no part of it.
     pub fn write_option(&self, durations: DurationOption, out: &mut Vec<u8>) {
         let id: u16 = match self {
             Self::Duration => return durations.write(out),
@@ -54,6 +54,7 @@ impl CqlType {
             Self::Int => 0x09,
             Self::Timestamp => 0x0B,
             Self::Uuid => 0x0C,
+            // `varchar`, the protocol's name of `text`.
             Self::Text => 0x0D,
             Self::Varint => 0x0E,
             Self::Timeuuid => 0x0F,
@@ -77,6 +78,7 @@ impl CqlType {
                 key.write_option(durations, out);
                 value.write_option(durations, out);
             }
+            // A type has at most `NODES_MAX` parts, so 16 bits hold their number.
             Self::Tuple(types) => {
                 out.extend((types.len() as u16).to_be_bytes());
                 types.iter().for_each(|t| t.write_option(durations, out));
@@ -95,8 +97,8 @@ impl CqlType {
     }
 }
 
-/// Appends a `[string]`: a length of 16 bits and as many bytes. Names are far shorter than the
-/// limit.
+/// Appends a `[string]`: a length of 16 bits and as many bytes. A longer text would be cut; names are far
+/// shorter than that.
 fn write_string(text: &str, out: &mut Vec<u8>) {
     let len = text.floor_char_boundary(usize::from(u16::MAX));
     out.extend((len as u16).to_be_bytes());

@@ -53,6 +53,7 @@ impl CqlType {
                 bytes[0] >> 4
             )),
             Self::Ascii => match bytes.iter().find(|b| !b.is_ascii()) {
+                // Java prints bytes as signed numbers.
                 Some(&b) => refuse(format!("Invalid byte for ascii: {}", b as i8)),
                 None => Ok(()),
             },
@@ -74,6 +75,7 @@ impl CqlType {
                 let types = fields.iter().map(|(_, t)| t);
                 validate_components(bytes, types, name, failure, "UDT")
             }
+            // Any bytes are valid blobs and varints. The other types come here if their length is right.
             _ => Ok(()),
         }
     }
@@ -91,7 +93,8 @@ impl CqlType {
     }
 }
 
-/// Checks a collection whose elements have one type, or whose entries have two.
+/// Checks a collection whose elements have one type, or whose entries have two. `may_be_null` is about its
+/// elements.
 fn validate_collection(
     kind: &str,
     bytes: &[u8],

@@ -230,6 +230,13 @@ fn is_met(requirement: &Value, before: Option<&TableMetadata>) -> bool {
     }
 }
 
+/// Applies an update to the metadata.
+///
+/// # Errors
+/// A sentence for the response, if a real catalog would refuse the update.
+///
+/// # Panics
+/// For updates that ebb never sends.
 fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
     let text = |member: &str| update[member].as_str().unwrap().to_owned();
     match update["action"].as_str().unwrap() {
@@ -237,6 +244,7 @@ fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
         "upgrade-format-version" => assert_eq!(update["format-version"], 2),
         "add-schema" => {
             let mut schema = update["schema"].clone();
+            // The catalog chooses the id, whatever the request has.
             schema["schema-id"] = json!(next.schemas.len());
             next.schemas.push(schema);
             let last = update["last-column-id"].as_i64().unwrap() as i32;
@@ -244,10 +252,12 @@ fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
         }
         "set-current-schema" => {
             next.current_schema_id = match update["schema-id"].as_i64().unwrap() {
+                // The schema that was added last.
                 -1 => next.schemas.len() as i32 - 1,
                 id => id as i32,
             }
         }
+        // New metadata has the only specification and the only order that ebb makes.
         "add-spec" => assert_eq!(update["spec"], next.partition_specs[0]),
         "add-sort-order" => assert_eq!(update["sort-order"], next.sort_orders[0]),
         "set-default-spec" => assert_eq!(update["spec-id"], -1),
@@ -260,6 +270,7 @@ fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
         }
         "add-snapshot" => {
             let snapshot: Snapshot = serde_json::from_value(update["snapshot"].clone()).unwrap();
+            // Iceberg's own catalogs refuse this, too. `commit_request` relies on it.
             if snapshot.sequence_number <= next.last_sequence_number {
                 return Err("the sequence number is not above the last one");
             }

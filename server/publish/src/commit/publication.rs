@@ -20,6 +20,7 @@ use crate::types::NestedField;
 pub struct Publication {
     /// The snapshot and the table.
     pub origin: Origin,
+    /// The columns, with their field ids.
     pub columns: Vec<NestedField>,
     /// The greatest field id that was given out.
     pub last_column_id: i32,
@@ -85,9 +86,9 @@ pub(super) struct Object {
 }
 
 impl Publication {
-    /// Decides about the next state of a table, after the metadata `previous` of version `version`, if there
-    /// is one. `location` is the folder of the table. `base` are the manifests of the newest publication;
-    /// they are not needed if their files are replaced.
+    /// Decides about the next state of a table, after the metadata `previous` of version `version`; `None`
+    /// and 0 for a table that does not exist yet. `location` is the folder of the table. `base` are the
+    /// manifests of the newest publication; they are not needed if their files are replaced.
     ///
     /// # Errors
     /// A reason why the table must not be continued.
@@ -99,11 +100,13 @@ impl Publication {
         base: &[ReadManifest],
         stamp: &Stamp,
     ) -> Result<Decision, DecisionError> {
+        // A snapshot that is published again writes nothing.
         if self.origin.is_published(previous, self.replaces_tag)? {
             return Ok(Decision::IsPublished);
         }
         let next = self.manifests(previous, base, stamp.snapshot_id);
         let (changes, manifests) = next.map_err(DecisionError)?;
+        // The first publication appends: there is nothing to replace.
         let is_replaced = previous.is_some() && self.base == Base::Replaced;
         let version = version + 1;
         let mut metadata = previous
@@ -111,6 +114,7 @@ impl Publication {
             .unwrap_or_else(|| TableMetadata::new(stamp.table_uuid.clone(), location.to_owned()));
         let parent_snapshot_id = metadata.current_snapshot_id;
         let sequence_number = metadata.last_sequence_number + 1;
+        // Before the manifests, which contain the schema.
         metadata.set_schema(&self.columns, self.last_column_id);
         metadata.properties.extend(self.properties());
         let schema = metadata.schema().cloned().unwrap_or_default();
@@ -158,7 +162,7 @@ impl Publication {
         Ok(Decision::Write(Box::new(Change { objects, metadata })))
     }
 
-    /// Returns the manifests of the snapshot `snapshot_id`, and what they change.
+    /// Returns what the snapshot `snapshot_id` changes, and its manifests.
     ///
     /// # Errors
     /// A sentence about a file that does not fit to the base.

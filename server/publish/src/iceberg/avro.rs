@@ -81,6 +81,7 @@ pub(super) fn records<T>(
     if file.take(MAGIC.len())? != MAGIC {
         return Err(AvroError::new("it is no Avro container file"));
     }
+    // A file that names no codec is not compressed.
     let (mut schema, mut codec) = (None, &b"null"[..]);
     file.items(|file| {
         let (name, value) = (file.blob()?, file.blob()?);
@@ -103,6 +104,7 @@ pub(super) fn records<T>(
             )));
         }
     };
+    // Each writer has its own.
     let sync = file.take(SYNC.len())?;
     let mut records = Vec::new();
     while !file.bytes.is_empty() {
@@ -116,7 +118,7 @@ pub(super) fn records<T>(
         for _ in 0..count {
             let before = block.bytes.len();
             records.push(record(&schema.decode(&mut block)?)?);
-            // A count that lies would never end.
+            // Otherwise a wrong count of records without bytes would fill the memory.
             if block.bytes.len() == before {
                 return Err(AvroError::new("a record has no bytes"));
             }
@@ -128,6 +130,8 @@ pub(super) fn records<T>(
     Ok(records)
 }
 
+/// Decompresses a block. A block of more than [`BLOCK_BYTES_MAX`] is cut there, so that it ends within a
+/// record, which is an error.
 fn inflate(packed: &[u8]) -> Result<Vec<u8>> {
     let mut block = Vec::new();
     let mut inflated = DeflateDecoder::new(packed).take(BLOCK_BYTES_MAX);
@@ -243,7 +247,7 @@ impl<'a> Decoder<'a> {
             for _ in 0..count.unsigned_abs() {
                 let before = self.bytes.len();
                 item(self)?;
-                // A count that lies would never end.
+                // Otherwise a wrong count of items without bytes would keep this loop busy for years.
                 if self.bytes.len() == before {
                     return Err(AvroError::new("an item has no bytes"));
                 }

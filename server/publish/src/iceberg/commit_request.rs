@@ -53,12 +53,15 @@ impl CommitRequest {
         }
     }
 
-    /// Returns the request that puts the metadata `next` in the place of `previous`.
+    /// Returns the request that puts the metadata `next` in the place of `previous`. It only adds and
+    /// changes: ebb removes no property, schema, snapshot or reference of a table.
     pub fn update(previous: &TableMetadata, next: &TableMetadata) -> Self {
         let mut requirements =
             vec![json!({"type": "assert-table-uuid", "uuid": previous.table_uuid})];
         let mut updates = Vec::new();
         if next.current_schema_id != previous.current_schema_id {
+            // New fields got ids above the last one of `previous`. If another engine has given out ids since
+            // then, this commit fails, and the next attempt reads these.
             requirements.extend([
                 json!({
                     "type": "assert-current-schema-id",
@@ -70,6 +73,7 @@ impl CommitRequest {
                 }),
             ]);
             let is_known = next.schema().is_some_and(|s| previous.schemas.contains(s));
+            // The catalog numbers a new schema, so only a known one has an id to be named by.
             if is_known {
                 let id = next.current_schema_id;
                 updates.push(json!({"action": "set-current-schema", "schema-id": id}));
@@ -85,6 +89,7 @@ impl CommitRequest {
         if !changed.is_empty() {
             updates.push(json!({"action": "set-properties", "updates": changed}));
         }
+        // Before the references, which name it.
         for snapshot in &next.snapshots {
             if !previous.has_snapshot(snapshot.snapshot_id) {
                 updates.push(json!({"action": "add-snapshot", "snapshot": snapshot}));
@@ -154,7 +159,8 @@ fn set_reference(name: &str, kind: &str, snapshot_id: i64) -> Value {
     })
 }
 
-/// Returns the snapshot of a branch or a tag. Some engines leave `main` out of the references.
+/// Returns the snapshot of a branch or a tag; `None` if the table has none of this name. Some engines
+/// leave `main` out of the references.
 fn named_snapshot(metadata: &TableMetadata, name: &str) -> Option<i64> {
     let named = metadata.refs.get(name).map(|named| named.snapshot_id);
     let current = metadata.current_snapshot_id;

@@ -126,7 +126,8 @@ impl SnapshotView {
 }
 
 impl Metadata {
-    /// Returns the snapshot that a reader sees by this name, and whether the name is a tag.
+    /// Returns the snapshot of the tag or branch `name`, and whether `name` is a tag. Without a name:
+    /// the current snapshot, or none if the table has never been written to.
     fn snapshot(&self, name: Option<&str>) -> Result<(Option<&Snapshot>, bool), String> {
         let found = name.and_then(|name| self.refs.as_ref()?.get(name));
         let id = match (found, name) {

@@ -152,7 +152,8 @@ impl ReadColumn {
     /// the table's names, and null where the file is older than a field.
     ///
     /// # Errors
-    /// If the parts do not fit together.
+    /// If a field of the file has no id, if the file lacks a field that has a default, or if the parts do
+    /// not fit together.
     pub(super) fn conform(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         conform(array, &self.shape)
     }
@@ -160,6 +161,7 @@ impl ReadColumn {
 
 fn conform(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef, ArrowError> {
     match (shape, array.data_type()) {
+        // A struct without fields stays as it is: Arrow cannot infer the length of a new one.
         (Shape::Struct(fields), DataType::Struct(own)) if !fields.is_empty() => {
             let parts = array.as_struct();
             if let Some(field) = own.iter().find(|field| id(field).is_none()) {
@@ -174,6 +176,7 @@ fn conform(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef, ArrowError> {
                         let problem = lacks_default(&format!("field {}", field.name));
                         return Err(ArrowError::SchemaError(problem));
                     }
+                    // Null in each row; `read_value` accepts this array for any type.
                     None => Arc::new(NullArray::new(array.len())),
                 };
                 let is_nullable = at.is_none_or(|at| own[at].is_nullable());
@@ -207,7 +210,7 @@ fn conform(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef, ArrowError> {
                 own, offsets, entries, nulls, *is_sorted,
             )?))
         }
-        // A type that does not fit is an error of the value.
+        // Types without parts. A type that does not fit the shape fails later, when a value is read.
         _ => Ok(Arc::clone(array)),
     }
 }

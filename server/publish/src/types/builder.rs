@@ -43,7 +43,8 @@ impl ColumnBuilder {
     /// Appends a value; `None` is null.
     ///
     /// # Errors
-    /// If the value cannot be converted exactly. The builder is of no use afterwards.
+    /// If the value cannot be converted exactly, or if the array would have too many elements. The builder is
+    /// of no use afterwards.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<(), ValueError> {
         let mut empties = Empties {
             rule: self.on_empty,
@@ -60,13 +61,13 @@ impl ColumnBuilder {
     /// Returns the array of the values since the last call.
     ///
     /// # Errors
-    /// If a batch has too many elements.
+    /// Those of a part. At present there are none: [`append`](Self::append) has checked the values.
     pub fn finish(&mut self) -> Result<ArrayRef, ValueError> {
         self.values.finish()
     }
 }
 
-/// The treatment of empty values, and their number.
+/// The treatment of empty values, and the number of those that became null.
 struct Empties<'a> {
     rule: OnEmpty,
     seen: &'a mut u64,
@@ -192,6 +193,7 @@ impl Values {
                 builder: StringBuilder::new(),
                 buffer: Vec::new(),
             },
+            // Months, days and nanoseconds.
             (CqlType::Duration, IcebergType::Struct(fields)) if fields.len() == 3 => {
                 Self::Duration {
                     fields: fields.iter().map(arrow_field).collect(),
@@ -248,6 +250,8 @@ impl Values {
         let Some(bytes) = value else {
             return self.append_null();
         };
+        // Only these types have an empty value in Iceberg, too. Collections and tuples are not native: their
+        // decoding below decides about empty bytes.
         let has_empty_value = matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob);
         if bytes.is_empty() && ty.is_native() && !has_empty_value {
             return match empties.rule {
@@ -301,6 +305,7 @@ impl Values {
             Self::List { ends, element, .. } => {
                 let (CqlType::List { element: ty, .. } | CqlType::Set { element: ty, .. }) = ty
                 else {
+                    // `new` has matched this builder with the type, so this does not occur.
                     return Err(malformed());
                 };
                 let mut count = 0;
@@ -325,7 +330,8 @@ impl Values {
                 let mut count = 0;
                 while let Some(part) = parts.next() {
                     let part = part.map_err(|_| malformed())?;
-                    // An empty key would become null, which a key cannot be.
+                    // An empty key would become null, which a key cannot be. So both rules refuse it, with
+                    // the error of a null key.
                     let mut of_key = Empties {
                         rule: OnEmpty::Refuse,
                         seen: empties.seen,
@@ -344,6 +350,7 @@ impl Values {
             }
             Self::Struct { nulls, parts, .. } => {
                 let mut values = components(bytes);
+                // Components that are missing at the end are null.
                 for (part, ty) in parts.iter_mut().zip(component_types(ty)) {
                     let value = values.next().transpose().map_err(|_| malformed())?;
                     part.append(ty, value.flatten(), empties)?;
@@ -439,6 +446,7 @@ impl Values {
                     unreachable!("the entries of a map are a struct");
                 };
                 let parts = vec![key.finish()?, value.finish()?];
+                // An entry is never null, and `false`, as in the type of the field, is no claim of an order.
                 let pairs = StructArray::new(fields.clone(), parts, None);
                 Arc::new(MapArray::new(entries.clone(), offsets, pairs, nulls, false))
             }

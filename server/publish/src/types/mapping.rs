@@ -1,8 +1,9 @@
 //! The Iceberg type of a CQL type, and the field ids of its parts.
 //!
-//! Readers find the columns of old data files by field ids, so an id is never given to another field. A field keeps its id from one publication to the next: an element, a key and a value by
-//! their role, a component of a tuple and a field of a user-defined type by its place, because CQL
-//! only renames such fields and appends to them.
+//! Readers find the columns of old data files by field ids, so an id is never given to another field. A
+//! field keeps its id from one publication to the next: an element, a key and a value by their role, a
+//! component of a tuple and a field of a user-defined type by its place, because CQL only renames such
+//! fields and appends to them.
 
 use ebb_model::types::CqlType;
 
@@ -28,7 +29,8 @@ impl FieldIds {
 }
 
 /// Returns the field of a column. `previous` is the field of the same column in the publication
-/// before: what is still there keeps its ids. A part whose type changed gets a new id.
+/// before, `None` for a new column: parts that are still there keep their ids. A part whose type changed
+/// gets a new id.
 pub fn field(
     name: &str,
     ty: &CqlType,
@@ -39,6 +41,7 @@ pub fn field(
 ) -> NestedField {
     let new = |ids: &mut FieldIds, previous| iceberg_type(ty, options, previous, ids);
     let kept = previous.and_then(|previous| {
+        // A copy: if the kind has changed, the ids that this attempt gives out are not used.
         let mut tried = *ids;
         let ty = new(&mut tried, Some(&previous.ty));
         (is_same_kind(&ty, &previous.ty)).then_some((previous.id, ty, tried))
@@ -61,7 +64,7 @@ pub fn field(
     }
 }
 
-/// Whether readers may take values of both types for values of one field. The parts of nested types
+/// Returns whether readers may take values of both types for values of one field. The parts of nested types
 /// have fields of their own.
 fn is_same_kind(a: &IcebergType, b: &IcebergType) -> bool {
     use IcebergType as T;
@@ -73,6 +76,7 @@ fn is_same_kind(a: &IcebergType, b: &IcebergType) -> bool {
     }
 }
 
+/// Returns the Iceberg type of a CQL type. Its parts keep the ids that they have in `previous`.
 fn iceberg_type(
     ty: &CqlType,
     options: &TypeOptions,
@@ -84,6 +88,7 @@ fn iceberg_type(
     };
     match ty {
         CqlType::Boolean => IcebergType::Boolean,
+        // Iceberg has no narrower integers.
         CqlType::Tinyint | CqlType::Smallint | CqlType::Int => IcebergType::Int,
         // Spark does not read Iceberg's `time`, which has microseconds anyway.
         CqlType::Bigint | CqlType::Counter | CqlType::Time => IcebergType::Long,
@@ -106,6 +111,7 @@ fn iceberg_type(
         CqlType::Duration => {
             let previous = fields_of(previous);
             let parts = DURATION.iter().enumerate();
+            // A duration has all three parts or is null.
             let parts = parts.map(|(place, (name, ty))| part(name, ty, true, previous.get(place)));
             IcebergType::Struct(parts.collect())
         }
@@ -114,6 +120,7 @@ fn iceberg_type(
                 Some(IcebergType::List(element)) => Some(&**element),
                 _ => None,
             };
+            // Not required: under `OnEmpty::Null` an empty element becomes null.
             IcebergType::List(Box::new(part("element", element, false, previous)))
         }
         CqlType::Map { key, value, .. } => {
@@ -152,6 +159,7 @@ pub(super) const DURATION: [(&str, CqlType); 3] = [
     ("nanoseconds", CqlType::Bigint),
 ];
 
+/// Returns the fields of a struct; none of any other type.
 fn fields_of(previous: Option<&IcebergType>) -> &[NestedField] {
     match previous {
         Some(IcebergType::Struct(fields)) => fields,

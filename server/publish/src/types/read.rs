@@ -49,6 +49,8 @@ pub fn read_value(
         value: scalar::shown(value),
         ty: ty.to_string(),
     };
+    // Floats are read only into types that hold all of their values. For other types each value is checked:
+    // integers for their range, timestamps for what a millisecond cannot hold.
     let bytes = match (ty, array.data_type()) {
         (CqlType::Boolean, DataType::Boolean) => vec![array.as_boolean().value(row).into()],
         (CqlType::Time, DataType::Time32(_) | DataType::Time64(_)) => {
@@ -58,6 +60,8 @@ pub fn read_value(
             }
             nanos.to_be_bytes().to_vec()
         }
+        // A `time` without a unit is read as nanoseconds, as ebb publishes it. It may lie beyond a day:
+        // CQL accepts such bytes, and they must come back.
         (
             CqlType::Tinyint
             | CqlType::Smallint
@@ -151,6 +155,7 @@ pub fn read_value(
         }
         (CqlType::Duration, DataType::Struct(_)) => {
             let parts = array.as_struct();
+            // A further part would be lost.
             if parts.num_columns() != DURATION.len() {
                 return Err(unsupported());
             }
@@ -189,6 +194,7 @@ pub fn read_value(
         (CqlType::Udt { definition, .. }, DataType::Struct(_)) => {
             let (fields, parts) = (definition.fields(), array.as_struct());
             let is_known = |name: &&str| fields.iter().any(|(of, _)| of[..] == **name);
+            // A field that the type does not have would be lost.
             if !parts.column_names().iter().all(is_known) {
                 return Err(unsupported());
             }

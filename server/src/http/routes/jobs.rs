@@ -212,7 +212,7 @@ async fn estimate(
     estimate.await.map(Json)
 }
 
-/// The query of the list of jobs.
+/// The query parameters of the list of jobs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

@@ -77,12 +77,14 @@ async fn list(
         None => None,
     };
     let all = work(served.node, move |node| {
+        // Held by the thread: its pass may outlast the request for a moment.
         let _permit = permit;
         let mut all = Vec::new();
         let Some(db) = node.db() else {
             return Ok((all, None));
         };
         let of = listed.keyspace.as_deref();
+        // Before the list: a snapshot that is created during the pass is listed without a number.
         let pins = listed.exact.then(|| pins(node, of, &waits));
         let pins = pins.transpose()?;
         let keyspaces = match listed.keyspace {

@@ -80,9 +80,11 @@ impl Machine {
             let rest = &bytes[at..];
             match self.state {
                 State::Unquoted => {
+                    // Delimiters are counted apart, because a search finds at most three bytes.
                     let found = memchr3(b'"', b'\n', b'\r', rest);
                     let searched = &rest[..found.unwrap_or(rest.len())];
                     self.delimiters += memchr_iter(delimiter, searched).count();
+                    // Without a byte before the match, the state of the byte before stands.
                     if let Some(&last) = searched.last() {
                         self.is_field_start = last == delimiter;
                     }
@@ -100,6 +102,7 @@ impl Machine {
                             let problem = CsvProblem::QuoteInField(self.fields());
                             return Err(self.malformed(at, problem));
                         }
+                        // A line end. It is no part of the record.
                         Some(_) => {
                             self.bytes += at;
                             return Ok(Some(at));
@@ -122,6 +125,7 @@ impl Machine {
                     byte if byte == delimiter || matches!(byte, b'\n' | b'\r') => {
                         self.state = State::Unquoted;
                     }
+                    // The byte stays here, too: what follows the closing quote is text of the field.
                     _ if lenient_quotes => self.state = State::Unquoted,
                     _ => {
                         let problem = CsvProblem::TextAfterQuote(self.fields());

@@ -44,9 +44,9 @@ use crate::runs::RunBuilder;
 use crate::sstable::{KeyVersion, Origin};
 
 /// Saves what can be read of the database in `from` into the new directory
-/// `to`, which is missing or empty. `from` is only read. `progress` gets how much
-/// of it was read: an SSTable counts twice, since it is read twice. What is damaged is
-/// not read, so that it may end below the total.
+/// `to`, which is missing or empty. `from` is only read. `progress` is called with the
+/// number of bytes that were read of `from`: an SSTable counts twice, since it is read twice.
+/// Damaged parts are not read, so the last number may be below the total.
 ///
 /// # Errors
 /// [`Error::NoDatabase`](crate::Error::NoDatabase),
@@ -74,6 +74,7 @@ pub fn repair(
         operators,
         (&reading, progress),
     )?;
+    // Only now: a source that is refused leaves no directory behind.
     let target = NewDir::claim(disk.clone(), to)?;
     let mut report = RepairReport {
         snapshots: source.state.bookmarks.list.len() as u64,
@@ -94,6 +95,7 @@ pub fn repair(
             table_store: None,
             ..options.clone()
         };
+        // The engine only writes runs. `NewDir::complete` writes the manifest once all are there.
         let manifest = Manifest::unwritten(disk.clone(), to, State::default());
         Engine::recover(to, options.for_engine(), manifest, None, Access::Write)?
     };
@@ -134,6 +136,7 @@ fn write_table(
         sources,
         tombstones,
     } = table;
+    // The run has all that is left of the table, so no older file and no log adds to it.
     let origin = Origin {
         keyspace: meta.keyspace.clone(),
         table: meta.name.clone(),

@@ -65,6 +65,7 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// Reads the manifest, the SSTables and the log, as far as they are readable.
     pub(super) fn read(
         log_store: &dyn LogStore,
         tables: &dyn TableStore,
@@ -74,6 +75,8 @@ impl Source {
         (reading, progress): (&Rc<Reading>, &mut dyn FnMut(MaintenanceProgress)),
     ) -> Result<Self> {
         let mut manifest = salvage_manifest(log_store, dir, &files.manifests)?;
+        // If files of the state before a torn last record are missing, that record took effect, and
+        // then it is damage. Otherwise it is taken for a write that a crash cut off.
         let mut torn = manifest.torn.take();
         if manifest.damage.is_none() && lacks_files(&manifest, files) {
             manifest.damage = torn.take();
@@ -104,6 +107,8 @@ impl Source {
             reader.all_files(files)?;
         }
         reader.log(files)?;
+        // A table is in the manifest before the log has writes to it. So an edit of the manifest is
+        // lost: the torn record, if there is one.
         if reader.unknown_table && reader.exact {
             let damage = torn.unwrap_or_else(|| {
                 Error::corruption(
@@ -112,7 +117,8 @@ impl Source {
                     "the log has tables that are not listed",
                 )
             });
-            reader.lose(damage, None, "; what it said of new tables is lost");
+            let what = "; the names and options of new tables are lost";
+            reader.lose(damage, None, what);
         }
         Ok(reader.finish())
     }
@@ -168,8 +174,8 @@ struct Reader<'a> {
     lost: Vec<Lost>,
 }
 
-/// Whether a file that the manifest's runs name is not there, or the first
-/// segment of the log that it needs.
+/// Returns whether the directory lacks a file of the manifest's runs, or the first segment of
+/// the log that the state needs.
 fn lacks_files(manifest: &SalvagedManifest, files: &DbFiles) -> bool {
     let Some(state) = &manifest.state else {
         return false;
@@ -200,8 +206,8 @@ impl Reader<'_> {
         self.listed_to = self.state.last_table_id;
         if let Some(damage) = manifest.damage {
             let what = if had_state {
-                "; what it said from there on is lost, and every SSTable is taken for one of the \
-                 database: rows deleted before may be back"
+                "; the records of the manifest from there on are lost, and every SSTable is taken for \
+                 one of the database: rows deleted before may be back"
             } else {
                 "; the snapshots and the names of tables that only it had are lost, and every SSTable \
                  is taken for one of the database: rows deleted before may be back"
@@ -214,7 +220,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The files that the manifest's runs name.
+    /// Reads the files of the manifest's runs.
     fn files_of_runs(&mut self) -> Result<()> {
         let tables: Vec<_> = self.state.tables.values().cloned().collect();
         for table in &tables {
@@ -227,8 +233,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Every file there is: of equal versions that of a merge counts before those that it was
-    /// made from.
+    /// Reads every SSTable of the directory. Of equal versions, the output of a merge counts before
+    /// its inputs.
     fn all_files(&mut self, files: &DbFiles) -> Result<()> {
         let mut named = BTreeMap::new();
         for table in self.state.tables.values() {
@@ -263,6 +269,7 @@ impl Reader<'_> {
         };
         let properties = salvage.properties.as_ref();
         let table = properties.map(|properties| TableId(properties.table_id));
+        // Files that were written for ingesting have the id 0.
         let table = table.filter(|id| *id != TableId::default() && *id <= TABLE_ID_MAX);
         let Some(table) = place.as_ref().map(|place| place.table).or(table) else {
             // The log may name the file, and then the file is read again for its table.
@@ -442,6 +449,7 @@ impl Reader<'_> {
         for &number in &needed {
             if number > expected {
                 before = None;
+                // Beside a damaged manifest, a lost edit may have given these segments up.
                 if self.exact {
                     self.missing_segments(expected, last);
                 }
@@ -452,6 +460,7 @@ impl Reader<'_> {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     self.lose(error, None, "; its commits are lost");
+                    // The next segment cannot show whether this one is cut off: it is lost anyway.
                     before = None;
                     continue;
                 }

@@ -21,10 +21,10 @@ use crate::runs::{FileMeta, Quarantine, RunMeta, RunStore};
 use crate::sstable::{BlockCache, FileId, SsTable};
 use crate::wal::{self, Lsn, Segment};
 
-/// Verifies the database of a directory without opening it: nothing is
-/// recovered, cut or removed, and it may be one that does not open. Any number may do so
-/// at once, beside readers of [`Db::open_read_only`](crate::Db::open_read_only), also in a
-/// read-only directory; a directory without a `LOCK` file is read without a lock, as there.
+/// Verifies the database of a directory without opening it, also one that does not open: nothing is
+/// recovered, cut or removed. Any number of processes may verify it at once, beside readers by
+/// [`Db::open_read_only`](crate::Db::open_read_only), also in a read-only directory. Like these
+/// readers, it takes no lock in a directory without a `LOCK` file.
 ///
 /// # Errors
 /// [`Error::NoDatabase`]; [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory
@@ -62,10 +62,10 @@ pub fn verify(
     Ok(check.report)
 }
 
-/// Verifies the files in which a state of the database in `dir` stands; they
-/// must stay meanwhile, and finishes the inspection of its manifest. `segments` are those of the
-/// WAL with the bytes that count. Calls `step` before the manifest is read, and then after each
-/// block and each file; returns `None` if it breaks.
+/// Finishes the inspection of the `manifest` of the database in `dir`, and verifies the files of a
+/// `state`, which must stay meanwhile. `segments` are those of the WAL with the bytes that count.
+/// Calls `step` before the manifest is read, and then after each block and each file; returns
+/// `None` if `step` breaks.
 pub(crate) fn verify_state(
     options: &Options,
     dir: &Path,
@@ -101,7 +101,7 @@ fn with_paths(dir: &Path, segments: &[(FileNumber, u64)]) -> Vec<(Segment, u64)>
     segments.iter().map(with_path).collect()
 }
 
-/// The callback of a verification, which ends early if this breaks.
+/// The callback of a verification, which ends early if the callback breaks.
 type Step<'a> = &'a mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
 struct Check<'a> {
@@ -226,6 +226,7 @@ impl<'a> Check<'a> {
                 continue;
             };
             let properties = file.properties();
+            // The quarantine is in the manifest alone, not in the file.
             let found = FileMeta {
                 quarantine: meta.quarantine.clone(),
                 ..FileMeta::of(meta.number, &file)
@@ -380,7 +381,7 @@ impl<'a> Check<'a> {
         Ok(replayed.end)
     }
 
-    /// Checks every file without knowing what it is for.
+    /// Checks every file by itself, without a manifest.
     fn by_itself(&mut self, files: &DbFiles) -> ControlFlow<()> {
         let tables = files.sstables.iter().map(|&n| self.table_bytes(n));
         let segments = files.segments.iter().map(|&n| files::wal(self.dir, n));

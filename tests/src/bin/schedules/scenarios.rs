@@ -245,6 +245,8 @@ fn snapshots() {
     const BATCHES: u64 = 6;
     let disk = MemDisk::new();
     let store = Store::open(options(&disk));
+    // Counters of the standard library: shuttle switches threads at none of them. It runs one thread
+    // at a time, so relaxed accesses see the latest value.
     let (started, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let writer = {
         let (store, started, done) = (store.clone(), started.clone(), done.clone());
@@ -259,6 +261,8 @@ fn snapshots() {
     let app = store.keyspace();
     let mut first = Vec::new();
     for name in ["one", "two", "three"] {
+        // The snapshot has every batch that was acknowledged before its creation, and none that
+        // started after it.
         let before = done.load(Ordering::Relaxed);
         app.create_snapshot(name).expect("a snapshot is created");
         let after = started.load(Ordering::Relaxed);
@@ -271,6 +275,7 @@ fn snapshots() {
         );
         first.push((snapshot, content));
     }
+    // The deleted snapshot is still open, so the flushes and merges below must keep its versions.
     app.delete_snapshot("two").expect("it is deleted");
     store.db.flush().expect("a flush succeeds");
     writer.join().expect("the writer ends");
@@ -463,6 +468,7 @@ fn power() {
         })
         .collect();
     let counts = || [0, 1].map(|w: usize| acknowledged[w].load(Ordering::Relaxed));
+    // Batches that were acknowledged before the snapshot, which therefore must have them.
     let before = counts();
     let app = store.keyspace();
     let created = app.create_snapshot("s").is_ok();
@@ -473,11 +479,13 @@ fn power() {
         writer.join().expect("a writer ends");
     }
     drop(store);
+    // The seed draws which unsynced bytes survive.
     disk.restart(thread_rng().r#gen());
 
     let store = Store::open(synced());
     let now = store.now();
     for (writer, acknowledged) in (0..).zip(counts()) {
+        // The batch that was under way may have survived, too.
         let count = now.count(writer);
         assert!(
             (acknowledged..=acknowledged + 1).contains(&count),
@@ -485,6 +493,7 @@ fn power() {
         );
     }
     let app = store.keyspace();
+    // If the creation failed with the power, the snapshot may exist or not.
     if created {
         let content = in_snapshot(&app.snapshot("s").expect("the snapshot was acknowledged"));
         for (writer, before) in (0..).zip(before) {
@@ -500,6 +509,7 @@ fn power() {
     }
     // Later writes are visible after a flush and a merge, and leave the snapshot unchanged.
     let kept = app.snapshot("s").map(|snapshot| in_snapshot(&snapshot));
+    // Batch 9 is above all others.
     store.write(0, 9);
     store.db.flush().expect("a flush succeeds");
     store.db.compact().expect("a merge succeeds");

@@ -145,7 +145,8 @@ impl Attack {
                 let mut stream = by.logged_in(None)?;
                 for _ in 0..8 {
                     let mut request = select(EVERYTHING, 10);
-                    // The length is left as it is: a frame with another one is a half frame.
+                    // Only the body changes, which follows a header of nine bytes: a frame with
+                    // another length would be a half frame, and other headers are garbage frames.
                     let at = by.rng.random_range(9..request.len());
                     request[at] = by.rng.random();
                     stream.write_all(&request)?;
@@ -160,6 +161,8 @@ impl Attack {
                 stream.write_all(&request[..end])
             }
             Self::SlowLoris => {
+                // One more byte for the oldest connection that any attack keeps open. A frame begins
+                // with this byte, the version of the protocol.
                 let mut stream = match by.oldest() {
                     Some(stream) => stream,
                     None => by.connect()?,
@@ -169,6 +172,7 @@ impl Attack {
                 Ok(())
             }
             Self::HugeLength => {
+                // The first length is allowed, so its body may take memory; the second one is not.
                 let mut stream = by.logged_in(None)?;
                 stream.write_all(&frame(0, Opcode::Query as u8, LARGE, &[0; 64 << 10]))?;
                 by.hold(stream);
@@ -198,6 +202,7 @@ impl Attack {
             }
             Self::Deep => {
                 let mut stream = by.logged_in(None)?;
+                // Some of these texts are no statements, which shows only behind the nesting.
                 let depth = by.rng.random_range(1..20_000);
                 for (before, open, close, after) in [
                     ("INSERT INTO ycsb.usertable (y_id) VALUES (", "[", "]", ")"),
@@ -236,6 +241,7 @@ impl Attack {
             }
             Self::WrongLogin => {
                 let mut stream = by.started(None)?;
+                // The role exists in one half of the logins, and only the password is wrong.
                 let number: u32 = by.rng.random();
                 let name = if by.rng.random() {
                     by.target.name.clone()
@@ -258,8 +264,9 @@ impl Attack {
             }
             Self::Bomb => {
                 let mut stream = by.logged_in(Some("lz4"))?;
-                // The block is one long match of zeros: in LZ4 each further byte 0xff adds 255 to
-                // the length of a match.
+                // A length of four bytes precedes the block, which is one long match of zeros: in LZ4
+                // each further byte 0xff adds 255 to the length of a match. `HUGE` is a lie, and
+                // `LARGE - 1` little more than the 15 MB of the match.
                 let claimed: u32 = if by.rng.random() { HUGE } else { LARGE - 1 };
                 let mut body = claimed.to_be_bytes().to_vec();
                 body.extend([0x1f, 0, 1, 0]);
@@ -276,6 +283,8 @@ impl Attack {
             Self::NotUtf8 => {
                 let mut stream = by.logged_in(None)?;
                 let mut request = select("SELECT * FROM ycsb.usertable WHERE y_id = 'aaaa'", 10);
+                // The last 20 bytes are `y_id = 'aaaa'`, and 7 bytes of parameters: the name of the
+                // column becomes invalid.
                 let at = request.len() - 20;
                 request[at..at + 4].copy_from_slice(&[0xff, 0xc0, 0x80, 0xfe]);
                 stream.write_all(&request)?;
@@ -314,6 +323,7 @@ impl Attack {
                 let mut stream = by.logged_in(None)?;
                 let count: u16 = by.rng.random();
                 let [high, low] = count.to_be_bytes();
+                // The bodies are written by hand: the client encodes only counts that are right.
                 // In BATCH the count of statements is wrong, in EXECUTE the length of the id.
                 let batch = [0, high, low, 0, 0, 0, 0, 1, b'x', 0xff, 0xff];
                 let execute = [high, low, 1, 2, 3, 4];

@@ -63,6 +63,7 @@ pub struct HostileClients {
     pub hostile: Beside,
     /// The load beside each kind of attack alone. Empty unless `--each-attack` is given.
     pub each: BTreeMap<&'static str, Beside>,
+    /// The number of attacks of each kind, over all windows.
     pub attacks: BTreeMap<&'static str, u64>,
     /// Total duration of the windows with attackers, in seconds.
     pub attacked_s: f64,
@@ -153,6 +154,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
         plan,
     } = SteadyLoad::find(args, &mut client)?;
     let plan = Plan {
+        // Attackers may overload the server, which then rejects requests of the client too. These are
+        // counted, and do not end the run.
         takes_refusals: true,
         ..plan
     };
@@ -169,6 +172,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
     let mut attacks = BTreeMap::new();
     let (mut attacked, mut most_bytes) = (Duration::ZERO, before_bytes);
     let bar = progress_bar("serving: hostile", u64::from(args.windows));
+    // Not `Setting::in_turns`: the seed of the part also decides on the order of windows, and log and
+    // memory are checked after each round, so that a failure ends the run early.
     for _ in 0..args.windows {
         let mut turns: Vec<usize> = (0..conditions.len()).collect();
         turns.shuffle(&mut rng);
@@ -178,6 +183,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
             let observer = Observer::start()?;
             let cpu_s = server.process.usage()?.cpu_s();
             let began = Instant::now();
+            // Reads the usage while the attackers still attack: their end is no part of the window.
             let mut run = || {
                 let tally = client.run(&plan, |_| ())?;
                 let server_use = ServerUse {
@@ -218,9 +224,11 @@ pub fn measure(setting: &Setting<'_>) -> Result<HostileClients> {
     let after_bytes = server.process.memory_bytes()?;
     drop((client, last));
     server.stop()?;
+    // The stop may have panicked, too.
     check_log(&data)?;
     let [p99_us] = windows.alone_us([0.99]);
     let beside = |condition| windows.beside(condition, &ALONE);
+    // The first three conditions are alone, alone again, and all attacks.
     let each = (conditions.iter().enumerate().skip(3)).map(|(at, it)| (it.name, beside(at)));
     Ok(HostileClients {
         seed,

@@ -23,17 +23,19 @@ pub struct ClusteringRestrictions {
     /// Values of consecutive columns, from the first column on.
     equal: Vec<Equal>,
     /// The ends of a slice of the next columns: values, number of columns, and whether the end is
-    /// included.
+    /// included. `None` without a relation on this end.
     lower: Option<(Tuple, usize, bool)>,
     upper: Option<(Tuple, usize, bool)>,
     /// The number of columns that `equal` covers.
     covered: usize,
 }
 
+/// An `=` or IN relation on one or more consecutive columns.
 #[derive(Debug)]
 struct Equal {
     columns: usize,
     values: EqualValues,
+    /// The name of the first column, for errors.
     name: String,
 }
 
@@ -74,6 +76,8 @@ impl ClusteringRestrictions {
             let Some(first) = of_column.pop_front() else {
                 break;
             };
+            // A multi-column relation covers the columns behind the first one, too: `take` returns it
+            // only for its first column.
             let width = first.columns.len();
             // `check` has refused `=` and IN beside another restriction, so only slices have a
             // second one.
@@ -96,6 +100,7 @@ impl ClusteringRestrictions {
                             restrictions.bound(operator, tuple, width);
                         }
                     }
+                    // `covered` ends before the slice: behind it, ranges of keys express nothing more.
                     break;
                 }
                 RestrictionKind::Other(_) => unreachable!("taken out before"),
@@ -111,6 +116,7 @@ impl ClusteringRestrictions {
         Ok(restrictions)
     }
 
+    /// Sets one end of the slice.
     fn bound(&mut self, operator: Operator, tuple: Tuple, columns: usize) {
         let inclusive = matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
         let bound = Some((tuple, columns, inclusive));
@@ -134,7 +140,8 @@ impl ClusteringRestrictions {
         self.lower.is_some() || self.upper.is_some()
     }
 
-    /// Whether the clustering column at this position has a single value.
+    /// Whether the clustering column at this position has a single value. False for a bound IN list,
+    /// whose length is known only at execution.
     pub fn has_one_value(&self, position: usize) -> bool {
         let mut from = 0;
         for equal in &self.equal {
@@ -166,6 +173,7 @@ impl ClusteringRestrictions {
         Ok(Some(tuples.into_iter().map(first).collect()))
     }
 
+    /// Returns the rows that the statement selects in each partition.
     pub fn rows(&self, schema: &TableSchema, bound: &Bound<'_>) -> Result<Rows> {
         if !self.is_full(schema) {
             return if self.equal.is_empty() && !self.has_slice() {
@@ -301,19 +309,20 @@ fn encode(
 /// The values of one end of a slice, and whether the end is included.
 type End = (Vec<Vec<u8>>, bool);
 
-/// The values of one end of a slice.
+/// Returns the values of one end of a slice; none if the end is open.
 fn parts(end: &Option<End>) -> Vec<&[u8]> {
     let values = end.iter().flat_map(|(values, _)| values);
     values.map(|value| &value[..]).collect()
 }
 
 /// Checks that the relations on clustering columns may be combined. `allow_filtering` is true with
-/// ALLOW FILTERING, and if an index serves the statement.
+/// ALLOW FILTERING, and if an index may serve the statement: whether it does is found out later.
 fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result<()> {
     let columns = schema.columns_of(ColumnKind::Clustering);
     let first = schema.columns_of(ColumnKind::PartitionKey).len();
     // For each column the relations that begin with it.
     let mut by_column: Vec<Vec<&Restriction>> = columns.iter().map(|_| Vec::new()).collect();
+    // For each column the first column of the relation that covers it.
     let mut covered_by: Vec<Option<usize>> = vec![None; columns.len()];
     for restriction in parsed.peek(ColumnKind::Clustering) {
         let start = restriction.columns[0] - first;
@@ -352,6 +361,7 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
         if allow_filtering {
             continue;
         }
+        // A multi-column relation covers this column. It was checked at its first column.
         if restrictions.is_empty() {
             continue;
         }
@@ -386,6 +396,8 @@ fn check(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Result
     Ok(())
 }
 
+/// Checks the relations that begin with one column: a single `=` or IN, or a slice with at most one
+/// lower and one upper end. CONTAINS may be beside them.
 fn check_column(name: &str, restrictions: &[&Restriction]) -> Result<()> {
     let count = |test: &dyn Fn(&RestrictionKind) -> bool| {
         restrictions

@@ -34,6 +34,7 @@ pub enum Tuple {
     Whole(Term),
 }
 
+/// The values of an IN relation.
 #[derive(Debug, Clone)]
 pub enum InTuples {
     List(Vec<Tuple>),
@@ -45,6 +46,7 @@ pub enum InTuples {
     },
 }
 
+/// A relation on columns, with its columns resolved and its terms prepared.
 #[derive(Debug, Clone)]
 pub struct Restriction {
     /// The places of the columns in the schema. Only clustering columns are restricted several at a
@@ -60,6 +62,7 @@ pub struct TokenRestriction {
     pub value: Term,
 }
 
+/// The relations of a WHERE clause that the analysis has not taken yet.
 #[derive(Debug)]
 pub struct Parsed {
     schema: Arc<TableSchema>,
@@ -154,6 +157,7 @@ impl Parsed {
         });
     }
 
+    /// Resolves a relation, and adds it.
     fn add(&mut self, relation: &Relation, markers: &mut Markers) -> Result<()> {
         let schema = self.schema.clone();
         match relation {
@@ -179,6 +183,7 @@ impl Parsed {
                         InTuples::List(terms.iter().map(one).collect::<Result<_>>()?)
                     }
                     InValues::Marker(marker) => {
+                        // One value of the client has all elements. `prepare_in` permits nulls in it.
                         let ty = CqlType::list(column.ty.clone().freeze()).freeze();
                         let receiver = Receiver::new(format!("in({})", column.name), ty);
                         InTuples::Whole {
@@ -219,6 +224,8 @@ impl Parsed {
                 if *operator == Operator::NotEqual {
                     return invalid(format!("Unsupported \"!=\" relation: {relation}"));
                 }
+                // Clustering columns are frozen and contain no durations, so `check_type` and
+                // `check_slice` would never fail here.
                 let columns = clustering_columns(&schema, columns, relation)?;
                 let value = tuple(&schema, &columns, value, markers)?;
                 let kind = match operator {
@@ -258,6 +265,7 @@ impl Parsed {
     }
 }
 
+/// Returns the restriction of a relation other than IN on one column.
 fn one_column(
     relation: &Relation,
     column: &Column,
@@ -367,6 +375,7 @@ fn check_type(column: &Column, operator: &str) -> Result<()> {
     }
 }
 
+/// Prepares the test of a relation on one entry of a map.
 fn element(
     column: &Column,
     key: &ast::Term,
@@ -400,6 +409,7 @@ fn element(
     })
 }
 
+/// Resolves a relation on the token, whose arguments must be the whole partition key in its order.
 fn token(
     schema: &TableSchema,
     columns: &[ast::Name],
@@ -476,11 +486,13 @@ fn clustering_columns(
     Ok(places)
 }
 
+/// The names of the columns at these places, with commas between.
 fn names(schema: &TableSchema, columns: &[usize]) -> String {
     let names = columns.iter().map(|&place| &*schema.columns()[place].name);
     names.collect::<Vec<_>>().join(",")
 }
 
+/// The type of a tuple of the columns at these places.
 fn tuple_type(schema: &TableSchema, columns: &[usize]) -> CqlType {
     CqlType::tuple(
         columns
@@ -489,6 +501,8 @@ fn tuple_type(schema: &TableSchema, columns: &[usize]) -> CqlType {
     )
 }
 
+/// Prepares the values of a multi-column relation: a literal with one term for each column, or one
+/// term, such as a marker, for all.
 fn tuple(
     schema: &TableSchema,
     columns: &[usize],

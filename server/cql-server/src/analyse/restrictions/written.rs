@@ -13,6 +13,7 @@ pub struct Writing {
     pub statement: Statement,
     /// The part of the rows that the statement writes.
     pub written: Written,
+    /// `None` without IF.
     pub conditional: Option<Conditional>,
 }
 
@@ -46,6 +47,7 @@ impl fmt::Display for Statement {
 pub enum Written {
     /// Only static columns.
     Statics,
+    /// Regular columns, or a row without any; or static columns under a condition on a row.
     Rows,
     /// Whole rows, or ranges of rows, are deleted.
     Deleted,
@@ -99,6 +101,7 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         ));
     }
     let is_delete = statement == Statement::Delete;
+    // Before the checks below, whose errors would not mention the IF.
     if let Some(conditional) = conditional.filter(|_| is_delete) {
         check_conditional_delete(parsed, written, conditional)?;
     }
@@ -112,8 +115,11 @@ pub(super) fn check(parsed: &Parsed, writing: Writing) -> Result<()> {
         ));
     }
     let needs_all = match written {
+        // An INSERT with a part of the clustering key names no row that it could create.
         Written::Statics => is_restricted,
+        // `Restrictions::of_write` refuses a DELETE of columns from a range of rows, with another error.
         Written::Rows => !(is_delete && is_restricted),
+        // A prefix of the clustering key, or none of it, names a range of rows.
         Written::Deleted => false,
     };
     let missing = parsed.missing(ColumnKind::Clustering);

@@ -19,6 +19,7 @@ impl Outputs {
         markers: &mut Markers,
     ) -> Result<(Output, CqlType)> {
         let schema = markers.schema().clone();
+        // More aggregates after the arguments are prepared: one of the arguments contains an aggregate.
         let before = self.aggregates.len();
         // The types of the arguments choose the function, and the function gives types to markers,
         // nulls and constants. So these are prepared last. No argument is prepared twice, because
@@ -45,6 +46,7 @@ impl Outputs {
                     "aggregate functions cannot be used as arguments of aggregate functions",
                 );
             }
+            // No receiver: an aggregate takes its argument as it is, and a constant has its own type.
             let outputs = self.arguments(args, prepared, |_| None, markers)?;
             let returns = aggregate.returns().clone();
             return Ok((self.aggregate(aggregate, outputs), returns));
@@ -53,6 +55,7 @@ impl Outputs {
             return invalid("fromJson() cannot be used in the selection clause");
         }
         if functions::is_named(function, "tojson") {
+            // The text depends on the type, which a marker or null does not have.
             let function = match (args, &types[..]) {
                 (_, [Some(ty)]) => functions::to_json_of(ty),
                 ([arg], _) => return cannot_infer(arg),
@@ -64,6 +67,7 @@ impl Outputs {
             let outputs = self.arguments(args, prepared, |_| None, markers)?;
             return Ok((Output::Call(function, outputs), CqlType::Text));
         }
+        // An argument without a type fits every parameter.
         let exact = |at: usize, ty: &CqlType| types[at].as_ref().is_none_or(|own| own == ty);
         let accepts = |at: usize, ty: &CqlType| {
             let literal_fits = match bare(&args[at]) {

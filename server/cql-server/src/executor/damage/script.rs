@@ -45,9 +45,11 @@ impl Needs {
 }
 
 pub(super) struct Statement {
+    /// The kind by which successes and failures are counted.
     pub(super) kind: &'static str,
     pub(super) table: &'static str,
     pub(super) text: String,
+    /// The data without which the statement fails.
     pub(super) needs: Needs,
 }
 
@@ -73,6 +75,7 @@ pub(super) const MERGE_BEFORE: usize = 2;
 pub(super) const RESTORE_BEFORE: usize = 4;
 
 impl Script {
+    /// The parts in the order of their execution: reads before, between and after the writes.
     pub(super) fn parts(&self) -> [&[Statement]; 5] {
         let Self {
             reads,
@@ -82,6 +85,9 @@ impl Script {
         [reads, writes, reads, changes, reads]
     }
 
+    /// Creates the statements on the tables of a server. Each write has a row of its own in each
+    /// partition, so that a change that fails, and is repeated after the restore, alters no result of
+    /// another.
     pub(super) fn new(server: &Server) -> Self {
         let state = server.executor.catalog().state();
         let schema = state.table("ks", "t").unwrap().schema();
@@ -90,6 +96,7 @@ impl Script {
             let row = schema.layout().row_key(&partition(k), &[&c.to_be_bytes()]);
             Needs::Row(partition(k).header_key(), row.unwrap())
         };
+        // The table of counters has no clustering columns, so the key of its row ends after `ROW`.
         let counter = |k: i32| {
             let row = [&partition(k).prefix()[..], &[ROW]].concat();
             Needs::Row(partition(k).header_key(), row)
@@ -99,6 +106,7 @@ impl Script {
             let needs = Needs::Partition(partition(k).prefix());
             let text = format!("SELECT * FROM t WHERE k = {k}");
             reads.push(statement("partition", "t", needs, text));
+            // The row behind the last one is not there until the writes below insert it.
             for c in 0..=ROWS {
                 let text = format!("SELECT s, v, l FROM t WHERE k = {k} AND c = {c}");
                 reads.push(statement("row", "t", row(k, c), text));
@@ -117,6 +125,8 @@ impl Script {
             let text = format!("INSERT INTO other (k, v) VALUES ({k}, 9)");
             writes.push(statement("write", "other", Needs::Nothing, text));
 
+            // The value that round 0 wrote at clustering 0. In some partitions later rounds changed it,
+            // so the condition holds in a part of them.
             let v = k % VALUES;
             let conditional = [
                 format!("UPDATE t SET v = 4 WHERE k = {k} AND c = 0 IF v = {v}"),

@@ -36,6 +36,10 @@ enum BoundPart<'v> {
 }
 
 impl ColumnCondition {
+    /// Evaluates the terms of the condition with the bound values of a request.
+    ///
+    /// # Errors
+    /// Cassandra's errors, if a value is invalid, unset or null where that is not permitted.
     pub(in crate::write) fn bind<'v>(&'v self, bound: &Bound<'v>) -> Result<BoundCondition<'v>> {
         let (operator, values) = match &self.test {
             ConditionTest::Compare(operator, term) => {
@@ -61,7 +65,8 @@ impl ColumnCondition {
                     return invalid("Invalid null list in IN condition");
                 };
                 let all = elements::elements(&list).map_err(of_type)?;
-                // A list with a null has no normal form.
+                // Elements are normalized one by one: as a whole, a list with a null has no normal
+                // form.
                 let one = |one: std::result::Result<Option<&[u8]>, _>| {
                     let Some(one) = one.map_err(of_type)? else {
                         return Ok(None);

@@ -25,6 +25,7 @@ const UNSUPPORTED: [(&str, &str); 12] = [
 ];
 
 impl Parser<'_> {
+    /// Parses a statement by its first words. The caller checks that nothing but a semicolon follows.
     pub(super) fn statement(&mut self) -> Result<Statement> {
         if self.kind() != TokenKind::Word {
             return Err(self.no_viable());
@@ -47,6 +48,8 @@ impl Parser<'_> {
         } else if self.eat_word("DESCRIBE") || self.eat_word("DESC") {
             Statement::Describe(self.describe()?)
         } else if let Some(unsupported) = self.unsupported() {
+            // Before the branches of CREATE, ALTER, DROP and LIST, which consume the word and would
+            // return a syntax error for these statements.
             Statement::Unsupported(unsupported)
         } else if self.eat_word("CREATE") {
             self.create()?
@@ -74,7 +77,7 @@ impl Parser<'_> {
         {
             self.list_permissions()?
         } else {
-            // LIST was consumed already, so the error is about the word after it.
+            // If the word was LIST, it was consumed already, so the error is about the word after it.
             return Err(self.no_viable());
         })
     }
@@ -89,7 +92,8 @@ impl Parser<'_> {
         self.eat_word("KEYSPACE") || self.eat_word("SCHEMA")
     }
 
-    /// Parses the first words of a statement that ebb does not serve, and skips the rest.
+    /// Parses the first words of a statement that ebb does not serve, and skips the rest. `None` if
+    /// the statement is not one of these; then nothing is consumed.
     fn unsupported(&mut self) -> Option<Unsupported> {
         let start = self.here().start;
         let mut known = UNSUPPORTED.into_iter();
@@ -137,6 +141,7 @@ impl Parser<'_> {
         })
     }
 
+    /// Parses `KEYSPACE ks`, `TABLE t` or just `t`.
     fn snapshot_scope(&mut self) -> Result<SnapshotScope> {
         if self.eat_keyspace_word() {
             return Ok(SnapshotScope::Keyspace(self.keyspace()?));
@@ -165,7 +170,10 @@ impl Parser<'_> {
         Ok(Describe { target, internals })
     }
 
+    /// Parses what DESCRIBE names: all objects of a kind, or one object.
     fn describe_target(&mut self) -> Result<DescribeTarget> {
+        // These words are not reserved, but always mean the list here: a table with such a name is
+        // described by its quoted name, or after TABLE.
         let all = [
             ("CLUSTER", DescribeTarget::Cluster),
             ("KEYSPACES", DescribeTarget::Keyspaces),
@@ -191,9 +199,11 @@ impl Parser<'_> {
             self.at += 1;
             return Ok(DescribeTarget::Schema { full: false });
         }
+        // ONLY is not reserved: without KEYSPACE behind it, it is the name of an object.
         let only = (self.word_ahead(1, "KEYSPACE") || self.word_ahead(1, "SCHEMA"))
             && self.eat_word("ONLY");
         if self.eat_keyspace_word() {
+            // Without a name the keyspace in use is described.
             let name = if self.at_name() {
                 Some(self.keyspace()?)
             } else {
@@ -210,6 +220,8 @@ impl Parser<'_> {
         if self.eat_words("MATERIALIZED VIEW") {
             return Ok(DescribeTarget::View(self.qualified("view")?));
         }
+        // TYPE, FUNCTION and AGGREGATE are not reserved, unlike TABLE, INDEX and MATERIALIZED. Without
+        // a name behind them they are themselves the name of an object.
         if names && self.eat_word("TYPE") {
             return Ok(DescribeTarget::Type(self.qualified("type")?));
         }

@@ -317,6 +317,7 @@ impl Compared<'_> {
         keys: &mut KeysToCompare<'_>,
         differences: &mut Differences<'_>,
     ) -> Result<(), TaskError> {
+        // The piece may begin or end among the rows of the partition. Other splits have the rest.
         let header = header_key(prefix);
         let from = max(&piece.lower[..], &header[..]);
         let behind = end_of_prefix(prefix);
@@ -326,6 +327,7 @@ impl Compared<'_> {
         };
         let mut old_scan = cql.scan(self.older, from, to)?;
         let mut new_scan = cql.scan(self.newer, from, to)?;
+        // Either snapshot may lack the partition. Then all rows of the other one differ.
         let old_start = old_scan.next_partition().map_err(of_table)?;
         let new_start = new_scan.next_partition().map_err(of_table)?;
         let old_partition = old_start.as_ref();
@@ -336,6 +338,8 @@ impl Compared<'_> {
             .map(|start| cql.partition_at(self.newer, &start.key, start.header.as_deref()));
         let mut old_rows = VisibleRows::open(cql, old_scan, old_partition.transpose()?)?;
         let mut new_rows = VisibleRows::open(cql, new_scan, new_partition.transpose()?)?;
+        // Both have their rows ascending by key: a key that only one of them has is a row that was
+        // removed or added.
         loop {
             let order = match (&old_rows.key, &new_rows.key) {
                 (None, None) => break,

@@ -66,6 +66,7 @@ impl CqlLoad {
     ) -> Result<Self, JobError> {
         let refused = |why: String| JobError::senseless(format!("table {keyspace}.{name}: {why}"));
         let state = catalog.state();
+        // Checked first, because this error names the reason, and not only that the table is missing.
         if let Some(unreadable) = state.schema().unreadable(keyspace, Some(name)) {
             return Err(CatalogError::from(unreadable).into());
         }
@@ -102,6 +103,7 @@ impl CqlLoad {
         let columns = columns.iter().cloned().zip(types).collect();
         let partitions = Partitions::new(directory);
         let create = |directory: &Path| StagingWriter::create(directory, SORT_BYTES);
+        // A load has a single writer, so it needs a single partition.
         let rows = WaitingWriter::new(partitions.open(0, create)?);
         Ok(Self {
             plan,
@@ -163,6 +165,7 @@ impl CqlLoad {
         let files = partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(catalog.db(), &table, files.path())?;
         let mut grant = Partitions::grant();
+        // Counts static columns as well, so it is only a measure of progress.
         let mut written = 0_u64;
         let take = |key: &[u8], operand: &[u8]| {
             grant.take(files.path(), (key.len() + operand.len()) as u64)?;

@@ -25,8 +25,9 @@ pub(super) struct RowPlan {
     clustering: Vec<Target>,
     /// The static columns by ascending id.
     statics: Vec<(u32, Target)>,
+    /// The regular columns by ascending id.
     cells: Vec<(u32, Target)>,
-    /// Whether a column without a value in a row is deleted.
+    /// Whether a column without a value in a row is deleted. Needless for a table without rows.
     deletes_nulls: bool,
 }
 

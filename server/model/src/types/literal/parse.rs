@@ -41,6 +41,7 @@ impl CqlType {
             Self::Boolean if text.eq_ignore_ascii_case("true") => vec![1],
             Self::Boolean if text.eq_ignore_ascii_case("false") => vec![0],
             Self::Boolean => return Err(unable("boolean")),
+            // Cassandra's messages about `varint` and `decimal` begin in lower case.
             Self::Varint => match integer(text) {
                 Some(value) => value.to_signed_bytes_be(),
                 None => return Err(TypeError::new(format!("unable to make int from '{text}'"))),

@@ -45,17 +45,21 @@ impl CqlType {
         }
     }
 
+    /// Prints a valid value, which is not empty if its type is native. `None` if it is a number of too many
+    /// digits.
     fn print(&self, value: &[u8]) -> Option<String> {
         Some(match self {
             Self::Ascii | Self::Text => {
                 format!("'{}'", std::str::from_utf8(value).ok()?.replace('\'', "''"))
             }
             Self::Blob => hex(value),
+            // Every byte but 0 is true.
             Self::Boolean => (value != [0]).to_string(),
             Self::Tinyint => i8::from_be_bytes(value.try_into().ok()?).to_string(),
             Self::Smallint => i16::from_be_bytes(value.try_into().ok()?).to_string(),
             Self::Int => i32::from_be_bytes(value.try_into().ok()?).to_string(),
             Self::Bigint | Self::Counter => i64::from_be_bytes(value.try_into().ok()?).to_string(),
+            // `Debug` prints 1.0 where `Display` prints 1, which is the literal of an integer.
             Self::Float => {
                 let value = f32::from_be_bytes(value.try_into().ok()?);
                 special(value.into()).unwrap_or_else(|| format!("{value:?}"))
@@ -122,6 +126,7 @@ pub fn hex(value: &[u8]) -> String {
     "0x".chars().chain(digits).collect()
 }
 
+/// Returns the literal of a float that is not finite; `None` for finite ones.
 fn special(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".to_owned());
@@ -158,6 +163,7 @@ fn print_decimal(value: &[u8]) -> Option<String> {
             let (whole, fraction) = digits.split_at(digits.len() - places);
             format!("{sign}{whole}.{fraction}")
         }
+        // In 64 bits, because the negative of the least scale has no form in 32.
         None => format!("{sign}{digits}E{}", -i64::from(scale)),
     })
 }
@@ -171,6 +177,8 @@ fn print_next(ty: &CqlType, parts: &mut Components<'_>) -> Option<String> {
     print_part(ty, parts.next().and_then(Result::ok).flatten())
 }
 
+/// Joins printed parts. A part that cannot be read is left out, which does not occur: `literal` validates
+/// the value first.
 fn join(parts: impl Iterator<Item = Option<String>>) -> String {
     parts.flatten().collect::<Vec<_>>().join(", ")
 }
