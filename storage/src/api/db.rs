@@ -505,9 +505,9 @@ impl Db {
     /// the database goes on working. Ends the quarantine of a file that turns out to be whole.
     /// Meanwhile no file and no segment of the log is removed.
     ///
-    /// It calls `progress` first of all, and after each block of an SSTable and each file. It drops it
-    /// before it releases the files and the log. The release takes locks for which writers wait: if `progress`
-    /// lowers the priority of this thread, its drop has to raise it again.
+    /// Calls `progress` before the manifest is read, and then after each block of an SSTable and each
+    /// file. Drops `progress` before the release of the files and the log, which takes locks for which
+    /// writers wait: if `progress` lowers the priority of this thread, its drop has to raise it again.
     ///
     /// # Errors
     /// [`Error::ReadOnly`] after a failed write. Damage of files is in the report.

@@ -118,7 +118,8 @@ impl<'a> Retain<'a> {
         }
     }
 
-    /// Adds to `kept` those of the `versions` of one stripe that stay. There is at least one version.
+    /// Adds to `kept` what stays of the `versions` of one stripe, with operands folded into one version
+    /// where that is possible. There is at least one of `versions`.
     fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
         let newest = versions[0].seq;
         let stripe = self.boundaries.stripe(newest);

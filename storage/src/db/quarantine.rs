@@ -155,7 +155,7 @@ impl Engine {
         'tables: for table in self.tables() {
             for run in &table.version().runs {
                 let files = run.meta().files.iter().zip(run.files());
-                for (damaged, file) in files.filter(|(told, _)| told.quarantine.is_some()) {
+                for (damaged, file) in files.filter(|(meta, _)| meta.quarantine.is_some()) {
                     if !goes_on() {
                         is_stopped = true;
                         break 'tables;

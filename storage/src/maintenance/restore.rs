@@ -44,8 +44,8 @@ pub struct RestoredFile {
 pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     engine.check_access()?;
     let in_backup = files_by_id(engine, dir)?;
-    // An edit of the manifest replaces a file, so the manifest has to name all files. Those that open
-    // again need no backup.
+    // An edit of the manifest replaces a file, so the manifest has to name all files. Files that could
+    // not be read when the database was opened, and can be read now, need no backup.
     flush_waiting_runs(engine)?;
     engine.retry_unreadable_now()?;
     // A file that is open can be read without its name, which the next opening needs.

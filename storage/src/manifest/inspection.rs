@@ -98,7 +98,7 @@ impl OpenCopy {
             let detail = format!("it has {bytes} bytes, and {written} were written");
             return Err(Error::corruption(&path, bytes.min(written), detail));
         }
-        // What cannot be forgotten is read as it is.
+        // The disk is read, not the system's cache. If the cache keeps the file, it is read from there.
         let _ = file.forget_cached();
         let mut read = vec![0; bytes as usize];
         file.read_exact_at(&mut read, 0)

@@ -201,8 +201,8 @@ impl RunMeta {
         self.bytes_unless(|from, to| boundaries.has_any(from, to))
     }
 
-    /// Returns [`RunMeta::garbage_bytes`], where `has_any` returns whether a boundary stands between
-    /// two commits, both included.
+    /// Computes [`RunMeta::garbage_bytes`] without a list of boundaries: `has_any` returns whether a
+    /// boundary stands between two commits, both included.
     pub(crate) fn bytes_unless(&self, has_any: impl Fn(SeqNo, SeqNo) -> bool) -> u64 {
         let never = mutation::is(Mutation::OverlookGarbage);
         self.hidden_bytes(|kept| !has_any(kept.from, kept.to) && !never)

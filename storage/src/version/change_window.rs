@@ -55,10 +55,11 @@
 //! A file with versions on both sides of the older reader is read. Of these versions the ones in
 //! the window count, and those below it that expire.
 //!
-//! A memtable is not read if it begins after the newer reader. Every other one is walked over, however
-//! few of its versions are changes: they are in the order of their keys, and each may expire. An order
-//! by numbers, or bounds of the expiries, would be kept up by every write, while a walk costs a
-//! publication now and then a step for each version, and a memtable's size is bounded.
+//! A memtable is not read if it begins after the newer reader. Every other memtable is read whole,
+//! however few of its versions are changes: the versions are in the order of their keys, and each may
+//! expire. To read less, every write would have to maintain an order by numbers, or bounds of the
+//! expiries. They do not, because publications are rare and the size of a memtable is
+//! bounded.
 
 use crate::key::{Cursor, KeyRange, RangeTombstone, RangeTombstones, ReadPoint, SeqNo};
 use crate::mutation::{self, Mutation};

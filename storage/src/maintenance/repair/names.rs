@@ -1,8 +1,8 @@
 //! The names of tables that the manifest does not list.
 //!
 //! Files have them, and snapshots of one table, and entries that a merge operator
-//! [recognizes](crate::MergeOperator::table_of). A name may have been that of several tables, one after the
-//! other: the newest of them gets it.
+//! [recognizes](crate::MergeOperator::table_of). A name may have been that of several tables, one
+//! after the other: the newest of them gets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
