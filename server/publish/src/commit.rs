@@ -59,7 +59,8 @@ mod versions;
 
 pub use self::error::CommitError;
 pub use self::live::{DeleteFile, LiveFile};
-pub use self::names::{data_file_name, delete_file_name};
+pub use self::names::data_file_name;
+pub(crate) use self::names::delete_file_name;
 pub use self::origin::Origin;
 pub use self::publication::{Base, Publication, Stamp};
 pub use self::rewrites::{PUBLICATIONS_MAX, Rewrites, plan_rewrites};

@@ -75,8 +75,8 @@ impl Part {
         (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
     }
 
-    /// Returns whether a range of bytes that begins at `start` goes on where the part ends.
-    fn ends_at(&self, start: u64) -> bool {
+    /// Returns whether `start` lies in the part, behind its first byte, or right at its end.
+    fn reaches(&self, start: u64) -> bool {
         let end = self.start.saturating_add(self.bytes.len() as u64);
         self.start < start && start <= end
     }
@@ -115,9 +115,10 @@ impl ObjectReader {
         let bytes = bytes.map_err(|error| ParquetError::External(Box::new(error)))?;
         let part = Part { start, bytes };
         let found = part.slice(start, length).ok_or_else(too_short)?;
-        // Of several such parts, that of the same column begins last.
+        // The part that the same column was read from reaches this place. If other parts do, too, it is the one
+        // that begins last.
         let before = parts.iter().enumerate();
-        let before = before.filter(|(_, part)| part.ends_at(start));
+        let before = before.filter(|(_, part)| part.reaches(start));
         let before = before.max_by_key(|(_, part)| part.start);
         let before = before.map(|(place, _)| place);
         let is_full = parts.len() >= shared.window.parts_max;

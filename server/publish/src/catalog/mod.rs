@@ -33,3 +33,5 @@ mod transport;
 pub use self::error::CatalogError;
 #[cfg(feature = "s3")]
 pub(crate) use self::rest::RestCatalog;
+#[cfg(feature = "s3")]
+pub(crate) use self::settings::is_plain;

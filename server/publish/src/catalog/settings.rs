@@ -224,8 +224,9 @@ fn read_file(path: &str) -> Result<String, CatalogError> {
     }
 }
 
-/// Errors show the URL, so it must not hold credentials.
-fn is_plain(url: &Url) -> bool {
+/// Returns whether a URL of HTTP has no credentials and no fragment. Errors show the URLs of servers, so these
+/// must not hold credentials.
+pub(crate) fn is_plain(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()
         && url.password().is_none()

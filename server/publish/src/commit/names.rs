@@ -14,7 +14,7 @@ pub fn data_file_name(table: &str, version: u64, unique: &str) -> String {
 }
 
 /// Returns the name of a new file of positional deletes, as [`data_file_name`] does for a data file.
-pub fn delete_file_name(table: &str, version: u64, unique: &str) -> String {
+pub(crate) fn delete_file_name(table: &str, version: u64, unique: &str) -> String {
     data_file_name(table, version, &format!("{unique}-deletes"))
 }
 

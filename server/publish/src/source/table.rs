@@ -90,8 +90,12 @@ fn unpacked(bytes: Bytes) -> io::Result<Bytes> {
         return Ok(bytes);
     }
     let mut unpacked = Vec::new();
-    let mut packed = GzDecoder::new(&bytes[..]).take(METADATA_BYTES_MAX);
+    let mut packed = GzDecoder::new(&bytes[..]).take(METADATA_BYTES_MAX + 1);
     packed.read_to_end(&mut unpacked)?;
+    if unpacked.len() as u64 > METADATA_BYTES_MAX {
+        let problem = format!("it has more than {METADATA_BYTES_MAX} bytes once it is unpacked");
+        return Err(io::Error::other(problem));
+    }
     Ok(unpacked.into())
 }
 

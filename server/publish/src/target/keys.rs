@@ -41,11 +41,7 @@ impl Target {
     /// # Errors
     /// If the target refuses.
     pub(crate) fn size(&self, key: &Path) -> Result<Option<u64>> {
-        match self.runtime.block_on(self.store.head(key)) {
-            Ok(object) => Ok(Some(object.size)),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed("reading", key.as_ref(), &error)),
-        }
+        self.runtime.block_on(self.size_soon(key))
     }
 
     /// Returns the sizes of objects in bytes, in the order of their keys; `None` for those that are not there.
@@ -53,15 +49,17 @@ impl Target {
     /// # Errors
     /// If the target refuses.
     pub(crate) fn sizes(&self, keys: &[Path]) -> Result<Vec<Option<u64>>> {
-        let sizes = stream::iter(keys).map(|key| async move {
-            match self.store.head(key).await {
-                Ok(object) => Ok(Some(object.size)),
-                Err(Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(self.failed("reading", key.as_ref(), &error)),
-            }
-        });
+        let sizes = stream::iter(keys).map(|key| self.size_soon(key));
         let sizes = sizes.buffered(READS_IN_FLIGHT);
         self.runtime.block_on(sizes.try_collect())
+    }
+
+    async fn size_soon(&self, key: &Path) -> Result<Option<u64>> {
+        match self.store.head(key).await {
+            Ok(object) => Ok(Some(object.size)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("reading", key.as_ref(), &error)),
+        }
     }
 
     /// Reads an object; `None` if there is none.

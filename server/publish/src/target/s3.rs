@@ -15,6 +15,7 @@ use reqwest::Url;
 
 use super::error::{TargetError, reason};
 use super::{Result, Target};
+use crate::catalog::is_plain;
 
 #[cfg(test)]
 mod tests;
@@ -123,13 +124,7 @@ fn parse_attempts(value: &str) -> Result<usize> {
 
 /// Errors of requests show the endpoint, so it must not hold credentials.
 fn is_endpoint(value: &str) -> bool {
-    Url::parse(value).is_ok_and(|url| {
-        matches!(url.scheme(), "http" | "https")
-            && url.username().is_empty()
-            && url.password().is_none()
-            && url.query().is_none()
-            && url.fragment().is_none()
-    })
+    Url::parse(value).is_ok_and(|url| is_plain(&url) && url.query().is_none())
 }
 
 /// Refuses a variable without a word of its value, which may be a secret.

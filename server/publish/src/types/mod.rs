@@ -73,7 +73,7 @@ pub struct DecimalForm {
 
 impl DecimalForm {
     /// The greatest precision that Iceberg, Spark and Arrow's Decimal128 have.
-    pub const PRECISION_MAX: u8 = 38;
+    pub(crate) const PRECISION_MAX: u8 = 38;
 
     /// The form of `varint`.
     pub(crate) const INTEGER: Self = Self {

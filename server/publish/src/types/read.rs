@@ -135,7 +135,6 @@ pub fn read_value(
             array.as_fixed_size_binary().value(row).to_vec()
         }
         (CqlType::Blob, DataType::Binary) => array.as_binary::<i32>().value(row).to_vec(),
-        (CqlType::Blob, DataType::LargeBinary) => array.as_binary::<i64>().value(row).to_vec(),
         (
             CqlType::Ascii
             | CqlType::Text
@@ -144,12 +143,9 @@ pub fn read_value(
             | CqlType::Uuid
             | CqlType::Timeuuid
             | CqlType::Inet,
-            DataType::Utf8 | DataType::LargeUtf8,
+            DataType::Utf8,
         ) => {
-            let text = match array.data_type() {
-                DataType::Utf8 => array.as_string::<i32>().value(row),
-                _ => array.as_string::<i64>().value(row),
-            };
+            let text = array.as_string::<i32>().value(row);
             let value = ty.parse_value(text);
             value.map_err(|_| out_of_range(format!("{text:?}")))?
         }
