@@ -103,8 +103,8 @@ async fn with_key(
         Step::Replay(response) => return Ok(response.replay()),
         Step::Conflict => return Err(Problem::senseless(OTHER_REQUEST)),
         Step::Busy => {
-            let text = "the first request with this Idempotency-Key is at work, or its response is stored \
-                        or deleted: ask again later";
+            let text = "the first request with this Idempotency-Key is not done, or its response is being \
+                        stored or deleted: ask again later";
             return Err(Problem::new(StatusCode::CONFLICT, Failure::Other, text));
         }
     }

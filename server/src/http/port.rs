@@ -63,7 +63,8 @@ impl Port {
         }
         let is_unfit = |token: &String| HeaderValue::from_str(token).is_err();
         if token.as_ref().is_some_and(is_unfit) {
-            let text = "the token has characters that no token of `ebb token create` has";
+            let text = "the token has a character that no token of `ebb token create` has, for example a line \
+                        break";
             return Err(invalid(text));
         }
         let encryption = match (is_encrypted, authorities) {
@@ -149,7 +150,7 @@ mod tests {
         ] {
             assert!(Port::at(url, None, None).is_err(), "{url}");
         }
-        // A line's end once became an answer of a server of another version.
+        // Regression: the error for a token with a line break named a server of another version.
         for (token, is_good) in [("ebb_1f3a90c2_00", true), ("ebb_1f3a90c2_00\n", false)] {
             let port = Port::at("http://db", Some(token.to_owned()), None);
             assert_eq!(port.is_ok(), is_good, "{token:?}");

@@ -25,8 +25,9 @@ impl Node {
     /// If the history cannot be written, the files are verified nevertheless.
     ///
     /// # Errors
-    /// As [`Db::verify_while`]; when the node has no database; [`JobError::VerificationCancelled`], or
-    /// [`SubmitError::ShuttingDown`], for a verification that ended early.
+    /// As [`Db::verify_while`] and [`Node::reread_catalog`]; when the node has no database;
+    /// [`JobError::VerificationCancelled`], or [`SubmitError::ShuttingDown`], for a verification that
+    /// ended early.
     pub fn verify(
         &self,
         options: &MaintenanceOptions,
@@ -48,9 +49,9 @@ impl Node {
         let verified = self.read_files(db, &lease, &running, pace, is_wanted);
         // The verification may have ended quarantines, also one that ended early.
         let reread = self.reread_catalog();
-        let verified = verified.and_then(|verified| reread.map(|()| verified));
+        // If that failed, the findings are recorded nevertheless.
         self.end_verification(running.record(), is_recorded, &verified);
-        verified
+        verified.and_then(|verified| reread.map(|()| verified))
     }
 
     fn read_files(

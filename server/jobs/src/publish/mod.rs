@@ -118,8 +118,9 @@ pub struct PublishRequest {
     #[cfg_attr(feature = "args", arg(long, value_name = "TIME|PERCENT"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub pin_max: Option<PinMax>,
-    /// Commit by the Iceberg REST catalog at this URL, which may end with ?warehouse=NAME. The token comes
-    /// from EBB_CATALOG_TOKEN, or by EBB_CATALOG_CREDENTIAL [default: commit by metadata files in the target].
+    /// Commit by the Iceberg REST catalog at this URL, which may end with ?warehouse=NAME. Credentials
+    /// come from EBB_CATALOG_CREDENTIAL, or else a token from EBB_CATALOG_TOKEN [default: commit by metadata
+    /// files in the target].
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long, value_name = "URL"))]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]

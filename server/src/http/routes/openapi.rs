@@ -85,7 +85,7 @@ fn may_come_again(operation: &mut Operation) {
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
         .description(Some(
-            "For a day, a request that succeeded is answered with the same response to the same key",
+            "For a day after a request succeeded, the same request with the same key gets its response",
         ))
         .schema(Some(key));
     let parameters = operation.parameters.get_or_insert_default();

@@ -269,6 +269,7 @@ async fn delete(
         if let Err(refused) = check_change(&principal, &keyspace, &name)? {
             return Ok(Err(refused));
         }
+        // The snapshot counts for the quota of a role by this number, which is gone after the deletion.
         let seq = keyspace.snapshot_seq(&name)?;
         keyspace.delete_snapshot(&name)?;
         if let Some(catalog) = node.opened_catalog() {
