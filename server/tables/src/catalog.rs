@@ -331,7 +331,7 @@ impl Catalog {
     /// [announced](Self::on_announcement). What was in service stays as it is.
     ///
     /// # Errors
-    /// If the store failed for another reason than damage: nothing is changed.
+    /// If the store failed. Tables may be in service all the same: roles are read after them.
     pub fn reread(&self) -> Result<()> {
         let served = self.exclusively(|state| self.reread_schema(state))?;
         for (keyspace, table) in &served {

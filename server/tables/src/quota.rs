@@ -24,6 +24,8 @@ pub struct QuotaReached {
 pub struct SnapshotRoom<'a> {
     roles: &'a RoleStore,
     role: String,
+    /// The id of the role; `None` if there was no such role.
+    id: Option<u64>,
     _creating: MutexGuard<'a, ()>,
 }
 
@@ -36,7 +38,8 @@ impl RoleStore {
     pub fn room_for_snapshot(&self, role: &str) -> Result<SnapshotRoom<'_>, QuotaReached> {
         let creating = (self.creating_snapshots.lock()).unwrap_or_else(PoisonError::into_inner);
         let state = self.state();
-        if let Some(known) = state.roles().get(role)
+        let known = state.roles().get(role);
+        if let Some(known) = known
             && let Some(max) = known.snapshots_max
             && self.owned.count_existing(&self.db, known.id) >= max as usize
         {
@@ -46,6 +49,7 @@ impl RoleStore {
         Ok(SnapshotRoom {
             roles: self,
             role: role.to_owned(),
+            id: known.map(|known| known.id),
             _creating: creating,
         })
     }
@@ -77,8 +81,9 @@ impl SnapshotRoom<'_> {
             seq,
         };
         self.roles.unchanged(|state| {
-            let Some(role) = state.roles().get(&self.role) else {
-                // The role was dropped meanwhile.
+            let role = state.roles().get(&self.role);
+            let Some(role) = role.filter(|role| Some(role.id) == self.id) else {
+                // The role was dropped meanwhile. A later role of its name did not create the snapshot.
                 return Ok(());
             };
             self.roles.owned.add(db, role.id, created)

@@ -238,7 +238,7 @@ impl RoleStore {
             changing: Mutex::new(()),
             creating_snapshots: Mutex::new(()),
         };
-        store.tidy_snapshots(listed)?;
+        store.tidy_snapshots(store.state().roles(), listed)?;
         store.retain(schema)?;
         Ok(store)
     }
@@ -247,8 +247,7 @@ impl RoleStore {
     /// as they are.
     ///
     /// # Errors
-    /// If the store failed for another reason than damage. A role may be in service then, without the
-    /// snapshots that its record lists.
+    /// If the store failed: the same roles are in service as before.
     pub(super) fn reread(&self) -> Result<()> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.owned.reread()?;
@@ -266,17 +265,23 @@ impl RoleStore {
             return Ok(());
         }
         listed.retain(|(name, _)| now.roles.get(name).is_none());
-        self.publish(&now, now.roles.joined(roles), unreadable);
-        self.tidy_snapshots(listed)
+        let next = now.roles.joined(roles);
+        // Before the roles are in service: a change of a role writes its record without the list.
+        self.tidy_snapshots(&next, listed)?;
+        self.publish(&now, next, unreadable);
+        Ok(())
     }
 
     /// Gives the snapshots that records of earlier versions list records of their own, and removes the
     /// records of snapshots that are gone, all by one commit.
-    fn tidy_snapshots(&self, listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>) -> Result<()> {
-        let state = self.state();
+    fn tidy_snapshots(
+        &self,
+        roles: &Roles,
+        listed: Vec<(Arc<str>, Vec<OwnedSnapshot>)>,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         for (name, snapshots) in listed {
-            if let Some(role) = state.roles.get(&name) {
+            if let Some(role) = roles.get(&name) {
                 let owned = &self.owned;
                 owned.put_existing(&self.db, &mut batch, role.id, snapshots);
                 batch.put(&self.records, name.as_bytes(), &role.encode());

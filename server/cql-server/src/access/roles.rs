@@ -166,8 +166,8 @@ fn alter(context: &AccessContext<'_>, alter: &AlterRole) -> Result<()> {
             invalid(format!("Role {name} doesn't exist"))
         };
     }
-    // A user who changes the password of a superuser could log in as that superuser. The own password
-    // gives a user nothing new, even if an unreadable role makes the own one a possible superuser.
+    // A user who changes the password of a superuser could log in as that superuser. Users may change
+    // their own password all the same, even if an unreadable role makes their role a possible superuser.
     let is_refused =
         |of_superuser: bool| of_superuser && !is_super && context.user.name() != Some(name);
     let refused = "Only superusers are allowed to alter superusers";

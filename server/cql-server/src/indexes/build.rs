@@ -92,6 +92,10 @@ impl Shared {
     fn start(self: &Arc<Self>) {
         let mut state = self.state();
         let mut thread = self.thread();
+        // `drop` joins no thread that starts later, and such a thread would keep the catalog open.
+        if self.is_stopped() {
+            return;
+        }
         if *state != State::Idle {
             *state = State::RunningAgain;
             if let Some(thread) = &*thread {

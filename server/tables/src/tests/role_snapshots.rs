@@ -210,6 +210,19 @@ fn a_dropped_role_leaves_no_snapshots_to_a_later_role_of_its_name() {
 }
 
 #[test]
+fn a_snapshot_does_not_count_for_a_role_that_got_the_name_of_its_creator_meanwhile() {
+    let catalog = with_role(&MemDisk::new(), Some(1));
+    let room = catalog.roles().room_for_snapshot("ada").unwrap();
+    app(&catalog).create_snapshot("s").unwrap();
+    let without = |roles: &Roles| roles.without("ada").map(Some);
+    assert!(catalog.roles().change(without).unwrap().unwrap());
+    add_role(&catalog, ADA + 1, Some(1));
+    room.note("app", "s").unwrap();
+    assert!(records(&catalog).is_empty());
+    assert!(may_create(&catalog));
+}
+
+#[test]
 fn a_record_of_a_role_that_lists_its_snapshots_is_split_when_it_is_read() {
     for is_restored in [false, true] {
         is_split(is_restored);

@@ -119,6 +119,41 @@ fn an_unfinished_index_is_rejected_and_built_at_the_next_start() {
     assert_eq!(server.executor.catalog().state().version(), version);
 }
 
+/// Without the announcement of the table, its index would not be built before the next start.
+#[test]
+fn an_unfinished_index_is_built_once_the_record_of_its_table_is_readable() {
+    let disk = MemDisk::new();
+    let clock = ManualClock::at_ms(BEGIN_MS);
+    let mut server = {
+        let catalog = open(&disk, &clock, |options, _| options);
+        Server::over(catalog, clock.clone(), None)
+    };
+    server.run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+    server.run("USE ks");
+    server.run(TABLE);
+    insert(&mut server, &[(1, 1, "7"), (2, 1, "7")]);
+    let catalog = Arc::clone(server.executor.catalog());
+    let changed = catalog.change(|schema| {
+        let target = ebb_model::schema::IndexTarget::Simple;
+        schema.create_index(("ks", "t"), None, ("v", target), false)
+    });
+    assert!(changed.unwrap().unwrap());
+    let rows = catalog.state().table("ks", "t").unwrap().rows().clone();
+    let record = rows.get(SCHEMA_KEY).unwrap().unwrap();
+    rows.put(SCHEMA_KEY, b"{}").unwrap();
+    drop((rows, server, catalog));
+    let catalog = open(&disk, &clock, |options, _| options);
+    let mut server = Server::over(catalog, clock, Some("ks".to_owned()));
+    let catalog = Arc::clone(server.executor.catalog());
+    assert_eq!(catalog.unreadable().len(), 1);
+    let ks = catalog.db().existing_keyspace("ks").unwrap();
+    let rows = ks.existing_table("t").unwrap();
+    rows.put(SCHEMA_KEY, &record).unwrap();
+    catalog.reread().unwrap();
+    server.wait_until_built("ks", "t");
+    assert_eq!(server.rows("SELECT k FROM t WHERE v = 7"), "1 | 2");
+}
+
 /// Writers that began before the index was created may write no entries for it, so the build waits
 /// for them. Readers remove stale entries at the same time.
 #[test]
