@@ -250,14 +250,15 @@ fn play(
             let is_over = &is_over;
             scope.spawn(move || console.watch(streams, is_over))
         });
-        park_timeout(SETTLE);
-        let observer = Observer::start()?;
+        pause(SETTLE);
+        // Errors are returned below: the scope waits for the consoles' thread, which ends by `is_over`.
+        let observer = Observer::start();
         let before = server.process.threads_cpu(HTTP_THREADS);
         let began = Instant::now();
         let tally = client.run(plan, |_| ());
         let took = began.elapsed();
         let after = server.process.threads_cpu(HTTP_THREADS);
-        let disturbance = observer.end();
+        let disturbance = observer.and_then(Observer::end);
         is_over.store(true, Ordering::Relaxed);
         let received = watcher.map(|watcher| value_of(watcher.join()));
         let received = Received {

@@ -761,9 +761,9 @@ fn meant_by<'n>(unknown: &str, known: &'n [String]) -> Option<&'n String> {
     meant.filter(|name| likeness(name) >= ALIKE)
 }
 
-/// Returns those of some environment variables that no setting has but whose names are like that of one
-/// that a setting has, with this other name.
-pub(crate) fn misspelt(variables: impl IntoIterator<Item = String>) -> Vec<(String, String)> {
+/// Returns the environment variables that belong to no setting, but whose names are almost those of
+/// settings' variables. Each comes with the name of the variable that was probably meant.
+pub(super) fn misspelt(variables: impl IntoIterator<Item = String>) -> Vec<(String, String)> {
     let known = Settings::names();
     let mut misspelt = Vec::new();
     for variable in variables {
