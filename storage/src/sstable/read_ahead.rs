@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use super::file_id::HEADER_BYTES;
 use super::handle::BlockHandle;
 use super::read_at::fill;
 use crate::error::Result;
@@ -53,11 +54,11 @@ impl ReadAhead {
         }
     }
 
-    /// Goes on in another file, whose blocks fill the bytes to `end`: of those the
-    /// first follows what was read, or the last precedes it.
+    /// Goes on in another file, whose blocks fill the bytes from the header to `end`: its first block
+    /// follows the last one that was read, and its last block precedes it.
     pub(super) fn change_file(&mut self, end: u64) {
         self.filled = 0;
-        self.last = self.last.is_some().then_some((end, 0));
+        self.last = self.last.is_some().then_some((end, HEADER_BYTES as u64));
     }
 
     /// The stored bytes of a block of at most [`BLOCK_BYTES_MAX`] that ends at or

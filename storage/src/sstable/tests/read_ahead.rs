@@ -50,6 +50,40 @@ fn a_scan_reads_the_file_once_in_few_large_pieces() {
     });
 }
 
+/// Regression: the first piece of each file was as short as that of a scan that begins.
+#[test]
+fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
+    with_rng(
+        "a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces",
+        |rng| {
+            let (disk, _) = table(rng);
+            let table = open(&disk, 0).unwrap();
+            let blocks = blocks(&table);
+            let mut cursor = table.cursor(false);
+            cursor.seek_to_first().unwrap();
+            while cursor.valid() {
+                cursor.next().unwrap();
+            }
+            cursor.change_table(&table);
+            disk.take_reads();
+            cursor.seek_to_first().unwrap();
+            let first = (blocks[0].0, PIECE_BYTES_MAX);
+            assert!(disk.take_reads().contains(&first));
+
+            while cursor.valid() {
+                cursor.next().unwrap();
+            }
+            cursor.change_table(&table);
+            disk.take_reads();
+            cursor.seek_to_last().unwrap();
+            let (offset, length) = blocks[blocks.len() - 1];
+            let end = offset + length as u64;
+            let last = (end - PIECE_BYTES_MAX as u64, PIECE_BYTES_MAX);
+            assert!(disk.take_reads().contains(&last));
+        },
+    );
+}
+
 /// `scan` goes past the block cache, `scan_back` by it.
 #[test]
 fn reads_past_the_block_cache_use_read_once() {
