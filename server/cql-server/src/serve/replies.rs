@@ -6,6 +6,7 @@ use ebb_cql::protocol::{
 };
 
 use crate::outcome::Outcome;
+use crate::system::CQL_VERSION;
 
 /// Cassandra's message for a request that is rejected in an overload.
 const OVERLOADED: &str = "Server is in overloaded state. Cannot accept more requests at this point";
@@ -45,7 +46,7 @@ pub(super) fn supported() -> Response {
     };
     Response::Supported {
         options: vec![
-            option("CQL_VERSION", &["3.4.5"]),
+            option("CQL_VERSION", &[CQL_VERSION]),
             option("COMPRESSION", &["lz4"]),
             option("PROTOCOL_VERSIONS", &["4/v4", "5/v5"]),
         ],

@@ -48,7 +48,8 @@ use crate::indexes::BuildFailures;
 /// `release_version`: the version of Cassandra whose CQL and error messages these are. Drivers
 /// choose by it which tables they read.
 const RELEASE_VERSION: &str = "4.1.0";
-const CQL_VERSION: &str = "3.4.6";
+/// The version of CQL that Cassandra 4.1 has.
+pub(crate) const CQL_VERSION: &str = "3.4.6";
 pub(crate) const DATA_CENTER: &str = "datacenter1";
 const RACK: &str = "rack1";
 /// The partitioner. Drivers compute tokens by it.
