@@ -21,7 +21,7 @@ pub struct Usage {
     pub cpu_system_s: f64,
     /// Bytes of pages that were dirtied and are to be written to the disk.
     pub process_write_bytes: u64,
-    /// Bytes of those pages that were never written because their file was deleted. The kernel
+    /// Bytes of dirtied pages that were never written because their file was deleted. The kernel
     /// counts them at the deletion, so over a part of a run they may exceed the bytes that this
     /// part wrote.
     pub process_cancelled_write_bytes: u64,

@@ -169,7 +169,8 @@ impl Availability {
         })
     }
 
-    /// The sum of the amounts that several parts of the machines leave.
+    /// Returns the sum of the availabilities of several parts of the machines, such as groups of
+    /// nodes.
     #[must_use]
     pub fn sum(parts: Vec<Self>) -> Self {
         Self {

@@ -20,7 +20,7 @@ pub enum ErrorKind {
     InvalidRequest,
     /// The named thing does not exist.
     NotFound,
-    /// A thing of that name exists already.
+    /// A thing of the given name exists already.
     AlreadyExists,
     /// Another process has the directory open: close it there first.
     Locked,
@@ -125,7 +125,7 @@ pub enum Error {
         /// The name that was looked up.
         name: String,
     },
-    /// A thing of that name is there already.
+    /// A thing of the given name is there already.
     #[error("a {what} named {name:?} exists already")]
     AlreadyExists {
         /// "keyspace", "table" or "snapshot".

@@ -80,7 +80,7 @@ pub struct Stats {
     pub writes: u64,
     /// Operations in the committed batches.
     pub operations_written: u64,
-    /// Bytes of keys and values in these operations.
+    /// Bytes of keys and values in the committed operations.
     pub user_bytes_written: u64,
     /// Bytes written to WAL and SSTables per byte of `user_bytes_written`; 0 before the first
     /// write.
@@ -157,7 +157,7 @@ pub struct Stats {
     pub stalls: u64,
     /// The time that stalled writes waited, in microseconds.
     pub stall_us: u64,
-    /// The longest of those waits, in microseconds.
+    /// The longest wait of one stalled write, in microseconds.
     pub stall_us_max: u64,
     /// The approximate time that calls waited because the process had no file descriptor left, in
     /// microseconds.
@@ -226,8 +226,8 @@ pub struct TableStats {
     pub pressure: f64,
     /// Bytes of the table's SSTables.
     pub file_bytes: u64,
-    /// About how many of these bytes only snapshots and views need. Views count only as far
-    /// as a newer version in the same run hides the versions that they see.
+    /// About how many of `file_bytes` only snapshots and views need. Views count only as far as a
+    /// newer version in the same run hides the versions that they see.
     pub kept_bytes: u64,
     /// How far off `kept_bytes` may well be.
     pub kept_error_bytes: u64,
@@ -290,7 +290,7 @@ pub struct QuarantinedFile {
 /// A run at one moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunStats {
-    /// Unlike that of any other run that the database ever had.
+    /// The number of the run, which no other run of the database ever had.
     pub id: u64,
     /// Bytes of the run's files.
     pub bytes: u64,
@@ -317,7 +317,7 @@ pub struct MergeStats {
     /// Versions that the current part has read, counted from time to time, and versions that the
     /// earlier parts wrote.
     pub read_versions: u64,
-    /// Versions that are left in those runs, and versions that the earlier parts wrote.
+    /// Versions that are left in the merged runs, and versions that the earlier parts wrote.
     pub all_versions: u64,
     /// Bytes of the input files that are left.
     pub all_bytes: u64,

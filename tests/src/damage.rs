@@ -25,7 +25,7 @@ use crate::setup::drawn;
 
 /// Number of operations that make the database.
 const OPERATIONS: usize = 45;
-/// Approximate number of bytes that these operations write.
+/// Approximate number of bytes that the database's operations write.
 const WRITTEN_BYTES: u64 = 5000;
 /// Limit on the I/O calls that open and read the database, which take some hundred.
 const IO_CALLS_MAX: u64 = 20_000;

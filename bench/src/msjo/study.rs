@@ -52,7 +52,7 @@ pub struct MsjoRow {
     pub objective: &'static str,
     /// The weighted sum of completion times, in seconds.
     pub value: f64,
-    /// The ratio of that sum to the best bound; `None` if the bound is 0, as without weights.
+    /// The ratio of `value` to the best bound; `None` if the bound is 0, as without weights.
     pub over_bound: Option<f64>,
     /// The mean time from release to completion of the jobs, in seconds, without weights.
     pub job_mean_s: f64,

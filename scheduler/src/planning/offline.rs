@@ -29,9 +29,9 @@ use serde::Serialize;
 pub struct OfflineBound {
     /// Number of jobs with a goal that were submitted within the window.
     pub jobs: u32,
-    /// Number of these jobs that miss their goal under any scheduler.
+    /// Number of the counted `jobs` that miss their goal under any scheduler.
     pub missed: u32,
-    /// Number of these jobs that miss their goal even with the cluster to themselves.
+    /// Number of the counted `jobs` that miss their goal even with the cluster to themselves.
     pub alone: u32,
 }
 

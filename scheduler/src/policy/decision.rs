@@ -21,8 +21,8 @@ pub enum Refill {
     /// Any task of the job that the placement gives the slot to.
     #[default]
     AnyTask,
-    /// A task of that job with its input on this node. If there is none, the next cycle offers the
-    /// slot again.
+    /// Only a task of the slot's job whose input is on the slot's node. If there is none, the next
+    /// cycle offers the slot again.
     LocalTask,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Places<'a> {
     order: Vec<usize>,
     /// Free resources of the nodes beside the slots given so far.
     planned: Room,
-    /// Free resources beside these slots and the tasks that drain.
+    /// Free resources of the nodes beside the slots given so far and the tasks that drain.
     idle: Room,
     /// Slots on nodes, per job and kind.
     placed: Vec<[u32; 2]>,

@@ -306,12 +306,12 @@ fn amounts(of: &Resources) -> Amounts {
 }
 
 /// The most nodes that stay unsorted: for so few, the order does not matter.
-const SORTED_FROM: usize = 8;
+const UNSORTED_MAX: usize = 8;
 
 /// Halves `nodes` by the resource in which they differ most, and each half again, down to a few.
 /// The first part gets as many nodes as a full subtree has leaves.
 fn sort_alike(nodes: &mut [(Amounts, usize)]) {
-    if nodes.len() <= SORTED_FROM {
+    if nodes.len() <= UNSORTED_MAX {
         return;
     }
     let (mut least, mut most) = (nodes[0].0, nodes[0].0);

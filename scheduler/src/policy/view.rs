@@ -46,8 +46,8 @@ pub struct RunningTask {
     pub node: NodeId,
     /// The phase that the task is in.
     pub phase: Phase,
-    /// Start of that phase, in seconds. For a task that was slowed down: the start at which it
-    /// would have got as far at full speed.
+    /// Start of the current phase, in seconds. For a task that was slowed down: the start at which
+    /// it would have got as far at full speed.
     pub since_s: f64,
 }
 

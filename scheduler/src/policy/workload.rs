@@ -9,8 +9,8 @@ use crate::model::{Phase, Pool, TaskKind};
 pub(super) struct Workload {
     /// Maps, or reduces if they start after the maps and all maps are done.
     pub kind: TaskKind,
-    /// Unfinished tasks of that kind, running ones included: s_pend of the utility functions, and
-    /// the most slots that the job can use.
+    /// Unfinished tasks of `kind`, running ones included: s_pend of the utility functions, and the
+    /// most slots that the job can use.
     pub left: u32,
     /// Mean length mu of one such task, in seconds in its slot.
     pub task_s: f64,

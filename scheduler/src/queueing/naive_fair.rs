@@ -7,8 +7,9 @@ use super::task::{REPLICAS_MAX, Task};
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// An idle node serves the job with the fewest running tasks, and among equals the
-/// oldest: a local task if one of the job's tasks waits, otherwise its first.
+/// The policy under which an idle node serves the job with the fewest running tasks, among equals
+/// the oldest. The node takes the job's first waiting task with data on the node, or the first of
+/// all waiting tasks of the job if none has data there.
 #[derive(Debug)]
 pub(super) struct NaiveFair {
     jobs: Vec<WaitingTasks>,

@@ -34,8 +34,9 @@ pub(super) enum Rule {
     /// of all, provided that at least alpha / gamma tasks wait there: with fewer, the task
     /// would end sooner on its own node.
     Pandas,
-    /// Like `Pandas`, but the longest queue in the rack comes before the longest of all,
-    /// and alpha / beta waiting tasks suffice there.
+    /// Like `Pandas`, but a node whose own queue is empty first serves the longest queue of its
+    /// rack, provided that at least alpha / beta tasks wait there, and only then the longest queue
+    /// of all.
     PandasRack,
 }
 

@@ -52,7 +52,7 @@ pub struct SizeBin {
 }
 
 impl JobSizes {
-    /// Every job has one task, as in the survey's model.
+    /// Returns the distribution in which every job has one task, as in the survey's model.
     #[must_use]
     pub fn single() -> Self {
         Self(vec![SizeBin {

@@ -28,9 +28,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// CPU time of all threads in leases, of all runtimes, in nanoseconds.
 static CPU_NS: AtomicU64 = AtomicU64::new(0);
-/// Time that these threads waited for a core, in nanoseconds.
+/// Time that threads in leases waited for a core, in nanoseconds.
 static WAITED_NS: AtomicU64 = AtomicU64::new(0);
-/// Bytes that these threads read from the disk and wrote to it.
+/// Bytes that threads in leases read from the disk and wrote to it.
 static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the resources that threads used under a [`Lease`], of all runtimes of this process. A

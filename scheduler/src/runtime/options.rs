@@ -67,7 +67,7 @@ pub struct RuntimeOptions {
     pub slot_share_hundredths: u32,
     /// The source of the capacity of analytics.
     pub capacity: Arc<dyn CapacitySource>,
-    /// Whether jobs are limited to that capacity.
+    /// Whether jobs are limited to the capacity of analytics.
     pub management: Management,
     /// The limits for jobs if `management` limits them to their capacity.
     pub throttles: Throttles,

@@ -65,7 +65,7 @@ pub(super) fn normal(rng: &mut impl Rng) -> f64 {
 pub struct Stragglers {
     /// Part of the tasks, 0 to 1.
     pub fraction: f64,
-    /// Factor by which these tasks take longer; at least 1.
+    /// Factor by which a straggler takes longer than the other tasks; at least 1.
     pub factor: f64,
 }
 

@@ -9,10 +9,10 @@ use serde::Serialize;
 pub struct Metrics {
     /// Number of jobs that were submitted or finished within the window.
     pub jobs: u32,
-    /// Number of these jobs with a goal.
+    /// Number of the counted `jobs` that have a goal.
     pub with_goal: u32,
-    /// Number of these jobs that missed their goal. A job that had not ended when the run did
-    /// has missed it.
+    /// Number of the counted `jobs` that missed their goal. A job that had not ended when the run
+    /// did has missed it.
     pub missed: u32,
     /// `missed` over `with_goal`, 0 to 1; `None` without goals.
     pub missed_fraction: Option<f64>,

@@ -31,7 +31,7 @@ pub struct JobRecord {
     pub local_maps: u32,
     /// Number of attempts of maps that ran on a node without their input.
     pub remote_maps: u32,
-    /// Bytes that these attempts read over the network.
+    /// Bytes that attempts of maps without local input read over the network.
     pub remote_bytes: u64,
     /// Number of attempts of maps that used an accelerator.
     pub accelerated_maps: u32,

@@ -59,7 +59,8 @@ pub struct Workload {
     pub rate_per_s: f64,
     /// Mean number of maps of a job.
     pub maps_mean: f64,
-    /// Standard deviation of the logarithm of that number; 0: all jobs have the same size.
+    /// Standard deviation of the logarithm of a job's number of maps; 0: all jobs have the same
+    /// size.
     pub maps_log_sd: f64,
     /// Number of reduces for each map, rounded up for the job; 0: none.
     pub reduces_per_map: f64,

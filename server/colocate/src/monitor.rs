@@ -21,9 +21,10 @@ pub struct MeasuredLoad {
     /// Cores used by all threads of the process except for those that run analytics tasks or work
     /// under a lease.
     pub transactional_cores: f64,
-    /// The mean number of these threads that waited for a busy core.
+    /// The mean number of threads counted in `transactional_cores` that waited for a busy core.
     pub transactional_waiting: f64,
-    /// The bytes per second that these threads read from the disk and wrote to it.
+    /// The bytes per second that threads counted in `transactional_cores` read from the disk and
+    /// wrote to it.
     pub transactional_disk_bytes_per_s: f64,
     /// Cores used by threads that run analytics tasks or work under a lease, and by processes that
     /// run tasks for this one.

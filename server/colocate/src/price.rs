@@ -75,7 +75,7 @@ pub(crate) struct CurveInput<'a> {
     pub length_s: f64,
     /// The number of requests that ended in the window.
     pub requests: u64,
-    /// The latencies of these requests; empty if unknown.
+    /// The latencies of the `requests`; empty if unknown.
     pub latencies: &'a LatencyCounts,
     /// The capacity of analytics in the window, in hundredths of a core.
     pub granted_hundredths: u32,
@@ -93,7 +93,7 @@ pub struct PricePoint {
     pub requests: u64,
     /// The measured time in seconds.
     pub seconds: f64,
-    /// The objective's quantile of the latencies of these requests, in microseconds.
+    /// The objective's quantile of the latencies of the measured requests, in microseconds.
     pub latency_us: f64,
     /// The quotient of `latency_us` and the same quantile alone.
     pub over_alone: f64,

@@ -22,7 +22,7 @@ const OPEN_MAX: usize = 64;
 /// A thread at the last sample.
 #[derive(Debug)]
 struct Thread {
-    /// The open files; `None` beyond [`OPEN_MAX`].
+    /// The open files of the thread in `/proc`; `None` if [`OPEN_MAX`] threads have theirs open.
     files: Option<ThreadFiles>,
     used: ThreadUse,
     runs_analytics: bool,

@@ -6,7 +6,7 @@ use ebb_tables::Catalog;
 
 use super::system::SystemTables;
 
-/// The context in which these statements are executed.
+/// The context in which statements about the schema and about snapshots are executed.
 #[derive(Debug, Clone, Copy)]
 pub struct SchemaContext<'a> {
     /// The catalog that statements change.

@@ -447,7 +447,7 @@ impl Executor {
         Ok(answer(written, warnings, call.version, out))
     }
 
-    /// Computes the turns of those statements that read before they write.
+    /// Computes the turns of the statements that read before they write.
     fn turns_of(&self, statements: &[(Arc<Prepared>, Values<'_>)]) -> Result<Vec<u64>> {
         let state = self.catalog.state();
         let mut turns = Vec::new();

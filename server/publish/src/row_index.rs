@@ -155,7 +155,8 @@ impl RowIndex {
         self.keys.get(place).map(|key| &**key)
     }
 
-    /// Stores the index of a data file in place of another one. One that would be too large is not stored.
+    /// Stores the index of a data file, and replaces an earlier index of the file. An index that
+    /// would be too large is not stored.
     ///
     /// # Errors
     /// If the target refuses.

@@ -38,7 +38,7 @@ pub struct SlowRequest {
     pub total: Duration,
     /// The time in which the request waited for a thread that may block on the disk.
     pub queued: Duration,
-    /// The time on that thread.
+    /// The time on a thread that may block on the disk.
     pub worked: Duration,
 }
 

@@ -19,8 +19,9 @@ use super::error::Result;
 /// The key of the bound in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// The distance of a new bound above the timestamp that needs it. After a crash the first
-/// timestamps may lie this far ahead of the clock.
+/// The distance of a new bound above the timestamp for which the bound is raised. After a restart,
+/// timestamps continue from the stored bound, so the first ones may lie this far ahead of the
+/// clock.
 const AHEAD_US: i64 = 1_000_000;
 
 /// The source of timestamps, for any number of threads.

@@ -39,9 +39,9 @@ pub struct SnapshotInfo {
     /// The number of runs on disk that a read of the whole snapshot touches. Other snapshots and
     /// the present may share some of them.
     pub runs: usize,
-    /// The number of files of those runs.
+    /// The number of files of the `runs`.
     pub files: usize,
-    /// The bytes of those runs: at least as many as a read of the whole snapshot takes.
+    /// The bytes of the `runs`: at least as many as a read of the whole snapshot takes.
     pub approximate_bytes: u64,
     /// About how many bytes of the files are kept for it alone, estimated without reading.
     /// [`Db::snapshot_pins`](crate::Db::snapshot_pins) counts them.

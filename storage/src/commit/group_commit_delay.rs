@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// No group waits if a sync takes less time than this: waking a writer takes a good part of it.
 const SYNC_TIME_MIN: Duration = Duration::from_micros(200);
-/// A group waits at most for this part of a sync, so what it can lose is less than
-/// what it can win.
+/// A group waits at most for the time of a sync divided by this, so that it can lose less than it
+/// can win.
 const SYNC_TIME_FRACTION: u32 = 2;
 /// The largest number of groups that do not wait after waits in vain.
 const SKIPPED_MAX: u32 = 256;

@@ -24,7 +24,7 @@ pub struct TableShape<'a> {
 /// A run, as far as a picker needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunShape {
-    /// Unlike that of any other run that the database ever had.
+    /// The number of the run, which no other run of the database ever had.
     pub id: RunId,
     /// Bytes of the run's files.
     pub bytes: u64,

@@ -75,7 +75,7 @@ pub(super) struct GroupSizes<'a> {
     listeners: Vec<Listener>,
     /// The prefix of the last key's group; empty if the key is in no group.
     prefix: Vec<u8>,
-    /// The bytes that were written of that group.
+    /// The bytes that were written of the last key's group.
     bytes: u64,
 }
 

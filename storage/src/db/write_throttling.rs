@@ -15,9 +15,9 @@ use std::time::Duration;
 /// A level above which writers are slowed, and one at which they wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Limit {
-    /// Levels up to this one are no backlog.
+    /// The level above which writers are slowed; levels up to it are no backlog.
     pub(super) soft: f64,
-    /// At least `soft`.
+    /// The level at which writers wait; at least `soft`.
     pub(super) hard: f64,
 }
 
@@ -57,8 +57,8 @@ pub(super) fn memtable_level(frozen: usize, open_bytes: usize, bytes_max: usize)
     }
 }
 
-/// A byte never costs more than this. Where it would, just below the hard limit,
-/// a large write would leave a debt that outlives the pressure.
+/// The highest price of a byte, in tokens. Without this bound, a large write just below the hard
+/// limit would leave a debt that outlives the pressure.
 const PRICE_MAX: f64 = 64.0;
 
 /// Returns the tokens that a write of `bytes` costs: one for a byte at a pressure of one half, none

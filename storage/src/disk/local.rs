@@ -190,8 +190,9 @@ impl ReadFile for DiskFile {
         FileExt::read_exact_at(&self.0, buf, offset)
     }
 
-    /// By `RWF_DONTCACHE`, on Linux from 6.14 on and file systems that know it
-    /// (ext4, XFS, Btrfs); as any other read elsewhere.
+    /// Reads with `RWF_DONTCACHE`, so that the kernel keeps no page that it had not cached before.
+    /// The flag needs Linux 6.14 and ext4, XFS or Btrfs; elsewhere this reads as
+    /// [`ReadFile::read_exact_at`] does.
     #[cfg(target_os = "linux")]
     fn read_once_exact_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
         let dont_cache = ReadWriteFlags::from_bits_retain(0x80);

@@ -76,7 +76,7 @@ fn loom_a_merge_that_relies_on_a_deletion_makes_it_durable() {
     deletion_beside_a_merge(Deletion::delete, Deletion::merge);
 }
 
-/// Broken: the bookmark goes before the deletion is in the log.
+/// Deliberate fault: the bookmark is removed before the record of the deletion is in the log.
 #[test]
 #[should_panic(expected = "may be lost")]
 fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
@@ -93,7 +93,7 @@ fn loom_a_bookmark_removed_before_its_record_is_pushed_is_caught() {
     );
 }
 
-/// Broken: the merge syncs the log first and reads the bookmarks afterwards.
+/// Deliberate fault: the merge syncs the log first and reads the bookmarks afterwards.
 #[test]
 #[should_panic(expected = "may be lost")]
 fn loom_bookmarks_read_after_the_sync_are_caught() {

@@ -118,7 +118,7 @@ fn loom_a_file_goes_once_its_last_reader_is_done() {
     reader_beside_a_merge(Files::merge);
 }
 
-/// Broken: the files of merged runs go at once.
+/// Deliberate fault: the files of merged runs are removed at once, while a reader holds them.
 #[test]
 #[should_panic(expected = "which a reader holds")]
 fn loom_a_file_removed_at_once_is_caught() {
@@ -128,7 +128,7 @@ fn loom_a_file_removed_at_once_is_caught() {
     });
 }
 
-/// Broken: the old files are never marked as obsolete.
+/// Deliberate fault: the old files are never marked as obsolete.
 #[test]
 #[should_panic(expected = "is left")]
 fn loom_a_file_that_is_never_retired_is_caught() {

@@ -56,7 +56,7 @@ fn loom_a_group_commit_over_segments_acknowledges_what_is_on_the_disk() {
     group_commit(1, false);
 }
 
-/// Broken: an fsync that returns success without any effect.
+/// Deliberate fault: an fsync that returns success without any effect.
 #[test]
 #[should_panic(expected = "acknowledged")]
 fn loom_an_acknowledgement_without_a_sync_is_caught() {
@@ -110,7 +110,7 @@ fn loom_a_leader_commits_for_its_group() {
     in_groups(false);
 }
 
-/// Broken: the leader's fsync returns success without any effect.
+/// Deliberate fault: the leader's fsync returns success without any effect.
 #[test]
 #[should_panic(expected = "acknowledged")]
 fn loom_a_leader_without_a_sync_is_caught() {
@@ -172,7 +172,7 @@ fn loom_a_record_without_space_is_refused_and_others_are_written() {
     no_space(false);
 }
 
-/// Broken: what fitted of a refused record stays.
+/// Deliberate fault: the part of a refused record that found space stays in the file.
 #[test]
 #[should_panic(expected = "what is refused is there")]
 fn loom_a_cut_without_effect_is_caught() {

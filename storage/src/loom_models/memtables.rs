@@ -91,7 +91,8 @@ fn loom_a_frozen_memtable_has_all_up_to_its_end() {
     switch_beside_writers(Writes::write);
 }
 
-/// Broken: the memtable is taken before the number.
+/// Deliberate fault: the memtable is pinned before the commit takes its sequence number. A switch
+/// in between freezes the memtable at a lower number.
 #[test]
 #[should_panic(expected = "is not what it says")]
 fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
@@ -174,7 +175,7 @@ fn loom_a_fold_has_all_that_it_stands_for() {
     folds_beside_a_writer(|operands| operands.queue.visible());
 }
 
-/// Broken: the reader folds commits although earlier commits are not in the memtable yet.
+/// Deliberate fault: the reader folds commits although earlier commits are not in the memtable yet.
 #[test]
 #[should_panic(expected = "an operand is not in the fold")]
 fn loom_a_fold_of_what_is_not_decided_is_caught() {

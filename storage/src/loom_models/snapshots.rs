@@ -143,7 +143,7 @@ fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
     });
 }
 
-/// Broken: the bookmark is registered once its commit is done.
+/// Deliberate fault: the bookmark is registered once its commit is done.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
@@ -188,7 +188,8 @@ fn loom_a_flush_keeps_what_a_view_taken_meanwhile_sees() {
     view_beside_a_flush(register_at_once, OneKey::flush);
 }
 
-/// Broken: the number is loaded first and registered then.
+/// Deliberate fault: a view loads the visible number and registers it in two steps. A flush in
+/// between drops versions that the view sees.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_a_view_loaded_then_registered_is_caught() {
@@ -201,7 +202,7 @@ fn loom_a_view_loaded_then_registered_is_caught() {
     );
 }
 
-/// Broken: a flush reads the boundaries before its input is fixed.
+/// Deliberate fault: a flush reads the boundaries before its input is fixed.
 #[test]
 #[should_panic(expected = "is gone")]
 fn loom_boundaries_read_before_the_input_is_fixed_are_caught() {

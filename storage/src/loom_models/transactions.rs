@@ -128,8 +128,8 @@ fn loom_no_update_is_lost_among_transactions() {
     });
 }
 
-/// Broken: a transaction reads at the visible number, loaded before it is
-/// registered; commits in between were not recorded.
+/// Deliberate fault: a transaction reads at the visible number, loaded before it is registered;
+/// commits in between were not recorded.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_registered_behind_its_number_is_caught() {
@@ -140,7 +140,7 @@ fn loom_a_transaction_registered_behind_its_number_is_caught() {
     });
 }
 
-/// Broken: a transaction reads at the visible number, registered under the order lock; a
+/// Deliberate fault: a transaction reads at the visible number, registered under the order lock; a
 /// commit under way has a number, but its keys were not recorded.
 #[test]
 #[should_panic(expected = "is lost")]
@@ -155,8 +155,8 @@ fn loom_a_transaction_that_overlooks_commits_under_way_is_caught() {
     });
 }
 
-/// Broken: the transaction validates before it takes the order lock, so another commit may
-/// come in between.
+/// Deliberate fault: the transaction validates before it takes the order lock, so another commit
+/// may come in between.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_validation_outside_of_the_order_lock_is_caught() {

@@ -67,7 +67,7 @@ fn loom_a_reader_sees_each_batch_whole() {
     });
 }
 
-/// Broken: a writer makes its own number visible before older commits are done.
+/// Deliberate fault: a writer makes its own number visible before older commits are done.
 #[test]
 #[should_panic(expected = "is visible and not there")]
 fn loom_publishing_out_of_order_is_caught() {
@@ -98,7 +98,7 @@ fn loom_an_abandoned_commit_delays_no_other() {
     });
 }
 
-/// Broken: a commit that fails keeps its place.
+/// Deliberate fault: a commit that fails keeps its place, so no later commit becomes visible.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_place_kept_for_ever_is_caught() {

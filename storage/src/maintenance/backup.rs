@@ -65,7 +65,7 @@ use crate::wal::Segment;
 pub struct BackupInfo {
     /// SSTables and WAL segments.
     pub files: u64,
-    /// Bytes of these files.
+    /// Bytes of all files of the backup.
     pub bytes: u64,
     /// Bytes of files that are shared with the database, by hard links.
     pub linked_bytes: u64,

@@ -14,7 +14,7 @@ use crate::table_store::TableStore;
 pub(crate) struct DbFiles {
     pub(crate) sstables: Vec<FileNumber>,
     pub(crate) segments: Vec<FileNumber>,
-    /// Each number is there for every copy of the manifest.
+    /// The numbers of the manifests. A number occurs once for each copy of its manifest.
     pub(crate) manifests: Vec<FileNumber>,
 }
 

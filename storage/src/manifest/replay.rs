@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(offsets, [12]);
     }
 
-    /// The shorter one would be believed, with edits gone that something relied on.
+    /// If the whole but older copy were used, edits that other files rely on would be gone.
     #[test]
     fn a_whole_copy_that_is_older_than_a_damaged_one_is_not_believed() {
         let (older, mut damaged) = (manifest(&["a"]), manifest(&["a", "b", "c"]));

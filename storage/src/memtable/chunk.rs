@@ -6,11 +6,12 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Every piece is aligned to this.
+/// The alignment of every piece, in bytes.
 pub(super) const ALIGN_BYTES: usize = 8;
 /// The least that a chunk has: a memtable that hardly gets a write takes no more.
 pub(super) const FIRST_CHUNK_BYTES: usize = 4 << 10;
-/// Each chunk is twice as large as the one before, up to this.
+/// The bytes of the largest chunks. Each chunk is twice as large as the one before, up to this
+/// size.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// A piece of memory from the allocator, not initialised.

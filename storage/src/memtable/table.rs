@@ -60,7 +60,7 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty one, of a database whose memtables share `pool`.
+    /// Creates an empty memtable of a database whose memtables share `pool`.
     pub(crate) fn new(pool: Arc<ChunkPool>) -> Self {
         Self {
             entries: Arc::new(SkipList::new(pool)),
@@ -68,7 +68,7 @@ impl Memtable {
         }
     }
 
-    /// An empty one of a table with this merge operator.
+    /// Returns the memtable with the merge operator of its table, if the table has one.
     pub(crate) fn with_operator(self, operator: Option<&Arc<dyn MergeOperator>>) -> Self {
         Self {
             operator: operator.cloned(),
@@ -76,7 +76,7 @@ impl Memtable {
         }
     }
 
-    /// An empty one of the same table, which follows this one.
+    /// Creates the empty memtable that follows this one in the same table.
     pub(crate) fn next(&self) -> Self {
         Self {
             begins_after: self.end_seq().unwrap_or_default(),

@@ -131,7 +131,8 @@ impl RunCursor {
         }
     }
 
-    /// Ends a move upwards from `from`: the cursor stands on damage if the move met any.
+    /// Completes a move to larger keys that began at `from`. The cursor then stands on damage if
+    /// the move met any, and has left the run if the key is not one of the run's.
     #[inline]
     fn moved_up(&mut self, from: Start<'_>, moved: Result<()>) -> Result<()> {
         if moved.is_err() {
@@ -146,7 +147,8 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Ends a move downwards from `from`.
+    /// Completes a move to smaller keys that began at `from`, as [`moved_up`](Self::moved_up) does
+    /// for larger ones.
     #[inline]
     fn moved_down(&mut self, from: Start<'_>, moved: Result<()>) -> Result<()> {
         if moved.is_err() {

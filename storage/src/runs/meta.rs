@@ -40,11 +40,12 @@ pub(crate) struct RunMeta {
 pub(crate) struct KeptFor {
     pub(crate) from: SeqNo,
     pub(crate) to: SeqNo,
-    /// Bytes of files that these versions take, approximately.
+    /// Approximate bytes that the kept versions take in files.
     pub(crate) bytes: u64,
 }
 
-/// More are joined, so that the manifest of a run that was merged in many parts stays small.
+/// The most entries of [`RunMeta::kept_for`]. Further ones are joined with their neighbours, so
+/// that the manifest stays small if a run was merged in many parts.
 const KEPT_FOR_MAX: usize = 256;
 
 impl RunMeta {

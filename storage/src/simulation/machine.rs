@@ -32,7 +32,7 @@ pub(super) struct Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LockMode {
     Exclusive,
-    /// Shared by this many handles.
+    /// The lock is shared by this many handles.
     Shared(usize),
 }
 

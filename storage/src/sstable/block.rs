@@ -61,7 +61,8 @@ pub(super) struct Found<'a> {
 }
 
 impl Block {
-    /// Reads the restart array's frame.
+    /// Creates a block of uncompressed bytes. Checks that they have room for entries and for as
+    /// many restart points as their end states.
     pub(super) fn new(bytes: Bytes) -> Result<Self, Damage> {
         let damage = || {
             Damage(format!(

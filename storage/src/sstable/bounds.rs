@@ -34,7 +34,8 @@ pub(super) struct Bounds {
     prefix: Box<[u8]>,
     /// The first bytes of each bound behind the prefix, ascending.
     heads: Box<[u64]>,
-    /// The number of those bytes; [`LONG`] for a bound with more, or with a sequence number.
+    /// The number of bytes that each bound has in `heads`; [`LONG`] for a bound with more, or with
+    /// a sequence number.
     lengths: Box<[u8]>,
     /// The bounds with length [`LONG`], by position.
     long: Box<[LongBound]>,

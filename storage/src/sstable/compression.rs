@@ -55,7 +55,8 @@ const LZ4_RATIO_MAX: usize = 255;
 const ZSTD_RATIO_MAX: usize = 32 << 10;
 
 thread_local! {
-    /// A context takes 100 KB and more time to make than a block to unpack.
+    /// The zstd context of the thread, kept because it takes 100 KB, and making one takes longer
+    /// than decompressing a block.
     static ZSTD: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 

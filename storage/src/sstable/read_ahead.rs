@@ -24,7 +24,7 @@ const BYTES_MIN: usize = 8 << 10;
 /// and short enough to stay in the processor's second cache until it is unpacked.
 const BYTES_MAX: usize = 256 << 10;
 
-/// A larger block is not kept here.
+/// The largest stored block, in bytes, that is read into the buffer; a larger one is read past it.
 pub(super) const BLOCK_BYTES_MAX: u64 = (BYTES_MAX / 2) as u64;
 
 /// The stored bytes around the last requested block; grows while each block follows the one

@@ -29,13 +29,14 @@ use crate::runs::{FileMeta, Quarantine, Run, RunFile, Sought};
 use crate::sstable::SsTable;
 use crate::version::{Layer, Lookup, Source, Tombstones};
 
-/// A range in no more partitions is cut between data blocks, and one in more between
-/// partitions: these are small parts of it then, and to read them all would take long.
+/// The largest number of partitions of a range that is cut between data blocks. A range with more
+/// is cut between partitions: each is a small part of it then, and reading all of them would take
+/// long.
 const PARTITIONS_IN_DETAIL_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
 pub(crate) struct TableVersion {
-    /// Takes the writes.
+    /// The open memtable, which takes the writes.
     pub(crate) memtable: Arc<Memtable>,
     /// Full memtables on their way to disk, newest first.
     pub(crate) frozen: Vec<Arc<Memtable>>,

@@ -61,9 +61,10 @@ pub(crate) struct Wal {
 pub(crate) enum WalEvent<'a> {
     /// A failure stopped all writes, with this cause. It happens once.
     Failed(&'a Arc<str>),
-    /// Records were refused because this file could not grow, and those before them were not.
+    /// Records were refused because the named file could not grow; the records before them were not
+    /// refused.
     DiskFull(&'a Path),
-    /// After a refusal, records were written again.
+    /// The disk has space again: records were written, the first after a refusal.
     DiskFreed,
 }
 

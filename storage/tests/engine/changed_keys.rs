@@ -157,7 +157,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// At second 100.
+    /// Creates a database whose clock is at second 100.
     fn new() -> Self {
         Self::open(MemDisk::new(), ManualClock::at_ms(100_000))
     }

@@ -46,7 +46,7 @@ enum CellKind {
     Tombstone,
 }
 
-/// By place.
+/// The cells of a value, by place.
 type Cells = BTreeMap<u8, Cell>;
 
 fn encode(cells: &Cells) -> Vec<u8> {
@@ -226,7 +226,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// At second 100.
+    /// Creates a database whose clock is at second 100.
     fn new() -> Self {
         Self::with(KNOWS)
     }

@@ -18,7 +18,8 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 
 const RUNS: u8 = 9;
-/// Each run has these keys. One has more of them: a byte in its first data block is bad.
+/// The number of keys of a run. Only the run `BAD_RUN`, whose first data block has a bad byte, has
+/// more.
 const KEYS: u8 = 50;
 const BAD_RUN: u8 = 4;
 const BAD_RUN_KEYS: u8 = 60;

@@ -32,7 +32,7 @@ pub struct Report<'a> {
 pub struct Comparison {
     /// The table of the thesis: `5.3`, `5.4`, `5.5`.
     pub table: &'static str,
-    /// The row of that table: a target in operations per second, or a workload.
+    /// The row of the thesis's table: a target in operations per second, or a workload.
     pub row: String,
     pub column: &'static str,
     /// The ratio of the thesis's mean latencies.

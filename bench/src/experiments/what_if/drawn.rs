@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// The number of jobs that run before the prediction.
 const JOBS: std::ops::RangeInclusive<u32> = 3..=6;
-/// The time that these jobs run before the prediction, in seconds. This and all CPU times are
+/// The time that the jobs run before the prediction, in seconds. This and all CPU times are
 /// multiplied by a scale.
 const BEFORE_S: f64 = 0.5;
 /// CPU time of each job, in seconds.
@@ -20,7 +20,7 @@ const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 const CAPACITY: f64 = 0.95;
 /// A run is given up after this multiple of the time that its work takes, and [`LIMIT_MORE_S`].
 const LIMIT_FACTOR: f64 = 3.0;
-/// Seconds that are added to that limit.
+/// Seconds that a run may take beyond [`LIMIT_FACTOR`] before it is given up.
 const LIMIT_MORE_S: f64 = 3.0;
 
 /// CPU time and goal of a job, in seconds.

@@ -86,11 +86,11 @@ pub struct Reads {
 pub struct WriteStalls {
     /// The number of writes that were stopped.
     pub stalls: u64,
-    /// Total time of these stops, in seconds.
+    /// Total time that writes were stopped, in seconds.
     pub stall_s: f64,
     /// The number of writes that were slowed down to the pace of flushes and compactions.
     pub throttles: u64,
-    /// Total time of these delays, in seconds.
+    /// Total time that writes were slowed down, in seconds.
     pub throttle_s: f64,
     /// The longest delay of one write, during the load or the run, in microseconds.
     pub wait_us_max: u64,

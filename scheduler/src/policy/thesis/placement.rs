@@ -23,9 +23,9 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(in crate::policy) struct Need {
     /// The remaining work of the job.
     pub workload: Workload,
-    /// The least to run in the coming cycle, from Algorithm 2.
+    /// The least number of slots in the coming cycle that keeps the goal, from Algorithm 2.
     pub s_fit: f64,
-    /// The slots to hold on average until the goal.
+    /// The number of slots to hold on average until the goal.
     pub s_req: f64,
 }
 

@@ -13,17 +13,18 @@ use std::collections::binary_heap::PeekMut;
 /// Classes, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// Past its goal; the largest expected lateness first.
+    /// Jobs past their goals; the largest expected lateness first.
     Late,
-    /// Without a finished map, so its task length is unknown; the oldest first.
+    /// Jobs without a finished map, whose task lengths are unknown; the oldest first.
     Unmeasured,
-    /// Holds fewer slots than it needs; the largest lack first.
+    /// Jobs with fewer slots than they need; the largest lack first.
     Needy,
-    /// Without a goal; the oldest first. It gets the slots that no goal needs.
+    /// Jobs without a goal; the oldest first. They get the slots that no goal needs.
     WithoutGoal,
-    /// Holds enough slots; the smallest surplus first. It gets the excess.
+    /// Jobs with enough slots; the smallest surplus first. They get slots that no other class can
+    /// use.
     Satisfied,
-    /// Holds enough slots, and is on hardware that other jobs have more use for.
+    /// Jobs with enough slots, on hardware that other jobs have more use for.
     Guest,
 }
 

@@ -15,7 +15,7 @@ pub struct Claimant {
     pub slots: u32,
     /// Tasks that could run at once now.
     pub runnable_tasks: u32,
-    /// Second attempts at slow tasks that could run beside these tasks.
+    /// Second attempts at slow tasks that could run beside the `runnable_tasks`.
     pub speculative: u32,
 }
 

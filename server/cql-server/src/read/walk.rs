@@ -76,7 +76,7 @@ pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
 /// The index entries by which a read finds its rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Entries<'e> {
-    /// The prefix that the keys of all these entries share.
+    /// The prefix that the keys of all entries of the read share.
     pub prefix: &'e [u8],
     /// True if the entries refer to partitions, false for rows.
     pub of_partitions: bool,

@@ -45,9 +45,9 @@ const TASKS_MAX: usize = 200_000;
 const SAME_WORK_LOG_SD: f64 = 0.2;
 const OTHER_WORK_LOG_SD: f64 = 0.5;
 
-/// The increase of that standard deviation for an input e times as large as the measured
-/// one, or e times as small. It is not known which part of a task's work is in proportion
-/// to its bytes.
+/// The increase of an estimate's assumed error (see `SAME_WORK_LOG_SD`) for an input e times as
+/// large as the measured one, or e times as small. It is not known which part of a task's work is
+/// in proportion to its bytes.
 const LOG_SD_PER_E: f64 = 0.5;
 /// The least part of a core that a slot has, in hundredths, however much other processes
 /// use. With less, the simulation would be meaningless.
@@ -98,7 +98,7 @@ pub struct Advice {
     /// The mean ratio of the time that earlier executions took to the estimate from their
     /// tasks. `median_s` and `safe_goal_s` include this factor.
     pub learned_factor: f64,
-    /// The standard deviation of the logarithm of that ratio.
+    /// The standard deviation of the logarithm of the ratio of a run's time to its estimate.
     pub log_sd: f64,
 }
 

@@ -42,7 +42,7 @@ pub struct OwnSnapshot {
     pub input: u32,
     /// The keyspace of the input's table.
     pub keyspace: String,
-    /// The name of the snapshot in that keyspace.
+    /// The name of the snapshot in its keyspace.
     pub name: String,
 }
 

@@ -96,9 +96,9 @@ impl CellsInput {
         });
     }
 
-    /// Adds a table that CQL made. Its rows go to the first table of `goes_to`, its static columns to
-    /// the second one. With an `older` snapshot of it, at which it had the same columns, only the
-    /// differences are read.
+    /// Adds a table that CQL made. Its rows go to the table with the number `rows_to`, its static
+    /// columns to the one with the number `statics_to`. With an `older` snapshot of the table, at
+    /// which the table had the same columns, only the differences are read.
     pub(crate) fn add_cql(
         &mut self,
         table: SnapshotTable,

@@ -37,7 +37,7 @@ pub(super) struct Records {
 /// A plan, and the splits that its tasks read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredPlan {
-    /// A random id, unlike that of any other plan.
+    /// A random id, which no other plan has.
     pub(super) id: String,
     /// The database, the snapshot and the options of the publication.
     pub(super) origin: Value,

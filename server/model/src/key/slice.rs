@@ -44,7 +44,8 @@ pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the range of the keys of partitions whose tokens lie between two bounds. It never
-/// contains the schema's key or entries of indexes: no partition has the least token.
+/// contains the schema's key or entries of indexes: these begin with the encoding of the least
+/// token, which no partition has.
 pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
     let after = |token: Token| end_of_prefix(&token.to_ordered());
     let from = match start {

@@ -17,7 +17,7 @@ pub struct RowFiles {
     target: Target,
     keys: RowKeys,
     files: Vec<LiveFile>,
-    /// By the least key. Files without rows have none.
+    /// The keys of the files that have rows, ordered by the least key.
     spans: Vec<Span>,
 }
 

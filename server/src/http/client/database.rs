@@ -52,7 +52,7 @@ impl JobsClient {
         self.post(&paced("/v1/verify", rate_bytes_per_s), &())
     }
 
-    /// Takes damaged files from a backup.
+    /// Replaces damaged, missing and unreadable SSTables by those of a backup.
     ///
     /// # Errors
     /// When the backup cannot be read, or the server does not answer.

@@ -85,7 +85,7 @@ async fn verify(
     verified.await.map(Json)
 }
 
-/// Takes damaged files from a backup
+/// Replaces damaged files by those of a backup
 ///
 /// It takes a token for scope `admin`. Every file is read. Files that are damaged are replaced by
 /// the same files of the backup.

@@ -25,7 +25,8 @@ fn stream(server: &HttpServer, token: &Token, last: Option<&str>) -> BufReader<T
 /// The samples that a test waits for an event. The server sends one each second.
 const SAMPLES_MAX: usize = 180;
 
-/// The lines of that many samples, with those of HTTP's chunks and of other events.
+/// A bound on the lines of [`SAMPLES_MAX`] samples, the lines of HTTP's chunks and of other events
+/// included.
 const LINES_MAX: usize = 10 * SAMPLES_MAX;
 
 /// Returns the rest of the next line that begins with `begins`; `None` at the end of the stream.

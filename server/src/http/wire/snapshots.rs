@@ -26,11 +26,11 @@ pub struct SnapshotView {
     pub age_s: f64,
     /// The time at which the snapshot expires, in milliseconds since 1970; `null` if it does not.
     pub expires_unix_ms: Option<u64>,
-    /// The runs on disk that a scan of the snapshot reads.
+    /// The number of runs on disk that a scan of the snapshot reads.
     pub runs: u64,
-    /// The files of these runs.
+    /// The number of files of the `runs`.
     pub files: u64,
-    /// The bytes of these files.
+    /// The bytes of the `files`.
     pub read_bytes: u64,
     /// An estimate of the bytes that are kept for this snapshot alone, made without reading data.
     pub pinned_bytes: u64,

@@ -139,7 +139,7 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         Ok(&buffer[..read])
     }
 
-    /// Returns the place of the first line at or after `at`, which is not 0.
+    /// Returns the place of the first line at or after `at`. `at` must be above 0.
     fn line(&self, at: u64) -> io::Result<u64> {
         let mut buffer = vec![0; self.block_bytes];
         // Includes the byte before: a line may begin exactly at `at`.

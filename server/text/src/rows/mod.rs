@@ -24,8 +24,8 @@ use super::walk::TextFile;
 /// and a line keeps its key when the file grows.
 const NUMBER_DIGITS: usize = 12;
 
-/// The maximal number of lines of a file: those with a number. A file with more lines is larger
-/// than a terabyte.
+/// The maximal number of lines of a file: the largest number of [`NUMBER_DIGITS`] digits. A file
+/// with more lines is larger than a terabyte.
 const LINES_MAX: u64 = 10u64.pow(NUMBER_DIGITS as u32) - 1;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

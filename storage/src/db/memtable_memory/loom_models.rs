@@ -119,7 +119,8 @@ fn loom_a_writer_waits_where_the_sum_is_long_due() {
     });
 }
 
-/// Broken: a thread stores a sum from before the flush after the flushing thread stored its own.
+/// Deliberate fault: a thread stores a sum from before the flush after the flushing thread stored
+/// its own.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_memory_noted_without_the_lock_is_caught() {

@@ -83,8 +83,8 @@ fn loom_writers_pass_once_the_work_is_done() {
     flush_ends(WriteStall::work_ended);
 }
 
-/// Broken: writers are notified without the lock. A writer may hold it that looked before the
-/// change and waits after it.
+/// Deliberate fault: writers are notified without the lock. A writer may hold it that looked before
+/// the change and waits after it.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_work_end_notified_without_the_lock_is_caught() {
@@ -124,8 +124,8 @@ fn loom_tokens_are_spent_once() {
     merges_refill(|stall| stall.refill(1));
 }
 
-/// Broken: the tokens are read, and written back after the lock was released. Changes in between
-/// are undone.
+/// Deliberate fault: the tokens are read, and written back after the lock was released. Changes in
+/// between are undone.
 #[test]
 #[should_panic(expected = "two writers paid")]
 fn loom_tokens_written_back_without_the_lock_is_caught() {

@@ -11,7 +11,7 @@ use crate::snapshots::Bookmarks;
 /// The contents of the log, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct LogCheck<'a> {
-    /// `None` where the manifest does not read.
+    /// The state of the manifest; `None` if the manifest is not readable.
     state: Option<&'a State>,
     last_seq: SeqNo,
     /// The snapshots that there are.

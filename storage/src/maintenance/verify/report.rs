@@ -25,7 +25,7 @@ pub struct VerifyReport {
     pub findings: Vec<Finding>,
     /// SSTables and WAL segments read.
     pub files: u64,
-    /// Bytes of these SSTables and segments.
+    /// Bytes of the SSTables and segments that were read.
     pub bytes: u64,
     /// Versions and range tombstones in the SSTables.
     pub entries: u64,

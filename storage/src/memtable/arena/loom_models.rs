@@ -4,7 +4,7 @@ use loom::thread;
 
 use super::*;
 
-/// A chunk has room for one of these and half of another.
+/// The bytes of a piece. A chunk has room for one piece and half of another.
 const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTES * ALIGN_BYTES;
 
 /// Has three threads take a piece each.
@@ -40,7 +40,7 @@ fn loom_pieces_of_memory_share_no_byte() {
     three_pieces(|arena| arena.allocate(PIECE_BYTES));
 }
 
-/// Broken: the used size is read and set in two steps.
+/// Deliberate fault: the used size is read and set in two steps.
 #[test]
 #[should_panic(expected = "two pieces share bytes")]
 fn loom_a_piece_taken_in_two_steps_is_caught() {

@@ -95,14 +95,14 @@ fn loom_neighbours_are_inserted_beside_a_reader() {
     neighbours(insert);
 }
 
-/// Broken: the link is stored without Release, so that the node may not be written.
+/// Deliberate fault: the link is stored without Release, so that the node may not be written.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_version_linked_without_release_is_caught() {
     neighbours(|list, key, seq| list.link(write(list, key, seq), Ordering::Relaxed));
 }
 
-/// Broken: a link is set without a check that it has not changed since it was read.
+/// Deliberate fault: a link is set without a check that it has not changed since it was read.
 #[test]
 #[should_panic(expected = "a version is")]
 fn loom_a_link_set_without_comparing_is_caught() {
@@ -117,8 +117,8 @@ fn loom_a_link_set_without_comparing_is_caught() {
     });
 }
 
-/// Broken: neighbours that meet a version on an upper level follow it to the lowest,
-/// on which it is not yet.
+/// Deliberate fault: neighbours that meet a version on an upper level follow it to the lowest, on
+/// which it is not yet.
 #[test]
 #[should_panic(expected = "a version is lost")]
 fn loom_a_version_linked_from_the_top_is_caught() {
@@ -178,7 +178,7 @@ fn loom_a_fold_is_left_beside_readers_and_a_writer() {
     folds(Ordering::Release);
 }
 
-/// Broken: the link is stored without Release, so that the fold may not be written.
+/// Deliberate fault: the link is stored without Release, so that the fold may not be written.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_fold_left_without_release_is_caught() {

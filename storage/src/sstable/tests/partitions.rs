@@ -85,8 +85,8 @@ fn partitions_that_fit_are_read_once_and_go_with_their_file() {
     assert_eq!(read_all(), 2 * partitions, "it still reads");
 }
 
-/// A partition serves hundreds of blocks: with room for all partitions and few blocks, the
-/// blocks go.
+/// In a cache with room for all partitions of index and filter and few blocks of data, blocks are
+/// evicted rather than partitions: a partition is used for the reads of hundreds of blocks.
 #[test]
 fn partitions_stay_where_blocks_come_and_go() {
     with_rng("partitions_stay_where_blocks_come_and_go", |rng| {

@@ -242,7 +242,7 @@ struct Run {
     stops_in: Option<u32>,
 }
 
-/// A job in that model.
+/// A job of the model without threads, with its attempts.
 struct Work {
     job: Job,
     pending: Vec<u32>,

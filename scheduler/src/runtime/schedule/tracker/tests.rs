@@ -515,7 +515,7 @@ impl World {
         }
     }
 
-    /// An attempt with that permission finishes its output, or fails.
+    /// An attempt that has the permission to finish does so, or fails.
     fn finish(&mut self) {
         let Some(held) = self.finishing.pop() else {
             return;

@@ -165,7 +165,7 @@ impl BoundCondition<'_> {
     }
 }
 
-/// Returns a value, which must be set.
+/// Returns the value of a condition's term; an error if the client left its bind marker unset.
 fn set(evaluated: Evaluated<'_>) -> Result<Value<'_>> {
     match evaluated.unless_unset() {
         Some(value) => Ok(value),
