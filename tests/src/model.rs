@@ -168,18 +168,24 @@ impl Model {
                 outcome
             }
             Operation::Truncate(table) => {
-                self.note([Touched::range(*table, Bounds::ALL)]);
-                self.world.apply(operation)
+                let outcome = self.world.apply(operation);
+                if outcome == Outcome::Done {
+                    self.note([Touched::range(*table, Bounds::ALL)]);
+                }
+                outcome
             }
             Operation::Ingest(table, entries) => {
+                let outcome = self.world.apply(operation);
                 // An ingest counts as a write of all keys from its first to its last.
                 let keys = || entries.iter().map(|(key, _)| *key);
                 let first = keys().min_by_key(|key| key.bytes()).map(Bound::Included);
                 let last = keys().max_by_key(|key| key.bytes()).map(Bound::Included);
-                if let Some(bounds) = first.zip(last) {
-                    self.note([Touched::range(*table, Bounds(bounds.0, bounds.1))]);
+                if let Some((first, last)) = first.zip(last)
+                    && outcome == Outcome::Done
+                {
+                    self.note([Touched::range(*table, Bounds(first, last))]);
                 }
-                self.world.apply(operation)
+                outcome
             }
             change => self.world.apply(change),
         }

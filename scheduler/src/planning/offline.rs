@@ -44,7 +44,8 @@ impl OfflineBound {
     }
 }
 
-/// Number of sets of instants that are tried.
+/// Number of sets of instants that are tried. Each set gives a lower bound, so any number is right:
+/// with more sets the bound may be higher, and takes longer to compute.
 const PROBES: u32 = 13;
 
 /// Largest number of instants in a set. If one task is so short beside the length of a run that

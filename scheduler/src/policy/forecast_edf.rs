@@ -126,7 +126,8 @@ impl Policy for ForecastEdf {
             filler.fill(kept.due.job, unreserved.max(needed), needed);
         }
         filler.reduces(|job| !is_kept[job]);
-        // From here on all slots count as needed, so that none waits for a node near its input.
+        // From here on all slots count as needed, so that none waits for a node near its input. These
+        // jobs have a slot only while the kept ones leave it, so a wait might cost them the slot.
         for job in view.by_age(|job| !has_goal(job)) {
             filler.fill(job, unreserved, unreserved);
         }

@@ -199,7 +199,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) when there is no such snapshot, it does not cover the
-    /// table, or the table was dropped.
+    /// table, or the table was dropped. After an error of the disk the earlier hold of the name may be
+    /// gone.
     pub fn hold_snapshot(&self, snapshot: &str, hold: &HoldOptions) -> Result<()> {
         self.db.hold_snapshot(&self.name, snapshot, hold)
     }

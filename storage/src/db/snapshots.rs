@@ -131,6 +131,8 @@ impl Engine {
                     hold.name
                 )));
             }
+            // First, because a name has one bookmark at a time, also in the log. If the commit below
+            // fails, no hold of this name is left: holders have to go on without one in any case.
             self.delete_bookmarks(&[before.record.id])?;
         }
         *last_id += 1;

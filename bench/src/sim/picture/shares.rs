@@ -20,16 +20,19 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
     let goals = result.jobs.iter().filter_map(|job| job.record.job.goal_s);
     // Goals may come after the last sample. The last of them gets a margin, for its name.
     let x_max_s = goals.fold(end_s, f64::max).max(1.0) * 1.02;
+    // f(t) itself and not the samples of it, which end before a later goal.
+    let forecast = (0..=200).map(|step| {
+        let t_s = x_max_s * f64::from(step) / 200.0;
+        (t_s, result.availability.at(t_s) / 100.0)
+    });
+    let forecast: Vec<(f64, f64)> = forecast.collect();
     // The picture has room for f(t) and for the cores that jobs held, whichever are more.
-    let most = |sample: &ebb_scheduler::sim::ShareSample| {
-        let held = sample
-            .held_hundredths
-            .iter()
-            .map(|(_, held)| f64::from(*held));
-        let held: f64 = held.sum();
-        held.max(f64::from(sample.available_hundredths)) / 100.0
-    };
-    let y_max = samples.iter().map(most).fold(1.0, f64::max).ceil();
+    let held_cores = samples.iter().map(|sample| {
+        let held = sample.held_hundredths.iter();
+        held.map(|(_, held)| f64::from(*held)).sum::<f64>() / 100.0
+    });
+    let forecast_cores = forecast.iter().map(|(_, cores)| *cores);
+    let y_max = held_cores.chain(forecast_cores).fold(1.0, f64::max).ceil();
     let mut picture = Picture::new(title, HEIGHT);
     picture.legend(result.jobs.iter().map(|job| job.name.as_str()));
     let plane = Plane::new(TOP, HEIGHT - TOP - BOTTOM, (0.0, x_max_s), (0.0, y_max));
@@ -59,12 +62,7 @@ pub fn shares(title: &str, result: &PolicyResult) -> String {
             text(svg, at, "", &escape(&job.name));
         }
     }
-    // f(t) itself and not the samples of it, which end before a later goal.
-    let left = (0..=200).map(|step| {
-        let t_s = x_max_s * f64::from(step) / 200.0;
-        (t_s, result.availability.at(t_s) / 100.0)
-    });
-    plane.line(svg, left, r#"class="forecast""#, "");
+    plane.line(svg, forecast, r#"class="forecast""#, "");
     let sixths = (0..=6).map(|tick| x_max_s * f64::from(tick) / 6.0);
     plane.labels(svg, sixths.map(|t_s| (t_s, time(t_s, x_max_s))));
     picture.to_svg_with(STYLE)

@@ -29,15 +29,18 @@ pub enum Output {
     Call(Function, Vec<Output>),
     /// A field of a user-defined type, by its place.
     Field(Box<Output>, usize),
-    /// An element of a map or set.
+    /// An element of a map or set. `name` is the collection's, for errors.
     Element {
         of: Box<Output>,
+        name: String,
         ty: CqlType,
         key: Term,
     },
-    /// The elements of a map or set between two keys, both inclusive.
+    /// The elements of a map or set between two keys, both inclusive. `name` is the collection's, for
+    /// errors.
     Slice {
         of: Box<Output>,
+        name: String,
         ty: CqlType,
         /// The lower end; `None` if the slice begins with the first element.
         from: Option<Term>,
@@ -216,8 +219,13 @@ impl Outputs {
                     // An element of a set is selected by itself.
                     _ => receiver.ty,
                 };
-                let of = Box::new(output);
-                Ok((Output::Element { of, ty, key }, value))
+                let element = Output::Element {
+                    of: Box::new(output),
+                    name: name(of),
+                    ty,
+                    key,
+                };
+                Ok((element, value))
             }
             Selector::Slice { of, from, to } => {
                 let (output, ty) = self.prepare(of, None, markers)?;
@@ -230,6 +238,7 @@ impl Outputs {
                 let (from, to) = (end(from)?, end(to)?);
                 let slice = Output::Slice {
                     of: Box::new(output),
+                    name: name(of),
                     ty: ty.clone(),
                     from,
                     to,

@@ -48,6 +48,24 @@ fn slices_of_maps_and_sets_have_both_ends() {
         server.refused("SELECT l[1] FROM t"),
         "Element selection is only allowed on sets and maps, but l is a list"
     );
+    for (part, message) in [
+        ("m[null]", "Invalid null value for element selection on m"),
+        (
+            "s[null..'y']",
+            "Invalid null value for slice selection on s",
+        ),
+        ("f[1..null]", "Invalid null value for slice selection on f"),
+        (
+            "m[1..2][null]",
+            "Invalid null value for element selection on m[1..2]",
+        ),
+    ] {
+        assert_eq!(
+            server.refused(&format!("SELECT {part} FROM t")),
+            message,
+            "{part}"
+        );
+    }
 }
 
 /// Regression: rows that compare as equal came in the reverse order of their partitions.

@@ -9,7 +9,7 @@ use ebb_model::types::{CqlType, elements};
 use crate::analyse::markers::Bound;
 use crate::analyse::selection::Output;
 use crate::analyse::term::{Evaluated, Term};
-use crate::error::{Result, of_row, of_type};
+use crate::error::{Result, invalid, of_row, of_type};
 use crate::interrupt;
 
 /// The values from which outputs are computed.
@@ -30,7 +30,8 @@ pub type Value<'r> = Option<Cow<'r, [u8]>>;
 /// Computes the value of an output for a row.
 ///
 /// # Errors
-/// If the row is damaged, a function fails or the statement's time is over.
+/// If the row is damaged, a function fails, the key of an element or slice is null, or the statement's
+/// time is over.
 pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>> {
     Ok(match output {
         Output::Column(slot) => match &context.cells[*slot] {
@@ -77,24 +78,51 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
                     .map(|field| Cow::Owned(field.to_vec())),
             },
         },
-        Output::Element { of, ty, key } => {
-            let Some(collection) = value(of, context)? else {
-                return Ok(None);
+        // The keys come first: a null key is an error, also where the collection is null.
+        Output::Element { of, name, ty, key } => {
+            let key = match key.evaluate(context.bound)? {
+                Evaluated::Value(key) => key,
+                Evaluated::Null => {
+                    return invalid(format!(
+                        "Invalid null value for element selection on {name}"
+                    ));
+                }
+                Evaluated::Unset => {
+                    return invalid(format!(
+                        "Invalid unset value for element selection on {name}"
+                    ));
+                }
             };
-            let Evaluated::Value(key) = key.evaluate(context.bound)? else {
+            let Some(collection) = value(of, context)? else {
                 return Ok(None);
             };
             element(ty, &collection, &key)?.map(|value| Cow::Owned(value.to_vec()))
         }
-        Output::Slice { of, ty, from, to } => {
+        Output::Slice {
+            of,
+            name,
+            ty,
+            from,
+            to,
+        } => {
+            let end = |end: &'r Option<Term>| -> Result<Value<'r>> {
+                let Some(end) = end else {
+                    return Ok(None);
+                };
+                match end.evaluate(context.bound)? {
+                    Evaluated::Value(end) => Ok(Some(end)),
+                    // In Cassandra, too, an unset end is as good as none.
+                    Evaluated::Unset => Ok(None),
+                    Evaluated::Null => {
+                        invalid(format!("Invalid null value for slice selection on {name}"))
+                    }
+                }
+            };
+            let (from, to) = (end(from)?, end(to)?);
             let Some(collection) = value(of, context)? else {
                 return Ok(None);
             };
-            let end = |end: &'r Option<Term>| match end {
-                Some(end) => end.evaluate(context.bound).map(Some),
-                None => Ok(None),
-            };
-            slice(ty, &collection, end(from)?, end(to)?)?.map(Cow::Owned)
+            slice(ty, &collection, from.as_deref(), to.as_deref())?.map(Cow::Owned)
         }
         Output::Aggregate(at) => match context.aggregates.get(*at) {
             Some(Some(value)) => Some(Cow::Borrowed(value)),
@@ -142,28 +170,24 @@ pub fn element<'c>(ty: &CqlType, collection: &'c [u8], key: &[u8]) -> Result<Opt
 
 /// Returns the elements of a serialized map or set between two keys, both inclusive. For a
 /// collection that is not frozen an empty slice is null, as the empty collection itself is. An end
-/// that is absent or unset does not limit the slice.
+/// that is `None` does not limit the slice.
 fn slice(
     ty: &CqlType,
     collection: &[u8],
-    from: Option<Evaluated<'_>>,
-    to: Option<Evaluated<'_>>,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
 ) -> Result<Option<Vec<u8>>> {
     let (keys, parts, frozen) = match ty {
         CqlType::Map { key, frozen, .. } => (key, 2, *frozen),
         CqlType::Set { element, frozen } => (element, 1, *frozen),
         _ => return Ok(None),
     };
-    // `None` for a null bound, which makes the whole slice null.
-    let beyond = |key: &[u8], end: &Option<Evaluated<'_>>, side: Ordering| -> Result<_> {
-        Ok(match end {
-            None | Some(Evaluated::Unset) => Some(false),
-            Some(Evaluated::Null) => None,
-            Some(Evaluated::Value(end)) => {
-                let order = keys.try_compare(key, end, &mut interrupt::charge_bytes)?;
-                Some(order == side)
-            }
-        })
+    let is_beyond = |key: &[u8], end: Option<&[u8]>, side: Ordering| -> Result<bool> {
+        let Some(end) = end else {
+            return Ok(false);
+        };
+        let order = keys.try_compare(key, end, &mut interrupt::charge_bytes)?;
+        Ok(order == side)
     };
     let mut all = match parts {
         2 => elements::pairs(collection),
@@ -180,13 +204,8 @@ fn slice(
             2 => all.next().transpose().map_err(of_type)?.flatten(),
             _ => None,
         };
-        match (
-            beyond(key, &from, Ordering::Less)?,
-            beyond(key, &to, Ordering::Greater)?,
-        ) {
-            (None, _) | (_, None) => return Ok(None),
-            (Some(false), Some(false)) => {}
-            _ => continue,
+        if is_beyond(key, from, Ordering::Less)? || is_beyond(key, to, Ordering::Greater)? {
+            continue;
         }
         elements::write_element(Some(key), &mut out);
         if parts == 2 {

@@ -222,7 +222,8 @@ impl Replication {
         }
         let mut copies_max = 0;
         // All options but the class are numbers of copies here: the only one of SimpleStrategy, or
-        // one for each data center.
+        // one for each data center. Unlike Cassandra, ebb permits data centers that are not there, so
+        // that the schemas of other clusters can be used.
         for (_, factor) in options.iter().filter(|(option, _)| *option != "class") {
             let copies = factor.parse::<i32>().map_err(|_| {
                 ErrorResponse::config(format!(

@@ -113,7 +113,9 @@ const COMPRESSOR_OPTIONS: [&str; 4] = [
 
 /// Checks the options of compression, with the errors of Cassandra's `CompressionParams.fromMap`, and
 /// returns them under their present names: `sstable_compression` and `chunk_length_kb` are deprecated
-/// names of `class` and `chunk_length_in_kb`.
+/// names of `class` and `chunk_length_in_kb`. The errors for numbers that cannot be parsed also name the
+/// text. Of several errors Cassandra may return another one: it looks for unknown options before it
+/// compares numbers with their limits.
 fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     let refuse = |message: String| Err(ErrorResponse::config(message));
     let disabled = || Entries::from([("enabled".to_string(), "false".to_string())]);
@@ -166,6 +168,10 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
     };
     let chunk = match chunk.parse::<i32>() {
         Err(_) => return refuse(format!("Invalid value for chunk_length_in_kb: {chunk}")),
+        // Cassandra counts the bytes of a chunk with an `int`.
+        Ok(kib) if kib > i32::MAX / 1024 => {
+            return refuse(format!("Value of chunk_length_in_kb is too large ({kib})"));
+        }
         Ok(..=0) => return refuse("Invalid negative or null chunk_length_in_kb".to_string()),
         Ok(kib) if !(kib as u32).is_power_of_two() => {
             return refuse("chunk_length_in_kb must be a power of 2".to_string());

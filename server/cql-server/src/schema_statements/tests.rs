@@ -444,6 +444,10 @@ fn compression_and_compaction_accept_cassandras_options_only() {
             "chunk_length_in_kb must be a power of 2",
         ),
         (
+            "compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 2097152}",
+            "Value of chunk_length_in_kb is too large (2097152)",
+        ),
+        (
             "compression = {'class': 'LZ4Compressor', 'min_compress_ratio': -1}",
             "Invalid negative min_compress_ratio",
         ),

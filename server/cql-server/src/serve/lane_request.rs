@@ -75,7 +75,8 @@ impl<S: Service> LaneRequest<S> {
             return Err(LeftBehind(self));
         }
         // A statement that took too long on a connection's thread or in the commit lane runs here
-        // instead. So this thread repeats a write after a conflict, as those would have.
+        // instead. So this thread repeats a write after a conflict, as those would have. Each run first
+        // checks the deadline, so the loop ends then at the latest.
         while is_in_conflict(&ended) {
             ended = self.try_run(&interrupt);
         }

@@ -12,7 +12,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderName, StatusCode};
 use ebb_jobs::JobError;
 use ebb_scheduler::runtime::SubmitError;
-use ebb_storage::{Db, Keyspace, SnapshotOptions, SnapshotPins};
+use ebb_storage::{Db, ErrorKind, Keyspace, SnapshotOptions, SnapshotPins};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -87,13 +87,19 @@ async fn list(
         // Before the list: a snapshot that is created during the pass is listed without a number.
         let pins = listed.exact.then(|| pins(node, of, &waits));
         let pins = pins.transpose()?;
+        let is_named = listed.keyspace.is_some();
         let keyspaces = match listed.keyspace {
             Some(keyspace) => vec![keyspace],
             None => db.keyspaces(),
         };
         let now = SystemTime::now();
         for name in keyspaces {
-            let keyspace = db.existing_keyspace(&name)?;
+            let keyspace = match db.existing_keyspace(&name) {
+                Ok(keyspace) => keyspace,
+                // Another client has dropped it since the names were read, and its snapshots with it.
+                Err(error) if !is_named && error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
             let mut infos = keyspace.snapshots();
             if listed.exact {
                 infos.extend(keyspace.holds());

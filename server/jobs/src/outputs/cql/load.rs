@@ -53,7 +53,9 @@ pub struct LoadedRows {
 
 impl CqlLoad {
     /// Begins a load of rows whose values are in the order of `columns`. The rows wait in
-    /// `directory`. There must be no other writers of the table meanwhile.
+    /// `directory`. There must be no other writers of the table meanwhile: whether nulls have to delete
+    /// older values is decided here, so in a table that is empty now a null would not delete a value
+    /// that another writer adds before the commit.
     ///
     /// # Errors
     /// If there is no such table, if it lacks a column, if the rows lack a column of its primary key,
