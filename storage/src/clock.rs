@@ -12,10 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A source of wall-clock time.
 pub trait Clock: Send + Sync + Debug {
-    /// Milliseconds since the Unix epoch.
+    /// Returns the time in milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
 
-    /// Microseconds since the Unix epoch, as fine as this clock is.
+    /// Returns the time in microseconds since the Unix epoch, as fine as this clock is.
     fn now_us(&self) -> u64 {
         self.now_ms().saturating_mul(1000)
     }
@@ -45,7 +45,7 @@ impl Clock for SystemClock {
 pub struct ManualClock(Arc<AtomicU64>);
 
 impl ManualClock {
-    /// A clock that shows this time.
+    /// Returns a clock that shows this time.
     pub fn at_ms(now_ms: u64) -> Self {
         Self(Arc::new(AtomicU64::new(now_ms)))
     }
@@ -62,7 +62,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// A clock that does not follow when the one behind it is set back.
+/// A clock that never goes back, even if the clock behind it is set back.
 #[derive(Debug)]
 pub(crate) struct MonotonicClock {
     source: Arc<dyn Clock>,
@@ -77,7 +77,7 @@ impl MonotonicClock {
         }
     }
 
-    /// Milliseconds since the Unix epoch, never fewer than before.
+    /// Returns the time in milliseconds since the Unix epoch, never an earlier one than before.
     pub(crate) fn now_ms(&self) -> u64 {
         let now = self.source.now_ms();
         self.latest_ms.fetch_max(now, Ordering::Relaxed).max(now)

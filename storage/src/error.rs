@@ -100,8 +100,8 @@ pub enum Error {
         /// The data directory.
         path: PathBuf,
     },
-    /// Another process (or another handle) has the directory open for writing, and it
-    /// was to be opened read-only.
+    /// Another process (or another handle) has the directory open for writing, so it cannot be
+    /// opened read-only.
     #[error(
         "{} is open for writing in another process, and is not read beside it; close it \
          there first, or read a backup of it",
@@ -142,7 +142,7 @@ pub enum Error {
         "the database takes no more writes since a failure ({cause}); reads go on; reopen it to recover"
     )]
     ReadOnly {
-        /// The failure that caused it.
+        /// The failure after which writes are refused.
         cause: Arc<str>,
     },
     /// A write to a database that was opened read-only; nothing was done.
@@ -211,7 +211,7 @@ pub enum Error {
     Conflict {
         /// The table, as `KEYSPACE.TABLE`.
         table: String,
-        /// The first key found to be contested.
+        /// The first key that was found in conflict.
         key: Vec<u8>,
     },
     /// The record of other commits no longer reaches back to the start of the transaction, so
@@ -241,7 +241,8 @@ impl Error {
         }
     }
 
-    /// Whether the process has no file descriptor left: a state that passes.
+    /// Returns whether the cause is that the process has no file descriptor left: a state that
+    /// passes.
     pub(crate) fn is_out_of_descriptors(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_out_of_descriptors(source),
@@ -265,8 +266,9 @@ impl Error {
         }
     }
 
-    /// Whether a file is damaged, is missing or cannot be read. A lack of descriptors or memory
-    /// passes, and a lack of permission is a mistake in its modes: they say nothing of the file.
+    /// Returns whether the cause is a file that is damaged, is missing or cannot be read. A lack of
+    /// descriptors or memory passes, and a lack of permission is a mistake in the file's modes:
+    /// they are no fault of the file.
     pub(crate) fn is_of_file(&self) -> bool {
         match self {
             Self::Corruption { .. } => true,
@@ -278,7 +280,7 @@ impl Error {
         }
     }
 
-    /// Whether the cause is that a file does not exist.
+    /// Returns whether the cause is that a file does not exist.
     pub(crate) fn is_of_missing_file(&self) -> bool {
         match self {
             Self::Io { source, .. } | Self::Unreadable { source, .. } => {
@@ -311,13 +313,13 @@ impl Error {
         }
     }
 
-    /// Names a thing that is not there, by its kind and its name.
+    /// Returns the error for a thing that is not there, by its kind and its name.
     pub(crate) fn not_found(what: &'static str, name: impl Into<String>) -> Self {
         let name = name.into();
         Self::NotFound { what, name }
     }
 
-    /// Names damaged bytes.
+    /// Returns the error for damaged bytes.
     pub(crate) fn corruption(path: &Path, offset: u64, detail: impl Into<String>) -> Self {
         Self::Corruption {
             path: path.to_path_buf(),
@@ -337,7 +339,7 @@ fn remedy(path: &Path) -> &'static str {
     }
 }
 
-/// A path as text, for reports.
+/// Serializes a path as text, for reports.
 pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }

@@ -71,12 +71,12 @@ pub(crate) fn lock(dir: &Path) -> PathBuf {
     dir.join("LOCK")
 }
 
-/// The first of the two files that name the live manifest.
+/// Returns the path of the first of the two files that name the live manifest.
 pub(crate) fn current(dir: &Path) -> PathBuf {
     dir.join(CURRENTS[0])
 }
 
-/// Both files that name the live manifest.
+/// Returns the paths of both files that name the live manifest.
 pub(crate) fn currents(dir: &Path) -> [PathBuf; 2] {
     CURRENTS.map(|name| dir.join(name))
 }
@@ -89,22 +89,22 @@ pub(crate) fn checks(dir: &Path) -> PathBuf {
     dir.join("CHECKS")
 }
 
-/// The new record of file checks, before it is renamed to its place.
+/// Returns the path of the new record of file checks, before it is renamed to its place.
 pub(crate) fn checks_tmp(dir: &Path) -> PathBuf {
     dir.join(CHECKS_TMP)
 }
 
-/// The files that become those of [`currents`] by renaming.
+/// Returns the paths of the temporary files that become those of [`currents`] by renaming.
 pub(crate) fn current_tmps(dir: &Path) -> [PathBuf; 2] {
     CURRENT_TMPS.map(|name| dir.join(name))
 }
 
-/// The name of a manifest in CURRENT.
+/// Returns the name of a manifest, as CURRENT has it.
 pub(crate) fn manifest_name(number: FileNumber) -> String {
     format!("MANIFEST-{:06}", number.0)
 }
 
-/// Both files of a manifest.
+/// Returns the paths of both files of a manifest.
 pub(crate) fn manifests(dir: &Path, number: FileNumber) -> [PathBuf; 2] {
     ["", COPY].map(|end| dir.join(manifest_name(number) + end))
 }
@@ -122,27 +122,28 @@ pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
     dir.join(format!("{:06}.sst", number.0))
 }
 
-/// The file that replaces an SSTable of a backup by renaming.
+/// Returns the path of the file that replaces an SSTable of a backup by renaming.
 pub(crate) fn sstable_tmp(dir: &Path) -> PathBuf {
     dir.join(SSTABLE_TMP)
 }
 
-/// The folder of links for the backup with this number.
+/// Returns the path of the folder of links for the backup with this number.
 pub(crate) fn backup_links(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{BACKUP_LINKS}{number}"))
 }
 
-/// The folder of damaged files that new ones have replaced.
+/// Returns the path of the folder of damaged files that new ones have replaced.
 pub(crate) fn damaged_dir(dir: &Path) -> PathBuf {
     dir.join("damaged")
 }
 
-/// A damaged file in the folder `dir`, by a name that is not that of an SSTable.
+/// Returns the path of a damaged file in the folder `dir`, by a name that is not that of an
+/// SSTable.
 pub(crate) fn damaged(dir: &Path, number: FileNumber) -> PathBuf {
     sstable(dir, number).with_added_extension("damaged")
 }
 
-/// Whether a path is that of a folder of links for a backup.
+/// Returns whether a path is that of a folder of links for a backup.
 pub(crate) fn is_backup_links(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     let digits = name.and_then(|name| name.strip_prefix(BACKUP_LINKS));

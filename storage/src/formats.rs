@@ -14,13 +14,13 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
-/// The catalog, the run lists, the bookmarks.
+/// The format of a manifest: the catalog, the run lists, the bookmarks.
 pub(crate) const MANIFEST: Format = Format { version: 9 };
-/// A segment of the log, with what is in its records.
+/// The format of a segment of the log, with what is in its records.
 pub(crate) const WAL: Format = Format { version: 5 };
-/// A sorted file.
+/// The format of an SSTable.
 pub(crate) const SSTABLE: Format = Format { version: 8 };
-/// The description of a pinned table for another process.
+/// The format of the description of a pinned table for another process.
 pub(crate) const PINNED_TABLE: Format = Format { version: 7 };
 
 /// A format, in the one version that this build reads and writes.

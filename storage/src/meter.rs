@@ -1,9 +1,9 @@
 //! Latencies, counts and sizes of requests, as the callers of the database see them.
 //!
-//! Without a meter, nothing is measured: a request costs one read of a number that hardly
-//! ever changes. In a busy store only some requests are measured, drawn at random, and stand
-//! for the others: two reads of the clock cost a tenth of a read from the cache. Threads
-//! record into a few shards, so that two of them seldom write to the same line.
+//! Without a meter, nothing is measured: a request then only reads one number that hardly ever
+//! changes. In a busy store only some requests are measured, drawn at random, and stand for the
+//! others: two reads of the clock cost a tenth of a read from the cache. Threads record into a few
+//! shards, so that two of them seldom write to the same line.
 
 use std::array;
 use std::cell::Cell;
@@ -18,22 +18,22 @@ use histogram::{AtomicHistogram, Config, Histogram};
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
-/// Buckets in a doubling of the latency, as a power of two: a bucket is at most 1/32
-/// wide.
+/// The number of buckets in each doubling of the latency, as a power of two: a bucket is at most
+/// 1/32 of its latency wide.
 const GROUPING_POWER: u8 = 5;
-/// Latencies from 2 to this power on, in nanoseconds, count as the longest there is: 69
-/// seconds.
+/// The power of two that bounds recorded latencies, in nanoseconds: 69 seconds. Longer latencies
+/// count as this one.
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 const SHARDS: usize = 8;
 
-/// The rate up to which all requests are measured. Above it a random sample is, because each
-/// measurement reads the clock twice.
+/// The rate of requests per second up to which all are measured. Above it a random sample is
+/// measured, because each measurement reads the clock twice.
 const MEASURED_PER_S: f64 = 20_000.0;
 /// The least length of the windows in which the rate is counted, in seconds: the number of requests
 /// in a shorter window is a poor estimate of the rate.
 const WINDOW_S_MIN: f64 = 0.1;
-/// The sampling rate under high load: at least one in this many requests is measured.
+/// The largest stride, for high load: at least one in this many requests is measured.
 const STRIDE_MAX: u32 = 16;
 
 /// The kind of a request.
@@ -50,7 +50,7 @@ fn config() -> Config {
     Config::new(GROUPING_POWER, LATENCY_NS_POWER).expect("the powers are valid")
 }
 
-/// The measurements of one kind of request, by the threads of a shard.
+/// The measurements of one kind of request, by the threads that share a shard.
 struct Recorded {
     latencies_ns: AtomicHistogram,
     bytes: AtomicU64,
@@ -87,7 +87,7 @@ impl fmt::Debug for Metering {
     }
 }
 
-/// A request that is measured, and that stands for some.
+/// A request that is measured, and that stands for itself and for requests that are not measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Begun {
     at: Instant,
@@ -95,7 +95,7 @@ pub(crate) struct Begun {
 }
 
 impl Metering {
-    /// Begins a request; `None` if it is not measured.
+    /// Begins the measurement of a request; `None` if it is not measured.
     #[inline]
     pub(crate) fn begin(&self) -> Option<Begun> {
         let stride = self.stride.load(Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Metering {
         })
     }
 
-    /// Ends a request that read `bytes`.
+    /// Ends the measurement of a request that read `bytes`.
     #[inline]
     pub(crate) fn end(&self, kind: RequestKind, begun: Option<Begun>, bytes: usize) {
         if let Some(begun) = begun {
@@ -137,7 +137,7 @@ impl Metering {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the recorder of this thread's shard.
+    /// Returns the measurements of this kind of request in the shard of this thread.
     fn recorded(&self, kind: RequestKind) -> &Recorded {
         &self.shards()[shard_of_thread()][kind as usize]
     }
@@ -178,9 +178,9 @@ impl Metering {
     }
 }
 
-/// Whether this thread measures its next request, one in `stride` on average. Which
-/// one is left to chance: a thread that reads and writes in turn would be measured
-/// reading only.
+/// Whether this thread measures its next request, one in `stride` on average. The request is drawn
+/// at random: if every second one were measured, a thread that reads and writes in turn would be
+/// measured reading only.
 fn is_drawn(stride: u32) -> bool {
     thread_local!(static PASSED_OVER: Cell<u32> = const { Cell::new(0) });
     if stride == 1 {
@@ -198,7 +198,7 @@ fn is_drawn(stride: u32) -> bool {
     })
 }
 
-/// Threads take turns.
+/// Returns the shard of this thread: new threads get the shards in turn.
 fn shard_of_thread() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static SHARD: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS);
@@ -209,18 +209,18 @@ fn add(a: &Histogram, b: &Histogram) -> Histogram {
     a.wrapping_add(b).expect("all have the same bounds")
 }
 
-/// A scan that is being made.
+/// The measurement of a scan that is under way.
 #[derive(Debug)]
 pub(crate) struct Scan {
     metering: Arc<Metering>,
     begun: Begun,
-    /// The first entry has come, and the latency is recorded.
+    /// Whether the first entry has come, so that the latency is recorded.
     is_recorded: bool,
     bytes: u64,
 }
 
 impl Scan {
-    /// Begins one; `None` if it is not measured.
+    /// Begins the measurement of a scan; `None` if it is not measured.
     pub(crate) fn begin(metering: &Arc<Metering>) -> Option<Self> {
         let begun = metering.begin()?;
         Some(Self {
@@ -250,7 +250,7 @@ impl Drop for Scan {
     }
 }
 
-/// Requests of one kind, over some time.
+/// The latencies and bytes of the requests of one kind, over some time.
 #[derive(Clone, PartialEq)]
 pub struct Requests {
     latencies_ns: Histogram,
@@ -272,25 +272,25 @@ impl Requests {
         self.latencies_ns.as_slice().iter().sum()
     }
 
-    /// The bytes of keys and values that they gave or took; those of a scan count
-    /// when it ends.
+    /// The bytes of keys and values that the requests read or wrote; those of a scan count when it
+    /// ends.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A quantile of their latencies, in microseconds: at most a thirty-second part
-    /// more than the true one; `None` without requests.
+    /// A quantile of the latencies, in microseconds, at most 1/32 above the true one; `None` if
+    /// there were no requests.
     ///
     /// # Panics
-    /// When `quantile` is not within 0 to 1.
+    /// If `quantile` is not within 0 to 1.
     pub fn quantile_us(&self, quantile: f64) -> Option<f64> {
         let bucket = self.latencies_ns.quantile_bucket(quantile);
         let bucket = bucket.expect("a quantile is within 0 to 1")?;
         Some(bucket.end() as f64 / 1e3)
     }
 
-    /// How often each latency occurred, in nanoseconds, ascending: the ends of buckets that
-    /// are a thirty-second part wide.
+    /// The latencies that occurred, in nanoseconds, ascending, each with its number of requests.
+    /// Each latency is the end of a bucket that is 1/32 of it wide.
     pub fn latencies(&self) -> impl Iterator<Item = (u64, u64)> {
         let buckets = self.latencies_ns.into_iter();
         let counted = buckets.map(|bucket| (bucket.end(), bucket.count()));
@@ -352,11 +352,12 @@ impl Metered {
 /// Measures the requests of a database for as long as it lives: from
 /// [`Db::meter`](crate::Db::meter).
 ///
-/// Reads of named snapshots are not counted: they are the work that runs beside a load.
+/// Reads of named snapshots are not counted: they are background work beside the load that is
+/// measured.
 ///
 /// Up to 20,000 requests per second all are measured. Under a higher load one in up to 16 is
-/// measured, drawn at random, and weighted accordingly; then all numbers are estimates, but
-/// for the bytes of writes.
+/// measured, drawn at random, and weighted accordingly; then all numbers except the bytes of writes
+/// are estimates.
 #[derive(Debug)]
 pub struct Meter {
     metering: Arc<Metering>,

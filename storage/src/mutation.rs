@@ -1,18 +1,16 @@
-//! Switches that break one promise each, so that the tests can show that they
-//! would notice: *mutation testing* of the engine, with the mutations chosen by
-//! hand at the promises and traps of the architecture.
+//! Switches that break one promise each, to show that the tests notice it: *mutation testing* of
+//! the engine, with the mutations chosen by hand at the promises and traps of the architecture.
 //!
-//! Code calls [`is`], [`unless`] or [`replace`] with its mutation. Without the feature
-//! `mutations` they return the constant `false`, and nothing of this is compiled. With it at
-//! most one mutation is on in a process: the one of [`set`], or else that of the environment
-//! variable `EBB_MUTATION`.
+//! Code calls [`is`], [`unless`] or [`replace`] with its mutation. Without the feature `mutations`,
+//! [`is`] is the constant `false`, and no switch is compiled. With it, at most one mutation is on
+//! in a process: the one of [`set`], or else that of the environment variable `EBB_MUTATION`.
 //!
 //! `tests/mutations.rs` of the crate `ebb-tests` runs, for each of them, a test that fails.
 
 /// The mutations: a name, and a description of the broken promise.
 macro_rules! mutations {
     ($($name:ident = $breaks:literal,)*) => {
-        /// One promise, broken.
+        /// A promise of the engine that a switch breaks.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Mutation {
             $(#[doc = $breaks] $name,)*
@@ -247,13 +245,13 @@ pub(crate) const fn is(_: Mutation) -> bool {
     false
 }
 
-/// Whether this mutation is on.
+/// Returns whether this mutation is on.
 #[cfg(feature = "mutations")]
 pub fn is(mutation: Mutation) -> bool {
     switch::active() == Some(mutation)
 }
 
-/// Does `step`, unless the mutation that leaves it out is on.
+/// Calls `step`, unless the mutation that leaves it out is on.
 #[inline(always)]
 pub(crate) fn unless<E>(mutation: Mutation, step: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     if is(mutation) { Ok(()) } else { step() }
@@ -265,8 +263,8 @@ pub(crate) fn replace<T>(right: T, mutation: Mutation, wrong: T) -> T {
     if is(mutation) { wrong } else { right }
 }
 
-/// Lets other threads go first while one of `mutations` is on, so that the race of that
-/// mutation occurs more often.
+/// Yields to other threads while one of `mutations` is on, so that the race of that mutation occurs
+/// more often.
 #[inline(always)]
 pub(crate) fn linger(mutations: &[Mutation]) {
     if mutations.iter().any(|mutation| is(*mutation)) {
@@ -289,7 +287,7 @@ mod switch {
     /// The position in [`Mutation::ALL`] of the active mutation.
     static ACTIVE: AtomicUsize = AtomicUsize::new(UNKNOWN);
 
-    /// Turns one mutation on for the whole process, and every other off.
+    /// Turns `mutation` on for the whole process, and every other off.
     pub fn set(mutation: Option<Mutation>) {
         let at = Mutation::ALL.iter().position(|m| Some(*m) == mutation);
         ACTIVE.store(at.unwrap_or(NONE), Ordering::Relaxed);
@@ -302,8 +300,10 @@ mod switch {
         Mutation::ALL.get(ACTIVE.load(Ordering::Relaxed)).copied()
     }
 
+    /// Returns the mutation that `EBB_MUTATION` names.
+    ///
     /// # Panics
-    /// When the variable names none: a run without it would prove nothing.
+    /// If the variable names no mutation: a run without one would prove nothing.
     fn from_environment() -> Option<Mutation> {
         let name = std::env::var("EBB_MUTATION").ok()?;
         let named = Mutation::ALL.iter().find(|m| m.name() == name);

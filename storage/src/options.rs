@@ -16,15 +16,15 @@ use crate::table_store::{LocalTables, OpenFiles, TableStore};
 /// The moment at which a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// After an fsync, shared by all who wait for one: survives a crash of the
-    /// machine.
+    /// After an fsync, which commits that wait at the same time share: the write survives a crash
+    /// of the machine.
     Sync,
-    /// When the operating system has it; an fsync follows within this time. A
-    /// crash of the process loses nothing, a crash of the machine at most what
-    /// was acknowledged since.
+    /// When the operating system has the write; an fsync follows within this time. A crash of the
+    /// process loses nothing, a crash of the machine at most the writes that were acknowledged
+    /// within this time.
     Interval(Duration),
-    /// When the operating system has it; the operating system decides when it
-    /// reaches the disk.
+    /// When the operating system has the write; the operating system decides when it reaches the
+    /// disk.
     Os,
 }
 
@@ -50,61 +50,63 @@ pub enum Maintenance {
 /// Options of a database.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether opening a directory without a database makes one. Default: true.
+    /// Whether a new database is created if the directory has none. Default: true.
     pub create_if_missing: bool,
-    /// The moment at which a write is acknowledged; can be raised per write.
+    /// The moment at which a write is acknowledged; a single write can ask for more, by
+    /// `WriteOptions::sync`.
     pub durability: Durability,
-    /// A memtable of this many bytes is flushed. Default: 64 MiB.
+    /// The size in bytes at which a memtable is flushed. Default: 64 MiB.
     pub memtable_bytes: usize,
-    /// One budget, in bytes, for memtables, for the cache of data blocks, indexes and filters,
-    /// and for the memory of open SSTables beside it. Memtables get a quarter of it, or
-    /// `memtables_bytes` if that is set. The cache gets what the other two leave, and at least an
-    /// eighth of what memtables leave; `cache_bytes` has no effect then. Open SSTables need some
-    /// KiB for each file of 64 MiB
+    /// One budget, in bytes, for memtables, for the cache of data blocks, indexes and filters, and
+    /// for the memory of open SSTables beside it. Memtables get a quarter of it, or
+    /// `memtables_bytes` if that is set. The cache gets what memtables and open SSTables leave, and
+    /// at least an eighth of what memtables leave; `cache_bytes` has no effect then. Open SSTables
+    /// need some KiB for each file of 64 MiB
     /// ([`Stats::open_table_bytes`](crate::Stats::open_table_bytes)). The memory that flushes,
-    /// merges and readers use while they run comes on top. `None`, the default: memtables and
-    /// cache have bounds of their own.
+    /// merges and readers use while they run comes on top. `None`, the default: memtables and cache
+    /// have bounds of their own.
     pub memory_bytes: Option<u64>,
-    /// The most bytes that all memtables together take, apart from writes under way; values below
-    /// 1 MiB count as 1 MiB. The largest memtables are flushed once the open ones have half of it.
-    /// Writers of all tables are slowed from three quarters on, and wait at the bound. Flushed
-    /// memtables that readers still hold do not count, and opening a database takes what the log
-    /// needs. `None`, the default: as much as one table may have, which is `memtable_bytes` times
-    /// `frozen_memtables_max` + 1, and at least 64 MiB.
+    /// The most bytes that all memtables together take, apart from writes under way; values below 1
+    /// MiB count as 1 MiB. Once the open memtables have half of this size, the largest are flushed.
+    /// Writers of all tables are slowed from three quarters of it on, and wait at the bound.
+    /// Flushed memtables that readers still hold do not count, and opening a database takes what
+    /// the log needs. `None`, the default: as much as one table may have, which is `memtable_bytes`
+    /// times `frozen_memtables_max` + 1, and at least 64 MiB.
     pub memtables_bytes: Option<usize>,
-    /// Full memtables of one table that may wait for their flush before writers
-    /// wait too. Default: 3.
+    /// The number of full memtables of one table that may wait for their flush before writers wait
+    /// too. Default: 3.
     pub frozen_memtables_max: usize,
-    /// Memtables of different tables that may be flushed at once, each by a thread of its
-    /// own; at least 1. Only with `Maintenance::Background`. Default: 2.
+    /// The number of memtables of different tables that may be flushed at once, each by a thread of
+    /// its own; at least 1. Only with `Maintenance::Background`. Default: 2.
     pub flush_threads: usize,
-    /// A WAL segment of this many bytes is closed; at most an eighth of
-    /// `wal_bytes_max` counts, because only closed segments can go. Default:
+    /// The size in bytes at which a WAL segment is closed. Values above an eighth of
+    /// `wal_bytes_max` count as that eighth, because only closed segments can be removed. Default:
     /// 32 MiB.
     pub wal_segment_bytes: u64,
     /// The largest size of the WAL in bytes, apart from records under way and segments that a
     /// backup needs. From three quarters of it on the memtables that need the oldest segment are
     /// flushed, however small. Writers are slowed near the bound, and wait at it. Default: 512 MiB.
     pub wal_bytes_max: u64,
-    /// The low-water mark: the free bytes on the disk of the directory that writes and merges leave.
-    /// At least twice the manifest and its copy counts. Writes that would leave less are refused with
-    /// [`Error::LowSpace`](crate::Error::LowSpace); what gives space back works. Backups leave twice
-    /// the mark. 0: there is no mark, and writes are taken until the disk is full. Default: 64 MiB.
+    /// The low-water mark: the free bytes on the disk of the directory that writes and merges
+    /// leave. The mark is never below twice the size of the manifest and its copy. Writes that
+    /// would leave less are refused with [`Error::LowSpace`](crate::Error::LowSpace); operations
+    /// that free space still work. Backups leave twice the mark. 0: there is no mark, and writes
+    /// are accepted until the disk is full. Default: 64 MiB.
     pub low_water_bytes: u64,
-    /// Data blocks, and partitions of indexes and filters, kept in memory, uncompressed, over
-    /// all tables. Default: 256 MiB.
+    /// The size in bytes of the cache, which keeps uncompressed data blocks and partitions of
+    /// indexes and filters of all tables. Default: 256 MiB.
     pub cache_bytes: u64,
-    /// Runs are cut into files of about this many bytes. Default: 64 MiB.
+    /// The approximate size in bytes of the files that runs are cut into. Default: 64 MiB.
     pub file_bytes: u64,
-    /// SSTables that are open at once; those that were not read for a while are closed, and
-    /// opened again when they are. `None`, the default: half of the files that the process
-    /// may open.
+    /// The greatest number of SSTables that are open at once. SSTables that were not read for a
+    /// while are closed, and opened again when they are read. `None`, the default: half of the
+    /// files that the process may open.
     pub max_open_files: Option<usize>,
-    /// After this time without writes, and with hardly any reads, memtables are flushed, so that
-    /// the log can be removed, and runs are merged until little of them is garbage. `None`: never.
-    /// Only with `Maintenance::Background`. Default: 2 s.
+    /// The time without writes, and with hardly any reads, after which memtables are flushed, so
+    /// that the log can be removed, and runs are merged until little of them is garbage. `None`:
+    /// never. Only with `Maintenance::Background`. Default: 2 s.
     pub idle_after: Option<Duration>,
-    /// The merge policy for runs.
+    /// The options of compaction: the merge policy for runs, and the threads that merge.
     pub compaction: CompactionOptions,
     /// The threads that flush and compact.
     pub maintenance: Maintenance,
@@ -149,8 +151,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns these options on a disk that notes its calls and waits for file descriptors, that disk
-    /// with the table cache, and the notes.
+    /// Returns these options with the disk wrapped, so that it records its calls and waits for file
+    /// descriptors; also that disk, which has the table cache, and the recorded calls.
     pub(crate) fn for_engine(self) -> (Self, PatientDisk, Arc<DiskCalls>) {
         let calls = DiskCalls::new();
         let watched = Arc::new(WatchedDisk::new(self.disk.clone(), calls.clone()));
@@ -171,7 +173,7 @@ impl Options {
         given.unwrap_or(of_one_table.max(BY_DEFAULT_AT_LEAST))
     }
 
-    /// Memory that is kept for the next memtables.
+    /// Bytes of memory that are kept free for the next memtables.
     pub(crate) fn spare_memtable_bytes(&self) -> usize {
         self.memtable_bytes.min(self.memtables_bytes() / 4)
     }
@@ -186,7 +188,7 @@ impl Options {
         }
     }
 
-    /// Memtables are flushed to shorten the log once it has more bytes than this.
+    /// The length of the log, in bytes, above which memtables are flushed to shorten the log.
     pub(crate) fn wal_flush_bytes(&self) -> u64 {
         self.wal_bytes_max / 4 * 3
     }
@@ -205,7 +207,7 @@ impl Options {
     }
 }
 
-/// The merge policy for runs.
+/// Options of compaction: the merge policy for runs, and the threads that merge.
 ///
 /// ```
 /// use ebb_storage::{Bounding, CompactionOptions, TieredPicker};
@@ -221,16 +223,16 @@ impl Options {
 pub struct CompactionOptions {
     /// The policy that picks merges. Default: [`TieredPicker`].
     pub picker: Arc<dyn CompactionPicker>,
-    /// Merges that may go on at once, each in a thread of its own; at least 1. Of
-    /// several one is for short merges alone, so that new runs do not pile up behind
-    /// long ones. Default: 2.
+    /// The number of merges that may run at once, each in a thread of its own; at least 1. If there
+    /// are several threads, one of them is for short merges alone, so that new runs do not pile up
+    /// behind long ones. Default: 2.
     pub threads: usize,
-    /// A merge that reads at least this many bytes is a long one; at least 1. Default: 256 MiB,
-    /// a few seconds.
+    /// The least number of bytes that a long merge reads, at least 1. If there are several threads,
+    /// one is for shorter merges alone. Default: 256 MiB, a few seconds.
     pub long_merge_bytes: u64,
-    /// A merge that writes more bytes than this is done in parts of about this size. A part is
-    /// durable once it is done: the merge needs space for two parts, and a restart repeats at most
-    /// one. Default: 256 MiB.
+    /// The approximate size of the parts in which a merge that writes more bytes than this is done.
+    /// A part is durable once it is done: the merge needs space for two parts, and a restart
+    /// repeats at most one. Default: 256 MiB.
     pub part_bytes: u64,
 }
 
@@ -255,7 +257,7 @@ impl From<TieredPicker> for CompactionOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableOptions {
-    /// The form of its files.
+    /// The format options of the table's files.
     pub sstable: SsTableOptions,
     /// The name of the operator that [`Table::merge`](crate::Table::merge)
     /// applies; none by default.
@@ -265,7 +267,7 @@ pub struct TableOptions {
 /// Options of a named snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SnapshotOptions {
-    /// Only this table of the keyspace; all without.
+    /// The only table that the snapshot covers; `None`: all tables of the keyspace.
     pub table: Option<String>,
     /// The time from its creation after which the snapshot is deleted, unless renewed by
     /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry); `None`:
@@ -279,9 +281,9 @@ pub struct HoldOptions {
     /// The name of the hold, of the same characters as that of a snapshot. A snapshot may have the
     /// same name.
     pub name: String,
-    /// The table that is held.
+    /// The table whose versions are held.
     pub table: String,
-    /// A note of the holder, in any form.
+    /// A note about the holder and its purpose, in any form.
     pub held_for: String,
     /// The time from its creation after which the hold is released; `None`: it does not expire.
     pub expires_in: Option<Duration>,
@@ -290,6 +292,6 @@ pub struct HoldOptions {
 /// Options of one write.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions {
-    /// Waits for an fsync even where the database's durability would not.
+    /// Whether the write waits for an fsync even if the database's durability does not require one.
     pub sync: bool,
 }

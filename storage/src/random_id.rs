@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// 128 bits that nothing else has.
+/// Returns 128 random bits, which are taken to be unique.
 pub(crate) fn random_id() -> [u8; 16] {
     // The keys of a hasher are drawn from the system's randomness.
     let half = || RandomState::new().hash_one(0_u8).to_le_bytes();

@@ -87,9 +87,9 @@ pub struct Stats {
     pub write_amplification: f64,
     /// Point reads.
     pub reads: u64,
-    /// Point reads by the number of runs that each searched: element 0 counts those that
-    /// needed only memtables and filters, element 1 those that searched one run, and so on;
-    /// the last those that searched that many or more. There are [`Stats::READS_BY_RUNS`].
+    /// Point reads by the number of runs that each searched: element 0 counts those that needed
+    /// only memtables and filters, element 1 those that searched one run, and so on; the last those
+    /// that searched that many or more. The list has [`Stats::READS_BY_RUNS`] elements.
     pub reads_by_runs: Vec<u64>,
     /// Runs that point reads looked into: those whose key bounds and filters did
     /// not exclude the key.
@@ -229,12 +229,13 @@ pub struct TableStats {
     /// About how many of `file_bytes` only snapshots and views need. Views count only as far as a
     /// newer version in the same run hides the versions that they see.
     pub kept_bytes: u64,
-    /// How far off `kept_bytes` may well be.
+    /// The likely error of `kept_bytes`, in bytes.
     pub kept_error_bytes: u64,
-    /// About how many of `file_bytes` were kept for snapshots and views that are
-    /// gone; merges give them back.
+    /// About how many of `file_bytes` were kept for snapshots and views that are gone; merges free
+    /// them.
     pub garbage_bytes: u64,
-    /// `file_bytes` for each byte that is neither; 1 without files.
+    /// `file_bytes` divided by the bytes that no newer version in the same run hides; 1 if there
+    /// are none.
     pub space_amplification: f64,
     /// Bytes that merges have to read until no merge is worth it.
     pub compaction_debt_bytes: u64,
@@ -324,7 +325,7 @@ pub struct MergeStats {
 }
 
 impl Stats {
-    /// The length of [`Stats::reads_by_runs`]: more than a table has runs, unless
-    /// they are bounded strictly under many snapshots.
+    /// The length of [`Stats::reads_by_runs`]. A table has fewer runs, except under many snapshots
+    /// with [`Bounding::Strict`](crate::Bounding::Strict).
     pub const READS_BY_RUNS: usize = 32;
 }

@@ -66,7 +66,7 @@ pub struct ChangedKeys {
 }
 
 impl Changes {
-    /// Returns the changes of some keys from `older` to `newer`.
+    /// Returns the changes of those of the `keys` that changed from `older` to `newer`.
     ///
     /// # Errors
     /// As [`SnapshotTable::changed_keys`].
@@ -137,7 +137,7 @@ impl Iterator for ChangedKeys {
     }
 }
 
-/// The keys with a version that is a change.
+/// The keys of which a version was written, or has expired, between the two snapshots.
 #[derive(Debug)]
 struct WrittenKeys {
     window: ChangeWindow,
@@ -211,7 +211,7 @@ impl Iterator for WrittenKeys {
 #[derive(Debug)]
 struct DeletedKeys {
     open: Option<Range>,
-    /// The ranges, ascending.
+    /// The deleted ranges that are still to be read, ascending.
     ranges: vec::IntoIter<KeyRange>,
     older: SnapshotTable,
 }

@@ -402,8 +402,8 @@ impl Db {
     /// caller looks for the next one every minute or so, and at once after a check.
     ///
     /// The file `CHECKS` in the directory has the times of the checks, so that a restart does not
-    /// begin anew. Files that are in quarantine or cannot be opened are not checked, and those of
-    /// runs that merges leave out wait as these do.
+    /// begin anew. Files that are in quarantine or cannot be opened are not checked. While merges
+    /// leave out a run because it could not be read, the files of this run are not checked either.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ struct Description {
     runs: Vec<RunMeta>,
 }
 
-/// The field that every version of a description has.
+/// The version of a description's format, which stands in descriptions of every version.
 #[derive(Debug, Deserialize)]
 struct Versioned {
     format_version: u32,
@@ -155,7 +155,7 @@ pub struct DetachedOptions {
 }
 
 impl Default for DetachedOptions {
-    /// No cache, the real disk, no merge operators.
+    /// Returns options with no cache, the real disk and no merge operators.
     fn default() -> Self {
         Self {
             cache_bytes: 0,
@@ -171,10 +171,10 @@ impl DetachedTable {
     /// Opens the table that a [`PinnedTable`] describes.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] if `description` is malformed, or if another database is in its
-    /// place now, for example a restored copy; [`Error::Io`] if a file is missing, as after the pin
-    /// was dropped; [`Error::Corruption`]. A read may fail in the same ways, because a file that
-    /// was closed to make room for others is opened again.
+    /// [`Error::InvalidRequest`] if `description` is malformed, or if another database is now in
+    /// the place of the described one, for example a restored copy; [`Error::Io`] if a file is
+    /// missing, as after the pin was dropped; [`Error::Corruption`]. A read may fail in the same
+    /// ways, because a file that was closed to make room for others is opened again.
     pub fn open(description: &str, options: DetachedOptions) -> Result<Self> {
         let description = Description::parse(description)?;
         let files = OpenFiles::new(options.max_open_files);
@@ -244,7 +244,8 @@ impl Description {
     /// Returns the store of the files.
     ///
     /// # Errors
-    /// `InvalidRequest` if the options lack the store, or another database is in its place now.
+    /// `InvalidRequest` if the options lack the described store, or if another database is now in
+    /// the place of the described one.
     fn tables(
         &self,
         options: &DetachedOptions,

@@ -174,9 +174,9 @@ impl Keyspace {
     /// A hold is released when it expires, when its table is dropped, when the free space comes
     /// near to [`Options::low_water_bytes`](crate::Options::low_water_bytes), and before
     /// [`Db::rewrite_damaged`](crate::Db::rewrite_damaged) gives up data of its table. So a holder
-    /// must be able to go on without it. Until then, the hold shows everything that its snapshot
-    /// has shown since the hold was made. A hold can be made of another one, too, by the name in
-    /// [`Keyspace::holds`].
+    /// must be able to go on without its hold. Until its release, the hold shows everything that
+    /// its snapshot has shown since the hold was made. A hold can be made of another hold, too, by
+    /// the name in [`Keyspace::holds`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

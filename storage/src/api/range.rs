@@ -45,17 +45,19 @@ pub struct Range {
     cache: Cache,
     /// The lower bound; it excludes the key that the front end has read last, once it has read one.
     lower: Bound<Vec<u8>>,
-    /// The upper bound, which the back end moves in the same way.
+    /// The upper bound; it excludes the key that the back end has read last, once it has read one.
     upper: Bound<Vec<u8>>,
     front: Option<Merge<Source, false>>,
     back: Option<Merge<Source, true>>,
-    /// Whether `front` stands on a version of the key that was read last. It moves on with the next
-    /// step only, which may never come: the next version may be in a block that is not loaded yet.
+    /// Whether `front` still stands on a version of the key that was read last. Only the next step
+    /// moves it to the next key: that may load a block, in vain if the caller takes no further
+    /// entry.
     front_lingers: bool,
     done: bool,
     /// The measurement of the range as a request; `None` while no meter measures requests.
     scan: Option<Scan>,
-    /// The dead keys on the way, if too many of them request a flush of the table's memtable.
+    /// Counts the dead keys that the range passes; `None` if dead keys request no flush of the
+    /// table's memtable.
     dead_keys: Option<DeadKeys>,
     // The last field: the files are released before the database. `None` for a detached table,
     // whose database another process may have open.
@@ -192,8 +194,8 @@ impl Range {
         fold
     }
 
-    /// Returns the next live entry upwards. The visible versions of a key count down to a base;
-    /// older ones are skipped.
+    /// Returns the next live entry upwards. The visible versions of a key come newest first: they
+    /// are folded down to a put or a delete, and the older ones are skipped.
     fn step_front(&mut self, merge: &mut Merge<Source, false>) -> Result<Option<Entry>> {
         if let Some(dead_keys) = &mut self.dead_keys {
             dead_keys.begin_step();
@@ -258,8 +260,8 @@ impl Range {
         }
     }
 
-    /// Returns the next live entry downwards. Versions of a key come oldest first, so they are
-    /// gathered, and those below a newer base dropped.
+    /// Returns the next live entry downwards. The versions of a key come oldest first: they are
+    /// gathered, and all that are older than a put or a delete are dropped.
     fn step_back(&mut self, merge: &mut Merge<Source, true>) -> Result<Option<Entry>> {
         loop {
             let Some(cursor) = merge.front() else {
@@ -337,8 +339,8 @@ impl DoubleEndedIterator for Range {
     }
 }
 
-/// Returns whether a source stands on damage that begins behind all versions of a key: no version
-/// has the number 0.
+/// Returns whether a source stands on damage that begins behind all versions of a key. Such damage
+/// has the number 0, which no version has.
 fn is_behind(source: &Source, key: &[u8]) -> bool {
     source.seq() == SeqNo::ZERO && source.key() == key
 }

@@ -31,7 +31,8 @@ impl View {
         Self { db, point }
     }
 
-    /// Returns the view that was registered at `point`, which is visible.
+    /// Returns the view for `point`, which is registered already, and up to which all commits are
+    /// visible.
     pub(crate) fn registered(db: Arc<DbInner>, point: ReadPoint) -> Self {
         Self { db, point }
     }
@@ -46,7 +47,7 @@ impl View {
         self.point.read_time_ms
     }
 
-    /// Returns the value of a key at this instant.
+    /// Returns the value of a key at the instant of the view.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>> {
         let begun = self.db.metering.begin();
         let value = self.get_in(&table.core, key)?;
@@ -54,18 +55,19 @@ impl View {
         Ok(value)
     }
 
-    /// Returns the entries of a key range at this instant, from both ends.
+    /// Returns the entries of a key range at the instant of the view, from both ends.
     pub fn range<K: AsRef<[u8]>, R: RangeBounds<K>>(&self, table: &Table, range: R) -> Range {
         let scan = Scan::begin(&self.db.metering);
         self.range_of(&table.core, range).metered(scan)
     }
 
-    /// Returns the entries whose keys begin with `prefix`, at this instant.
+    /// Returns the entries whose keys begin with `prefix`, at the instant of the view.
     pub fn prefix(&self, table: &Table, prefix: &[u8]) -> Range {
         self.range(table, KeyRange::prefix(prefix))
     }
 
-    /// Returns the values of some keys at this instant, in their order: as [`Table::get_many`].
+    /// Returns the values of some keys at the instant of the view, in the order of the keys: as
+    /// [`Table::get_many`].
     pub fn get_many<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -77,11 +79,11 @@ impl View {
         Ok(values)
     }
 
-    /// Reads the values of some keys at this instant, newest writes first, until `enough` returns
-    /// true because the reader needs no older writes. The returned values then lack the writes that
-    /// were not read. `enough` may be called between the places that hold versions; if it never
-    /// returns true, the result is that of [`View::get_many`]. For tables whose merge operator
-    /// returns the [timestamps](crate::MergeOperator::timestamps) of values.
+    /// Reads the values of some keys at the instant of the view, newest writes first, until
+    /// `enough` returns true because the reader needs no older writes. The returned values then
+    /// lack the writes that were not read. `enough` may be called between the places that hold
+    /// versions; if it never returns true, the result is that of [`View::get_many`]. For tables
+    /// whose merge operator returns the [timestamps](crate::MergeOperator::timestamps) of values.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

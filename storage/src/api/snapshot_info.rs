@@ -43,8 +43,8 @@ pub struct SnapshotInfo {
     pub files: usize,
     /// The bytes of the `runs`: at least as many as a read of the whole snapshot takes.
     pub approximate_bytes: u64,
-    /// About how many bytes of the files are kept for it alone, estimated without reading.
-    /// [`Db::snapshot_pins`](crate::Db::snapshot_pins) counts them.
+    /// About how many bytes of the files are kept for this snapshot alone, estimated without
+    /// reading. [`Db::snapshot_pins`](crate::Db::snapshot_pins) counts them.
     pub pinned_bytes: u64,
     /// The likely error of `pinned_bytes`. If it is about as large as `pinned_bytes`, little is
     /// known.
@@ -57,7 +57,8 @@ pub struct SnapshotInfo {
 struct Covered {
     table: Arc<TableCore>,
     version: Arc<TableVersion>,
-    /// Bytes that are kept for one boundary alone, by the number of the boundary.
+    /// Bytes that are kept only for the snapshots or views at one commit, by the number of the
+    /// commit.
     alone: HashMap<SeqNo, PinEstimate>,
 }
 

@@ -22,9 +22,9 @@ pub struct SortedWriterOptions {
     /// The approximate size of a file, after which the next one begins. Default: 64 MiB.
     pub file_bytes: u64,
     /// The merge operator of the table, if operands are written. The files then record the bounds
-    /// of its timestamps and expiries, so that merges may purge and
-    /// [`changed_keys`](crate::SnapshotTable::changed_keys) may leave them unread, and their
-    /// filters may have the prefixes that the operator names. Default: none.
+    /// of their timestamps and expiries: by these, merges may purge values, and
+    /// [`changed_keys`](crate::SnapshotTable::changed_keys) may leave files unread. The filters of
+    /// the files may have the prefixes that the operator names. Default: none.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
 }
 
@@ -77,7 +77,7 @@ pub struct SortedWriter {
     dir: PathBuf,
     name: String,
     writer: Option<SsTableWriter>,
-    /// The bounds of the values in the open file.
+    /// The bounds of the timestamps and expiries of the values in the open file.
     bounds: ValueBounds,
     last_key: Option<Vec<u8>>,
     files: Vec<PathBuf>,

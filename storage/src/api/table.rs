@@ -235,7 +235,7 @@ pub(crate) fn end_read<'a>(
     }
 }
 
-/// Returns the value of a key at a number and a time, and counts the read.
+/// Returns the value of a key at a sequence number and a read time, and counts the read.
 pub(crate) fn get_at(
     engine: &Engine,
     core: &TableCore,
@@ -249,8 +249,8 @@ pub(crate) fn get_at(
     lookup.finish(&core.merger)
 }
 
-/// Returns the values of some keys at a number and a time, read until `enough` returns true, and
-/// counts the reads.
+/// Returns the values of some keys at a sequence number and a read time, read until `enough`
+/// returns true, and counts the reads.
 pub(crate) fn get_many_at<K: AsRef<[u8]>>(
     engine: &Engine,
     core: &TableCore,

@@ -27,8 +27,8 @@ const BYTES_MAX: usize = 512 << 20;
 /// The estimated memory of a key beside its bytes: the reference counts, and its places in the
 /// write set and in the map.
 const POINT_OVERHEAD_BYTES: usize = 112;
-/// Commits of more keys than this are searched one by one. Adding them to the map key by key would
-/// take long under the order lock.
+/// A commit of more keys than this is not added to the map, but searched by itself: adding that
+/// many keys would take long under the order lock.
 const MAPPED_POINTS_MAX: usize = 1024;
 /// A commit removes at most this many keys from the index, plus twice the number of keys that it
 /// adds.
@@ -49,21 +49,21 @@ struct Index {
     living: BTreeMap<SeqNo, usize>,
     /// All commits of the index, in their order.
     commits: VecDeque<Arc<Commit>>,
-    /// The last writes of each key by commits that are not wide.
+    /// The last writes of each key, without those of the commits in `wide`.
     map: BTreeMap<TableKey, Writes>,
-    /// The commits with too many keys for the map, or with ranges.
+    /// The commits with too many keys for `map`, or with ranges.
     wide: VecDeque<Arc<Commit>>,
     bytes: usize,
-    /// Commits up to this number may be missing.
+    /// The newest commit that was removed from the index: commits up to this number may be missing.
     forgotten: SeqNo,
 }
 
 /// The last writes of a key; 0 where there is none.
 #[derive(Debug, Default, Clone, Copy)]
 struct Writes {
-    /// The last put or delete.
+    /// The number of the last put or delete of a key; 0 if there is none.
     put: SeqNo,
-    /// The last merge.
+    /// The number of the last merge into a key; 0 if there is none.
     merge: SeqNo,
 }
 
@@ -82,7 +82,8 @@ pub(crate) enum Clash {
     TooOld,
 }
 
-/// Commits that were removed from the index, for the caller to free without the order lock.
+/// Commits that were removed from the index, for the caller to free after it has released the order
+/// lock.
 #[derive(Debug, Default)]
 #[must_use = "drop it after the order lock is released: freeing takes time"]
 pub(crate) struct Pruned {
@@ -102,15 +103,15 @@ impl Conflicts {
         }
     }
 
-    /// Registers a transaction that reads at `at`, the last number given. Called under the order
-    /// lock: a commit that is not numbered yet will record its keys.
+    /// Registers a transaction that reads at `at`, the last sequence number that a commit has got.
+    /// Called under the order lock: a commit that has no number yet will record its keys.
     pub(crate) fn begin(&self, at: SeqNo) {
         let mut index = self.index.lock().unwrap();
         *index.living.entry(at).or_default() += 1;
         self.living.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends a transaction that read at `at`.
+    /// Unregisters a transaction that read at `at`.
     pub(crate) fn end(&self, at: SeqNo) {
         let mut index = self.index.lock().unwrap();
         let count = index.living.get_mut(&at).expect("it began");
@@ -200,8 +201,8 @@ impl Commit {
 }
 
 impl Index {
-    /// Returns whether a commit after `since` is in conflict with a change of the key: any commit
-    /// that changed the key, or with `merges` one that did more than merge.
+    /// Returns whether a commit after `since` is in conflict with a change of the key. If `merges`
+    /// is true, the change is a merge, and no other merge is in conflict with it.
     fn clashes(&self, key: &TableKey, merges: bool, since: SeqNo) -> bool {
         self.map.get(key).is_some_and(|writes| {
             writes.put > since && !(merges && mutation::is(Mutation::MergesNeverClash))

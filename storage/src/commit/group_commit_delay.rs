@@ -24,7 +24,7 @@ pub(super) struct GroupCommitDelay {
     /// The number of commits in the last group and in the one behind it, when the last one's sync
     /// ended.
     writers: usize,
-    /// The number of groups to come that do not wait.
+    /// The number of groups to come that do not wait for more members.
     skipped: u32,
     /// The value of `skipped` after the next wait in vain.
     skipped_next: u32,

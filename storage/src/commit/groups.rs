@@ -35,7 +35,7 @@ struct State<T> {
     /// The members of the open group, in the order in which they came.
     members: Vec<T>,
     open: Arc<Group>,
-    /// Whether the group before is at the disk.
+    /// Whether a group is at the disk: the open group has its turn after it.
     is_busy: bool,
     is_leader_waiting: bool,
     delay: GroupCommitDelay,
@@ -195,7 +195,8 @@ impl<T> Drop for Turn<'_, T> {
 /// panics before, the drop of the guard wakes the members, which then panic, too.
 struct End<'a> {
     group: &'a Group,
-    /// Whether no other member sleeps: a wake-up would still cost a system call.
+    /// Whether the group has one member only. Then no thread sleeps, and the wake-up, a system
+    /// call, is left out.
     is_alone: bool,
 }
 

@@ -68,10 +68,10 @@ pub(crate) enum Op<'a> {
     },
     RangeDelete {
         table: TableId,
-        /// Not empty.
+        /// The deleted keys; never empty.
         range: KeyRange,
     },
-    /// The run has no number yet: it gets that of the operation.
+    /// The run has no commit number yet: it gets the number of this operation.
     Ingest {
         table: TableId,
         run: RunMeta,

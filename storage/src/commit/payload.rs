@@ -22,7 +22,8 @@ const OP_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     count: u32,
-    /// The positions of expiries, which are times to live until the commit.
+    /// The positions of the expiries in `bytes`. Until the commit, a time to live stands in the
+    /// place of each expiry.
     expiries: Vec<usize>,
     /// The reason why the first invalid operation is refused; the write reports it.
     refused: Option<String>,

@@ -21,7 +21,7 @@ use crate::key::SeqNo;
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, spin_until};
 
-/// Gives numbers and publishes them in order.
+/// Gives sequence numbers to commits, and makes the commits visible in order.
 #[derive(Debug)]
 pub(crate) struct CommitQueue {
     order: Mutex<Order>,
@@ -31,7 +31,7 @@ pub(crate) struct CommitQueue {
 
 #[derive(Debug)]
 struct Order {
-    /// The number that the next operation takes.
+    /// The sequence number that the next operation gets.
     next: SeqNo,
     /// Commits that entered and are not visible yet, oldest first.
     pending: VecDeque<Pending>,

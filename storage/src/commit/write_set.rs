@@ -59,7 +59,7 @@ impl TableRange {
 /// The keys that a commit writes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct WriteSet {
-    /// Ascending, each key once.
+    /// The single keys, ascending, each once.
     points: Vec<Point>,
     ranges: Vec<TableRange>,
 }

@@ -64,7 +64,7 @@ impl Claims {
     }
 
     /// Claims runs for a merge that reads and writes these numbers of bytes. `current` is called
-    /// while no other thread can claim or give back runs. It returns `None` if the table no longer
+    /// while no other thread can claim or release runs. It returns `None` if the table no longer
     /// has the runs, and otherwise what the caller needs of the current version.
     pub(crate) fn claim<T>(
         &self,
@@ -99,8 +99,8 @@ impl Claims {
         Claiming::Yours(claim, current)
     }
 
-    /// The runs that are claimed now. Merges are chosen without the lock, because a picker may
-    /// take long; [`Claims::claim`] checks again.
+    /// Returns the runs that are claimed now. Merges are chosen without the lock, because a picker
+    /// may take long; [`Claims::claim`] checks again.
     pub(crate) fn busy(&self) -> HashSet<RunId> {
         let none = mutation::is(Mutation::ClaimNothing);
         let state = self.state.lock().unwrap();
@@ -111,23 +111,24 @@ impl Claims {
         }
     }
 
-    /// The number of bytes that the next merge must stay below; `None` if no merge may begin.
+    /// Returns the exclusive limit of the bytes that the next merge may read; `None` if no merge
+    /// may begin.
     pub(crate) fn bytes_below(&self) -> Option<u64> {
         let under_way = self.state.lock().unwrap().under_way;
         self.lanes.bytes_below(under_way)
     }
 
-    /// Bytes that the merges under way may still need on the disk.
+    /// Returns the bytes that the merges under way may still need on the disk.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.state.lock().unwrap().reserved_bytes
     }
 
-    /// Merges under way.
+    /// Returns the number of merges under way.
     pub(crate) fn running(&self) -> usize {
         self.state.lock().unwrap().under_way.merges
     }
 
-    /// The number of merges that have ended.
+    /// Returns the number of merges that have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.state.lock().unwrap().ended
     }
@@ -175,8 +176,8 @@ impl Drop for Claim<'_> {
 mod tests {
     use super::*;
 
-    /// The output of a merge counted twice, as used and as reserved, so a short merge beside a
-    /// long one found no space.
+    /// Regression: the output of a merge counted twice, as used and as reserved, so a short merge
+    /// beside a long one found no space.
     #[test]
     fn written_bytes_are_no_longer_reserved() {
         let claims = Claims::new(2, 100);
@@ -198,8 +199,8 @@ mod tests {
         assert_eq!((claims.reserved_bytes(), claims.running()), (0, 0));
     }
 
-    /// Regression: the claim of such a merge was refused for ever, and the thread called its picker
-    /// in a loop.
+    /// Regression: beside a long merge, the claim of a merge that reads nothing was refused for
+    /// ever, and the thread called its picker in a loop.
     #[test]
     fn a_merge_without_reads_may_begin_beside_a_long_merge() {
         let claims = Claims::new(2, 0);

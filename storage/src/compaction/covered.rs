@@ -10,10 +10,8 @@ use crate::runs::Run;
 /// Returns the place of a run (in a list, newest first) whose content no reader needs:
 ///
 /// - every key of it lies under range tombstones of one newer run, and no reader
-///   stands between its first number and them; or
+///   stands between its first commit and these tombstones; or
 /// - it has range tombstones only, with nothing below them.
-///
-/// Later readers stand above all commits in a run.
 pub(crate) fn covered_run(
     runs: &[Arc<Run>],
     boundaries: impl FnOnce() -> Boundaries,
@@ -26,7 +24,8 @@ pub(crate) fn covered_run(
     (0..runs.len()).find(|&at| !is_busy(runs[at].id()) && is_covered(runs, at, &boundaries))
 }
 
-/// Whether the run at this place is such a one. Once it is it stays so.
+/// Returns whether no reader needs the content of the run at this place. If none does, none ever
+/// will: later readers stand above all commits in the run.
 fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     let (newer, run, older) = (&runs[..at], &runs[at], &runs[at + 1..]);
     let stripe = boundaries.stripe(run.meta().smallest_seq);
@@ -38,7 +37,7 @@ fn is_covered(runs: &[Arc<Run>], at: usize, boundaries: &Boundaries) -> bool {
     newer.any(|t| t.cover(&bounds, same_stripe)) || hides_nothing(run, older)
 }
 
-/// Whether a run has range tombstones only, and no older one anything below them.
+/// Returns whether a run has range tombstones only, and no `older` run has anything below them.
 fn hides_nothing(run: &Run, older: &[Arc<Run>]) -> bool {
     let tombstones = run.range_tombstones().filter(|_| !run.holds_versions());
     tombstones.is_some_and(|tombstones| {

@@ -104,7 +104,7 @@ pub(super) fn overwritten(runs: &[RunShape], is_bottom: bool) -> Option<Overwrit
     })
 }
 
-/// `of` x `part` / `whole`, rounded up; 0 of nothing.
+/// Returns `of` x `part` / `whole`, rounded up. A `whole` of 0 counts as 1.
 pub(super) fn share(of: u64, part: u64, whole: u64) -> u64 {
     let product = u128::from(of) * u128::from(part);
     product

@@ -14,12 +14,12 @@ pub(crate) struct Rewriting {
     pub(crate) run: RunId,
     /// Bytes of the run that were kept for readers that are gone, approximately.
     pub(crate) garbage_bytes: u64,
-    /// The runs below this run.
+    /// The runs below the run to be rewritten.
     pub(crate) older: Vec<RunId>,
     /// The time at which the merge decides which values have expired, in milliseconds since
     /// the Unix epoch.
     pub(crate) now_ms: u64,
-    /// Whether anything in the run expires.
+    /// Whether any value in the run can expire.
     pub(crate) expires: bool,
 }
 

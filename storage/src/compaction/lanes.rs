@@ -22,7 +22,8 @@ pub(crate) struct UnderWay {
 }
 
 impl Lanes {
-    /// The number of bytes that the next merge must stay below; `None` if no merge may begin.
+    /// Returns the exclusive limit of the bytes that the next merge may read; `None` if no merge
+    /// may begin.
     pub(crate) fn bytes_below(self, under_way: UnderWay) -> Option<u64> {
         let long_max = (self.merges_max - 1).max(1);
         if under_way.merges >= self.merges_max {

@@ -41,7 +41,7 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Merges these runs.
+    /// Returns a pick that merges these runs.
     pub fn merge<'a>(runs: impl IntoIterator<Item = &'a RunShape>) -> Self {
         Self {
             runs: runs.into_iter().map(|run| run.id).collect(),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::key::SeqNo;
 
-    /// "9" is run 9; "9*" is busy.
+    /// Parses a run: "9" is run 9, and "9*" is run 9 while it is busy.
     fn run(text: &str) -> RunShape {
         RunShape {
             id: RunId(text.trim_end_matches('*').parse().unwrap()),

@@ -20,7 +20,8 @@ use crate::runs::plain_bytes;
 /// Bytes that snapshots pin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PinnedBytes {
-    /// About how many bytes of SSTables. Versions in memory count as if they were flushed.
+    /// About how many bytes of SSTables are pinned. Versions in memory count as if they were
+    /// flushed.
     pub file_bytes: u64,
     /// Bytes of keys and values, before compression.
     pub plain_bytes: u64,
@@ -45,13 +46,13 @@ pub(crate) struct PinCounter<'a> {
     /// the position of the boundary: the boundaries beside it, and the bytes that the snapshot pins
     /// alone.
     alone: BTreeMap<usize, (Boundaries, PinnedBytes)>,
-    /// The bytes that all snapshots pin together, also those that are not lone.
+    /// The bytes that all snapshots pin together, also those that share their commit with others.
     together: PinnedBytes,
 }
 
 impl<'a> PinCounter<'a> {
-    /// A counter for a table. `lone` are the commits of the lone snapshots, ascending: those at
-    /// which no view and no other snapshot stands.
+    /// Returns a counter for a table. `lone` are the commits of the lone snapshots, ascending:
+    /// those at which no view and no other snapshot stands.
     pub(crate) fn new(
         merger: &'a Merger,
         (with, without): (&'a Boundaries, &'a Boundaries),
@@ -75,7 +76,7 @@ impl<'a> PinCounter<'a> {
         (alone.collect(), self.together)
     }
 
-    /// Counts all versions of a key, newest first. `weights` has for each of them the bytes of
+    /// Counts all versions of a key, newest first. `weights` has for each version the bytes of
     /// files that one of its bytes takes. `covering` is as in [`Retain::versions`].
     pub(crate) fn add(
         &mut self,
@@ -137,8 +138,8 @@ impl<'a> PinCounter<'a> {
     }
 }
 
-/// Returns the bytes by which `after` is smaller than `before`. Versions that are gone, and
-/// operands that were folded, decide how many bytes of files that is.
+/// Returns the bytes by which `after` is smaller than `before`. How many bytes of files that is
+/// depends on the `weight` of the versions that are gone, and of those whose operands were folded.
 fn gone(
     key: &[u8],
     before: &[Version],

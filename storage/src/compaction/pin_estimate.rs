@@ -17,7 +17,7 @@ use crate::sstable::KeySketch;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PinEstimate {
     pub(crate) bytes: u64,
-    /// The standard error of the sketches.
+    /// The standard error of the estimate, which comes from sketches of the keys.
     pub(crate) error_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ impl AddAssign for PinEstimate {
     }
 }
 
-/// The estimates of a table.
+/// The estimated bytes of a table that its snapshots pin.
 #[derive(Debug, Default)]
 pub(crate) struct PinEstimates {
     /// For each bookmark, by its number, the bytes that no other bookmark needs.
@@ -49,7 +49,7 @@ pub(crate) struct PinEstimates {
 #[derive(Default)]
 struct Stripe {
     keys: KeySketch,
-    /// The sum of the different keys of each run.
+    /// The numbers of different keys in each run, added up.
     distinct: u64,
     /// Bytes of the runs, without versions that are hidden in their own run.
     bytes: u64,

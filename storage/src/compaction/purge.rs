@@ -10,9 +10,9 @@
 //!
 //! - of every run that is not merged here, newer or older, and of every memtable;
 //! - of the versions of its key that stay for other readers, in other stripes;
-//! - of a *head*, which deletes in all of its group, all those of the whole group; and
-//!   only if all that is merged is of one stripe, so that every value of the group in it
-//!   is purged under this head.
+//! - for the deletion of a *head*, which deletes in all of its group, those of the whole
+//!   group. It goes only if all commits of the merged runs are in one stripe, so that every
+//!   value of the group in these runs is purged under this head.
 //!
 //! Unknown timestamps count as the least. Only merges purge: the values that a flush writes
 //! are seldom old enough.
@@ -63,9 +63,9 @@ pub(crate) struct Purger<'a> {
     operator: &'a dyn MergeOperator,
     boundaries: &'a Boundaries,
     other_parts: &'a OtherParts,
-    /// Whether all that is merged is of one stripe.
+    /// Whether all commits of the merged runs are in one stripe.
     is_one_stripe: bool,
-    /// `None` before the first key that has a group.
+    /// The group of the last key that has one; `None` before the first such key.
     group: Option<OpenGroup>,
     has_failed: bool,
 }
@@ -82,8 +82,8 @@ struct OpenGroup {
 }
 
 impl<'a> Purger<'a> {
-    /// A purger for a merge of commits numbered `span`, from the first to the last; `None` if
-    /// the table's merge operator is not known.
+    /// Returns a purger for a merge of commits numbered `span`, from the first to the last; `None`
+    /// if the table's merge operator is not known.
     pub(crate) fn new(
         merger: &'a Merger,
         boundaries: &'a Boundaries,
@@ -102,14 +102,15 @@ impl<'a> Purger<'a> {
         })
     }
 
-    /// Whether a value could not be purged under a purged head: the part of it that the head
-    /// deleted might come back. The output of the merge must be discarded then.
+    /// Returns whether a value could not be purged under a purged head: the part of the value that
+    /// the head deleted might come back. The output of the merge must be discarded then.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Whether the merge may end before a key and go on from there in another part: not in a
-    /// group whose head was purged, as what that deleted would come back until then.
+    /// Returns whether a part of the merge may end before a key, for another part to go on from
+    /// there. Not within a group whose head was purged: values that the head deleted would come
+    /// back until that other part is done.
     pub(crate) fn may_end_before(&self, key: &[u8]) -> bool {
         let is_in = |open: &OpenGroup| open.is_head_purged && key.starts_with(&open.prefix);
         !self.group.as_ref().is_some_and(is_in) || mutation::is(Mutation::EndInGroups)
@@ -205,7 +206,7 @@ impl<'a> Purger<'a> {
         while bottom && versions.pop_if(|last| last.kind == Kind::Delete).is_some() {}
     }
 
-    /// The value of the head that the readers of a stripe see.
+    /// Returns the value of the head that the readers of a stripe see.
     fn head(&self, is_member: bool, stripe: usize) -> Option<&[u8]> {
         let open = self.group.as_ref().filter(|_| is_member)?;
         let any = mutation::is(Mutation::PurgeUnderLaterHeads);
@@ -231,7 +232,8 @@ impl<'a> Purger<'a> {
     }
 }
 
-/// Whether a version has a value that an operator knows.
+/// Returns whether a version has a value that merge operators can read: a put that does not expire,
+/// or an operand.
 fn has_value(version: &Version) -> bool {
     matches!(version.kind, Kind::Put | Kind::Merge)
 }

@@ -32,11 +32,11 @@ pub(crate) struct Retain<'a> {
     pub(crate) merger: &'a Merger,
 }
 
-/// A version that stays.
+/// A version of a key that a flush or a merge keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptVersion {
     pub(crate) version: Version,
-    /// The index of the target run; the oldest is 0.
+    /// The index of the run that the version is written to; the oldest is 0.
     pub(crate) part: usize,
     /// The first and the last of the boundaries whose readers alone see the version. `None`
     /// if other readers see it too, or if a version in another run hides it: rewriting this
@@ -47,8 +47,8 @@ pub(crate) struct KeptVersion {
 impl<'a> Retain<'a> {
     /// Returns the versions that [`Retain::versions`] keeps, newest first, each with its
     /// target run and its readers. The versions are cut into runs at the ascending `splits`:
-    /// a number up to the first goes into part 0. `versions` is empty afterwards. Versions
-    /// that a `purger` removes are not returned.
+    /// those numbered up to the first split go into part 0. `versions` is empty afterwards.
+    /// Versions that a `purger` removes are not returned.
     pub(crate) fn kept<'v>(
         self,
         key: &[u8],

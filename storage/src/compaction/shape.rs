@@ -12,7 +12,7 @@ pub struct TableShape<'a> {
     pub keyspace: &'a str,
     /// The name of the table within its keyspace.
     pub name: &'a str,
-    /// Newest first.
+    /// The runs of the table, newest first.
     pub runs: &'a [RunShape],
     /// The commits at which snapshots of the table stand, ascending, each once.
     pub bookmarks: &'a [SeqNo],
@@ -37,8 +37,8 @@ pub struct RunShape {
     /// The number of tombstones among the versions.
     pub tombstones: u64,
     /// The keys of which the run hides older versions in older runs. `None` if the run may hide
-    /// more than those, or its own versions may go by themselves, because it has range tombstones
-    /// or values that expire.
+    /// more, because it has range tombstones, or if it may lose versions of its own, because values
+    /// expire.
     pub overwrites: Option<Arc<KeySketch>>,
     /// About how many of the bytes were kept for snapshots and views that are gone:
     /// rewriting the run gives them back.

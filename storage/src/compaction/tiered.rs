@@ -24,7 +24,7 @@ pub enum Bounding {
     /// have more than 24 runs.
     #[default]
     Preferred,
-    /// Bookmarks are no boundaries.
+    /// Merges ignore the boundaries that snapshots draw.
     Off,
 }
 
@@ -58,8 +58,8 @@ impl Default for TieredPicker {
     }
 }
 
-/// An older stratum of this many runs is merged for the sake of reads: nothing more
-/// comes into it.
+/// A stratum other than the newest is merged for the sake of reads when it has this many runs. That
+/// is few, because no more runs come into it.
 const OLD_RUNS_BEFORE_MERGE: usize = 4;
 /// In an idle database a stratum may be this many times as large as it would be as
 /// one run.
@@ -127,7 +127,7 @@ impl TieredPicker {
 struct Limits {
     runs_before_merge: usize,
     space_max: f64,
-    /// Whether no older stratum is there.
+    /// Whether the stratum is the oldest.
     is_bottom: bool,
 }
 
@@ -196,8 +196,9 @@ fn ladder(runs: &[RunShape], size_ratio: f64) -> usize {
     len
 }
 
-/// The cheapest merge after which at most `runs_max` are left, if there are more
-/// once the merges under way are done. `runs` begin at position `start`.
+/// Returns the cheapest merge that leaves at most `runs_max` of the runs, counted as after the
+/// merges under way; `None` if none is needed or possible. `runs` begin at position `start` of the
+/// table's list.
 fn thin_out(start: usize, runs: &[RunShape], runs_max: usize) -> Option<Range<usize>> {
     let stretches = runs.chunk_by(|a, b| a.is_busy && b.is_busy);
     let len = (stretches.count() + 1).checked_sub(runs_max)?;

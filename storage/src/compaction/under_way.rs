@@ -17,11 +17,11 @@ pub(crate) struct MergeUnderWay {
     pub(crate) inputs: Vec<RunId>,
     /// Versions that the earlier parts of the merge wrote.
     pub(crate) done_versions: u64,
-    /// Versions that the merge has read in this part.
+    /// Versions that the merge has read in its current part.
     read_versions: AtomicU64,
 }
 
-/// Keeps a merge in the list until it is dropped.
+/// Keeps a merge in the list of merges under way until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched<'a> {
     all: &'a MergesUnderWay,
@@ -47,14 +47,14 @@ impl MergesUnderWay {
 }
 
 impl MergeUnderWay {
-    /// The number of versions that were processed in all parts.
+    /// Returns the number of versions that were processed in all parts.
     pub(crate) fn read_versions(&self) -> u64 {
         self.done_versions + self.read_versions.load(Ordering::Relaxed)
     }
 }
 
 impl Watched<'_> {
-    /// Sets the number of versions that this part has read.
+    /// Sets the number of versions that the current part of the merge has read.
     pub(crate) fn has_read(&self, versions: u64) {
         self.merge.read_versions.store(versions, Ordering::Relaxed);
     }

@@ -30,12 +30,12 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// The position of the output so far.
+    /// Returns the position of the output so far; `None` if there is none.
     pub(crate) fn output(&self) -> Option<usize> {
         self.has_output.then_some(self.inputs.end)
     }
 
-    /// The positions of the inputs and of the output so far.
+    /// Returns the positions of the inputs and of the output so far.
     pub(crate) fn runs(&self) -> Range<usize> {
         self.inputs.start..self.inputs.end + usize::from(self.has_output)
     }
@@ -85,8 +85,8 @@ mod tests {
 
     const LEFT_OUT: RunId = RunId(2);
 
-    /// A run from one key on and before another, `-` for none, `!` for a damaged one, and `?` for
-    /// one that is left out.
+    /// Parses a run: "b..d" begins at the key b and ends before d, and `-` stands for no bound. A
+    /// `!` behind it is for a damaged run, a `?` for one that merges leave out.
     fn run(text: &str) -> RunMeta {
         let (is_damaged, is_left_out) = (text.ends_with('!'), text.ends_with('?'));
         let bounds = text.trim_end_matches(['!', '?']);

@@ -23,7 +23,8 @@ impl Engine {
     /// gets the run of the damaged file and returns the new files; without any the file goes, and the
     /// run with its last file. The damaged file is removed once no reader needs it. If it is gone
     /// before that, nothing is written, or the new files are removed, and the result is false; also if
-    /// `write_rest` returns `None`, for a file that is to stay. The holds of the table go before the edit.
+    /// `write_rest` returns `None`, for a file that is to stay. The holds of the table are released
+    /// before the edit.
     ///
     /// To be called within [`Self::while_none_reopens`]: otherwise the file could become whole
     /// meanwhile.

@@ -78,7 +78,7 @@ struct Requests {
     flush: bool,
     help_flush: bool,
     compact: bool,
-    /// The time at which a snapshot expires has changed.
+    /// Whether the time at which a snapshot expires has changed.
     time: bool,
     stop: bool,
 }
@@ -286,8 +286,8 @@ fn compact_loop(engine: &Engine) {
     }
 }
 
-/// Returns the time until a run is merged again that merges leave out; `None` if they leave none
-/// out. Runs whose time had come at `looked_ms` do not count, because merges were looked for then.
+/// Returns the time until merges may read a left-out run again; `None` if no run is left out. Runs
+/// whose time had come at `looked_ms` do not count, because merges were looked for then.
 fn time_to_retry(engine: &Engine, looked_ms: u64) -> Option<Duration> {
     let retry_ms = engine.next_retry_ms(looked_ms)?;
     let wait = Duration::from_millis(retry_ms.saturating_sub(engine.now_ms()));

@@ -17,12 +17,12 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::version::TableVersion;
 
-/// The tokens that writers may save, as a part of a memtable: work that was flushed and merged
-/// before they needed it.
+/// Writers may save up the tokens for at most one part in this many of a memtable. Tokens are saved
+/// while more is flushed and merged than is written.
 pub(super) const TOKENS_MAX_FRACTION: usize = 8;
 
-/// The longest that a merge waits for writes and syncs of the log, each time: a merge that reads
-/// from memory needs about as long for a chunk.
+/// The longest time that a merge waits, after each chunk, for writes and syncs of the log: a merge
+/// that reads from memory needs about as long for a chunk.
 const YIELD_MAX: Duration = Duration::from_millis(2);
 
 /// A write of `bytes` to these tables.
@@ -41,9 +41,9 @@ struct Behind {
 }
 
 impl Backlog for Write<'_> {
-    /// Work that lacks space may not be done for long. Its backlog is an error once it is at its
-    /// hard limit, because the wait has no bound. Below the limit it costs no tokens, because the
-    /// work brings none.
+    /// Returns how far the worst of the backlogs holds up the write. A backlog of work that lacks
+    /// space costs no tokens below its hard limit, because the work brings none. At the limit it is
+    /// an error: the wait would have no bound.
     fn look(&self) -> Result<Admission> {
         let mut worst = 0.0_f64;
         let mut behind = Behind::default();
@@ -237,7 +237,8 @@ impl Engine {
     }
 }
 
-/// `memtable_bytes` is the size of a full open memtable; with 0 the open memtable does not count.
+/// Returns the pressure of the memtables of a table on its writers. `memtable_bytes` is the size of
+/// a full open memtable; with 0 the open memtable does not count.
 fn memtable_pressure(frozen_max: usize, version: &TableVersion, memtable_bytes: usize) -> f64 {
     let frozen = version.frozen.len();
     if frozen == 0 {

@@ -71,13 +71,13 @@ impl Catalog {
         }
     }
 
-    /// Takes the forgotten tables that no reader holds.
+    /// Removes and returns the forgotten tables that no reader holds.
     pub(super) fn take_unread(&mut self) -> Vec<Arc<TableCore>> {
         let unread = |table: &mut Arc<TableCore>| !table.is_held();
         self.forgotten.extract_if(.., unread).collect()
     }
 
-    /// Returns the forgotten tables that wait for their readers.
+    /// Returns the dropped tables that only their readers keep.
     pub(super) fn forgotten(&self) -> &[Arc<TableCore>] {
         &self.forgotten
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::sstable::FileId;
 
-/// A larger file is not read: a million SSTables have a smaller record.
+/// The largest record that is read, in bytes: the record of a million SSTables is smaller.
 const BYTES_MAX: usize = 64 << 20;
 
 /// The times of the last checks, in milliseconds since the Unix epoch. Files are known by their
@@ -66,16 +66,16 @@ impl CheckRecord {
         self.checked_ms = self.checked_ms.min(now_ms);
     }
 
-    /// Notes that a file is whole.
+    /// Notes that a check found a file whole.
     pub(super) fn note_check(&mut self, file: FileId, now_ms: u64) {
         self.files.insert(file, now_ms);
         self.checked_ms = now_ms;
     }
 
     /// Returns the file to be checked next, and the time from which on it may be checked. Each file
-    /// is checked once in `every_ms`, and the checks are spread over that time: the pause after
-    /// each check is the part of the time that the next file is of all bytes. A file that was not
-    /// checked for all of the time has no pause, as after the server was down.
+    /// is checked once in `every_ms`, and the checks are spread over that time: the pause after a
+    /// check is to `every_ms` as the bytes of the next file are to those of all files. A file that
+    /// was not checked for all of `every_ms` has no pause, as after the server was down.
     pub(super) fn next(&self, files: &[Candidate], every_ms: u64) -> Option<(Candidate, u64)> {
         let next = files.iter().min_by_key(|file| self.since_ms(file.id))?;
         let all_bytes: u128 = files.iter().map(|file| u128::from(file.bytes)).sum();
@@ -165,7 +165,8 @@ mod tests {
         assert_eq!(since(&record), [25, 25, 20]);
     }
 
-    /// Follows the rule for a while, and returns when each file was checked, in days.
+    /// Checks one file after the other as [`CheckRecord::next`] returns them. Returns each checked
+    /// file with the day of its check.
     fn checks(record: &mut CheckRecord, files: &[Candidate], every_days: u64) -> Vec<(usize, u64)> {
         let mut checks = Vec::new();
         for _ in 0..files.len() + 2 {

@@ -24,8 +24,8 @@ use crate::version::TableVersion;
 pub(super) struct Chosen<'a> {
     version: Arc<TableVersion>,
     work: TableWork,
-    /// The last field, so that the version is released before a thread that waits for the end of
-    /// the merge goes on.
+    /// The claim of the runs. The last field, so that the version is released before a thread that
+    /// waits for the end of the merge goes on.
     claim: Claim<'a>,
 }
 
@@ -41,8 +41,8 @@ impl Chosen<'_> {
         self.version.runs.get(end).filter(|_| has_output)
     }
 
-    /// Returns the runs below the inputs. They may be merged meanwhile, but never get a version of a key
-    /// that they did not have.
+    /// Returns the runs below the inputs. They may be merged meanwhile, but never get a version of
+    /// a key that they did not have.
     pub(super) fn older(&self) -> &[Arc<Run>] {
         &self.version.runs[self.work.runs.end..]
     }
@@ -120,22 +120,22 @@ struct Limits {
     checks_space: bool,
 }
 
-/// The limits that every merge keeps, whether or not it may begin now.
+/// No limits: for the question whether there is a merge, which may not be able to begin now.
 const ANY: Limits = Limits {
     reads_below: u64::MAX,
     checks_space: false,
 };
 
-/// Returns the bytes that a new merge may write if it leaves some free; `None` if the disk does not
-/// report its free space.
+/// Returns the bytes that a new merge may write if it leaves `left_bytes` free; `None` if the disk
+/// does not report its free space.
 fn room(engine: &Engine, left_bytes: u64) -> Option<u64> {
     let free_bytes = engine.runs.tables().free_bytes().ok()??;
     let free_bytes = free_bytes.saturating_sub(left_bytes);
     Some(room_bytes(free_bytes, engine.claims.reserved_bytes()))
 }
 
-/// Returns the free space that ordinary merges leave. A store of its own has no log and no manifest
-/// that need space.
+/// Returns the free space that ordinary merges leave. A table store apart from the database's
+/// directory has no log and no manifest that need space.
 fn left_bytes(engine: &Engine) -> u64 {
     match &engine.options.table_store {
         Some(_) => 0,

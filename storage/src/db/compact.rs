@@ -172,14 +172,14 @@ fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
 /// The output of a merge, or of a part of it.
 #[derive(Default)]
 struct Written {
-    /// `None` if no version was needed.
+    /// The run that was written; `None` if no version was needed.
     output: Option<Arc<Run>>,
     /// The key at which the next part begins; `None` after the last part.
     rest: Option<Bytes>,
 }
 
 /// Returns whether a run that was rewritten alone has become better: it is smaller, or has less
-/// known garbage. That cannot go on for ever.
+/// known garbage. Both have an end, so the rewriting of runs that gain has one, too.
 fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
     mutation::is(Mutation::RepeatFruitlessMerges)
         || output.entries() < input.entries()

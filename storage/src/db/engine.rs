@@ -65,7 +65,8 @@ pub(crate) struct Engine {
     pub(super) log_disk: PatientDisk,
     /// The files of `runs` that are open.
     pub(super) open_files: Arc<OpenFiles>,
-    /// Finds calls to the disk that hang. Its locks are held for no other call.
+    /// Finds calls to the disk that hang. No other lock of the engine is taken while its locks are
+    /// held.
     pub(super) disk_watch: DiskWatch,
     pub(super) memtable_memory: MemtableMemory,
     /// Memory for the next memtables.
@@ -82,10 +83,11 @@ pub(crate) struct Engine {
     pub(crate) group_listeners: GroupListeners,
     pub(super) manifest: Mutex<Manifest>,
     pub(super) catalog: RwLock<Catalog>,
-    /// Snapshots are created and deleted one at a time; holds the last id.
+    /// The lock under which snapshots are created and deleted, one at a time, with the last id of a
+    /// snapshot.
     pub(super) snapshot_ops: Mutex<u64>,
-    /// Held by an ingest from its place in the order of commits until it is decided, and while the
-    /// state is captured.
+    /// A lock that an ingest holds from its place in the order of commits until it is decided, and
+    /// that a capture of the state holds.
     pub(super) ingesting: Mutex<()>,
     pub(super) clock: MonotonicClock,
     pub(crate) counters: Counters,
@@ -94,17 +96,18 @@ pub(crate) struct Engine {
     pub(super) signal: Signal,
     pub(super) write_stall: WriteStall,
     pub(super) failures: Mutex<Failures>,
-    /// Held by the thread that leads a round of flushes: one at a time in a database.
+    /// The lock that the leader of a round of flushes holds: one round at a time in a database.
     pub(super) flushing: Mutex<()>,
     /// The round that the leader and its helpers flush.
     pub(super) flush_round: FlushRound,
-    /// Held to open a file again that did not open, to end a quarantine, or to give up what is lost of
-    /// a file. Two threads would make two objects for one file, and the file would go with the first
-    /// of them; and a file that has become whole must not be given up.
+    /// The lock for opening a file again that did not open, for ending a quarantine, and for giving
+    /// up what is lost of a file. Two threads would make two objects for one file, and the file
+    /// would go with the first of them; and a file that has become whole must not be given up.
     pub(super) reopening: Mutex<()>,
     /// The runs that are being merged.
     pub(super) claims: Claims,
-    /// How often in a row a merge met damage that is not on the disk.
+    /// The number of merges and checks in a row that found damage in files that are whole on the
+    /// disk.
     pub(super) suspicions: AtomicU64,
     pub(super) merges: MergesUnderWay,
     pub(super) merge_pauses: MergePauses,
@@ -119,7 +122,7 @@ pub(crate) struct Engine {
     /// The times of the checks of files; `None` until the first look for a file to check, unless
     /// the opening has read them.
     pub(super) check_record: Mutex<Option<CheckRecord>>,
-    /// Held during a check of a file. No thread waits for it.
+    /// The lock that is held during a check of a file. No thread waits for it.
     pub(super) checking_file: Mutex<()>,
     /// Number of backups that made a folder of links.
     pub(crate) backups: AtomicU64,
@@ -136,14 +139,15 @@ pub(crate) enum Access {
     Write,
 }
 
-/// A state of the database with the files that it stands in, held in place until [`Self::release`].
+/// A state of the database, with the files that contain it: none of them is removed until
+/// [`Self::release`].
 #[derive(Debug)]
 pub(crate) struct Capture<'a> {
     pub(crate) state: State,
-    /// Ingested runs that the log names and the state does not yet.
+    /// The ingested runs that the log names and `state` does not have yet.
     pub(crate) waiting: Vec<RunMeta>,
-    /// The WAL segments that the state needs, ascending, each with the bytes
-    /// that count.
+    /// The WAL segments that the state needs, ascending, each with the number of its bytes that are
+    /// part of the state.
     pub(crate) segments: Vec<(FileNumber, u64)>,
     hold: Option<(Vec<Arc<TableVersion>>, SegmentHold<'a>)>,
 }
@@ -181,8 +185,8 @@ impl Engine {
         &*self.options.disk
     }
 
-    /// Refills the spare descriptors, which a commit that begins a segment of the log may need. Any
-    /// file would do; LOCK always exists, and is never replaced.
+    /// Refills the spare descriptors, which a commit that begins a segment of the log may need.
+    /// They are opened on LOCK because it always exists and is never replaced.
     pub(super) fn hold_spares(&self) {
         if self.access == Access::Write {
             self.log_disk.hold_spares(&files::lock(&self.dir));
@@ -385,8 +389,11 @@ impl Engine {
         failure.or_else(|| self.left_out_error())
     }
 
+    /// Refuses writes to a database that was opened for reading: every operation that would write
+    /// calls this first.
+    ///
     /// # Errors
-    /// `OpenedReadOnly`: every operation that would write calls this first.
+    /// `OpenedReadOnly`.
     #[inline]
     pub(crate) fn check_access(&self) -> Result<()> {
         match self.access {
@@ -474,7 +481,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Frees versions that no reader holds; returns the number of those that are still held.
+    /// Frees replaced versions of tables, and forgotten tables, that no reader holds. Returns the
+    /// number of those that are still held.
     pub(crate) fn release_retired(&self) -> usize {
         let tables = self.tables().into_iter();
         let held: usize = tables.map(|table| table.release_retired()).sum();

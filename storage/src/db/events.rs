@@ -27,7 +27,7 @@ pub enum Event<'a> {
         keyspace: &'a str,
         /// The table.
         table: &'a str,
-        /// Number of the runs.
+        /// Number of the merged runs.
         runs: usize,
         /// Bytes of the replaced files. In a merge in parts a file is replaced once no part needs
         /// it any more.
@@ -60,11 +60,11 @@ pub enum Event<'a> {
         keyspace: &'a str,
         /// The table.
         table: &'a str,
-        /// The file that the new ones replaced.
+        /// The damaged file, which new ones replaced.
         path: &'a Path,
         /// The number of versions and range tombstones that are lost.
         entries_lost: u64,
-        /// The path of the damaged file since then, if it is kept.
+        /// The path under which the damaged file is kept, if it is kept.
         kept_as: Option<&'a Path>,
     },
     /// Writes, flushes or merges find no space on the disk, and found some before. Reads go on, and
@@ -216,8 +216,9 @@ impl EventListeners {
         all.iter().for_each(|callback| callback(&event));
     }
 
-    /// Notes whether there is a shortage, `full_at` a file or directory. Reports if a kind of work
-    /// finds no space since then, or finds some again. Returns whether the shortage began or ended.
+    /// Notes that there is a shortage at the file or directory `full_at`, or, with `None`, that it
+    /// is over. Reports when a kind of work finds no space since then, or finds some again. Returns
+    /// whether the shortage began or ended.
     pub(super) fn tell_of_space(&self, shortage: Shortage, full_at: Option<&Path>) -> bool {
         let space_use = shortage.space_use();
         {

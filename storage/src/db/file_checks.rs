@@ -34,14 +34,14 @@ pub struct FileCheck<'a> {
     run: RunId,
     candidate: Candidate,
     file: Arc<RunFile>,
-    /// The outcome, once the file was read to its end or an error.
+    /// The outcome of the check; `None` until the file was read to its end or to an error.
     outcome: Option<Result<()>>,
-    /// One check at a time. No thread waits for this lock.
+    /// The lock that lets one check go on at a time. No thread waits for it.
     _checking: MutexGuard<'a, ()>,
 }
 
 impl FileCheck<'_> {
-    /// Returns the path of the file, as in errors.
+    /// Returns the path of the file, as errors name it.
     pub fn path(&self) -> &Path {
         self.sstable().path()
     }
@@ -63,8 +63,8 @@ impl FileCheck<'_> {
 
     /// Records the outcome. A file that is damaged, also when it is read once more past the caches of
     /// the system, goes into quarantine; one that cannot be read is left out of merges for a while.
-    /// Returns whether the check is done: not if it was ended, nor if a merge reads the file now,
-    /// which will find the damage.
+    /// Returns whether the check is done: not if `step` ended the reading, nor if a merge reads the
+    /// file now, which will find the damage.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`], [`Error::ReadOnly`]: the outcome is not recorded.
@@ -172,7 +172,8 @@ impl Engine {
         record.write(self.disk(), &self.dir)
     }
 
-    /// Handles an error like that of a merge, unless the run is merged now or gone.
+    /// Handles the error of a check like that of a merge. If a merge has the run now, or the run is
+    /// gone, does nothing and returns false.
     fn meet_failed_check(&self, check: &FileCheck<'_>, error: Error) -> Result<bool> {
         let tables = self.tables();
         let Some(table) = tables.iter().find(|table| table.id == check.table) else {

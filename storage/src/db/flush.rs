@@ -25,8 +25,8 @@ use crate::mutation::{self, Mutation};
 use crate::runs::{Run, plain_bytes};
 use crate::version::TableVersion;
 
-/// Both sides of a bookmark must be worth this part of a full memtable for a
-/// flush to make two runs of them.
+/// A flush makes two runs of a memtable at a bookmark only if each side has at least one part in
+/// this many of a full memtable.
 const SPLIT_FRACTION: usize = 8;
 
 /// The number of flushed bytes after which throttled writers get tokens for them.
@@ -37,7 +37,8 @@ const CREDIT_BYTES: u64 = 64 << 10;
 pub(super) struct Written {
     table: Arc<TableCore>,
     memtable: Arc<Memtable>,
-    /// The last number of the memtable: the table is flushed up to it afterwards.
+    /// The last sequence number of the memtable: once the runs are installed, the table is flushed
+    /// up to it.
     end: SeqNo,
     /// The runs, newest first, perhaps none.
     runs: Vec<Arc<Run>>,
@@ -60,7 +61,8 @@ impl Written {
         self.fresh().iter().map(|run| run.meta().bytes()).sum()
     }
 
-    /// Returns the runs that nothing names yet: the files of an ingested run are named by the log.
+    /// Returns the runs that neither the manifest nor the log names yet: none for an ingested run,
+    /// which the log names.
     fn fresh(&self) -> &[Arc<Run>] {
         match self.memtable.run() {
             Some(_) => &[],

@@ -19,8 +19,9 @@ use crate::mutation::{self, Mutation};
 use crate::options::Maintenance;
 use crate::sync::Ordering;
 
-/// Scans over dead keys have a memtable flushed only if it has at least one part in this many of
-/// its full size. Smaller files would cost more in merges than they save in scans.
+/// A memtable is flushed for its dead keys, which a scan walked over, only if it has at least one
+/// part in this many of its full size. Smaller files would cost more in merges than they save in
+/// scans.
 const SCANNED_FRACTION: usize = 16;
 
 impl Engine {
@@ -73,7 +74,7 @@ impl Engine {
     }
 
     /// Requests a flush of the memtable of a table and merges of the table, or does both under
-    /// [`Maintenance::Manual`]. Takes `flushing`.
+    /// [`Maintenance::Manual`]. May lock `flushing`.
     pub(crate) fn flush_soon(&self, table: &TableCore) {
         self.rotate(table, 0);
         self.maintain();
@@ -92,8 +93,8 @@ impl Engine {
     }
 
     /// Called after a commit that may have filled these tables' memtables, or the WAL: requests or
-    /// does the flushes for them. Takes `flushing`. The commit is done, so a failure of the flushes
-    /// is not its failure; [`Engine::maintenance_failure`] returns it.
+    /// does the flushes for them. May lock `flushing`. The commit is done, so a failure of the
+    /// flushes is not its failure; [`Engine::maintenance_failure`] returns it.
     pub(super) fn after_commit(&self, tables: &[Arc<TableCore>]) {
         let limit = self.options.memtable_bytes;
         let mut full = self.wal.bytes() > self.options.wal_flush_bytes();

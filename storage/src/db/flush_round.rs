@@ -24,24 +24,24 @@ use crate::sync::{Condvar, Mutex};
 /// The runs of a round are installed once they are those of this many memtables, or have
 /// [`INSTALL_BYTES`], or no memtable is left to write.
 const INSTALL_TABLES: usize = 64;
-/// See [`INSTALL_TABLES`].
+/// The runs of a round are installed once they have this many bytes: see [`INSTALL_TABLES`].
 const INSTALL_BYTES: u64 = 4 << 20;
 
-/// The round that is under way, if one is.
+/// The round of flushes that is under way, if one is.
 #[derive(Debug, Default)]
 pub(super) struct FlushRound {
     inside: Mutex<Inside>,
-    /// Notified when a thread leaves the round.
+    /// Notified when a thread leaves the round of flushes.
     left: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
     is_open: bool,
-    /// The number of threads that work on the round.
+    /// The number of threads that work on the round of flushes.
     working: usize,
     waiting: VecDeque<Arc<TableCore>>,
-    /// Tables that wait, are being written, or wait to be installed.
+    /// Tables of which a memtable waits, is being written, or waits to be installed.
     busy: HashSet<TableId>,
     written: Vec<Written>,
     failed: Option<Error>,
@@ -51,7 +51,7 @@ struct Inside {
 struct Worker<'a>(&'a Engine);
 
 impl Engine {
-    /// Flushes everything that is frozen; under `flushing`.
+    /// Flushes all frozen memtables; under `flushing`.
     pub(super) fn flush_round(&self) -> Result<()> {
         let round = &self.flush_round;
         {
@@ -101,7 +101,7 @@ impl Worker<'_> {
         self.0.flush_round.inside.lock().unwrap()
     }
 
-    /// Returns a table with something to write.
+    /// Returns the next table with a memtable to write.
     fn next(&self) -> Option<Arc<TableCore>> {
         let mut inside = self.lock();
         if inside.failed.is_some() {
@@ -174,7 +174,7 @@ impl Worker<'_> {
 }
 
 impl Drop for Worker<'_> {
-    /// Leaves the round, by a panic too, so that the leader does not wait for ever.
+    /// Leaves the round, also after a panic, so that the leader does not wait for ever.
     fn drop(&mut self) {
         let inside = self.0.flush_round.inside.lock();
         let mut inside = inside.unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -9,8 +9,8 @@ use crate::disk::StuckCall;
 
 /// The pause between two tries to get the lock of the catalog.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
-/// The number of tries, half a second in all. A healthy disk takes less time for a change of the
-/// catalog.
+/// The number of tries to get the lock of the catalog, half a second in all. A healthy disk takes
+/// less time for a change of the catalog.
 const TRIES_MAX: u32 = 50;
 
 /// The problems of a database, from [`Db::health`](crate::Db::health).

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::key::SeqNo;
 
-/// This many point reads, in the time that makes a database idle, count as none.
+/// Up to this many point reads, in the time after which a database is idle, count as no activity.
 const READS_MAX: u64 = 100;
 
 /// The activity of a database so far, to be compared at intervals.

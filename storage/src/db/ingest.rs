@@ -31,13 +31,13 @@ use crate::table_store::Imported;
 pub struct IngestInfo {
     /// The commit: reads at it or after it see the ingested entries.
     pub seq: SeqNo,
-    /// Number of files.
+    /// Number of ingested files.
     pub files: usize,
     /// The number of files that were linked rather than copied.
     pub linked_files: usize,
-    /// Bytes of the files.
+    /// Bytes of the ingested files.
     pub bytes: u64,
-    /// Entries, tombstones included.
+    /// Number of ingested entries, tombstones included.
     pub entries: u64,
 }
 
@@ -130,7 +130,7 @@ impl Engine {
         Ok(info)
     }
 
-    /// Opens and verifies the files; ascending by key.
+    /// Opens and verifies the files, and returns them ascending by key.
     fn check_sources(&self, paths: &[&Path]) -> Result<Vec<Arc<SsTable>>> {
         let mut sources = Vec::new();
         for path in paths {
@@ -206,7 +206,7 @@ impl<'a> AdoptedFiles<'a> {
         Ok(opened.into_iter().unzip())
     }
 
-    /// Leaves the files in the directory when this is dropped.
+    /// Makes the drop leave the files in the directory.
     fn keep(&mut self) {
         self.kept = true;
     }

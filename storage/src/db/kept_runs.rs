@@ -24,15 +24,16 @@ pub(super) struct KeptRuns<'a> {
     purger: Option<Purger<'a>>,
     /// The sizes of groups; `None` while nothing listens for large ones.
     groups: Option<GroupSizes<'a>>,
-    /// The runs have keys below this one; `None` for no bound.
+    /// The exclusive upper bound of the keys of the runs; `None` for no bound.
     end: Option<Bytes>,
-    /// Oldest first; one more than `splits`.
+    /// The runs, oldest first; one more than there are `splits`.
     parts: Vec<Part<'a>>,
 }
 
 struct Part<'a> {
     builder: RunBuilder<'a>,
-    /// The smallest and the largest sequence number so far; `MAX` and `ZERO` before the first.
+    /// The smallest and the largest sequence number in the run so far; `MAX` and `ZERO` before the
+    /// first.
     smallest: SeqNo,
     largest: SeqNo,
 }
@@ -80,7 +81,7 @@ impl<'a> KeptRuns<'a> {
         }
     }
 
-    /// Returns these runs, of the keys from `start` on.
+    /// Returns these runs, limited to the keys from `start` on.
     pub(super) fn beginning_at(self, start: Option<&Bytes>) -> Self {
         let beginning = |part: Part<'a>| Part {
             builder: part.builder.beginning_at(start.cloned()),
@@ -92,7 +93,7 @@ impl<'a> KeptRuns<'a> {
         }
     }
 
-    /// Returns these runs, of the keys below `end`.
+    /// Returns these runs, limited to the keys below `end`.
     pub(super) fn ending_before(self, end: Option<&Bytes>) -> Self {
         let end = end.cloned();
         Self { end, ..self }

@@ -56,7 +56,8 @@ impl LeftOut {
         }
     }
 
-    /// Forgets the failure of a run if it was one to read this file, which is whole.
+    /// Forgets the failure of a run if it was a failure to read this file, which was found whole
+    /// since.
     pub(super) fn forget_failure_of(&self, run: RunId, file: &Path) {
         let mut all = self.0.lock().unwrap();
         let is_of_file = |failure: &Failure| match &failure.error {
@@ -95,7 +96,7 @@ impl LeftOut {
         self.at(0)
     }
 
-    /// Ends the wait of all runs.
+    /// Ends the wait of all runs: merges may read them at once.
     pub(super) fn retry_at_once(&self) {
         for failure in self.0.lock().unwrap().values_mut() {
             failure.retry_ms = 0;

@@ -22,28 +22,30 @@ use crate::error::{Error, Result};
 use crate::mutation::{self, Mutation};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// The bytes of the log after which a write looks again. They may lie below the mark, so they are a
-/// small part of it.
+/// The bytes of the log after which a write looks at the free space again. Writes in between may
+/// use space below the mark, so this is a small part of the mark.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
 
-/// The mark, and when to look next.
+/// The low-water mark, and the length of the log at which a write looks at the free space next.
 #[derive(Debug)]
 pub(super) struct LowWater {
-    /// The least mark; 0 for none at all.
+    /// The low-water mark from the options, which a large manifest raises; 0 for none.
     least_bytes: u64,
     mark_bytes: AtomicU64,
-    /// A write looks if it makes the log at least this long, counted since the opening.
+    /// A write looks at the free space if it makes the log at least this long, counted since the
+    /// opening.
     look_at: AtomicU64,
-    /// The bytes of the write that was refused last, until a look finds enough space. Flushes look for
-    /// it: for a smaller one there may be space, and then the large one would begin a shortage again
-    /// and again.
+    /// The bytes of the write that was refused last, until a look finds enough space for it.
+    /// Flushes look for that much: for a smaller write there may be space, and then the large one
+    /// would begin a shortage again and again.
     refused_bytes: AtomicU64,
-    /// Whether the last look found less than twice the mark.
+    /// Whether the last look found less free space than twice the mark.
     is_near: AtomicBool,
 }
 
 impl LowWater {
-    /// Returns a mark. The next write looks at the free space.
+    /// Returns the mark of a database with a manifest of `manifest_bytes`. The next write looks at
+    /// the free space.
     pub(super) fn new(least_bytes: u64, manifest_bytes: u64) -> Self {
         Self {
             least_bytes,
@@ -64,7 +66,7 @@ impl LowWater {
         self.mark_bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a write that makes the log `log_bytes` long looks.
+    /// Returns whether a write that makes the log `log_bytes` long looks at the free space.
     fn is_due(&self, log_bytes: u64) -> bool {
         self.least_bytes > 0 && log_bytes >= self.look_at.load(Ordering::Relaxed)
     }

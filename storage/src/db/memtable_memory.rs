@@ -45,16 +45,17 @@ pub(super) struct MemtableMemory {
     /// A table with this many frozen memtables is left alone: another one would only hold up its
     /// writers.
     frozen_max: usize,
-    /// The bytes of all memtables; 0 if none was frozen, because open ones are not flushed.
+    /// The bytes of all memtables, which hold up writers; 0 while no memtable is frozen, because
+    /// open ones are not flushed and writers would wait in vain.
     pressing_bytes: AtomicU64,
-    /// Held while the memory is added up, so that the newest sum is stored last. Never held during
-    /// an fsync: writers wait for it.
+    /// The lock for adding up the memory: it makes the newest sum the one that is stored last.
+    /// Never held during an fsync, because writers wait for it.
     adding_up: Mutex<()>,
     /// A writer adds the memory up again once this many bytes were written to the log.
     look_at: AtomicU64,
 }
 
-/// The memtables of a table, or of all.
+/// The sizes of the memtables of a table, or of all tables.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Sizes {
     open_bytes: u64,

@@ -252,8 +252,8 @@ impl Engine {
     }
 }
 
-/// Returns the number after which new ones begin. No number is given twice, whichever of WAL and
-/// manifest lost its tail.
+/// Returns the sequence number after which new ones begin. No number is given twice, whichever of
+/// WAL and manifest lost its tail.
 fn last_seq(in_wal: SeqNo, in_manifest: SeqNo) -> SeqNo {
     let last = in_wal.max(in_manifest);
     let last = mutation::replace(last, Mutation::SequenceFromWalAlone, in_wal);

@@ -5,7 +5,7 @@ use crate::key::RunId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The outcomes for one table, since the database was opened.
+/// The outcomes of the picker's answers for one table, since the database was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Picks(Mutex<Inside>);
 
@@ -17,7 +17,7 @@ struct Inside {
 }
 
 impl Picks {
-    /// Counts an answer that is not carried out.
+    /// Counts an answer of the picker that is not carried out.
     pub(super) fn note_refused(&self, refusal: Refusal) {
         let mut inside = self.0.lock().unwrap();
         inside.refused += 1;
@@ -30,12 +30,12 @@ impl Picks {
         (inside.refused, inside.last_refusal)
     }
 
-    /// Remembers a rewriting that gained nothing.
+    /// Remembers a rewriting of a run that gained nothing.
     pub(super) fn note_fruitless(&self, rewriting: Rewriting, is_there: impl Fn(RunId) -> bool) {
         self.0.lock().unwrap().fruitless.note(rewriting, is_there);
     }
 
-    /// Returns whether a rewriting is known to gain nothing.
+    /// Returns whether a rewriting of a run is known to gain nothing.
     pub(super) fn is_fruitless(&self, rewriting: &Rewriting) -> bool {
         let forgets = mutation::is(Mutation::RepeatFruitlessMerges);
         !forgets && self.0.lock().unwrap().fruitless.has(rewriting)

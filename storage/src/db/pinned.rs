@@ -17,11 +17,11 @@ use crate::version::{Source, TableVersion};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotPins {
     /// The bytes that merges free if one snapshot or hold alone is deleted, by its keyspace and
-    /// name. Zero if a view or another of them stands at the same commit, because it needs the same
-    /// versions.
+    /// name. Zero if a view, or another snapshot or hold, stands at the same commit, because it
+    /// needs the same versions.
     pub alone: BTreeMap<(String, String), PinnedBytes>,
-    /// The bytes that merges free if all of them are deleted. More than the sum of `alone`,
-    /// because snapshots share versions.
+    /// The bytes that merges free if all these snapshots and holds are deleted. May be more than
+    /// the sum of `alone`, which lacks the versions that several of them need.
     pub together: PinnedBytes,
 }
 

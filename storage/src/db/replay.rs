@@ -23,11 +23,12 @@ use crate::wal::{self, Lsn, Segment};
 pub(super) struct Recovered {
     /// The number of the last operation in the log; 0 for an empty log.
     pub(super) last_seq: SeqNo,
-    /// Number and bytes of the segments that stay, ascending.
+    /// Number and bytes of the segments of the log that stay, ascending.
     pub(super) segments: Vec<(FileNumber, u64)>,
     /// The position at which the log ends.
     pub(super) end: Lsn,
-    /// The last segment, with its good bytes; `None` if there is no segment.
+    /// The last segment of the log, with the number of bytes before a torn tail; `None` if there is
+    /// no segment.
     last: Option<(PathBuf, u64)>,
 }
 
@@ -112,7 +113,7 @@ pub(super) fn replay_wal(
 }
 
 struct Replay<'a> {
-    /// The tables, each with the number up to which its runs hold everything.
+    /// The tables, each with the number up to which its runs have all writes.
     tables: HashMap<TableId, (Arc<TableCore>, SeqNo)>,
     /// The number up to which the manifest has the operations on snapshots.
     bookmarks_as_of: SeqNo,
@@ -229,7 +230,8 @@ impl Replay<'_> {
         seq > self.bookmarks_as_of || mutation::is(Mutation::ReplayKnownBookmarks)
     }
 
-    /// Called after each commit: its memtables need its segment, and full ones are frozen.
+    /// Notes after each commit that its memtables need the segment of its record, and freezes full
+    /// ones.
     fn note_segment(&mut self, segment: &Segment) {
         for id in self.touched.drain() {
             let Some((table, _)) = self.tables.get(&id) else {

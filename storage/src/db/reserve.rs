@@ -23,7 +23,8 @@ use crate::manifest::DatabaseId;
 use crate::mutation::{self, Mutation};
 use crate::sync::Mutex;
 
-/// The least that is held back: new manifests of a few thousand runs, and many records of the log.
+/// The least space that is held back, in bytes: enough for new manifests of a few thousand runs,
+/// and for many records of the log.
 const RESERVE_BYTES_MIN: u64 = 1 << 20;
 
 /// At most one part in this many of the free space is held back.
@@ -47,8 +48,8 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Returns the reserve of a database. Each database has other bytes, so that a file system that stores
-    /// equal blocks once has nothing to save.
+    /// Returns the reserve of a database. Each database has other bytes, so that a file system that
+    /// stores equal blocks once has nothing to save.
     pub(super) fn new(dir: &Path, database: DatabaseId) -> Self {
         let (seed, _) = database.0.split_first_chunk::<8>().expect("16 bytes");
         Self {
@@ -58,7 +59,8 @@ impl Reserve {
         }
     }
 
-    /// Returns the content of the file, without an end.
+    /// Returns the content of the file in chunks. The iterator has no end: the length of the file
+    /// decides how many chunks it has.
     fn chunks(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut generator = fastrand::Rng::with_seed(self.seed);
         std::iter::repeat_with(move || {
@@ -68,8 +70,9 @@ impl Reserve {
         })
     }
 
-    /// Returns the bytes of the file that is there. Removes one that cannot be read, and one with other
-    /// content: a crash cut it, or it is a copy of another database's.
+    /// Returns the length of the file that is on the disk; 0 without one. Removes a file that
+    /// cannot be read, or that has other content: a crash cut it, or it is a copy of another
+    /// database's.
     fn found_bytes(&self, disk: &dyn Disk) -> u64 {
         self.read(disk).ok().flatten().unwrap_or_else(|| {
             let _ = disk.remove(&self.path);
@@ -77,7 +80,7 @@ impl Reserve {
         })
     }
 
-    /// Returns the bytes of the file; `None` if its content is another one.
+    /// Reads the file and returns its length; `None` if its content is not that of this reserve.
     fn read(&self, disk: &dyn Disk) -> io::Result<Option<u64>> {
         let file = disk.open_read(&self.path)?;
         let bytes = file.len()?;

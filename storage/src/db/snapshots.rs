@@ -232,7 +232,7 @@ impl Engine {
         deleted.map(|()| true)
     }
 
-    /// Reports a snapshot that has expired. No client of the database has ever seen a hold.
+    /// Reports a snapshot that has expired. Holds are not reported.
     fn report_expired(&self, gone: &SnapshotRecord) {
         if gone.held_for.is_some() {
             return;
@@ -270,7 +270,7 @@ impl Engine {
     }
 
     /// Releases the holds of a table before data of it is given up as lost. A holder compares later
-    /// snapshots with the held one, so it would not notice what all of them lack. Under
+    /// snapshots with the held one, so it would not notice data that both lack. Under
     /// `snapshot_ops`.
     pub(super) fn release_holds_before_loss(&self, table: TableId) -> Result<()> {
         self.release_holds_of(table)?;

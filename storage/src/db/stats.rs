@@ -13,9 +13,9 @@ use crate::version::TableVersion;
 
 impl Engine {
     /// Returns the structure of the database, and counters since it was opened. The cost grows with
-    /// the sum of tables, runs and snapshots; only a table with snapshots of its own costs as much
-    /// as it has snapshots. Operations that are under way may count in some figures and not in
-    /// others, because no lock is held over all of them.
+    /// the sum of tables, runs and snapshots. The tables of a keyspace share its list of snapshots,
+    /// and only a table with snapshots of its own needs a copy. Operations that are under way may
+    /// count in some figures and not in others, because no lock is held over all of them.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         let reads_by_runs: Vec<_> = counters.reads_by_runs.iter().map(Counter::get).collect();

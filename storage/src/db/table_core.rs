@@ -14,7 +14,7 @@ use crate::sstable::{Origin, SsTableOptions};
 use crate::sync::{AtomicU64, Mutex, Ordering, Published, PublishedGuard};
 use crate::version::TableVersion;
 
-/// No commit has this number.
+/// The value of `dropped_after` for a table that was not dropped: no commit has this number.
 const NOT_DROPPED: u64 = u64::MAX;
 
 /// A table: its identity, and the version that readers take.
@@ -25,7 +25,8 @@ pub(crate) struct TableCore {
     pub(crate) id: TableId,
     pub(crate) keyspace: String,
     pub(crate) name: String,
-    /// Replaced under the catalog's lock, when the table is altered.
+    /// The options of the table. They are replaced under the catalog's lock, when the table is
+    /// altered.
     options: Published<TableOptions>,
     pub(crate) merger: Arc<Merger>,
     version: Published<TableVersion>,
@@ -41,7 +42,7 @@ pub(crate) struct TableCore {
     pub(super) picks: Picks,
     /// The runs that merges leave out for a while.
     pub(super) left_out: LeftOut,
-    /// Held to replace the version, never while doing I/O.
+    /// The lock for replacing the version, never held while doing I/O.
     replacing: Mutex<()>,
     /// Versions that were replaced and may still be read.
     retired: Mutex<Vec<Arc<TableVersion>>>,
@@ -86,7 +87,7 @@ impl TableCore {
         self.options.load_full()
     }
 
-    /// Sets the form of new files.
+    /// Sets the form of the files that are written from now on.
     pub(super) fn set_sstable_options(&self, sstable: SsTableOptions) {
         self.options.store(Arc::new(TableOptions {
             sstable,
@@ -107,6 +108,8 @@ impl TableCore {
         }
     }
 
+    /// Checks that operands can be merged into values of the table.
+    ///
     /// # Errors
     /// `InvalidRequest` when the table was created without a merge operator.
     pub(crate) fn check_merges(&self) -> Result<()> {

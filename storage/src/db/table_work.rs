@@ -9,9 +9,10 @@ use crate::version::TableVersion;
 pub(super) struct TableWork {
     /// The positions of the runs in the list; at least one.
     pub(super) runs: Range<usize>,
-    /// The runs are dropped unread, because no reader needs them. Otherwise they become one run.
+    /// Whether the runs are dropped unread, because no reader needs them. Otherwise they become one
+    /// run.
     pub(super) drops: bool,
-    /// The output is added to the run behind them: this continues an unfinished merge.
+    /// Whether the output is added to the run behind `runs`: that continues an unfinished merge.
     pub(super) has_output: bool,
 }
 

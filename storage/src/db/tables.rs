@@ -31,8 +31,10 @@ impl Engine {
         Ok(())
     }
 
+    /// Checks that there is a keyspace of this name.
+    ///
     /// # Errors
-    /// `NotFound` when there is no keyspace of this name.
+    /// `NotFound` when there is none.
     pub(crate) fn find_keyspace(&self, name: &str) -> Result<()> {
         if self.catalog.read().unwrap().has_keyspace(name) {
             Ok(())
@@ -156,9 +158,8 @@ impl Engine {
     ///
     /// 1. no commit that enters from now on writes to the table;
     /// 2. commits that entered before are decided;
-    /// 3. the WAL is synced, so that nothing earlier in the order of commits is
-    ///    lost while the drop is not, and no deletion of a snapshot that would
-    ///    have kept the table;
+    /// 3. the WAL is synced, so that no crash keeps the drop and loses an earlier
+    ///    commit, or the deletion of a snapshot that would have kept the table;
     /// 4. the manifest records the drop, or no longer names the table;
     /// 5. its name is free.
     pub(crate) fn drop_table(&self, keyspace: &str, name: &str) -> Result<()> {

@@ -55,8 +55,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes the truncated tables whose runs go then; under `flushing`, after a round of flushes
-    /// that found no space. A table whose flush finds no space even so waits for the next round.
+    /// Flushes the truncated tables whose runs can then be dropped; under `flushing`, after a round
+    /// of flushes that found no space. A table whose flush finds no space even so waits for the
+    /// next round.
     pub(super) fn flush_truncated(&self) -> Result<()> {
         for table in self.tables() {
             match self.with_reserve(|| self.flush_up_to_truncation(&table)) {
@@ -100,8 +101,9 @@ impl Engine {
     }
 }
 
-/// Returns the number of the first truncation in these memtables. Of what is older than all of them,
-/// it hides from all readers whatever a later one hides: no boundary lies in between.
+/// Returns the number of the first truncation in these memtables. Of the data that is older than
+/// all of them, it hides from all readers whatever a later truncation hides from all readers,
+/// because no boundary lies between that data and the later one.
 pub(super) fn first_truncation<'a>(
     memtables: impl IntoIterator<Item = &'a Arc<Memtable>>,
 ) -> Option<SeqNo> {

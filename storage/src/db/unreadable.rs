@@ -45,7 +45,7 @@ impl Engine {
     }
 
     /// Tries again to open the files that did not open, for all runs whose wait is over. Does nothing
-    /// while another thread does the same, which may wait long for a disk.
+    /// while another thread does the same: that one may wait long for a disk.
     ///
     /// # Errors
     /// The failure to record that a file is damaged. A full disk is no error here: the next retry

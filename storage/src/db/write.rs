@@ -52,9 +52,9 @@ impl Engine {
             .map(drop)
     }
 
-    /// Commits at least one operation unless `check` refuses. While transactions live, `check` is
-    /// called under the order lock, with the keys that the operations write. Returns the number of
-    /// the last operation.
+    /// Commits a payload that has operations, unless `check` refuses. While transactions live,
+    /// `check` is called under the order lock, with the keys that the operations write. Returns the
+    /// number of the last operation.
     pub(crate) fn write_if(
         &self,
         payload: Payload,

@@ -14,7 +14,7 @@ use crate::sync::{Condvar, Mutex};
 pub(super) enum Admission {
     /// The write goes on at once.
     Free,
-    /// The write goes on for this number of tokens.
+    /// The write goes on once it has paid this number of tokens.
     Throttled(u64),
     /// The write waits until background work is done.
     Stalled,
@@ -22,11 +22,11 @@ pub(super) enum Admission {
 
 /// The unfinished background work that holds up one writer.
 pub(super) trait Backlog {
-    /// Decides about the write. Called without the lock of the stall: this may call a picker, which
-    /// may take long, and other writers must not wait for that.
+    /// Decides whether the write goes on. Called without the lock of the stall: this may call a
+    /// picker, which may take long, and other writers must not wait for that.
     ///
     /// # Errors
-    /// When there is nothing to wait for.
+    /// When waiting is no use: the background work finds no space, or writes have been stopped.
     fn look(&self) -> Result<Admission>;
 
     /// Requests the background work that holds up the writer. Called with the lock held, before
@@ -43,9 +43,9 @@ pub(super) trait Backlog {
 /// The times that a writer waited; `None` where it did not wait.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Waits {
-    /// The time until work was done.
+    /// The time that the writer waited for background work to be done.
     pub(super) stalled: Option<Duration>,
-    /// The time until there were tokens.
+    /// The time that the writer waited for tokens.
     pub(super) throttled: Option<Duration>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct WriteStall {
 #[derive(Debug)]
 struct Inside {
     tokens: Tokens,
-    /// Pieces of work that ended.
+    /// The number of pieces of background work that ended.
     works_ended: u64,
     /// How often the result of [`Backlog::look`] may have changed.
     changes: u64,
@@ -98,7 +98,7 @@ impl WriteStall {
         self.changed.notify_all();
     }
 
-    /// Makes waiting writers look again.
+    /// Makes waiting writers look again at their backlogs.
     pub(super) fn look_again(&self) {
         let mut inside = self.inside.lock().unwrap();
         inside.changes += 1;

@@ -31,8 +31,8 @@ impl Limit {
     }
 }
 
-/// Runs of a table, as long as there is a merge to wait for. The soft limit is
-/// that of the picker that is used unless another one is given.
+/// The limit for the number of runs of a table; it counts only while there is a merge to wait for.
+/// The soft limit is that of the picker that is used unless another one is given.
 pub(super) const RUNS: Limit = Limit {
     soft: 24.0,
     hard: 48.0,
@@ -74,18 +74,18 @@ const WAIT_UNIT_BYTES: usize = 4 << 10;
 const WAIT_UNIT: Duration = Duration::from_millis(1);
 const WAIT_UNITS_MAX: usize = 8;
 
-/// Returns the longest time that a write of `bytes` waits for tokens. So one writer fills at most
-/// 4 MiB in a second, if no write has more than 32 KiB. Work that brings no tokens for a second
-/// holds no writer up for longer than this, and costs a part of a memtable.
+/// Returns the longest time that a write of `bytes` waits for tokens. Background work may bring no
+/// tokens for a second, during a long fsync. In that second one writer fills at most 4 MiB, a part
+/// of a memtable, if no write has more than 32 KiB.
 pub(super) fn throttle_wait_max(bytes: usize) -> Duration {
     let units = bytes.div_ceil(WAIT_UNIT_BYTES).clamp(1, WAIT_UNITS_MAX);
     WAIT_UNIT * units as u32
 }
 
-/// Background work that was not spent on a write yet.
+/// The balance of tokens: background work that was not spent on a write yet.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    /// Below 0 after a write that cost more than the balance.
+    /// The tokens that are left; below 0 after a write that cost more than there were.
     balance_bytes: i64,
     max_bytes: i64,
 }

@@ -16,10 +16,10 @@ use crossbeam_utils::CachePadded;
 
 use super::stuck::DiskCall;
 
-/// The calls that can be noted at once. A call that finds no slot is made without a note: the disk
-/// that holds it up holds up the noted ones, too.
+/// The number of calls that can be noted at once. A call that finds no slot is made without a note:
+/// if the disk holds it up, it holds up the noted ones, too.
 const SLOTS: usize = 128;
-/// The slots that a call tries.
+/// The number of slots that a call tries.
 const TRIES: usize = 4;
 
 /// Bits of a [`Note`] for the file and for the count.
@@ -48,7 +48,7 @@ impl Note {
         }
     }
 
-    /// The number of the file in the table of names.
+    /// Returns the number of the file in the table of names.
     fn file(self) -> u64 {
         self.0 & ((1 << FILE_BITS) - 1)
     }
@@ -65,7 +65,7 @@ thread_local! {
 /// The calls under way on the disk of one database.
 #[derive(Debug)]
 pub(crate) struct DiskCalls {
-    /// 0 is a free slot.
+    /// The notes of the calls under way; 0 stands in a free slot.
     slots: [CachePadded<AtomicU64>; SLOTS],
     names: Mutex<Names>,
 }
@@ -110,7 +110,8 @@ impl DiskCalls {
         self.names.lock().unwrap().paths.get(&note.file()).cloned()
     }
 
-    /// Takes a free slot near that of the thread until the result is dropped.
+    /// Notes a call in a free slot near that of the thread; the slot is free again once the result
+    /// is dropped. `None` if the thread finds no free slot.
     fn note(&self, call: DiskCall, file: u64) -> Option<NotedCall<'_>> {
         let (first, count) = THREAD.with(|(first, calls)| {
             calls.set(calls.get().wrapping_add(1));

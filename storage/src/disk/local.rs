@@ -42,8 +42,8 @@ pub struct LocalDisk {
 }
 
 impl LocalDisk {
-    /// The file system with mode 0640 for new files and 0750 for new directories, whatever the umask
-    /// is: the users of their group, such as that of a backup, may read them.
+    /// Returns the file system with mode 0640 for new files and 0750 for new directories, whatever
+    /// the umask is: the users of their group, such as that of a backup, may read them.
     pub fn group_readable() -> Self {
         Self {
             is_group_readable: true,
@@ -173,7 +173,7 @@ fn guard(
     }
 }
 
-/// The directory a name stands in; `.` for a bare relative name.
+/// Returns the directory in which a name stands; `.` for a bare relative name.
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -233,9 +233,9 @@ impl WriteFile for DiskFile {
         self.0.sync_data()
     }
 
-    /// Shares the writer's open file description, and so its error state: the
-    /// kernel reports a failed write-back once, to whichever of the two syncs
-    /// first. Either failure must be treated as a failure of the file.
+    /// Shares the open file description of the writer, and so its error state: the kernel reports a
+    /// failed write-back once, to the handle that syncs first. A failure of either handle must be
+    /// treated as a failure of the file.
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
         Ok(Box::new(DiskFile(self.0.try_clone()?)))
     }
@@ -312,8 +312,8 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"pid 7");
     }
 
-    /// Regression: a file was ingested by a symbolic link to it, and the database had another such
-    /// link: with the file's own name the rows were gone.
+    /// Regression: a symbolic link to a file was ingested, and the database linked the symbolic
+    /// link and not the file: when the file's own name was removed, the rows were gone.
     #[test]
     fn a_link_is_to_the_file_and_not_to_a_symbolic_link() {
         let dir = tempfile::tempdir().unwrap();

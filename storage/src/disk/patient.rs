@@ -19,14 +19,14 @@ use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, is_out_of_de
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::{OpenFiles, Stage, TableFiles};
 
-/// The pause between two tries.
+/// The pause between two tries of a call that finds no file descriptor.
 const RETRY_AFTER: Duration = Duration::from_millis(10);
 /// The number of tries of a call that may fail, five seconds in all.
 const TRIES_MAX: u64 = 500;
 /// The number of tries of a call that makes a segment of the log, a second in all.
 const SEGMENT_TRIES_MAX: u64 = 100;
 
-/// How long a call waits for a descriptor while the database is open.
+/// The kinds of calls, by how long they wait for a file descriptor while the database is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Patience {
     Reads,
@@ -35,7 +35,7 @@ enum Patience {
 }
 
 impl Patience {
-    /// The number of tries; `None` for any number.
+    /// Returns the number of tries of a call; `None` for any number.
     fn tries_max(self) -> Option<u64> {
         match self {
             Self::Reads => Some(TRIES_MAX),

@@ -44,7 +44,7 @@ pub struct StuckCall {
     pub lasts: Duration,
 }
 
-/// A change between two looks.
+/// A change between two looks at the calls to the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StuckChange {
     /// A call is stuck from now on.
@@ -113,7 +113,7 @@ impl Looks {
         ended.map(StuckChange::Returned).chain(stuck).collect()
     }
 
-    /// Whether a call was under way at the last look.
+    /// Returns whether a call was under way at the last look.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn has_calls(&self) -> bool {
         !self.seen.is_empty()

@@ -19,7 +19,7 @@ use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile};
 use crate::log_store::{LockGuard, LogStore};
 use crate::table_store::TableFiles;
 
-/// The time between two looks.
+/// The time between two looks at the calls to the disk.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Finds the calls that hang.
@@ -44,7 +44,7 @@ impl DiskWatch {
         looks.look(now, self.calls.under_way(), |note| self.calls.path(note))
     }
 
-    /// Whether a call was under way at the last look.
+    /// Returns whether a call was under way at the last look.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn has_calls(&self) -> bool {
         self.looks.lock().unwrap().has_calls()

@@ -27,7 +27,7 @@ pub trait FileSystem: Send + Sync + Debug {
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Paths of the entries of a directory, in no order.
+    /// Returns the paths of the entries of a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
     /// Creates a directory and its parents, those that are missing; they are
     /// durable when the call returns.
@@ -58,9 +58,9 @@ pub trait ReadFile: Send + Sync + Debug {
     fn forget_cached(&self) -> io::Result<()> {
         Ok(())
     }
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether the file is empty.
+    /// Returns whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -70,8 +70,8 @@ pub trait ReadFile: Send + Sync + Debug {
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// Whether a call failed because the process, or the machine, has no file descriptor left: a
-/// state that passes.
+/// Returns whether a call failed because the process, or the machine, has no file descriptor left:
+/// a state that passes.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
@@ -96,8 +96,8 @@ pub trait WriteFile: Send + Debug {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes all that was appended durable (fdatasync).
     fn sync(&mut self) -> io::Result<()>;
-    /// A handle that can sync the same file while another thread appends;
-    /// it covers what was appended before the call.
+    /// Returns a handle that can sync the same file while another thread appends; it covers what
+    /// was appended before the call.
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>>;
 }
 

@@ -1,6 +1,6 @@
 //! Every decoder of bytes from disk, as a function that takes any bytes.
 //!
-//! Each holds what the formats promise: no bytes, however damaged, make it
+//! Each function checks what the formats promise: no bytes, however damaged, make the decoder
 //! panic, loop, or allocate out of proportion; and what decodes comes back the
 //! same. Checksums stop nearly all random bytes, so each function also takes
 //! the bytes with their checksums made right.
@@ -50,7 +50,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wal_segment", wal_segment),
 ];
 
-/// Varints one after the other: each takes 1 to 10 bytes and comes back.
+/// Decodes varints one after the other, and checks that each takes 1 to 10 bytes and comes back the
+/// same from its encoding.
 pub fn varint(bytes: &[u8]) {
     let mut at = 0;
     while at < bytes.len() {
@@ -66,7 +67,7 @@ pub fn varint(bytes: &[u8]) {
     }
 }
 
-/// The payload of a commit, numbered from its first 8 bytes.
+/// Decodes the payload of a commit, whose number is in the first 8 bytes.
 pub fn commit(bytes: &[u8]) {
     let Some((first, payload)) = bytes.split_first_chunk() else {
         return;
@@ -88,9 +89,9 @@ pub fn commit(bytes: &[u8]) {
     }
 }
 
-/// A whole database with one file replaced: the first byte selects the file, the rest is its
-/// content, also with the checksums made right. Opening it is an error or gives a database
-/// that can be read from end to end, written to and reopened.
+/// Opens a database in which one file is replaced: the first byte selects the file, the rest is its
+/// content, also with the checksums made right. Opening it is an error or gives a database that can
+/// be read from end to end, written to and reopened.
 pub fn database(bytes: &[u8]) {
     let Some((&which, content)) = bytes.split_first() else {
         return;

@@ -9,9 +9,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// Mutations of each saved input.
+/// The number of mutations of each saved input.
 const MUTATIONS: u64 = 40;
-/// All corpora together, in bytes: they are part of the repository.
+/// The largest size of all corpora together, in bytes: they are part of the repository.
 const CORPORA_BYTES_MAX: u64 = 300 << 10;
 
 fn corpora() -> PathBuf {

@@ -32,7 +32,7 @@ impl ReadPoint {
 /// The positions and the times of all readers of a table: its bookmarks and the live views.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Boundaries {
-    /// Ascending, each once.
+    /// The numbers of the boundaries, ascending, each once.
     seqs: Vec<SeqNo>,
     /// For each stripe, the earliest read time of a reader that can see it; one more than
     /// `seqs`. Ascending.
@@ -40,7 +40,7 @@ pub(crate) struct Boundaries {
 }
 
 impl Boundaries {
-    /// Boundaries at `points`, in any order. `now_ms` is the time of the flush or merge; no
+    /// Returns boundaries at `points`, in any order. `now_ms` is the time of the flush or merge; no
     /// later reader has an earlier time.
     pub(crate) fn new(mut points: Vec<ReadPoint>, now_ms: u64) -> Self {
         points.sort_unstable();
@@ -73,37 +73,37 @@ impl Boundaries {
         joined
     }
 
-    /// The last boundary below a number: the largest number of the next older stripe.
+    /// Returns the last boundary below a number: the largest number of the next older stripe.
     pub(crate) fn below(&self, seq: SeqNo) -> Option<SeqNo> {
         let below = self.seqs.partition_point(|&boundary| boundary < seq);
         below.checked_sub(1).map(|at| self.seqs[at])
     }
 
-    /// The stripe of a number: how many boundaries lie below it.
+    /// Returns the stripe of a number: how many boundaries lie below it.
     pub(crate) fn stripe(&self, seq: SeqNo) -> usize {
         stripe(&self.seqs, seq)
     }
 
-    /// Whether a reader stands at one of `from..=to`.
+    /// Returns whether a reader stands at one of the numbers `from..=to`.
     pub(crate) fn has_any(&self, from: SeqNo, to: SeqNo) -> bool {
         let next = self.seqs.get(self.stripe(from));
         next.is_some_and(|&next| next <= to)
     }
 
-    /// The first and the last of the boundaries for which a version is kept
-    /// though there is a `newer` one of its key.
+    /// Returns the first and the last of the boundaries for which a version is kept though there is
+    /// a `newer` one of its key.
     pub(crate) fn needed_by(&self, version: SeqNo, newer: SeqNo) -> Option<(SeqNo, SeqNo)> {
         let needed = self.seqs.get(self.stripe(version)..self.stripe(newer))?;
         Some((*needed.first()?, *needed.last()?))
     }
 
-    /// The time of the earliest reader of a stripe.
+    /// Returns the time of the earliest reader of a stripe.
     pub(crate) fn judged_ms(&self, stripe: usize) -> u64 {
         let now = self.judged_ms.len() - 1;
         self.judged_ms[mutation::replace(stripe, Mutation::PurgeForAll, now)]
     }
 
-    /// Judges for all who can see a stripe.
+    /// Returns the read time for all readers of a stripe together: that of the earliest.
     pub(crate) fn read_time(&self, stripe: usize) -> ReadTime<'static> {
         let now = self.judged_ms.len() - 1;
         let judged = mutation::replace(stripe, Mutation::ExpireForAll, now);
@@ -111,7 +111,7 @@ impl Boundaries {
     }
 }
 
-/// The stripe of a number: how many of the ascending `boundaries` lie below it.
+/// Returns the stripe of a number: how many of the ascending `boundaries` lie below it.
 pub(crate) fn stripe(boundaries: &[SeqNo], seq: SeqNo) -> usize {
     let off_by_one = mutation::is(Mutation::StripeOffByOne);
     boundaries.partition_point(|&boundary| boundary < seq || off_by_one && boundary == seq)

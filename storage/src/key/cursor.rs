@@ -13,10 +13,10 @@ use crate::key::{Kind, SeqNo, Version};
 /// `key`, `seq`, `kind`, `value` and `version` may be called only while `valid()`, the last three
 /// only without `damage()`.
 pub(crate) trait Cursor: Send {
-    /// Whether the cursor stands on a version, or on damage.
+    /// Returns whether the cursor stands on a version, or on damage.
     fn valid(&self) -> bool;
-    /// The damage at which the cursor stands, instead of a version. The versions from here on
-    /// cannot be read. `key` and `seq` are at or before the first version that may follow
+    /// Returns the damage at which the cursor stands, instead of a version. The versions from here
+    /// on cannot be read. `key` and `seq` are at or before the first version that may follow
     /// (backwards: at or after the last that may precede). There is no `kind` or `value`, and a
     /// step fails.
     #[inline]
@@ -34,11 +34,11 @@ pub(crate) trait Cursor: Send {
     fn next(&mut self) -> Result<()>;
     /// Moves to the version before. Panics when not valid.
     fn prev(&mut self) -> Result<()>;
-    /// The user key.
+    /// Returns the user key.
     fn key(&self) -> &[u8];
     fn seq(&self) -> SeqNo;
     fn kind(&self) -> Kind;
-    /// The value (empty for a tombstone), without a copy where possible.
+    /// Returns the value (empty for a tombstone), without a copy where possible.
     fn value(&self) -> Bytes;
     #[inline]
     fn version(&self) -> Version {

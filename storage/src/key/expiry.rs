@@ -18,7 +18,7 @@ use crate::mutation::{self, Mutation};
 /// The length of the expiry before the value of a put that expires.
 pub(crate) const EXPIRY_BYTES: usize = size_of::<u64>();
 
-/// The expiry and the value proper.
+/// Returns the expiry, and the value without it.
 ///
 /// # Panics
 /// If the expiry is not whole: code that reads versions from disk checks it first
@@ -28,7 +28,7 @@ pub(crate) fn split(value: &Bytes) -> (u64, Bytes) {
     (u64::from_le_bytes(*expiry), value.slice(EXPIRY_BYTES..))
 }
 
-/// A time to live in whole milliseconds, rounded up.
+/// Returns a time to live in whole milliseconds, rounded up.
 pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -36,11 +36,11 @@ pub(crate) fn ttl_ms(ttl: Duration) -> u64 {
 /// The time with which the expiry of puts is compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadTime<'a> {
-    /// A reader's, fixed.
+    /// The fixed time of one reader.
     At(u64),
     /// The current time; the clock is read only if an entry has an expiry.
     Now(&'a MonotonicClock),
-    /// The earliest time of all the readers that there are and will be.
+    /// The earliest time of all present and future readers.
     EarliestOf(u64),
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum ReadTime<'a> {
 pub(crate) enum Verdict {
     Live,
     Expired,
-    /// Expired for some readers at most.
+    /// Live for the earliest reader, and perhaps expired for others.
     Undecided,
 }
 

@@ -20,8 +20,8 @@ impl std::fmt::Display for RunId {
     }
 }
 
-/// The number in a file's name; manifests, WAL segments and SSTables each have
-/// their own series, and no number is used twice in a series.
+/// The number in the name of a file. Manifests, WAL segments and SSTables each have their own
+/// series, and no number is used twice in a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct FileNumber(pub(crate) u64);
@@ -33,7 +33,7 @@ impl FileNumber {
 }
 
 impl Default for FileNumber {
-    /// The first of a series.
+    /// Returns the first number of a series.
     fn default() -> Self {
         Self(1)
     }

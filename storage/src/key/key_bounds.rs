@@ -1,4 +1,5 @@
-//! Between which keys a file has something, or a run counts, as the manifest records it.
+//! The bounds of the keys of a file, or of the part of a run that counts, as the manifest records
+//! them.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,17 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::KeyRange;
 use crate::hex;
 
-/// Longer keys are cut, so that a manifest of many files stays small: the first key to its
-/// beginning, the last key to the end of all keys with the same beginning.
+/// The longest key, in bytes, that bounds keep whole. Longer ones are cut, so that a manifest of
+/// many files stays small: the first key to its beginning, the last key to the end of all keys with
+/// the same beginning.
 const KEY_BYTES_MAX: usize = 256;
 
-/// A range of keys, none of which is empty. The bounds of a file contain all of its keys, and
-/// may be wider.
+/// A range of keys that is not empty. The bounds of a file contain all of its keys, and may be
+/// wider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Hex", into = "Hex")]
 pub(crate) struct KeyBounds(KeyRange);
 
-/// The first key, and the one behind the last unless that is the last of all.
+/// The hexadecimal form of the first key and of the exclusive end; `None` for no end.
 type Hex = (String, Option<String>);
 
 impl KeyBounds {
@@ -32,13 +34,13 @@ impl KeyBounds {
         Self(KeyRange { start, end })
     }
 
-    /// This range and no other; it must have a key.
+    /// Returns exactly this range, without cutting long keys. The range must have a key.
     pub(crate) fn exactly(range: KeyRange) -> Self {
         debug_assert!(!range.is_empty());
         Self(range)
     }
 
-    /// The keys from one on and before another; `None` for all keys.
+    /// Returns the keys from `start` on and before `end`; `None` for all keys.
     pub(crate) fn between(start: Option<Bytes>, end: Option<Bytes>) -> Option<Self> {
         let is_bounded = start.is_some() || end.is_some();
         let start = start.unwrap_or_default();

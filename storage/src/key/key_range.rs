@@ -7,11 +7,11 @@ use std::ops::{Bound, RangeBounds};
 
 use bytes::Bytes;
 
-/// The keys from `start` up to, not including, `end`; none where that comes first.
+/// The keys from `start` (included) to `end` (not); no key if `end` is not above `start`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) start: Bytes,
-    /// `None` is after every key.
+    /// The exclusive end; `None` for no end.
     pub(crate) end: Option<Bytes>,
 }
 
@@ -40,7 +40,7 @@ impl KeyRange {
         }
     }
 
-    /// The keys from one to another, both included.
+    /// Returns the keys from `first` to `last`, both included.
     pub(crate) fn spanning(first: &[u8], last: &[u8]) -> Self {
         Self {
             start: Bytes::copy_from_slice(first),
@@ -48,7 +48,7 @@ impl KeyRange {
         }
     }
 
-    /// The keys that begin with `prefix`.
+    /// Returns the keys that begin with `prefix`.
     pub(crate) fn prefix(prefix: &[u8]) -> Self {
         // Behind them comes the prefix with its last byte raised; one of 0xff
         // has none behind it, and the byte before counts.
@@ -71,12 +71,12 @@ impl KeyRange {
         *self.start <= *key && is_before(key, self.end.as_ref())
     }
 
-    /// Whether a key may be in both ranges.
+    /// Returns whether a key may be in both ranges.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         is_before(&self.start, other.end.as_ref()) && is_before(&other.start, self.end.as_ref())
     }
 
-    /// The keys that are in both ranges.
+    /// Returns the keys that are in both ranges.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         let ends = self.end.iter().chain(&other.end);
         Self {
@@ -85,7 +85,7 @@ impl KeyRange {
         }
     }
 
-    /// The smallest range that holds both ranges.
+    /// Returns the smallest range that holds both ranges.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let ends = self.end.as_ref().zip(other.end.as_ref());
         Self {
@@ -105,12 +105,12 @@ impl RangeBounds<Bytes> for KeyRange {
     }
 }
 
-/// Whether a key lies before the end of a range.
+/// Returns whether a key lies before the end of a range.
 pub(crate) fn is_before(key: &[u8], end: Option<&Bytes>) -> bool {
     end.is_none_or(|end| *key < **end)
 }
 
-/// The key right behind this one.
+/// Returns the key right behind this one: no key lies between the two.
 fn behind(key: &[u8]) -> Bytes {
     [key, &[0]].concat().into()
 }

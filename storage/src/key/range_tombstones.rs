@@ -31,24 +31,25 @@ pub(crate) struct RangeTombstone {
 pub(crate) struct Fragment {
     /// The deleted keys; never empty.
     pub(crate) range: KeyRange,
-    /// Newest first, at least one.
+    /// The numbers of the tombstones, newest first, at least one.
     pub(crate) seqs: Vec<SeqNo>,
 }
 
 /// The range tombstones of one source. Clones share the fragments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RangeTombstones {
-    /// Ascending, not overlapping.
+    /// The fragments, ascending, not overlapping.
     fragments: Vec<Arc<Fragment>>,
 }
 
 impl RangeTombstones {
-    /// The tombstones, in any order, cut into fragments. Of each fragment and stripe between
-    /// the `boundaries` only the newest number is kept: a reader stands at a boundary or
-    /// above all, and sees the others nowhere. Without boundaries all numbers are kept.
+    /// Cuts tombstones, in any order, into fragments. Of each fragment and stripe between the
+    /// `boundaries` only the newest number is kept: a reader stands at a boundary or above all,
+    /// and so needs no older one. Without boundaries all numbers are kept.
     ///
-    /// A sweep over the ends of the ranges: n log n for n tombstones, and what comes out. (With
-    /// all numbers kept that may be n²: n ranges from the first key up to n different ones.)
+    /// A sweep over the ends of the ranges takes time n log n for n tombstones, and for each number
+    /// in the result. (With all numbers kept these may be n²: n ranges from the first key up to n
+    /// different ones.)
     pub(crate) fn build(
         tombstones: impl IntoIterator<Item = RangeTombstone>,
         boundaries: Option<&Boundaries>,
@@ -93,7 +94,7 @@ impl RangeTombstones {
         Self::joined(pieces.into_iter())
     }
 
-    /// Each of the numbers with its range.
+    /// Returns each number of each fragment, with the range of the fragment.
     pub(crate) fn iter(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.fragments.iter().flat_map(|fragment| {
             let of_seq = |&seq: &SeqNo| RangeTombstone {
@@ -112,17 +113,17 @@ impl RangeTombstones {
         &self.fragments
     }
 
-    /// The number of sequence numbers in all fragments together.
+    /// Returns the number of sequence numbers in all fragments together.
     pub(crate) fn count(&self) -> u64 {
         self.seqs().count() as u64
     }
 
-    /// All numbers, in no order.
+    /// Returns the numbers of all fragments, in no order.
     pub(crate) fn seqs(&self) -> impl Iterator<Item = SeqNo> + '_ {
         self.fragments.iter().flat_map(|f| f.seqs.iter().copied())
     }
 
-    /// The numbers of the tombstones over a key, newest first.
+    /// Returns the numbers of the tombstones over a key, newest first.
     pub(crate) fn over(&self, key: &[u8]) -> &[SeqNo] {
         let after = self.fragments.partition_point(|f| *f.range.start <= *key);
         match after.checked_sub(1).map(|at| &self.fragments[at]) {
@@ -131,20 +132,19 @@ impl RangeTombstones {
         }
     }
 
-    /// The newest tombstone over a key that a reader at `seq` sees.
+    /// Returns the number of the newest tombstone over a key that a reader at `seq` sees.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         let over = self.over(key);
         let newer = over.partition_point(|&tombstone| tombstone > seq);
         over.get(newer).copied()
     }
 
-    /// Whether a tombstone lies over some key of a range.
+    /// Returns whether a tombstone lies over some key of a range.
     pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
         self.reaching(range).next().is_some()
     }
 
-    /// Whether every key of a range lies under a fragment whose oldest number
-    /// fits.
+    /// Returns whether every key of a range lies under a fragment whose oldest number fits.
     pub(crate) fn cover(&self, range: &KeyRange, fits: impl Fn(SeqNo) -> bool) -> bool {
         let mut from = Some(&range.start);
         for fragment in self.reaching(range) {
@@ -161,7 +161,7 @@ impl RangeTombstones {
         }
     }
 
-    /// The fragments that overlap a range.
+    /// Returns the fragments that overlap a range.
     fn reaching<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Arc<Fragment>> {
         let first = self
             .fragments
@@ -224,7 +224,7 @@ impl RangeTombstones {
         (0..=splits.len()).map(part).collect()
     }
 
-    /// Returns the tombstones that overlap a range of keys.
+    /// Returns the tombstones that overlap a range of keys, cut to this range.
     pub(crate) fn within(&self, range: &KeyRange) -> Self {
         let within = |fragment: &Arc<Fragment>| {
             let range = fragment.range.intersection(range);
@@ -233,8 +233,8 @@ impl RangeTombstones {
         Self::joined(self.reaching(range).map(within))
     }
 
-    /// Fragments in order, those without a number left out, neighbours with the
-    /// same numbers made one.
+    /// Returns the fragments in order, without those that have no number; neighbours with the same
+    /// numbers become one.
     fn joined(parts: impl Iterator<Item = (KeyRange, Vec<SeqNo>)>) -> Self {
         let mut joined: Vec<Fragment> = Vec::new();
         for (range, seqs) in parts.filter(|(_, seqs)| !seqs.is_empty()) {
@@ -252,7 +252,7 @@ impl RangeTombstones {
         }
     }
 
-    /// Fragments as they are, which must ascend and not overlap.
+    /// Returns these fragments as they are; they must ascend and not overlap.
     pub(crate) fn from_fragments(fragments: Vec<Fragment>) -> Self {
         Self {
             fragments: fragments.into_iter().map(Arc::new).collect(),
@@ -260,7 +260,8 @@ impl RangeTombstones {
     }
 }
 
-/// The numbers over some keys, newest first: all of them, or the newest of each stripe.
+/// Returns the numbers of the tombstones over some keys, newest first: all of them, or the newest
+/// of each stripe.
 fn kept(over: &BTreeMap<SeqNo, usize>, boundaries: Option<&Boundaries>) -> Vec<SeqNo> {
     let Some(boundaries) = boundaries else {
         return over.keys().rev().copied().collect();

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// No counter of a database ever gets here: a billion a second would take a
-/// century. A larger number on disk is damage, and sums of the others fit.
+/// A number that no counter of a database ever reaches: a billion a second would take a century. On
+/// disk, this number or a larger one is damage, and sums of smaller ones do not overflow.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
 /// The number of a commit: every operation takes the next one. 0 is before all.
@@ -14,17 +14,17 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 pub struct SeqNo(pub u64);
 
 impl SeqNo {
-    /// Before every commit.
+    /// The number before every commit.
     pub const ZERO: Self = Self(0);
-    /// After every commit.
+    /// The number after every commit.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The number after this one.
+    /// Returns the number after this one.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// The number before this one; `None` before all.
+    /// Returns the number before this one; `None` before all.
     pub(crate) fn before(self) -> Option<Self> {
         self.0.checked_sub(1).map(Self)
     }

@@ -18,12 +18,12 @@ pub(crate) enum Kind {
     Delete = 2,
     /// The key's value changes by this operand of the table's merge operator.
     Merge = 3,
-    /// The key has a value until a time: [`crate::key::expiry`] has its form.
+    /// The key has a value until it expires: [`crate::key::expiry`] has the form of such values.
     ExpiringPut = 5,
 }
 
 impl Kind {
-    /// The kind of a byte from disk; `None` for an unknown one.
+    /// Returns the kind that a byte from disk stands for; `None` for an unknown one.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::Put),
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Whether a version of this kind may have a value of this length.
+    /// Returns whether a version of this kind may have a value of this length.
     pub(crate) fn fits(self, value_bytes: usize) -> bool {
         match self {
             Self::Put | Self::Merge => true,
@@ -48,7 +48,7 @@ impl Kind {
 pub(crate) struct Version {
     pub(crate) seq: SeqNo,
     pub(crate) kind: Kind,
-    /// The value, empty for a tombstone. It shares its block's memory.
+    /// The value, empty for a tombstone. A value from a block shares the memory of the block.
     pub(crate) value: Bytes,
 }
 

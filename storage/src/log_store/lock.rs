@@ -7,7 +7,8 @@ use super::{LockGuard, LogStore};
 use crate::error::{Error, Result};
 use crate::files;
 
-/// Takes the lock of a directory for as long as the guard lives.
+/// Takes the exclusive lock of a directory, which is held for as long as the
+/// guard lives.
 ///
 /// # Errors
 /// [`Error::Locked`] if another process or handle holds the lock.
@@ -21,9 +22,9 @@ pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn 
     })
 }
 
-/// Takes the lock of a directory beside others who only read it, and writes nothing.
-/// `None` where there is no lock file: no writer has one either, and none must open the
-/// directory meanwhile.
+/// Takes the lock of a directory together with other readers, and writes
+/// nothing. Returns `None` if there is no lock file: then no writer holds the
+/// lock, and the caller must keep writers from opening the directory.
 ///
 /// # Errors
 /// [`Error::BeingWritten`] if the directory is open for writing.

@@ -20,8 +20,8 @@ use crate::file_system::FileSystem;
 
 /// The storage of the log and the manifest of a database.
 pub trait LogStore: FileSystem {
-    /// Atomically renames, replacing the target. The new name is durable after a
-    /// [`FileSystem::sync_dir`].
+    /// Atomically renames a file, and replaces the target if it exists. The new name is durable
+    /// after a [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Takes an exclusive lock on a lock file until the guard drops; `ErrorKind::WouldBlock`
     /// if it is already locked.

@@ -1,4 +1,4 @@
-//! A disk that counts what reaches it.
+//! A disk that counts the bytes that are appended and synced.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,10 @@ use crate::wal::{Lsn, Wal};
 #[derive(Debug, Default, Clone)]
 pub(super) struct CountingDisk {
     files: Arc<std::sync::Mutex<Vec<(PathBuf, Arc<CountingFile>)>>>,
-    /// Makes syncs and cuts return success without any effect.
+    /// Whether syncs and cuts return success without any effect.
     pub(super) lies: bool,
-    /// Appends of more than this number of bytes find no space while the flag is up.
+    /// While the flag is set, appends of more than this number of bytes fail
+    /// for lack of space.
     pub(super) full: Option<(usize, Arc<AtomicBool>)>,
 }
 
@@ -33,7 +34,8 @@ pub(super) struct CountingFile {
 pub(super) const SEGMENT_HEADER_BYTES: u64 = 32;
 
 impl CountingDisk {
-    /// Record bytes of all segments.
+    /// Returns the sum of one counter over all segments, without the segments'
+    /// headers.
     pub(super) fn total(&self, of: impl Fn(&CountingFile) -> &AtomicU64) -> u64 {
         let files = self.files.lock().unwrap().clone();
         let bytes = files
@@ -140,7 +142,7 @@ impl LogStore for CountingDisk {
     }
 }
 
-/// A log on this disk.
+/// Creates a log on `disk`.
 pub(super) fn log(disk: &CountingDisk, segment_bytes_max: u64) -> Wal {
     let log_store: Arc<dyn LogStore> = Arc::new(disk.clone());
     let (dir, next) = (Path::new("/db"), FileNumber(1));

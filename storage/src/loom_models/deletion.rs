@@ -1,4 +1,4 @@
-//! Deleting a snapshot beside a merge that no longer keeps its versions.
+//! The deletion of a snapshot beside a merge that no longer keeps the snapshot's versions.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crate::key::SeqNo;
 use crate::snapshots::{Bookmarks, SnapshotRegistry};
 use crate::wal::Wal;
 
-/// A database with one snapshot, and the bytes that its deletion takes in the
-/// log.
+/// A database with one snapshot, and the log that its deletion is recorded in.
 struct Deletion {
     queue: CommitQueue,
     snapshots: SnapshotRegistry,
@@ -34,7 +33,8 @@ impl Deletion {
         })
     }
 
-    /// The engine's own order: the deletion returns once the record is in the file.
+    /// Deletes the snapshot in the engine's own order: returns once the record of the deletion is
+    /// in the file.
     fn delete(&self) {
         let (ticket, lsn) = self.queue.enter(1, |seq| self.wal.push(seq, 1, b"delete"));
         self.wal.write_to(lsn).unwrap();
@@ -42,7 +42,7 @@ impl Deletion {
         ticket.publish();
     }
 
-    /// A merge from the moment its input is fixed to its edit of the manifest.
+    /// Runs a merge from the moment when its input is fixed to its edit of the manifest.
     fn merge(&self) {
         let kept = self.snapshots.bookmark_seqs(span());
         self.wal.sync_all().unwrap();

@@ -1,4 +1,4 @@
-//! Versions of a table and the files that go with them.
+//! The versions of a table, and the removal of files that no version needs any more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ impl Files {
         self.disk.exists(Path::new(path)).unwrap()
     }
 
-    /// The engine's own order: readers get the new version, the old files are marked, and go
-    /// with their last holder.
+    /// Merges in the engine's own order: readers get the new version, then the old files are marked
+    /// as obsolete, and the last holder of each removes it.
     fn merge(&self) {
         let old = self.table.version().runs[0].clone();
         let new = run(&self.disk, 2, NEW);
@@ -112,7 +112,7 @@ fn reader_beside_a_merge(merge: impl Fn(&Files) + Copy + Send + Sync + 'static) 
     });
 }
 
-/// A file that a reader holds stays; a file that is no longer needed goes.
+/// A file that a reader holds stays; a file that is no longer needed is removed.
 #[test]
 fn loom_a_file_goes_once_its_last_reader_is_done() {
     reader_beside_a_merge(Files::merge);

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::key::SeqNo;
 use crate::wal::Position;
 
-/// Two commits, one of which is to be synced and the other only written.
+/// Runs two commits, one of which is to be synced and the other only written.
 fn group_commit(segment_bytes_max: u64, lies: bool) {
     explore(move || {
         let mut disk = CountingDisk::default();
@@ -44,7 +44,8 @@ fn group_commit(segment_bytes_max: u64, lies: bool) {
     });
 }
 
-/// A record acknowledged as written or synced is so, whichever thread did the work.
+/// A record acknowledged as written is written, and one acknowledged as synced is synced, whichever
+/// thread did the work.
 #[test]
 fn loom_a_group_commit_acknowledges_what_is_on_the_disk() {
     group_commit(1 << 20, false);
@@ -63,8 +64,8 @@ fn loom_an_acknowledgement_without_a_sync_is_caught() {
     group_commit(1 << 20, true);
 }
 
-/// Commits of two numbers each that wait for the disk in groups: three writers, so
-/// that two may come while the first is at the disk.
+/// Three writers, each with a commit of two sequence numbers, wait for the disk in groups: two may
+/// come while the first is at the disk.
 fn in_groups(lies: bool) {
     explore(move || {
         let mut disk = CountingDisk::default();
@@ -104,7 +105,7 @@ fn in_groups(lies: bool) {
     });
 }
 
-/// Each commit of a group wakes, durable and visible, whichever thread leads.
+/// Each writer of a group wakes, with its commit durable and visible, whichever thread leads.
 #[test]
 fn loom_a_leader_commits_for_its_group() {
     in_groups(false);
@@ -119,8 +120,8 @@ fn loom_a_leader_without_a_sync_is_caught() {
 
 const RECORD_HEADER_BYTES: u64 = 28;
 
-/// Two commits: the larger one finds no space until it has been refused once, and the other
-/// is refused with it if they are written together; then a third commit.
+/// Runs two commits at once, then a third one. The larger of the two finds no space until it has
+/// been refused once, and the other is refused with it if both are written together.
 fn no_space(lies: bool) {
     explore(move || {
         let full = Arc::new(AtomicBool::new(true));
@@ -165,8 +166,8 @@ fn no_space(lies: bool) {
     });
 }
 
-/// A record without space is nowhere, and the thread that pushed it gets the error; an
-/// acknowledged record is there.
+/// A record without space leaves nothing in the file, and the thread that pushed it gets the error;
+/// an acknowledged record is in the file.
 #[test]
 fn loom_a_record_without_space_is_refused_and_others_are_written() {
     no_space(false);

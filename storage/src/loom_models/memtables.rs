@@ -1,4 +1,4 @@
-//! The switch of memtables, and folds of operands, beside writers.
+//! The switch to a new memtable, and the folding of operands, each beside writers.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Writes {
         memtable
     }
 
-    /// The engine's own order: the memtable is pinned under the order lock.
+    /// Writes in the engine's own order: the memtable is pinned under the order lock.
     fn write(&self) {
         let (ticket, memtable) = self.queue.enter(1, |_| self.pin());
         memtable.insert(b"k", ticket.first(), Kind::Put, b"");
@@ -52,7 +52,7 @@ impl Writes {
         ticket.publish();
     }
 
-    /// Switches, and reads the frozen memtable as a flush does.
+    /// Switches to a new memtable, and reads the frozen memtable as a flush does.
     fn rotate_and_flush(&self) {
         let rotate = |next: SeqNo| {
             let end = SeqNo(next.0 - 1);
@@ -84,8 +84,8 @@ fn switch_beside_writers(write: impl Fn(&Writes) + Copy + Send + Sync + 'static)
     });
 }
 
-/// A frozen memtable has every version numbered up to its end, once that is
-/// visible, and none above.
+/// A frozen memtable has every version numbered up to its end, once that number is visible, and no
+/// version above it.
 #[test]
 fn loom_a_frozen_memtable_has_all_up_to_its_end() {
     switch_beside_writers(Writes::write);
@@ -104,7 +104,7 @@ fn loom_a_memtable_pinned_before_the_order_lock_is_caught() {
     });
 }
 
-/// Joins operands.
+/// A merge operator that concatenates operands.
 #[derive(Debug)]
 struct Join;
 
@@ -118,7 +118,8 @@ impl MergeOperator for Join {
     }
 }
 
-/// A table whose every commit is one operand, beside a reader that leaves folds.
+/// A table whose every commit is one operand, beside a reader that stores folded operands in the
+/// memtable.
 struct Operands {
     queue: CommitQueue,
     table: TableVersion,
@@ -135,7 +136,7 @@ impl Operands {
         })
     }
 
-    /// Commits an operand, with `meanwhile` before it is decided.
+    /// Commits an operand, and calls `meanwhile` before the commit is published.
     fn write(&self, meanwhile: impl FnOnce()) {
         let (ticket, ()) = self.queue.enter(1, |_| ());
         let seq = ticket.first();
@@ -169,7 +170,8 @@ fn folds_beside_a_writer(number: impl Fn(&Operands) -> SeqNo + Send + Sync + 'st
     });
 }
 
-/// A reader leaves a fold of decided versions: no version comes in below it later.
+/// A reader stores a fold of visible versions in the memtable: no version is inserted below the
+/// fold later.
 #[test]
 fn loom_a_fold_has_all_that_it_stands_for() {
     folds_beside_a_writer(|operands| operands.queue.visible());

@@ -29,7 +29,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 const TABLE: TableId = TableId(1);
 
-/// The table, from before the first commit on.
+/// Returns the span of the models' table, which exists since before the first commit.
 fn span() -> TableSpan<'static> {
     TableSpan {
         keyspace: "app",

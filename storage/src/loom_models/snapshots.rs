@@ -1,4 +1,4 @@
-//! Retained versions: flushes beside snapshots and views being taken.
+//! Flushes keep the versions that snapshots and views need, also those that are created meanwhile.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl OneKey {
         ticket.publish();
     }
 
-    /// The input of a flush: all versions up to a number that is decided.
+    /// Returns the input of a flush: all versions up to a number that is visible.
     fn fix_input(&self) -> Vec<SeqNo> {
         let end = self.queue.pause(|next| SeqNo(next.0 - 1));
         self.queue.wait_visible(end);
@@ -45,7 +45,7 @@ impl OneKey {
         input
     }
 
-    /// The rest of a flush: keeps what the boundaries ask for, drops the others.
+    /// Does the rest of a flush: keeps the versions that a boundary needs, and drops the others.
     fn install(&self, input: &[SeqNo], boundaries: &Boundaries) {
         let mut kept: Vec<_> = input
             .iter()
@@ -94,7 +94,7 @@ pub(super) fn record() -> SnapshotRecord {
     }
 }
 
-/// Runs `act` beside a writer and a flush, and `look` on its result when both are done.
+/// Calls `act` beside a writer and a flush, and `look` with its result when all are done.
 fn beside_a_write<T>(
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,
     act: impl Fn(&OneKey) -> T + Copy + Send + Sync + 'static,
@@ -117,7 +117,7 @@ fn beside_a_write<T>(
     });
 }
 
-/// A snapshot is created while a writer and a flush are under way.
+/// Creates a snapshot while a writer and a flush are under way.
 fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Sync + 'static) {
     beside_a_write(OneKey::flush, create, |key, snapshot| {
         // The writer's version is 2 or 3, the snapshot's number the other.
@@ -130,8 +130,8 @@ fn snapshot_beside_a_flush(create: impl Fn(&OneKey) -> SeqNo + Copy + Send + Syn
     });
 }
 
-/// The versions that a snapshot sees are there when its creation returns, and stay, whatever
-/// runs at the same time.
+/// The versions that a snapshot sees exist when its creation returns, and stay, whatever runs at
+/// the same time.
 #[test]
 fn loom_a_flush_keeps_what_a_snapshot_created_meanwhile_sees() {
     snapshot_beside_a_flush(|key| {
@@ -156,7 +156,7 @@ fn loom_a_bookmark_registered_after_the_order_lock_is_caught() {
     });
 }
 
-/// A view is taken while a writer and a flush are under way, and read at once.
+/// Takes a view while a writer and a flush are under way, and reads it at once.
 fn view_beside_a_flush(
     register: impl Fn(&OneKey) -> ReadPoint + Copy + Send + Sync + 'static,
     flush: impl Fn(&OneKey) + Copy + Send + Sync + 'static,

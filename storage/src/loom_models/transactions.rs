@@ -18,7 +18,7 @@ struct Register {
 
 struct Version {
     seq: SeqNo,
-    /// The version that its transaction read; of a plain write nothing.
+    /// The version that the writing transaction had read; `None` for a plain write.
     read: Option<SeqNo>,
 }
 
@@ -67,7 +67,8 @@ impl Register {
         seqs.filter(|seq| *seq <= at).max().unwrap_or(SeqNo::ZERO)
     }
 
-    /// Reads and writes; whether it committed.
+    /// Reads the key at `at` and writes it in one transaction. Returns whether the transaction
+    /// committed.
     fn update(&self, at: SeqNo) -> bool {
         let read = self.newest_at(at);
         let entered = self.queue.try_enter(1, |seq| {
@@ -97,7 +98,7 @@ impl Register {
     }
 }
 
-/// A plain write and two transactions on one key.
+/// Runs a plain write and two transactions on one key.
 fn race(update: impl Fn(&Register) -> bool + Copy + Send + Sync + 'static) {
     explore(move || {
         let register = Register::new();
@@ -128,8 +129,8 @@ fn loom_no_update_is_lost_among_transactions() {
     });
 }
 
-/// Deliberate fault: a transaction reads at the visible number, loaded before it is registered;
-/// commits in between were not recorded.
+/// Deliberate fault: a transaction loads the visible number first, and registers it later; the keys
+/// of commits in between were not recorded.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_registered_behind_its_number_is_caught() {
@@ -140,8 +141,8 @@ fn loom_a_transaction_registered_behind_its_number_is_caught() {
     });
 }
 
-/// Deliberate fault: a transaction reads at the visible number, registered under the order lock; a
-/// commit under way has a number, but its keys were not recorded.
+/// Deliberate fault: a transaction registers the visible number under the order lock. A commit
+/// under way already has a greater number, but its keys were not recorded.
 #[test]
 #[should_panic(expected = "is lost")]
 fn loom_a_transaction_that_overlooks_commits_under_way_is_caught() {

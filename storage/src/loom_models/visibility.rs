@@ -9,11 +9,11 @@ use super::explore;
 use crate::commit::CommitQueue;
 use crate::key::SeqNo;
 
-/// A queue, and a memtable that knows of each number whether it was inserted.
+/// A commit queue, and which sequence numbers were inserted into the memtable.
 struct Commits {
     queue: CommitQueue,
     inserted: [AtomicBool; 7],
-    /// The number up to which the broken variant reads.
+    /// The newest number of any writer, up to which the variant with a fault reads.
     newest: AtomicU64,
 }
 
@@ -26,7 +26,7 @@ impl Commits {
         })
     }
 
-    /// A batch of two.
+    /// Commits a batch of two versions.
     fn write(&self) {
         let (ticket, first) = self.queue.enter(2, |first| first);
         for seq in [first, first.next()] {
@@ -81,7 +81,7 @@ fn loom_publishing_out_of_order_is_caught() {
     });
 }
 
-/// A commit that fails gives its place up; the one behind it becomes visible.
+/// A commit that fails gives up its place in the queue, and the commit behind it becomes visible.
 #[test]
 fn loom_an_abandoned_commit_delays_no_other() {
     explore(|| {

@@ -19,9 +19,9 @@
 //! the copy of the log. A backup blocks others only for the moment in which the state is
 //! captured.
 //!
-//! The links keep the files for as long as a slow target takes. Without them the capture would
-//! have to: while it is held, the log is not trimmed and merges free no space. If the disk has no
-//! links, the capture is held to the end.
+//! The links keep the files for as long as a slow target takes. Without links the capture would
+//! have to keep them: while it is held, the log is not trimmed and merges free no space. If the
+//! disk has no links, the capture is held to the end.
 //!
 //! A file that was missing or could not be read when the database was opened, and still cannot be
 //! read, does not fail the backup. If it cannot be linked or copied, the backup lacks it.
@@ -63,7 +63,7 @@ use crate::wal::Segment;
 /// The files of a backup, counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BackupInfo {
-    /// SSTables and WAL segments.
+    /// The number of SSTables and WAL segments in the backup.
     pub files: u64,
     /// Bytes of all files of the backup.
     pub bytes: u64,
@@ -74,10 +74,10 @@ pub struct BackupInfo {
     /// Bytes of files that an older backup in the directory had. They were verified.
     #[serde(default)]
     pub kept_bytes: u64,
-    /// The damage in the files of the backup, of each SSTable the first. A file that was missing or
-    /// could not be read when the database was opened has its path in the database here, and may
-    /// be missing in the backup. A backup with damaged SSTables opens, but an older one may have
-    /// what it lacks. One with a damaged log may not open.
+    /// The damage in the files of the backup: the first of each SSTable. A file that was missing or
+    /// could not be read when the database was opened is listed with its path in the database, and
+    /// may be missing in the backup. A backup with damaged SSTables opens, but an older backup may
+    /// have the data that it lacks. A backup with a damaged log may not open.
     #[serde(default)]
     pub damaged: Vec<Finding>,
     /// True if the directory still has the older backup, and not this one, because this one has
@@ -87,16 +87,18 @@ pub struct BackupInfo {
 }
 
 /// A backup under way: see [`Db::start_backup`](crate::Db::start_backup). If it is dropped before
-/// [`Self::finish`], everything that it made is removed, and an older backup in the directory stays.
+/// [`Self::finish`], everything that the backup made is removed, and an older backup in the
+/// directory stays.
 #[derive(Debug)]
 pub struct Backup<'a> {
     engine: &'a Engine,
     dir: PathBuf,
     target: BackupDir,
     capture: Capture<'a>,
-    /// Links to the files of the capture, which then does not hold them.
+    /// Links to the files of the capture, so that the capture need not hold them; `None` if there
+    /// are no links.
     links: Option<LinkFolder>,
-    /// The files that could not be opened, with the errors.
+    /// The files of the database that could not be opened, with the errors.
     unreadable: HashMap<FileNumber, Error>,
     /// The SSTables that are not checked yet.
     files: VecDeque<(FileMeta, Origin)>,
@@ -110,10 +112,10 @@ pub struct Backup<'a> {
 enum Origin {
     /// The file of the database was linked, or is to be copied.
     Database(Way),
-    /// A file is in its place, and stays if it is this SSTable and whole. Its bytes may not be
-    /// durable yet.
+    /// The directory already has a file of this name, which stays if it is the same SSTable and
+    /// undamaged. Its bytes may not be durable yet.
     There { is_synced: bool },
-    /// The file in its place is damaged, and is to be replaced.
+    /// The directory already has a file of this name, which is damaged and has to be replaced.
     Damaged,
 }
 
@@ -198,7 +200,7 @@ impl<'a> Backup<'a> {
 
     /// Copies and checks the log, and makes the directory a database. If there is damage, and an
     /// older backup in the directory, that stays instead. Returns `None` if `step` breaks, and then
-    /// everything is removed.
+    /// removes everything that the backup made.
     ///
     /// # Errors
     /// As [`Self::copy`]; [`Error::InvalidRequest`] before the copy is complete.
@@ -244,8 +246,8 @@ impl<'a> Backup<'a> {
         Ok(Some(self.info))
     }
 
-    /// Marks the state as that of a backup, and numbers its log from the first number that is free
-    /// in the directory. Returns by how much the numbers of the segments rise.
+    /// Marks the state as that of a backup, and numbers the segments of its log from the first
+    /// number that is free in the directory. Returns by how much the numbers of the segments rise.
     fn number_log(&mut self, segments: &[(FileNumber, u64)]) -> u64 {
         let state = &mut self.capture.state;
         let first = segments.first().map(|(number, _)| number.0);
@@ -322,8 +324,9 @@ impl<'a> Backup<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Replaces a damaged file by another one, unless that is damaged, too: each may have what the
-    /// other lacks. `known` is the number of findings before the check of the other one.
+    /// Replaces a damaged file of the older backup by the file `by`, unless `by` is damaged, too:
+    /// then each may have what the other lacks. `known` is the number of findings before the check
+    /// of `by`.
     fn replace(&mut self, damaged: &Path, by: &Path, known: usize) -> Result<()> {
         let found = &mut self.info.damaged[known..];
         if found.is_empty() {
@@ -336,7 +339,8 @@ impl<'a> Backup<'a> {
         Ok(())
     }
 
-    /// Keeps a file that is there if it is this SSTable and whole. Otherwise it is replaced later.
+    /// Keeps the file at `at` if it is the SSTable `file` and undamaged. Otherwise it is replaced
+    /// later.
     fn keep(
         &mut self,
         file: &FileMeta,

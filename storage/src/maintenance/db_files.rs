@@ -9,7 +9,7 @@ use crate::log_store::{self, LockGuard, LogStore};
 use crate::manifest::Manifest;
 use crate::table_store::TableStore;
 
-/// The files of a database, by their numbers, ascending.
+/// The numbers of the files of a database, by kind, ascending.
 #[derive(Debug, Default)]
 pub(crate) struct DbFiles {
     pub(crate) sstables: Vec<FileNumber>,
@@ -19,13 +19,13 @@ pub(crate) struct DbFiles {
 }
 
 impl DbFiles {
-    /// Lists the files of a directory under a shared lock, so that no writer changes them
-    /// before the lock is freed. Without a lock file there is none to take, as for
+    /// Lists the files of a directory under a shared lock, so that no writer changes them before
+    /// the lock is freed. If there is no lock file, no lock is taken, as by
     /// [`Db::open_read_only`](crate::Db::open_read_only).
     ///
     /// # Errors
-    /// [`Error::NoDatabase`] when there is nothing of a database;
-    /// [`Error::BeingWritten`], [`Error::Io`].
+    /// [`Error::NoDatabase`] if the directory has no file of a database; [`Error::BeingWritten`],
+    /// [`Error::Io`].
     pub(crate) fn lock(
         log_store: &dyn LogStore,
         tables: &dyn TableStore,
@@ -82,8 +82,8 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::table_store::{LocalTables, TableFiles};
 
-    /// A disk on which a writer merges two files and closes the directory just before the
-    /// lock is taken.
+    /// A disk on which a writer merges two files and closes the database just before the lock is
+    /// taken.
     #[derive(Debug)]
     struct Closing(MemDisk);
 
@@ -141,9 +141,9 @@ mod tests {
 
     impl TableFiles for Closing {}
 
-    /// Regression: a repair that began while the database was being closed knew the files from
-    /// before: the manifest named one that was not among them, so it was taken for damaged, and
-    /// every file for one that counts.
+    /// Regression: a repair that began while the database was being closed listed the files before
+    /// it had the lock. The manifest then named a file that was not in the list, so the repair took
+    /// the manifest for damaged, and every file for one that counts.
     #[test]
     fn the_files_are_those_that_are_there_under_the_lock() {
         let mem = MemDisk::new();

@@ -1,8 +1,7 @@
-//! A directory that is being filled with a database, and is one only at the
-//! end.
+//! A directory that is being filled with a database, and can be opened only at the end.
 //!
-//! CURRENT comes first, saying that the rest is not complete, and is replaced
-//! last: whatever interrupts the filling, the directory does not open.
+//! CURRENT is written first, marks the directory as incomplete, and is replaced last: if anything
+//! interrupts the filling, the directory does not open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,8 +12,8 @@ use crate::files::{self, FileKind};
 use crate::log_store::{self, LockGuard, LogStore};
 use crate::manifest::{Manifest, State};
 
-/// The directory, locked. Dropped without [`NewDir::complete`], the files in it
-/// are removed.
+/// A directory that is locked while it is being filled. If it is dropped before
+/// [`NewDir::complete`], its files are removed.
 #[derive(Debug)]
 pub(crate) struct NewDir {
     log_store: Arc<dyn LogStore>,
@@ -24,11 +23,10 @@ pub(crate) struct NewDir {
 }
 
 impl NewDir {
-    /// Takes a directory that is missing or empty.
+    /// Locks and marks a directory that is missing or empty, to fill it.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] names a directory that has something in it;
-    /// [`Error::Locked`].
+    /// [`Error::InvalidRequest`] names a directory that has something in it; [`Error::Locked`].
     pub(crate) fn claim(log_store: Arc<dyn LogStore>, dir: &Path) -> Result<Self> {
         refuse_used(&*log_store, dir)?;
         log_store
@@ -55,8 +53,8 @@ impl NewDir {
         Ok(new)
     }
 
-    /// Makes the directory the database of `state`; its files are there, and
-    /// their bytes are durable.
+    /// Makes the directory the database of `state`. The caller has written its files, and their
+    /// bytes are durable.
     pub(crate) fn complete(mut self, state: State) -> Result<()> {
         self.sync()?;
         let made = Manifest::create_with(self.log_store.clone(), &self.dir, state).map(drop);

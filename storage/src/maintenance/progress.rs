@@ -3,7 +3,7 @@
 /// The progress of a backup, a verification or a repair, for a progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaintenanceProgress {
-    /// Bytes that are dealt with; never falls.
+    /// Bytes that have been processed; never falls.
     pub bytes_done: u64,
     /// The estimated total of bytes; at least `bytes_done`. May grow.
     pub bytes_total: u64,

@@ -78,7 +78,8 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
     Ok(report)
 }
 
-/// Returns the SSTables in a directory by id, without those whose header cannot be read.
+/// Returns the SSTables in a directory by their ids. Files whose header cannot be read are left
+/// out.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`] if the directory has neither a manifest nor SSTables; [`Error::Io`].
@@ -100,7 +101,8 @@ fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> 
     Ok(by_id)
 }
 
-/// Replaces a damaged file by one of the backup. Returns the reason if that is not possible.
+/// Replaces a damaged file by the same file from the backup. Returns the reason if that is not
+/// possible.
 fn restore_file(
     engine: &Engine,
     table: &TableCore,

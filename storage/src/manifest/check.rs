@@ -1,5 +1,5 @@
 //! The checks of a state that was read from disk, before the engine relies on it: good checksums
-//! prove that it was written like this, not that it makes sense.
+//! prove that the bytes are unchanged, not that the state makes sense.
 
 use std::collections::HashSet;
 
@@ -133,9 +133,9 @@ mod tests {
         state
     }
 
-    /// Regression: a manifest with good checksums could name a table by another's id, a run without
-    /// files or numbers at the end of their range, and the opening, or the first thing done after
-    /// it, panicked.
+    /// Regression: a manifest with good checksums could contain a table under the id of another, a
+    /// run without files, or numbers at the end of their range; then the opening, or the first
+    /// operation after it, panicked.
     #[test]
     fn a_state_that_makes_no_sense_is_refused() {
         let good = state(vec![run(2, &[3, 4]), run(1, &[2])]);

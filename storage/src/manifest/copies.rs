@@ -1,7 +1,7 @@
 //! The two copies of a manifest, as they are on the disk.
 //!
-//! Both get the same bytes, and each edit is synced in both before the next one is written. So a
-//! crash leaves them equal but for the last edit, which may be in one of them only.
+//! Each edit is written to both copies, and synced in both before the next one is written. So after
+//! a crash the copies are equal, except that the last edit may be in only one of them.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Reads both copies.
+    /// Reads both copies of the manifest with this number.
     ///
     /// # Errors
     /// [`Error::Io`] for a lack of descriptors, memory or permission.
@@ -47,7 +47,7 @@ impl Copies {
         })
     }
 
-    /// Returns whether there is a file of the manifest.
+    /// Returns whether at least one copy of the manifest exists.
     pub(super) fn exist(&self) -> bool {
         let mut unreadable = self.unreadable.iter();
         !self.read.is_empty() || unreadable.any(|error| !error.is_of_missing_file())
@@ -66,7 +66,7 @@ pub(super) fn read_all(log_store: &dyn LogStore, path: &Path) -> Result<Vec<u8>>
 /// first, a missing file last.
 ///
 /// # Panics
-/// Without an error.
+/// If `errors` is empty.
 pub(super) fn most_telling(errors: Vec<Error>) -> Error {
     let rank = |error: &Error| match error {
         Error::UnsupportedFormat { .. } => 0,

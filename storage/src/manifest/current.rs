@@ -17,21 +17,22 @@ use crate::log_store::LogStore;
 /// The content of CURRENT and of its copy.
 #[derive(Debug, Default)]
 pub(super) struct Current {
-    /// The manifests that they name, newest first, each with the file that names it.
+    /// The manifests that CURRENT and its copy name, newest first, each with the file that names
+    /// it.
     named: Vec<(FileNumber, PathBuf)>,
-    /// The damage of either file.
+    /// The damage of CURRENT and of its copy.
     damage: Vec<Error>,
-    /// Whether a backup or a repair into the directory has not come to its end.
+    /// Whether a backup or a repair into the directory was not completed.
     pub(super) is_incomplete: bool,
 }
 
-/// The manifest that counts.
+/// The live manifest, as CURRENT and its copy name it.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) copies: Copies,
     /// The damage of CURRENT and of its copy.
     pub(super) damage: Vec<Error>,
-    /// Whether both files name this manifest.
+    /// Whether both CURRENT and its copy name this manifest.
     pub(super) is_named_twice: bool,
     /// The largest number that CURRENT or its copy names. If the manifest of this number is
     /// missing, no new one may take the number: a crash could leave it half-written.
@@ -44,7 +45,7 @@ impl Current {
         any_exists(log_store, &files::currents(dir))
     }
 
-    /// Reads both files.
+    /// Reads CURRENT and its copy.
     ///
     /// # Errors
     /// [`Error::Io`] for a lack of descriptors, memory or permission.
@@ -68,15 +69,16 @@ impl Current {
         Ok(current)
     }
 
-    /// Returns whether neither file names a manifest.
+    /// Returns whether neither CURRENT nor its copy names a manifest.
     pub(super) fn names_nothing(&self) -> bool {
         self.named.is_empty()
     }
 
-    /// Returns the paths of the manifests that are named, those of the newest first.
+    /// Returns the paths of the copies of all manifests that are named, those of the newest
+    /// manifest first.
     ///
     /// # Errors
-    /// [`Error::Corruption`] where none is named, and in a directory that was never completed.
+    /// [`Error::Corruption`] if no manifest is named, and in a directory that was never completed.
     pub(super) fn manifests(self, dir: &Path) -> Result<Vec<PathBuf>> {
         let named = self.check(dir)?.named.into_iter();
         Ok(named
@@ -87,7 +89,7 @@ impl Current {
     /// Reads the newest of the named manifests that still has a copy.
     ///
     /// # Errors
-    /// As [`Self::manifests`]; [`Error::Io`] where no manifest that is named is there.
+    /// As [`Self::manifests`]; [`Error::Io`] if none of the named manifests exists.
     pub(super) fn live(self, log_store: &dyn LogStore, dir: &Path) -> Result<Live> {
         let Self {
             named, mut damage, ..
@@ -121,12 +123,12 @@ impl Current {
         })
     }
 
-    /// Returns everything that is wrong with both files while a manifest is in use. If `is_exact`, both
-    /// have to name it. Otherwise one of them may name an older manifest that is still there, as a
-    /// crash leaves it.
+    /// Returns everything that is wrong with CURRENT and its copy while the manifest `in_use` is in
+    /// use. If `is_exact`, both have to name this manifest. Otherwise one of them may name an older
+    /// manifest that still exists: a crash can leave this state.
     ///
     /// # Errors
-    /// [`Error::Io`] if a look for a file fails.
+    /// [`Error::Io`] if it cannot be found out whether a file exists.
     pub(super) fn damage_beside(
         self,
         log_store: &dyn LogStore,
@@ -184,7 +186,7 @@ fn any_exists(log_store: &dyn LogStore, paths: &[PathBuf; 2]) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns the content of CURRENT that names this manifest.
+/// Returns the content of CURRENT that names the manifest with this number.
 pub(super) fn naming(number: FileNumber) -> String {
     files::manifest_name(number) + "\n"
 }
@@ -236,7 +238,8 @@ mod tests {
         }
     }
 
-    /// Regression: a name that lost its last digits was that of an older manifest.
+    /// Regression: a truncated CURRENT named an older manifest, because the name had lost its last
+    /// digits.
     #[test]
     fn a_truncated_name_of_a_manifest_is_none() {
         let content = naming(FileNumber(123_456));

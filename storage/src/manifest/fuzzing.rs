@@ -1,4 +1,4 @@
-//! The decoders of the manifest for [`crate::fuzzing`].
+//! Fuzz targets for the decoders of the manifest, which [`crate::fuzzing`] offers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::log_store::LogStore;
 use crate::simulation::MemDisk;
 use crate::{Error, ErrorKind, files};
 
-/// Reads a manifest: the bytes as they are, with corrected checksums, and with one of each as the
-/// copies.
+/// Reads a manifest three times: from the bytes as they are, from the bytes with corrected
+/// checksums, and from both as its two copies.
 pub fn manifest(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
@@ -33,7 +33,7 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// Applies the JSON of an edit to an empty state.
+/// Decodes an edit from JSON, and applies it to an empty state.
 pub fn edit(json: &[u8]) {
     if let Ok(edit) = serde_json::from_slice::<Edit>(json) {
         let mut state = State::default();
@@ -50,7 +50,7 @@ fn comes_back(state: &State) {
     let _ = (state.last_seq(), state.runs().count());
 }
 
-/// Reads the content of CURRENT and of its copy beside an empty manifest.
+/// Reads the bytes as the content of CURRENT and of its copy, beside an empty manifest.
 pub fn current(bytes: &[u8]) {
     let (disk, dir) = (MemDisk::new(), Path::new("/"));
     let disk: Arc<dyn LogStore> = Arc::new(disk.clone());
@@ -69,7 +69,7 @@ pub fn current(bytes: &[u8]) {
     }
 }
 
-/// Corrects the checksum of every record.
+/// Corrects the checksum of every record of a manifest.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     let mut at = HEADER_BYTES;
     while bytes.len().saturating_sub(at) >= RECORD_HEADER_BYTES {
@@ -96,7 +96,7 @@ pub(crate) fn edits(bytes: &[u8]) -> Vec<Vec<u8>> {
     edits
 }
 
-/// Returns a manifest of one record.
+/// Returns the bytes of a manifest with one record, which is `state`.
 #[cfg(test)]
 pub(super) fn written(state: &State) -> Vec<u8> {
     let mut bytes = super::record::header(super::DatabaseId([7; 16]));

@@ -1,7 +1,7 @@
 //! A check of the files of a manifest that is in use.
 //!
-//! Edits wait while the files are opened, and not while they are read: a manifest only grows until
-//! another one takes its place, and files that are open can still be read then.
+//! Edits wait while the files are opened, but not while they are read: a manifest only grows until
+//! another one takes its place, and open files can still be read after that.
 
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -20,8 +20,8 @@ use crate::log_store::LogStore;
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
     copies: Vec<OpenCopy>,
-    /// The length that was written to each copy; `None` if nothing was since the opening of the
-    /// database.
+    /// The length that was written to each copy; `None` if nothing was written since the opening of
+    /// the database.
     written: Option<u64>,
     damage: Vec<Error>,
 }
@@ -90,7 +90,7 @@ impl OpenCopy {
     /// Reads the copy up to the length that it had when it was opened.
     ///
     /// # Errors
-    /// As [`replay`]; [`Error::Corruption`] also if it is not as long as it was `written`;
+    /// As [`replay`]; [`Error::Corruption`] also if the copy is shorter or longer than `written`;
     /// [`Error::Io`].
     fn check(self, written: Option<u64>) -> Result<()> {
         let Self { path, file, bytes } = self;

@@ -1,7 +1,7 @@
 //! The live manifest, and the edits of it.
 //!
-//! Each edit is appended to both copies and synced in both before anything relies on it, so damage to
-//! one copy loses nothing. The next opening then writes both anew.
+//! Each edit is appended to both copies and synced in both before anything relies on it, so damage
+//! to one copy loses nothing. After such damage, the next opening writes both copies anew.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,34 +21,36 @@ use crate::key::FileNumber;
 use crate::log_store::LogStore;
 use crate::mutation::{self, Mutation};
 
-/// A manifest of this size is replaced by one that holds just the state, unless it began with a
-/// state of more than half of this size.
+/// The size at which a manifest is replaced by one that holds just the state, unless it began with
+/// a state of more than half of this size.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
 
-/// The number of times that CURRENT is read until the manifest that it names is there.
+/// The maximal number of times that CURRENT is read until the manifest that it names exists.
 const CURRENT_TRIES_MAX: usize = 100;
 
-/// The state, and the files that keep it.
+/// The state of the database, and the manifest files that it is kept in.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     log_store: Arc<dyn LogStore>,
     dir: PathBuf,
     id: DatabaseId,
     state: State,
-    /// The manifest that CURRENT names; `None` in a new directory.
+    /// The number of the manifest that CURRENT names; `None` in a new directory.
     current: Option<FileNumber>,
     next_number: FileNumber,
-    /// The number of edits that were read behind the state that the manifest begins with.
+    /// The number of edits that were read after the manifest's first record, which is a whole
+    /// state.
     edits_read: usize,
     /// Whether CURRENT and its copy name the manifest, and no damage was found.
     is_whole: bool,
     /// The damage of single copies, which lost nothing.
     damage: Vec<Error>,
-    /// The size at which the manifest is replaced: at the earliest when its edits have become as
-    /// long as the state that it began with. So the cost of an edit depends on the length of the
-    /// edit, however large the state is.
+    /// The size at which the manifest is replaced: at the earliest when the edits have become as
+    /// long as the state that the manifest began with. So the cost of an edit depends on the length
+    /// of the edit, however large the state is.
     bytes_max: u64,
-    /// The open copies; `None` until the first change since the opening.
+    /// The open copies of the manifest; `None` until the first change since the opening of the
+    /// database.
     open: Option<OpenCopies>,
     /// The failure of an edit. The content of the disk is uncertain then, so no edit follows.
     failed: Option<Arc<str>>,
@@ -107,8 +109,8 @@ impl Manifest {
         Self::create_with(log_store, dir, State::default())
     }
 
-    /// Writes the first manifest of a directory. The directory holds the database of `state` when
-    /// this returns, and none before.
+    /// Writes the first manifest of a directory. The directory becomes the database of `state` when
+    /// this returns, and is no database before.
     pub(crate) fn create_with(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -118,7 +120,7 @@ impl Manifest {
     }
 
     /// Writes a manifest with a number above that of the live one, and makes it the live one. The
-    /// older one stays.
+    /// files of the older one stay.
     pub(crate) fn create_numbered(
         log_store: Arc<dyn LogStore>,
         dir: &Path,
@@ -157,8 +159,8 @@ impl Manifest {
     /// # Errors
     /// [`Error::Io`], [`Error::DiskFull`] if the names cannot be synced. If a new manifest finds no
     /// space, the old one stays, because a full disk must not keep a database from being read.
-    /// [`Error::DiskFull`] for a backup, too: writes behind its log do not count before the mark is
-    /// gone.
+    /// [`Error::DiskFull`] if the new manifest of a backup finds no space: writes after the
+    /// backup's log do not count before the manifest without the backup's mark is written.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if self.state.backup.take().is_some() {
             return self.roll(&self.state.clone());
@@ -187,8 +189,8 @@ impl Manifest {
         &self.damage
     }
 
-    /// Begins a check of the files, which does not keep edits from being made once this has returned.
-    /// A directory without a manifest has no damage.
+    /// Begins a check of the manifest's files. Edits may be made as soon as this has returned. A
+    /// directory without a manifest has no damage.
     ///
     /// # Errors
     /// [`Error::Io`] for a lack of descriptors, memory or permission.
@@ -201,7 +203,7 @@ impl Manifest {
         Inspection::begin(&*self.log_store, &self.dir, live, written, is_exact)
     }
 
-    /// Returns the bytes of both copies; 0 until the first change since the opening.
+    /// Returns the total length of both copies; 0 until the first change since the opening.
     pub(crate) fn bytes(&self) -> u64 {
         let open = self.open.as_ref();
         open.map_or(0, |open| open.bytes * open.files.len() as u64)
@@ -220,7 +222,7 @@ impl Manifest {
     /// Makes an edit durable.
     ///
     /// # Errors
-    /// [`Error::DiskFull`] if there was no space: the edit is nowhere, and the next one may
+    /// [`Error::DiskFull`] if there was no space: the edit is in neither copy, and the next one may
     /// succeed. After any other error the edit may or may not be on disk, and no other edit is
     /// accepted.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
@@ -251,13 +253,13 @@ impl Manifest {
         result
     }
 
-    /// Appends a record to both copies. If it finds no space in either, it is cut off again in
-    /// both, durably, so that the next edit follows the last good one.
+    /// Appends a record to both copies. If one of them has no space for it, the record is cut off
+    /// again in both, durably, so that the next edit follows the last good one.
     ///
     /// This is safe after a sync that found no space, too (on a thin volume, or where space is
-    /// allocated late). Each edit is synced in both copies before the next one is appended, so all
-    /// that a failed sync can have dropped is this record, and the cut removes exactly that. If a cut
-    /// fails, a crash may or may not show the edit, and the manifest takes no other.
+    /// allocated late). Each edit is synced in both copies before the next one is appended, so a
+    /// failed sync can have dropped only this record, and the cut removes exactly that. If a cut
+    /// fails, a crash may or may not show the edit, and the manifest accepts no other edit.
     fn append(&mut self, mut open: OpenCopies, record: &[u8]) -> Result<()> {
         let appended = open.append(record);
         let written = appended.and_then(|()| open.sync(Mutation::EditWithoutSync));
@@ -278,18 +280,19 @@ impl Manifest {
         Ok(())
     }
 
-    /// Begins a new manifest with `state`: both copies are written and synced whole, then
-    /// CURRENT and its copy name it by atomic renames, then the old manifest goes.
+    /// Begins a new manifest with `state`: both copies are written and synced whole, then CURRENT
+    /// and its copy are replaced by atomic renames, to name the new manifest, then the old manifest
+    /// is removed.
     ///
     /// Up to the rename of CURRENT nothing relies on the new manifest. If a write, a sync or that
     /// rename finds no space, both copies of the new manifest are removed and the edit is refused. The
     /// temporary files of CURRENT may stay, and are written anew by the next try.
     ///
     /// After that rename a failure is no refusal, even one for lack of space: a crash may leave
-    /// either manifest. The manifest takes no other edit then. If the copy of CURRENT cannot be
+    /// either manifest. The manifest accepts no other edit then. If the copy of CURRENT cannot be
     /// renamed, it still names the old manifest, which would count if CURRENT were damaged later,
-    /// and would lack each edit that was taken since. The next opening takes the newer manifest,
-    /// and begins another one that both name.
+    /// and would lack each edit that was made since. The next opening reads the newer manifest, and
+    /// begins another one, which both CURRENT and its copy name.
     fn roll(&mut self, state: &State) -> Result<()> {
         let number = self.next_number;
         self.next_number = number.next();
@@ -361,7 +364,7 @@ impl Manifest {
         }
     }
 
-    /// Makes names durable before anything relies on them.
+    /// Syncs the directory, so that CURRENT and its copy keep their new content after a crash.
     fn sync_names(&self) -> Result<()> {
         self.sync_dir()
             .map_err(Error::no_space_or_io("sync", &self.dir))
@@ -384,8 +387,8 @@ impl OpenCopies {
         })
     }
 
-    /// Makes both durable. Both are written before the first is synced: then most file systems
-    /// write both by one commit of their journal.
+    /// Syncs both copies. Both are written before the first is synced: then most file systems write
+    /// both by one commit of their journal.
     fn sync(&mut self, unless: Mutation) -> Result<()> {
         let mut files = self.files.iter_mut().zip(&self.paths);
         files.try_for_each(|(file, path)| {
@@ -492,8 +495,8 @@ mod tests {
         manifest.unwrap().unwrap()
     }
 
-    /// Returns a new manifest on a disk of its own. Its next edit is appended, or begins another
-    /// manifest.
+    /// Returns a new manifest on a disk of its own. Its next edit is appended if `is_appended_to`,
+    /// else it begins another manifest.
     fn manifest(is_appended_to: bool) -> (MemDisk, Manifest) {
         let (disk, dir) = (MemDisk::new(), Path::new(DIR));
         disk.create_dir_all(dir).unwrap();
@@ -527,7 +530,8 @@ mod tests {
         }
     }
 
-    /// A crash between the two renames, and an opening that found no space, leave such names.
+    /// A crash between the two renames, and an opening that found no space, leave CURRENT or its
+    /// copy with the name of an older manifest.
     #[test]
     fn a_name_of_an_older_manifest_is_damage_once_both_names_were_written() {
         let (disk, mut manifest) = manifest(true);
@@ -597,7 +601,8 @@ mod tests {
         }
     }
 
-    /// The record that could not be cut off may be in one copy, and the opening takes it from there.
+    /// The record that could not be cut off may be in one copy, and the next opening reads it from
+    /// there.
     #[test]
     fn a_cut_that_fails_ends_all_edits() {
         for cut in 1..=2 {

@@ -25,7 +25,8 @@ pub(super) fn header(id: DatabaseId) -> Vec<u8> {
     bytes
 }
 
-/// Checks the version first, because a header of another version may have another length.
+/// Checks the header of a manifest and returns the id of its database. The version is checked
+/// first, because a header of another version may have another length.
 pub(super) fn check_header(path: &Path, bytes: &[u8]) -> Result<DatabaseId> {
     if bytes.len() < 12 || &bytes[..8] != MAGIC {
         return Err(Error::corruption(path, 0, "this is not a manifest"));

@@ -1,7 +1,8 @@
 //! Reading a manifest from its copies.
 //!
-//! Each record is taken from any copy that has it whole, so damage to one copy costs nothing. Copies
-//! with different good records in one place contradict each other: that is damage, and neither counts.
+//! Each record is read from any copy that has it whole, so damage to one copy loses nothing. Copies
+//! with different good records in one place contradict each other: that is damage, and neither
+//! record counts.
 
 use std::path::Path;
 
@@ -18,20 +19,20 @@ pub(super) struct Replayed {
     pub(super) id: DatabaseId,
     /// The state after all records.
     pub(super) state: State,
-    /// The number of edits behind the state that the manifest begins with.
+    /// The number of edits after the manifest's first record, which is a whole state.
     pub(super) edits: usize,
-    /// The offset behind the last record.
+    /// The offset at which the last record ends.
     pub(super) end: usize,
-    /// The damage of single copies.
+    /// The damage of single copies, which lost nothing.
     pub(super) damage: Vec<Error>,
 }
 
 /// Reads a manifest from its copies.
 ///
-/// An edit is synced in all copies before the next one is written. So a record that reads in no copy
-/// and has no good one behind it was torn by a crash and never took effect: any part of it may be
-/// missing, its length too. A copy that lacks the last record only may be left so by a crash. Anything
-/// else that does not read is damage.
+/// An edit is synced in all copies before the next one is written. So a record that can be read in
+/// no copy, with no good record behind it, was torn by a crash and never took effect: any part of
+/// it may be missing, its length too. A crash may also leave a copy that lacks only the last
+/// record. Anything else that cannot be read is damage.
 ///
 /// # Errors
 /// [`Error::Corruption`]; [`Error::UnsupportedFormat`].
@@ -69,7 +70,7 @@ pub(super) fn replay(copies: &[ManifestCopy]) -> Result<Replayed> {
 }
 
 /// Returns the id of the database, the records of all copies, and the damage of single headers. A
-/// damaged header costs no record: those behind it have checksums of their own.
+/// damaged header loses no record: the records behind it have checksums of their own.
 fn check_headers(copies: &[ManifestCopy]) -> Result<(DatabaseId, Records<'_>, Vec<Error>)> {
     let (mut id, mut damage) = (None, Vec::new());
     for copy in copies {
@@ -88,9 +89,10 @@ fn check_headers(copies: &[ManifestCopy]) -> Result<(DatabaseId, Records<'_>, Ve
     }
 }
 
-/// Returns the state after the records before the first bad one, and the offset of that one; `None`
-/// without a state. A record is bad if it does not read, does not fit, or makes no sense of the
-/// state. The headers, whose versions have no checksum, are skipped.
+/// Returns the state after the records before the first bad one, and the offset of the bad one;
+/// `None` if not even the first state could be read. A record is bad if it cannot be read, does not
+/// fit the state, or would leave a state that makes no sense. The headers, whose versions have no
+/// checksum, are skipped.
 pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     let (state, end) = apply_prefix(copies, false)?;
     match state.check() {
@@ -99,8 +101,8 @@ pub(super) fn replay_prefix(copies: &[ManifestCopy]) -> Option<(State, usize)> {
     }
 }
 
-/// Applies the records before the first bad one. With `is_checked`, an edit after which the state
-/// makes no sense is bad, too. Each check takes as long as the state is large.
+/// Applies the records before the first bad one. If `is_checked`, an edit after which the state
+/// makes no sense is bad, too. Each check reads the whole state.
 fn apply_prefix(copies: &[ManifestCopy], is_checked: bool) -> Option<(State, usize)> {
     let mut records = Records::of(copies);
     let mut state: Option<State> = None;
@@ -135,7 +137,8 @@ struct Records<'a> {
     at: usize,
     /// The offset of the record that was read last.
     last: usize,
-    /// The first record that each copy lacks, by its offset, and what the copy has there.
+    /// For each copy, the offset of the first record that it lacks, and a description of the damage
+    /// there.
     lacking: Vec<Option<(usize, String)>>,
 }
 
@@ -156,10 +159,10 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns the next record; `None` where no copy has one.
+    /// Returns the next record; `None` if no copy has a good one there.
     ///
     /// # Errors
-    /// Two copies contradict each other.
+    /// [`Error::Corruption`] if two copies contradict each other.
     fn next(&mut self) -> Result<Option<Record<'a>>> {
         let at = self.at;
         let mut found: Option<Record<'a>> = None;
@@ -194,7 +197,8 @@ impl<'a> Records<'a> {
         Ok(Some(record))
     }
 
-    /// Checks that only a torn edit follows where no copy has a good record.
+    /// Checks that no copy has a good record behind the place where all of them lack one. Then at
+    /// most a torn edit is there.
     fn check_end(&self) -> Result<()> {
         for copy in self.copies {
             let later = later_record(&copy.bytes, self.at);
@@ -206,14 +210,14 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the error of a copy without a good record in the place of the next one.
+    /// Returns the error of a copy that has no good record at the next offset.
     fn bad_record(&self, copy: &ManifestCopy, follows: &str) -> Error {
         let detail = record_at(&copy.bytes, self.at).err().unwrap_or_default();
         Error::corruption(&copy.path, self.at as u64, detail + follows)
     }
 
-    /// Returns the damage of single copies. A crash may have torn the last record, if that is an
-    /// edit.
+    /// Returns the damage of single copies. A copy that lacks only the last record, which is an
+    /// edit, is not damaged: a crash may have torn it.
     fn damage(&self) -> impl Iterator<Item = Error> {
         let lacking = self.copies.iter().zip(&self.lacking);
         lacking.filter_map(move |(copy, lacking)| {
@@ -254,8 +258,8 @@ mod tests {
     }
 
     /// Regression: the power failed in the sync of an edit that lay in two sectors, and only the
-    /// second had reached the disk: the record began with zeros, which is a length of 0 with the
-    /// rest behind it, and was refused as damage.
+    /// second had reached the disk: the record began with zeros, looked like a record of length 0
+    /// with other bytes behind it, and was refused as damage.
     #[test]
     fn an_edit_torn_at_its_start_or_end_or_both_never_took_effect() {
         let (before, whole) = (manifest(&["a"]), manifest(&["a", "b"]));
@@ -330,7 +334,7 @@ mod tests {
         assert_eq!(offsets, [12]);
     }
 
-    /// If the whole but older copy were used, edits that other files rely on would be gone.
+    /// If the older, undamaged copy were used, edits that other files rely on would be lost.
     #[test]
     fn a_whole_copy_that_is_older_than_a_damaged_one_is_not_believed() {
         let (older, mut damaged) = (manifest(&["a"]), manifest(&["a", "b", "c"]));

@@ -19,9 +19,9 @@ pub(crate) struct SalvagedManifest {
     pub(crate) state: Option<State>,
     /// The damage; `None` if the state is complete.
     pub(crate) damage: Option<Error>,
-    /// The error of a last record that does not read: a crash may have torn it before it took
-    /// effect. The files show whether it took effect: those that the record relied on are there, or
-    /// those that it replaced are.
+    /// The error of a last record that cannot be read: a crash may have torn the record before it
+    /// took effect. The directory shows whether it took effect: it has either the files that the
+    /// record added, or those that it replaced.
     pub(crate) torn: Option<Error>,
 }
 

@@ -21,11 +21,13 @@ pub(crate) struct TableMeta {
     pub(crate) keyspace: String,
     pub(crate) name: String,
     pub(crate) options: TableOptions,
-    /// Every write to this table up to this number is in its runs; replay skips them.
+    /// The sequence number up to which every write to this table is in its runs; replay skips these
+    /// writes.
     pub(crate) flushed_seq: SeqNo,
     /// The runs, newest first.
     pub(crate) runs: Vec<RunMeta>,
-    /// The commits at which it exists. A dropped table is here for the snapshots that cover it.
+    /// The commits between which the table exists. A dropped table stays here for the snapshots
+    /// that cover it.
     pub(crate) lifetime: Lifetime,
 }
 
@@ -46,9 +48,9 @@ pub(crate) struct State {
     pub(crate) keyspaces: Vec<String>,
     pub(crate) tables: BTreeMap<TableId, TableMeta>,
     pub(crate) bookmarks: Bookmarks,
-    /// WAL segments from this number on are needed; those below may be gone.
+    /// The first WAL segment that is needed; those with smaller numbers may have been removed.
     pub(crate) wal_floor: FileNumber,
-    /// All SSTables that exist, or ever existed, have smaller numbers.
+    /// A file number above those of all SSTables that exist or ever existed.
     pub(crate) files_below: FileNumber,
     /// The largest id that a table ever had, those of removed tables included.
     pub(crate) last_table_id: TableId,
@@ -64,16 +66,16 @@ pub(crate) struct State {
 pub(crate) struct BackupMark {
     /// The database that was backed up.
     pub(crate) source: DatabaseId,
-    /// WAL segments from this number on are not of this backup: they are those of a later one into
-    /// the same directory that was interrupted.
+    /// The first WAL segment that is not of this backup. This segment and later ones belong to a
+    /// later backup into the same directory, which was interrupted.
     pub(crate) wal_end: FileNumber,
 }
 
-/// One change, applied whole or not at all.
+/// One change of the manifest's state, applied whole or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Edit {
-    /// Everything: the first record of a manifest.
+    /// The whole state: the first record of a manifest.
     State(State),
     AddKeyspace {
         name: String,
@@ -83,13 +85,13 @@ pub(crate) enum Edit {
         name: String,
     },
     AddTable(TableMeta),
-    /// Sets the form of new files of a table.
+    /// Sets the format options of new files of a table.
     AlterTable {
         table: TableId,
         sstable: SsTableOptions,
     },
-    /// Drops tables. Those `kept`, each with the last commit before its drop, are covered by a
-    /// snapshot and stay for it; the others are removed.
+    /// Drops tables. The `kept` ones, each with the last commit before its drop, stay because a
+    /// snapshot covers them; the `forgotten` ones are removed.
     DropTables {
         kept: Vec<(TableId, SeqNo)>,
         forgotten: Vec<TableId>,
@@ -100,31 +102,32 @@ pub(crate) enum Edit {
         tables: Vec<FlushedTable>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// Replaces neighbouring runs, or the part of them before a key, by one run (or by none, if
-    /// nothing in them was needed).
+    /// Replaces neighbouring runs, or the part of them before a key, by one run, or by no run if
+    /// nothing in them was needed.
     Compact {
         table: TableId,
         inputs: Vec<RunId>,
-        /// The keys that are still to be merged: the inputs begin there now. `None`: the inputs are
-        /// removed.
+        /// The keys that are still to be merged: from now on the inputs begin there. `None` if all
+        /// keys were merged: then the inputs are removed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<KeyBounds>,
-        /// The run that has the output of earlier parts, and to which this output is added. It
-        /// stands directly behind (below) the inputs. `None` for the first part, or a merge in one
-        /// part.
+        /// The run that has the output of the earlier parts of this merge, and to which the output
+        /// of this part is added. It stands directly behind (below) the inputs. `None` for the
+        /// first part, or a merge in one part.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         onto: Option<RunId>,
         output: Option<RunMeta>,
         snapshots: Option<SnapshotChanges>,
     },
-    /// Records that a file of a run is damaged on the disk. The file keeps its place.
+    /// Records that a file of a run is damaged on the disk. The file stays in the run.
     Quarantine {
         table: TableId,
         file: FileNumber,
         quarantine: Quarantine,
     },
     /// Replaces a damaged file by one that was restored from a backup: the same bytes, under
-    /// another number. Or it is whole after all, and keeps its number.
+    /// another number. Or ends the quarantine of a file that is whole after all, and keeps its
+    /// number.
     Restore {
         table: TableId,
         file: FileNumber,
@@ -141,7 +144,7 @@ pub(crate) enum Edit {
     ReserveFiles {
         below: FileNumber,
     },
-    /// Moves the beginning of the WAL that is needed. The operations on snapshots in older segments
+    /// Moves the start of the needed part of the WAL. The operations on snapshots in older segments
     /// are in the manifest with this edit.
     TrimWal {
         floor: FileNumber,
@@ -160,7 +163,8 @@ pub(crate) struct FlushedTable {
 }
 
 impl State {
-    /// Returns the numbers of the WAL segments that are needed. Those at the end may not exist.
+    /// Returns the numbers of the WAL segments that are needed. Segments at the end of the range
+    /// may not exist.
     pub(crate) fn wal_segments(&self) -> Range<FileNumber> {
         let end = self
             .backup
@@ -171,7 +175,7 @@ impl State {
     /// Applies an edit.
     ///
     /// # Errors
-    /// A description of the misfit; the state is unchanged then.
+    /// A description of what does not fit the state, which is unchanged then.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), String> {
         self.check_edit(&edit)?;
         match edit {
@@ -397,13 +401,13 @@ impl State {
     }
 
     /// # Panics
-    /// Without the table.
+    /// If the table does not exist.
     fn table_mut(&mut self, id: TableId) -> &mut TableMeta {
         self.tables.get_mut(&id).expect("it was checked")
     }
 
     /// # Panics
-    /// Without the table, or the file in it.
+    /// If the table does not exist, or has no such file.
     fn file_mut(&mut self, table: TableId, number: FileNumber) -> &mut FileMeta {
         let runs = self.table_mut(table).runs.iter_mut();
         let mut files = runs.flat_map(|run| &mut run.files);
@@ -420,7 +424,7 @@ impl State {
     }
 }
 
-/// Returns the positions of these runs, if they are neighbours in this order.
+/// Returns the positions of the runs with these ids, if they are neighbours in this order.
 fn neighbours(runs: &[RunMeta], ids: &[RunId]) -> Option<Range<usize>> {
     let start = runs.iter().position(|run| Some(&run.id) == ids.first())?;
     let range = start..start + ids.len();
@@ -434,9 +438,9 @@ mod tests {
     use crate::snapshots::{SnapshotOp, SnapshotRecord};
 
     /// Regression: a compaction had read the bookmarks and waited for its fsync; meanwhile a
-    /// snapshot was created, and a flush recorded it and let its WAL segment go. The compaction's
-    /// edit then brought the older list back, and the snapshot was gone after a restart (a deleted
-    /// one was back).
+    /// snapshot was created, and a flush recorded it, so that its WAL segment was removed. The
+    /// compaction's edit then brought the older list back, and the snapshot was gone after a
+    /// restart (a deleted one was back).
     #[test]
     fn an_edit_that_comes_late_does_not_bring_older_bookmarks_back() {
         let create = |seq| {

@@ -26,7 +26,8 @@ use crate::sync::{Mutex, Ordering};
 struct Head {
     /// The size of the whole chunk.
     bytes: usize,
-    /// Bytes given out, this header included. Exceeds `bytes` once a request did not fit.
+    /// The number of bytes that are allocated in this chunk, this header included. Exceeds `bytes`
+    /// once a request did not fit.
     used: AtomicUsize,
 }
 
@@ -59,8 +60,8 @@ impl Arena {
         &self.pool
     }
 
-    /// A piece of `bytes`, not initialised, aligned to [`ALIGN_BYTES`]: the
-    /// caller's alone, for as long as the arena lives.
+    /// Allocates a piece of `bytes`, not initialised, aligned to [`ALIGN_BYTES`]. Only the caller
+    /// uses it, for as long as the arena lives.
     pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         loop {
@@ -75,8 +76,8 @@ impl Arena {
         }
     }
 
-    /// A piece as [`Arena::allocate`] gives it, if the newest chunk has room: takes no
-    /// lock, and no memory from the system.
+    /// Allocates a piece like [`Arena::allocate`] if the newest chunk has room: takes no lock, and
+    /// no memory from the system.
     pub(super) fn try_allocate(&self, bytes: usize) -> Option<NonNull<u8>> {
         let bytes = bytes.next_multiple_of(ALIGN_BYTES);
         // Acquire: the head was written before.
@@ -84,7 +85,7 @@ impl Arena {
         take(newest, bytes)
     }
 
-    /// Bytes given out, with the unused rest of full chunks.
+    /// Bytes of all pieces, with the headers and the unused rest of full chunks.
     pub(super) fn bytes(&self) -> usize {
         // In this order a chunk that becomes full meanwhile is not counted twice.
         let full = self.full_bytes.load(Ordering::Acquire);
@@ -122,7 +123,7 @@ impl Arena {
     }
 }
 
-/// Takes a piece of the chunk with this head; `None` when it has no room.
+/// Allocates a piece of the chunk with this head; `None` if it has no room.
 fn take(head: NonNull<Head>, bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: a head that was published is written, and stays where it is while
     // the arena lives, which the caller borrows; all that changes is atomic.

@@ -1,14 +1,13 @@
-//! A piece of memory from the system, for the entries of one memtable after the
-//! other.
+//! A piece of memory from the system, which holds entries of one memtable, and later of another.
 
 #![expect(unsafe_code, reason = "it takes memory from the system")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// The alignment of every piece, in bytes.
+/// The alignment of every piece of an arena, in bytes.
 pub(super) const ALIGN_BYTES: usize = 8;
-/// The least that a chunk has: a memtable that hardly gets a write takes no more.
+/// The bytes of the smallest chunk. Small, so that a memtable with few writes takes little memory.
 pub(super) const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// The bytes of the largest chunks. Each chunk is twice as large as the one before, up to this
 /// size.
@@ -25,7 +24,7 @@ pub(super) struct Chunk {
 unsafe impl Send for Chunk {}
 
 impl Chunk {
-    /// A chunk of at least `bytes`.
+    /// Allocates a chunk of at least `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         let bytes = bytes.max(FIRST_CHUNK_BYTES);
         let layout = Layout::from_size_align(bytes, ALIGN_BYTES);

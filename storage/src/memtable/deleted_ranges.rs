@@ -1,8 +1,8 @@
 //! The range tombstones of a memtable.
 //!
 //! Up to hundreds of thousands of them arrive, in about the order of their sequence numbers.
-//! Readers at any number need the newest one over a key at once. The last few are kept in the
-//! order of their arrival. The others are sorted, in indexes of several classes; an index of a
+//! Readers at any sequence number need the newest one over a key at once. The last few are kept in
+//! the order of their arrival. The others are sorted, in indexes of several classes; an index of a
 //! class has four times as many as one of the class before:
 //!
 //! ```text
@@ -23,26 +23,26 @@ use std::sync::Arc;
 use super::tombstone_index::TombstoneIndex;
 use crate::key::{RangeTombstone, SeqNo};
 
-/// The tail becomes an index once it has this many tombstones.
+/// The number of tombstones at which the tail becomes an index.
 const TAIL_LEN: usize = 16;
 /// The number of indexes of a class that become one of the next class.
 const FAN_IN: usize = 4;
-/// An index with this many tombstones is not merged any more: sorting it takes a writer a few
-/// milliseconds.
+/// The number of tombstones from which on an index is not merged any more: sorting it takes a
+/// writer a few milliseconds.
 const INDEX_LEN_MAX: usize = TAIL_LEN * FAN_IN.pow(5);
 
 /// The memory of a tombstone's key beside its bytes: a reference count, and the overhead of an
 /// allocation.
 const KEY_OVERHEAD_BYTES: usize = 48;
 
-/// Range tombstones that readers at any number look up by key.
+/// Range tombstones that readers at any sequence number look up by key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeletedRanges {
     /// The tombstones that arrived last, oldest first.
     tail: Vec<Arc<RangeTombstone>>,
-    /// Sorted by class, the largest first.
+    /// The sorted tombstones, in indexes; those of the largest class come first.
     indexes: Vec<Arc<TombstoneIndex>>,
-    /// The memory of all keys.
+    /// The memory of the keys of all tombstones.
     key_bytes: usize,
     index_bytes: usize,
 }

@@ -11,8 +11,8 @@ use super::chunk::ALIGN_BYTES;
 use crate::key::{Kind, SeqNo};
 use crate::sync::in_place::{AtomicPtr, Complete};
 
-/// Enough for 4^12 nodes, as each level has a quarter of the one below. Fewer for loom, which
-/// explores each access to a link.
+/// The greatest number of levels: enough for 4^12 nodes, as each level has a quarter of the one
+/// below. Fewer for loom, which explores each access to a link.
 pub(super) const HEIGHT_MAX: usize = if cfg!(loom) { 2 } else { 12 };
 
 /// The number of leading bytes of a key that are compared as integers.
@@ -21,8 +21,8 @@ pub(super) const PREFIX_BYTES: usize = 16;
 /// A link to the next node of a level; null at the end.
 pub(super) type Link = AtomicPtr<Node>;
 
-/// A version, its links behind it (as many as `height`, and of an operand one to its
-/// fold), then its key, then its value: the bytes, or a [`Bytes`], aligned.
+/// A version in the skip list. In memory its links follow (as many as `height`, and one more to the
+/// fold of an operand), then its key, then its value: either the bytes, or a [`Bytes`], aligned.
 #[repr(C)]
 pub(super) struct Node {
     pub(super) header: Complete<Header>,
@@ -36,7 +36,7 @@ pub(super) struct Header {
     pub(super) value_bytes: u32,
     pub(super) kind: Kind,
     pub(super) height: u8,
-    /// Whether the value is a [`Bytes`].
+    /// Whether the value is stored as a [`Bytes`], whose memory readers share.
     pub(super) shared: bool,
 }
 
@@ -44,7 +44,7 @@ const _: () = assert!(align_of::<Node>() <= ALIGN_BYTES && align_of::<Bytes>() <
 
 impl Header {
     /// # Panics
-    /// When key or value have 4 GiB.
+    /// If the key or the value has 4 GiB or more.
     #[inline]
     pub(super) fn new(key: &[u8], seq: SeqNo, kind: Kind, value: &[u8], shared: bool) -> Self {
         let bytes = |slice: &[u8]| u32::try_from(slice.len()).expect("less than 4 GiB");
@@ -90,8 +90,8 @@ impl Header {
     }
 }
 
-/// The first bytes of a key, zeros behind a shorter one: the order of two is that
-/// of the keys, unless they are equal.
+/// The first bytes of a key, with zeros behind a shorter key. Two different prefixes are in the
+/// order of their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Prefix(u64, u64);
 
@@ -108,8 +108,8 @@ impl Prefix {
     }
 }
 
-/// The number of levels of the node with this number. Each level has a quarter of the nodes of
-/// the level below. The height is drawn from the number, which no other node has.
+/// The number of levels of the node with this sequence number. Each level has a quarter of the
+/// nodes of the level below. The height is a hash of the sequence number, which no other node has.
 pub(super) fn height_of(seq: SeqNo) -> usize {
     // The finisher of SplitMix64: every bit of the result hangs on all.
     let mut bits = seq.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

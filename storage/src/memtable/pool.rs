@@ -1,17 +1,16 @@
 //! Chunks of memory that wait for the next memtable of a database.
 //!
-//! Memory fresh from the system is cleared and mapped page by page at the first
-//! touch, which costs a writer more than what it writes there. What a flushed
-//! memtable leaves is mapped already.
+//! Memory fresh from the system is cleared and mapped page by page at the first touch, which costs
+//! a writer more than what it writes there. The chunks of a flushed memtable are mapped already.
 
 use std::sync::Mutex;
 
 use super::chunk::{CHUNK_BYTES, Chunk};
 
-/// Chunks of [`CHUNK_BYTES`] that no memtable uses: at most as many as one fills.
+/// Chunks of [`CHUNK_BYTES`] that no memtable uses: at most as many as one memtable fills.
 ///
-/// The lock is std's even under a checker: it is held for a moment in which no other lock is
-/// touched.
+/// The lock is that of std even under loom and shuttle: it is held for a moment in which no other
+/// lock is touched.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkPool {
     free: Mutex<Vec<Chunk>>,
@@ -31,7 +30,7 @@ impl ChunkPool {
         self.free.lock().unwrap().pop()
     }
 
-    /// Takes chunks of [`CHUNK_BYTES`] back, as many as there is room for.
+    /// Adds chunks of [`CHUNK_BYTES`] that are free again, as many as there is room for.
     pub(super) fn give(&self, chunks: impl Iterator<Item = Chunk>) {
         if self.chunks_max == 0 {
             return;

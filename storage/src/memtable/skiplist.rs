@@ -9,8 +9,8 @@
 //!
 //! [`super::node`] defines the memory layout of a node.
 //!
-//! An operand's node has one more link: to a *fold*, a node on no level, once a reader
-//! left one there ([`SkipList::leave_fold`]).
+//! An operand's node has one more link: to a *fold*, a node on no level, once a reader stored one
+//! there ([`SkipList::leave_fold`]).
 //!
 //! A node is one piece of the [`Arena`], so a step of a search touches the memory
 //! of one node, and most comparisons end in the first 16 bytes of the key, which
@@ -38,15 +38,15 @@ use crate::key::{Kind, SeqNo};
 use crate::sync::Ordering;
 use crate::sync::in_place::{AtomicUsize, Complete};
 
-/// Larger values lie outside of the arena, and readers share their memory; smaller ones are
-/// copied to each reader, so that they keep no memtable alive.
+/// The greatest size of a value that is copied to each reader, so that it keeps no memtable alive.
+/// Larger values lie outside of the arena, and readers share their memory.
 pub(super) const COPIED_BYTES_MAX: usize = 4 << 10;
 
-/// The greatest number of steps from the place of another key: more of them cost more than a
-/// search from the top.
+/// The number of steps from the place of an earlier seek after which a search from the top costs
+/// less.
 const STEPS_MAX: usize = 4;
 
-/// A place in the order.
+/// A place in the order of the versions: by key, then newest first.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     prefix: Prefix,
@@ -63,7 +63,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Whether the entry comes before.
+    /// Whether the entry comes before this place.
     #[inline(always)]
     fn is_after(&self, entry: Entry<'_>) -> bool {
         let header = entry.header();
@@ -89,7 +89,8 @@ impl<'a> Target<'a> {
 /// A version in a list.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
-    /// The node, with provenance over its whole piece of the arena.
+    /// The node. The pointer's provenance covers its whole piece of the arena, so that it reaches
+    /// links, key and value.
     node: NonNull<Node>,
     list: PhantomData<&'a SkipList>,
 }
@@ -146,7 +147,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The value on its own: it does not keep the list alive.
+    /// The value, which does not keep the list alive: a copy, or shared memory outside of the list.
     pub(crate) fn to_value(self) -> Bytes {
         let shared = self.shared_value().cloned();
         shared.unwrap_or_else(|| Bytes::copy_from_slice(self.value()))
@@ -162,8 +163,9 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// Returns the fold that a reader left at this operand, if there is one: a version of the
-    /// same number, without a key, for the operand and all older versions of its key.
+    /// Returns the fold that a reader stored at this operand, if there is one: a version of the
+    /// same sequence number, without a key, which stands for the operand and all older versions of
+    /// its key.
     #[inline]
     pub(crate) fn fold(self) -> Option<Self> {
         let header = self.header();
@@ -243,7 +245,7 @@ pub(crate) struct SkipList {
     head: [Link; HEIGHT_MAX],
     arena: Arena,
     /// The [`Bytes`] that lie in nodes: the list drops them one by one, because nodes are not
-    /// dropped. A lock of std's: see [`ChunkPool`].
+    /// dropped. The lock is that of std for the reason given at [`ChunkPool`].
     shared_values: Mutex<Vec<SharedValue>>,
     shared_bytes: AtomicUsize,
 }
@@ -269,16 +271,16 @@ impl SkipList {
         self.arena.pool()
     }
 
-    /// Bytes that the versions take.
+    /// Bytes of memory that the versions take.
     pub(crate) fn bytes(&self) -> usize {
         self.arena.bytes() + self.shared_bytes.load(Ordering::Relaxed)
     }
 
-    /// Adds a version; its (key, sequence number) is not in the list yet. A value
-    /// of more than [`COPIED_BYTES_MAX`] is what `share` makes of it.
+    /// Adds a version, whose (key, sequence number) must not be in the list yet. A value of more
+    /// than [`COPIED_BYTES_MAX`] is stored as the [`Bytes`] that `share` returns for it.
     ///
     /// # Panics
-    /// When key or value have 4 GiB: what comes from a WAL record has less.
+    /// If the key or the value has 4 GiB or more; those of a WAL record have less.
     pub(crate) fn insert(
         &self,
         key: &[u8],
@@ -294,11 +296,10 @@ impl SkipList {
         self.link(node, Ordering::Release);
     }
 
-    /// Leaves a fold at `operand`, a version of this list, for later readers: the result of
-    /// the operand and all older versions of its key. Those versions must all be there:
-    /// readers that use the fold miss a version that is inserted below it later. Returns
-    /// false if the arena's chunk has no room: a reader never takes the arena's lock to add
-    /// one.
+    /// Stores a fold at `operand`, a version of this list, for later readers: the result of the
+    /// operand and all older versions of its key. All older versions must be in the list: readers
+    /// that use the fold miss a version that is inserted below it later. Returns false if the
+    /// arena's newest chunk has no room: a reader never takes the arena's lock to add a chunk.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) -> bool {
         self.publish_fold(operand, kind, value, Ordering::Release)
     }
@@ -366,8 +367,8 @@ impl SkipList {
         }
     }
 
-    /// Links a node in, level by level from the lowest, so that a node found on one level is
-    /// on all levels below. `publish` is Release: a thread that follows the link sees the
+    /// Links a node into the list, level by level from the lowest, so that a node found on one
+    /// level is on all levels below. `publish` is Release: a thread that follows the link sees the
     /// node's content.
     fn link(&self, node: Unlinked<'_>, publish: Ordering) {
         let entry = node.entry;
@@ -404,8 +405,8 @@ impl SkipList {
         found
     }
 
-    /// Seeks as [`Self::seek`] does, starting from the result of an earlier seek for a place
-    /// not behind this one: mostly the target is there, or a few steps on.
+    /// Seeks as [`Self::seek`] does, but starts from `found`, the result of an earlier seek for the
+    /// same or a smaller target: mostly the new target is there, or a few steps on.
     pub(crate) fn seek_on<'a>(
         &'a self,
         found: Entry<'a>,
@@ -439,7 +440,8 @@ impl SkipList {
         self.last_of(|_| true)
     }
 
-    /// All versions in order, also those that are inserted ahead meanwhile.
+    /// All versions in order. A version that is inserted meanwhile, ahead of the iterator, is
+    /// included.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         std::iter::successors(self.first(), |entry| entry.next())
     }
@@ -455,9 +457,9 @@ impl SkipList {
         self.descend(is_before, |_, _, _| {}).0
     }
 
-    /// Descends from the top to the end of the versions for which `is_before` is true:
-    /// returns the last of these and the version behind it. Calls `visit` with each level
-    /// whose links lead over the place, and the place on that level.
+    /// Descends from the top level to the end of the versions for which `is_before` is true:
+    /// returns the last of these and the version behind it. Calls `visit` for each level, with the
+    /// last node before that end on this level, and the node behind it.
     #[inline(always)]
     fn descend<'a>(
         &'a self,
@@ -493,7 +495,8 @@ impl SkipList {
     }
 }
 
-/// The place on one level from `tower` on.
+/// Moves on one level from `tower` to the last node for which `is_before` is true. Returns this
+/// node's tower and the node behind it.
 fn advance<'a>(
     mut tower: Tower<'a>,
     level: usize,
@@ -561,7 +564,7 @@ impl Position {
         self.node = entry.next().map(|entry| entry.node);
     }
 
-    /// Moves to the version before, by a search: links lead one way only.
+    /// Moves to the previous version by a search, because links lead one way only.
     ///
     /// # Panics
     /// As [`Position::next`].

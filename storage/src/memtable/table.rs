@@ -16,10 +16,10 @@ use crate::read::{MergeOperator, TimestampBounds, timestamps_of};
 use crate::runs::Run;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering as Memory};
 
-/// Folds that readers leave take at most this part of the memory of the versions.
+/// The folds that readers store take at most one part in this many of the memory of the versions.
 const FOLDS_PART: usize = 4;
 
-/// Larger folds are not left, because each reader that uses a fold copies it.
+/// The largest fold that readers store, because each reader that uses a fold copies it.
 const FOLD_BYTES_MAX: usize = 64 << 10;
 
 /// The newest writes of one table.
@@ -29,33 +29,33 @@ pub(crate) struct Memtable {
     /// The range tombstones. They are replaced as a whole, so that no reader waits; `None` before
     /// the first range tombstone.
     range_tombstones: ArcSwapOption<DeletedRanges>,
-    /// Set with the first range tombstone, so that reads of tables without any check only
-    /// this flag.
+    /// Set with the first range tombstone. While it is not set, reads check nothing else.
     has_range_tombstones: AtomicBool,
     /// Held while `range_tombstones` is replaced, so that two writers do not lose a tombstone.
     replacing: Mutex<()>,
     tombstone_bytes: AtomicUsize,
     count: AtomicU64,
-    /// The total size of the folds that readers left, in bytes of their values.
+    /// The total size of the folds that readers stored, in bytes of the folds' values.
     fold_bytes: AtomicUsize,
     /// The table's merge operator, which reads the timestamps in values.
     operator: Option<Arc<dyn MergeOperator>>,
-    /// [`Memtable::least_timestamp`], as far below `u64::MAX` as that is below
-    /// [`i64::MAX`].
+    /// The distance of [`Memtable::least_timestamp`] from [`i64::MAX`], so that it begins at 0 and
+    /// only grows.
     below_greatest: AtomicU64,
-    /// [`Memtable::greatest_timestamp`], as far above 0 as that is above [`i64::MIN`].
+    /// The distance of [`Memtable::greatest_timestamp`] from [`i64::MIN`], so that it begins at 0
+    /// and only grows.
     above_least: AtomicU64,
     /// The oldest WAL segment that may hold an entry of this memtable.
     first_segment: OnceLock<FileNumber>,
-    /// All entries have higher numbers.
+    /// A sequence number below those of all entries.
     begins_after: SeqNo,
-    /// Set when it is frozen: no entry has a higher number, none that comes
-    /// after it a lower or equal one.
+    /// The last sequence number, set when the memtable is frozen: no entry has a higher one, and no
+    /// entry of a later memtable has this or a lower one.
     end_seq: OnceLock<SeqNo>,
-    /// An ingested run that has its place here among the memtables, until those
-    /// below it are flushed. There are no entries then.
+    /// An ingested run that has its place here among the memtables, until the older ones are
+    /// flushed. A memtable with a run has no entries.
     run: Option<Arc<Run>>,
-    /// The commit of the run failed, so that no reader sees the memtable.
+    /// Whether the commit of the run failed, so that no reader sees the memtable.
     abandoned: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Memtable {
         }
     }
 
-    /// The place of a run that the commit `seq` ingests.
+    /// Creates a memtable without entries, as the place of a run that the commit `seq` ingests.
     pub(crate) fn of_run(run: Arc<Run>, seq: SeqNo) -> Self {
         let memtable = Self {
             run: Some(run),
@@ -94,13 +94,13 @@ impl Memtable {
         memtable
     }
 
-    /// The ingested run that has its place here.
+    /// The ingested run that has its place here, unless its commit failed.
     pub(crate) fn run(&self) -> Option<&Arc<Run>> {
         let abandoned = self.abandoned.load(Memory::Relaxed);
         self.run.as_ref().filter(|_| !abandoned)
     }
 
-    /// Hides the run; called before the number of the commit that failed becomes
+    /// Hides the run. Must be called before the sequence number of the failed commit becomes
     /// visible.
     pub(crate) fn abandon_run(&self) {
         self.abandoned.store(true, Memory::Relaxed);
@@ -114,8 +114,8 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Adds a version whose value is a slice of `payload`. A large value is not copied, if
-    /// most of `payload` is this value: it keeps all of `payload` alive.
+    /// Adds a version whose value is a slice of `payload`. A large value that is more than half of
+    /// `payload` is not copied, and keeps all of `payload` alive.
     pub(crate) fn insert_of(
         &self,
         payload: &Bytes,
@@ -136,7 +136,8 @@ impl Memtable {
         self.count.fetch_add(1, Memory::Relaxed);
     }
 
-    /// Runs before the commit is visible, so that its readers get bounds that include it.
+    /// Widens the bounds of timestamps by those of a value. This runs before the commit is visible,
+    /// so that its readers get bounds that include it.
     fn note_timestamps(&self, key: &[u8], kind: Kind, value: &[u8]) {
         let Some(operator) = self.operator.as_deref() else {
             return;
@@ -177,7 +178,7 @@ impl Memtable {
         i64::MIN.wrapping_add_unsigned(self.above_least.load(Memory::Relaxed))
     }
 
-    /// Adds a range tombstone; the range is not empty.
+    /// Adds a range tombstone, whose range must not be empty.
     pub(crate) fn delete_range(&self, range: &KeyRange, seq: SeqNo) {
         let tombstone = RangeTombstone {
             range: range.clone(),
@@ -202,7 +203,7 @@ impl Memtable {
         }
     }
 
-    /// The newest range tombstone over `key` with a number `<= seq`.
+    /// The newest sequence number `<= seq` of a range tombstone over `key`.
     pub(crate) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         if !self.has_range_tombstones.load(Memory::Acquire) {
             return None;
@@ -211,9 +212,9 @@ impl Memtable {
         tombstones.as_ref()?.covering(key, seq)
     }
 
-    /// Returns the first version that is not before (key, seq): the newest of `key` with a
-    /// number `<= seq`, followed by older ones, or one of a key behind it. `found` is the
-    /// result of an earlier call for a smaller key.
+    /// Returns the first version that is not before (key, seq): the newest version of `key` with a
+    /// number `<= seq`, or else the first version of the next key. `found` is the result of an
+    /// earlier call for a smaller key.
     pub(crate) fn seek<'a>(
         &'a self,
         found: Option<Entry<'a>>,
@@ -226,9 +227,9 @@ impl Memtable {
         }
     }
 
-    /// Leaves a fold of `operand`, a version of this memtable, and the versions below it,
-    /// unless the folds of the memtable would take too much of its memory. Readers that see
-    /// `operand` use it; no version below may be added any more.
+    /// Stores a fold of `operand`, a version of this memtable, and the versions below it, unless
+    /// the folds of the memtable would take too much of its memory. Readers that see `operand` use
+    /// the fold, so no version below it may be added any more.
     pub(crate) fn leave_fold(&self, operand: Entry<'_>, kind: Kind, value: &[u8]) {
         let budget = self.entries.bytes() / FOLDS_PART;
         let folds = self.fold_bytes.load(Memory::Relaxed) + value.len();
@@ -246,13 +247,13 @@ impl Memtable {
         (found.key() == key).then(|| version_of(found))
     }
 
-    /// All versions in order. Nothing may be inserted meanwhile that the caller
-    /// would miss: for memtables that are being flushed.
+    /// All versions in order. Used to flush a memtable: no version may be inserted meanwhile that
+    /// the caller would miss.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
         self.entries.iter()
     }
 
-    /// Memory that the entries take; of range tombstones, estimated.
+    /// Memory that the entries take; that of range tombstones is estimated.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.bytes() + self.tombstone_bytes.load(Memory::Relaxed)
     }
@@ -268,23 +269,22 @@ impl Memtable {
         self.first_segment.get_or_init(|| segment);
     }
 
-    /// The oldest segment that this memtable still needs; `None` when it never
-    /// got a write.
+    /// The oldest WAL segment that this memtable still needs; `None` if it never got a write.
     pub(crate) fn first_segment(&self) -> Option<FileNumber> {
         self.first_segment.get().copied()
     }
 
-    /// Freezes the memtable: `end` is its last number.
+    /// Freezes the memtable: `end` is its last sequence number.
     pub(crate) fn freeze(&self, end: SeqNo) {
         self.end_seq.get_or_init(|| end);
     }
 
-    /// The number at which the memtable was frozen.
+    /// The last sequence number of a frozen memtable; `None` until it is frozen.
     pub(crate) fn end_seq(&self) -> Option<SeqNo> {
         self.end_seq.get().copied()
     }
 
-    /// Returns whether an entry may have a number up to `seq`.
+    /// Returns whether an entry may have a sequence number of at most `seq`.
     pub(crate) fn begins_before(&self, seq: SeqNo) -> bool {
         self.begins_after < seq
     }
@@ -297,7 +297,7 @@ impl Memtable {
     }
 }
 
-/// A version as those see it that the memtable need not outlive.
+/// Returns a version that borrows nothing from the memtable.
 pub(crate) fn version_of(entry: Entry<'_>) -> Version {
     Version {
         seq: entry.seq(),

@@ -57,7 +57,8 @@ fn a_reader_sees_the_newest_version_at_or_below_its_number() {
     assert!(!cursor.valid());
 }
 
-/// Comparisons begin with 16 bytes of the key, zeros behind a shorter one.
+/// Keys are compared by their first 16 bytes, with zeros behind a shorter key,
+/// and only then by the rest.
 #[test]
 fn keys_that_differ_in_zeros_or_behind_the_prefix_are_in_order() {
     let mut keys: Vec<Vec<u8>> = vec![vec![], vec![1], vec![0xff; 15], vec![0xff; 40]];
@@ -114,7 +115,7 @@ fn a_seek_from_a_neighbour_finds_what_one_from_the_top_finds() {
     });
 }
 
-/// A key, often one of a few, often behind a long prefix that others share.
+/// Draws a key: often one of a few, often with a long prefix that others share.
 fn draw_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let prefix: &[u8] = match rng.random_range(0..4) {
         0 => b"",
@@ -141,7 +142,8 @@ fn draw_value(rng: &mut ChaCha8Rng, kind: Kind) -> Vec<u8> {
     vec![rng.random(); len]
 }
 
-/// Returns the inserts of one thread of a seed; no other thread uses their numbers.
+/// Returns the inserts of one thread for a seed; no other thread uses their
+/// sequence numbers.
 fn script(seed: u64, thread: u64) -> Vec<(Version, (Kind, Vec<u8>))> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(thread);
@@ -161,8 +163,9 @@ fn found(entry: Entry<'_>) -> (Version, (Kind, Vec<u8>)) {
     (version, (entry.kind(), entry.value().to_vec()))
 }
 
-/// Goes over all while others insert: in order, each as its thread made it, and
-/// no fewer than the time before.
+/// Reads all versions again and again while other threads insert: they are in
+/// order, each is as its thread inserted it, and there are never fewer than the
+/// time before.
 fn read_beside(memtable: &Memtable, all: &Oracle, ended: &AtomicBool) {
     let mut seen_before = 0;
     loop {
@@ -319,7 +322,7 @@ fn the_next_memtable_gets_the_memory_of_the_last() {
     assert_eq!(pool.len(), 2);
 }
 
-/// A damaged log may contain any record that fits.
+/// A damaged log may contain any record that fits, so a key may be this large.
 #[test]
 fn a_key_larger_than_a_chunk_fits() {
     let memtable = Memtable::default();
@@ -333,7 +336,8 @@ fn a_key_larger_than_a_chunk_fits() {
     assert_eq!(keys, [1, 1, key.len()]);
 }
 
-/// Values of eight bytes are timestamps; nothing is known of others.
+/// A merge operator for which values of eight bytes are timestamps; others have
+/// unknown timestamps.
 #[derive(Debug)]
 struct Timestamps;
 

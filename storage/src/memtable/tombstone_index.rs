@@ -1,9 +1,9 @@
-//! Some range tombstones of a memtable, sorted for readers at any number.
+//! Some range tombstones of a memtable, sorted for readers at any sequence number.
 //!
-//! The ends of the ranges cut the keys into *intervals*. The tombstones of an interval are
-//! not listed: n ranges from the first key up to n different ones lie over n intervals, n²/2
-//! times in all. They hang in a segment tree over the intervals, each at the few nodes
-//! (at most two on each level) that together make its range:
+//! The ends of the ranges cut the keys into *intervals*. The index does not list the tombstones of
+//! each interval, because n ranges that all begin at the first key would have n²/2 places in these
+//! lists. Instead, the tombstones are in a segment tree over the intervals, each at the few nodes
+//! (at most two on each level) that together cover its range:
 //!
 //! ```text
 //!   node             1
@@ -24,7 +24,7 @@ use bytes::Bytes;
 
 use crate::key::{KeyRange, RangeTombstone, SeqNo};
 
-/// Range tombstones, sorted by where they lie.
+/// Range tombstones, sorted by their ranges.
 #[derive(Debug)]
 pub(super) struct TombstoneIndex {
     /// The keys at which ranges begin and end, ascending, without duplicates. Interval i begins at
@@ -32,17 +32,19 @@ pub(super) struct TombstoneIndex {
     points: Vec<Bytes>,
     /// The length of the prefix that all points have in common.
     prefix_bytes: usize,
-    /// The next eight bytes of each point as a number that sorts like the bytes: a binary search
-    /// here looks at few points.
+    /// The eight bytes of each point behind the common prefix, as a number that sorts like the
+    /// bytes: after a binary search of these numbers only few points are left to compare.
     heads: Vec<u64>,
-    /// Newest first.
+    /// The tombstones, newest first.
     tombstones: Vec<Placed>,
-    /// The newest number over each interval; 0 if there is none.
+    /// The newest sequence number over each interval; 0 if no tombstone lies over it.
     newest: Vec<SeqNo>,
-    /// Node i has the numbers from `nodes[i]` up to `nodes[i + 1]` of `seqs`. Node 1 is the root,
-    /// 2i and 2i + 1 are the children of i, and with n intervals the leaf of interval i is n + i.
+    /// The place in `seqs` at which the sequence numbers of each node begin: those of node i end at
+    /// `nodes[i + 1]`. Node 1 is the root, 2i and 2i + 1 are the children of i, and with n
+    /// intervals the leaf of interval i is n + i.
     nodes: Vec<u32>,
-    /// The numbers of the nodes; those of each node newest first.
+    /// The sequence numbers of the tombstones at all nodes, node by node; those of each node newest
+    /// first.
     seqs: Vec<SeqNo>,
 }
 
@@ -55,9 +57,9 @@ struct Placed {
 }
 
 impl TombstoneIndex {
-    /// An index of the tombstones of `parts`, and of `more`, whose ranges are not empty. There is at
-    /// least one tombstone, and there are fewer than 2^24: their places in the tree, two at most on
-    /// each of its levels, are counted in 32 bits.
+    /// Builds an index of the tombstones in the indexes `parts` and of those in `more`; no range
+    /// may be empty. There is at least one tombstone, and there are fewer than 2^24: their places
+    /// in the tree, two at most on each of its levels, are counted in 32 bits.
     pub(super) fn build(parts: &[Arc<Self>], more: &[Arc<RangeTombstone>]) -> Self {
         let points_of = |tombstone: &Arc<RangeTombstone>| {
             let KeyRange { start, end } = tombstone.range.clone();
@@ -111,7 +113,7 @@ impl TombstoneIndex {
         Self::of_placed(points, tombstones)
     }
 
-    /// An index of tombstones, newest first, over the intervals between these points.
+    /// Builds an index of tombstones, newest first, over the intervals between these points.
     fn of_placed(points: Vec<Bytes>, tombstones: Vec<Placed>) -> Self {
         let intervals = points.len();
         let mut nodes = vec![0; 2 * intervals + 1];
@@ -154,12 +156,12 @@ impl TombstoneIndex {
         self.tombstones.len()
     }
 
-    /// The greatest number of a tombstone.
+    /// The greatest sequence number of a tombstone.
     pub(super) fn newest(&self) -> SeqNo {
         self.tombstones[0].seq
     }
 
-    /// The newest tombstone over `key` with a number `<= seq`.
+    /// The newest sequence number `<= seq` of a tombstone over `key`.
     pub(super) fn covering(&self, key: &[u8], seq: SeqNo) -> Option<SeqNo> {
         let interval = self.points_up_to(key).checked_sub(1)?;
         let newest = self.newest[interval];
@@ -175,7 +177,7 @@ impl TombstoneIndex {
         seen.max()
     }
 
-    /// The number of points that are not above a key.
+    /// The number of points that are less than or equal to `key`.
     fn points_up_to(&self, key: &[u8]) -> usize {
         let (start, rest) = key.split_at(self.prefix_bytes.min(key.len()));
         match start.cmp(&self.points[0][..self.prefix_bytes]) {
@@ -201,7 +203,7 @@ impl TombstoneIndex {
         })
     }
 
-    /// Bytes of memory, without those of the keys.
+    /// Bytes of memory that the index takes, without those of the keys.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.points)
@@ -213,7 +215,7 @@ impl TombstoneIndex {
     }
 }
 
-/// Returns the first eight bytes as a number, padded with zeros.
+/// Returns the first eight bytes of `rest` as a number, padded with zeros.
 fn head(rest: &[u8]) -> u64 {
     let mut bytes = [0; size_of::<u64>()];
     let len = rest.len().min(bytes.len());
@@ -225,7 +227,7 @@ fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Calls for each node that a tombstone hangs at.
+/// Calls `at` with each node of the tree that a tombstone is at.
 fn for_nodes(intervals: usize, placed: &Placed, mut at: impl FnMut(usize)) {
     let mut from = placed.from as usize + intervals;
     let mut to = placed.to as usize + intervals;

@@ -1,10 +1,9 @@
 //! The condition under which a reader that goes from newer to older sources may stop early.
 //!
-//! A value that is ordered by timestamps of its own ([`MergeOperator::timestamps`]) may be
-//! decided before all versions of its key are found: by those that are newer than anything
-//! in the sources that are left. Cassandra's readers stop so at the first SSTable that is
-//! older than all that they found (`collectTimeOrderedData` of
-//! `SinglePartitionReadCommand`).
+//! A value that is ordered by timestamps of its own ([`MergeOperator::timestamps`]) may be decided
+//! before all versions of its key are found: if the values found so far are newer than anything in
+//! the sources that are left. Cassandra's readers stop so at the first SSTable that is older than
+//! all that they found (`collectTimeOrderedData` of `SinglePartitionReadCommand`).
 //!
 //! [`MergeOperator::timestamps`]: super::MergeOperator::timestamps
 
@@ -22,5 +21,5 @@ pub struct FoundSoFar<'f> {
     pub greatest_left: i64,
 }
 
-/// Returns whether a reader needs no older versions of its keys.
+/// A condition under which a reader needs no older versions of its keys.
 pub(crate) type IsEnough<'f> = &'f dyn Fn(&FoundSoFar<'_>) -> bool;

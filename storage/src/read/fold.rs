@@ -17,24 +17,25 @@ use crate::key::expiry::{Verdict, split};
 use crate::key::{Kind, ReadTime, SeqNo, Version};
 use crate::read::Merger;
 
-/// One key being read.
+/// The versions of one key that a reader has found so far.
 #[derive(Debug)]
 pub(crate) struct Fold<'a> {
     read_time: ReadTime<'a>,
-    /// Versions numbered below are under a range tombstone.
+    /// The sequence number below which versions are under a range tombstone; 0 if no range
+    /// tombstone covers the key.
     hidden_below: SeqNo,
-    /// Newest first.
+    /// The operands found so far, newest first.
     operands: Vec<Bytes>,
     base: Base,
 }
 
-/// The state of the key below the operands.
+/// The state of a key below its operands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// The base is not reached yet.
+    /// The base may be among versions that are not read yet.
     Open,
     Value(Bytes),
-    /// The key is gone.
+    /// The base has no value: the key was deleted, or its put expired.
     Nothing,
     /// A put that is expired for some readers and not for others.
     Undecided,
@@ -51,7 +52,7 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Notes that a range tombstone of this number covers the key.
+    /// Notes that a range tombstone of this sequence number covers the key.
     pub(crate) fn hide_below(&mut self, seq: SeqNo) {
         self.hidden_below = self.hidden_below.max(seq);
     }
@@ -61,14 +62,14 @@ impl<'a> Fold<'a> {
         self.hidden_below > SeqNo::ZERO
     }
 
-    /// The number below which versions are under a range tombstone; 0 when
-    /// none covers the key.
+    /// The sequence number below which versions are under a range tombstone; 0 if no range
+    /// tombstone covers the key.
     pub(crate) fn hidden_below(&self) -> SeqNo {
         self.hidden_below
     }
 
-    /// Takes the next older version; true when the base is reached, and no
-    /// version must follow.
+    /// Adds the next older version. Returns true if it is the base, after which no version must be
+    /// added.
     #[inline]
     pub(crate) fn take(&mut self, version: Version) -> bool {
         debug_assert_eq!(self.base, Base::Open, "the base is the last one");
@@ -95,13 +96,13 @@ impl<'a> Fold<'a> {
         true
     }
 
-    /// The number of operands that were taken.
+    /// The number of operands that were found.
     pub(crate) fn operands(&self) -> usize {
         self.operands.len()
     }
 
-    /// Folds all operands but the `newer` newest, and the base below them if it was reached;
-    /// there must be more than `newer`. `None`, and nothing changes, if they cannot be
+    /// Folds all operands but the `newer` newest, and the base below them if it was reached; there
+    /// must be more than `newer` operands. Returns `None` and changes nothing if they cannot be
     /// folded.
     pub(crate) fn fold_behind(
         &mut self,
@@ -124,8 +125,8 @@ impl<'a> Fold<'a> {
         Some((kind, folded))
     }
 
-    /// Returns the value of the versions taken so far, folding their operands; `Some(None)`
-    /// if there is no value, `None`, and nothing changes, if they cannot be folded.
+    /// Returns the value of the versions found so far, and folds their operands; `Some(None)` if
+    /// there is no value. Returns `None` and changes nothing if they cannot be folded.
     pub(crate) fn so_far(&mut self, key: &[u8], merger: &Merger) -> Option<Option<Bytes>> {
         let is_based = self.base != Base::Open;
         if self.operands.len() > 1 || is_based && !self.operands.is_empty() {

@@ -1,10 +1,10 @@
 //! The part of a merge operator that lets merges collect garbage by timestamps: for operators
 //! whose values carry timestamps of their own.
 //!
-//! The engine orders by commit. An operator that orders by a user's timestamps keeps
-//! deletions as values, and the engine cannot decide when one has served its time. The engine
-//! supplies what it can, the other sources and the readers ([`PurgeContext`]); the operator
-//! decides by its timestamps.
+//! The engine orders by commit. An operator that orders by a user's timestamps keeps deletions as
+//! values, and the engine cannot decide when a deletion is no longer needed. The engine supplies
+//! the state of the other sources and of the readers ([`PurgeContext`]); the operator decides by
+//! its timestamps.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,12 +15,12 @@ use crate::key::Kind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimestampBounds {
-    /// The least; [`i64::MAX`] without any.
+    /// The least timestamp; [`i64::MAX`] if there is none.
     pub least: i64,
-    /// The greatest; [`i64::MIN`] without any.
+    /// The greatest timestamp; [`i64::MIN`] if there is none.
     pub greatest: i64,
-    /// When the last of it was deleted or expires, in seconds since the Unix epoch;
-    /// [`i64::MAX`] when something never does, [`i64::MIN`] without any.
+    /// The time at which the last part of the values was deleted or expires, in seconds since the
+    /// Unix epoch; [`i64::MAX`] if a part never expires, [`i64::MIN`] if there are no values.
     pub greatest_local_time_s: i64,
 }
 
@@ -32,7 +32,7 @@ impl TimestampBounds {
         greatest_local_time_s: i64::MIN,
     };
 
-    /// Returns the bounds of both sets of values together.
+    /// Returns the bounds of the values of both together.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self {
@@ -43,8 +43,8 @@ impl TimestampBounds {
     }
 }
 
-/// The group that a key belongs to. The keys of a group have a prefix that no other key
-/// has. What the value of its *head* deletes it deletes of all of them.
+/// The group that a key belongs to. The keys of a group have a prefix that no other key has. The
+/// value of one key, the *head*, can delete content of all keys of the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group<'k> {
     /// The common prefix of the group's keys.
@@ -61,13 +61,13 @@ pub struct PurgeContext<'a> {
     /// The time of the earliest reader that can see the value, in milliseconds since the
     /// Unix epoch.
     pub read_time_ms: u64,
-    /// The least timestamp of the key anywhere else, whether newer or older: memtables,
-    /// runs, what is kept beside it for other readers. Of a head, that of the whole
-    /// group, but for values that the same merge purges under this head.
-    /// [`i64::MAX`] when there is nothing else, [`i64::MIN`] when it is not known.
+    /// The least timestamp of the key's other versions, newer or older: in memtables, in other
+    /// runs, and in this merge if other readers need them. For a head, the least timestamp of the
+    /// whole group, except values that the same merge purges under this head. [`i64::MAX`] if there
+    /// are no other versions, [`i64::MIN`] if it is not known.
     pub oldest_elsewhere: i64,
-    /// The value of the group's head for the same readers, where this merge has it, as
-    /// it was before it was purged itself. None for the head.
+    /// The value of the group's head for the same readers, before the head is purged itself. `None`
+    /// if this merge does not have it, and for the head.
     pub head: Option<&'a [u8]>,
 }
 
@@ -78,11 +78,11 @@ pub enum Purged {
     Kept,
     /// These bytes replace the value.
     Rewritten(Vec<u8>),
-    /// The whole value goes.
+    /// The whole value is removed.
     Gone,
 }
 
-/// The bounds of a version; `None` when they are not known.
+/// The bounds of the timestamps in a version; `None` if they are not known.
 pub(crate) fn timestamps_of(
     operator: &dyn MergeOperator,
     key: &[u8],

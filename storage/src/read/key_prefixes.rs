@@ -39,7 +39,8 @@ pub(crate) struct KeyPrefixes {
 }
 
 impl KeyPrefixes {
-    /// Returns `None` if filters have no prefixes, or those of an unknown operator.
+    /// Creates the prefixes of a table; `None` if its filters have no prefixes, or those of an
+    /// unknown operator.
     pub(crate) fn new(
         of: Option<FilterPrefix>,
         operator: Option<&Arc<dyn MergeOperator>>,
@@ -57,12 +58,13 @@ impl KeyPrefixes {
         }
     }
 
-    /// The kind of prefixes that files record.
+    /// The kind of prefixes that the filters have, as files record it.
     pub(crate) fn of(&self) -> &PrefixesOf {
         &self.of
     }
 
-    /// The prefix of a key. All keys between two keys with the same prefix have it, too.
+    /// The prefix of a key; `None` if it has none. If two keys have the same prefix, all keys
+    /// between them have it, too.
     pub(crate) fn of_key<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         match (&self.of, &self.operator) {
             (PrefixesOf::Bytes(bytes), _) => key.get(..*bytes as usize),
@@ -71,7 +73,7 @@ impl KeyPrefixes {
         }
     }
 
-    /// The prefix that all keys between these bounds have.
+    /// The prefix that all keys between these bounds have; `None` if they do not have one prefix.
     pub(crate) fn of_range<'k>(
         &self,
         lower: &'k Bound<Vec<u8>>,

@@ -7,20 +7,21 @@ use bytes::Bytes;
 use crate::error::Result;
 use crate::key::{Cursor, Version, compare_versions};
 
-/// The versions of all sources in order; descending when `BACKWARD`.
+/// A cursor over the versions of all sources in order; in descending order if `BACKWARD`.
 ///
-/// No two sources hold the same (key, sequence number). The sources stand in a line, in the
-/// order of their versions. A step moves the first source and puts it back in its place: a
-/// source that stays first costs one comparison, a single source none.
+/// No two sources hold the same (key, sequence number). The sources stand in a line, in the order
+/// of their versions. A step moves the first source and puts it back in its place. This takes one
+/// comparison if the source stays first, and none if it is the only one.
 #[derive(Debug)]
 pub(crate) struct Merge<C, const BACKWARD: bool> {
     sources: Vec<C>,
-    /// The sources that are not at their end, by their places in `sources`.
+    /// The positions in `sources` of the sources that are not at their end, in the order of their
+    /// versions.
     line: Vec<usize>,
 }
 
 impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
-    /// Merges the sources from where they stand.
+    /// Creates a merge of the sources, each from its current position on.
     pub(crate) fn new(sources: Vec<C>) -> Self {
         let mut line: Vec<_> = (0..sources.len()).collect();
         line.retain(|&at| sources[at].valid());
@@ -28,8 +29,8 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         Self { sources, line }
     }
 
-    /// The source that stands on the next version, or on damage before it; `None` at the
-    /// end.
+    /// The source that stands on the next version, or on damage before the next version; `None` at
+    /// the end.
     #[inline]
     pub(crate) fn front(&self) -> Option<&C> {
         self.line.first().map(|&first| &self.sources[first])
@@ -38,7 +39,7 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
     /// The source that stands on the next version; `None` at the end.
     ///
     /// # Errors
-    /// The damage before it.
+    /// The damage before the next version.
     #[inline]
     pub(crate) fn peek(&self) -> Result<Option<&C>> {
         let front = self.front();
@@ -48,8 +49,8 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         }
     }
 
-    /// Moves past the next version. After an error the merge is at its end: a
-    /// source that failed must not be read around.
+    /// Moves past the next version. After an error the merge is at its end: to go on without the
+    /// source that failed would hide its versions.
     #[inline]
     pub(crate) fn advance(&mut self) -> Result<()> {
         let Some(&first) = self.line.first() else {
@@ -81,7 +82,8 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         self.next_key_from(versions, |_| ())
     }
 
-    /// As [`Self::next_key`]. `from` is called for each version with the position of its source.
+    /// Does the same as [`Self::next_key`], and calls `from` for each version with the position of
+    /// its source.
     ///
     /// # Errors
     /// As [`Self::next_key`].
@@ -102,7 +104,7 @@ impl<C: Cursor, const BACKWARD: bool> Merge<C, BACKWARD> {
         Ok(Some(key))
     }
 
-    /// Puts the first of the line where it belongs, which is behind the second.
+    /// Moves the first source of the line to its new place, which is behind the second.
     #[inline(never)]
     fn put_back(&mut self) {
         let first = self.line[0];

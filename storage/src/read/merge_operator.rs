@@ -1,9 +1,9 @@
 //! Merge operators: how a table's values change without being read first.
 //!
-//! A table names its operator when it is created; the name is stored, the code
-//! is registered anew with every opening ([`MergeOperators`]). A merge writes
-//! an *operand*. Readers, flushes and compactions fold operands together, and
-//! onto the value below them, in any grouping: the operator is associative.
+//! A table names its operator when it is created; the name is stored, and every opening registers
+//! the code for the name ([`MergeOperators`]). A merge by a user writes an *operand*. Readers,
+//! flushes and compactions fold operands together, and onto the value below them, in any grouping:
+//! the operator is associative.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -21,7 +21,7 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// Returns the name that tables store for the operator.
     fn name(&self) -> &str;
 
-    /// The value (or operand) that `newer` makes of `older`.
+    /// Applies `newer` to `older`, and returns the resulting value (or operand).
     ///
     /// # Errors
     /// A description of the fault in the arguments. Reads of the key then fail; the operands
@@ -29,7 +29,7 @@ pub trait MergeOperator: Send + Sync + Debug {
     fn merge(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Result<Vec<u8>, String>;
 
     /// Returns the bounds of all timestamps in a value or operand. `None`, the default, means
-    /// unknown; then no merge purges anything for which they would count.
+    /// unknown; then no merge purges a value if that depends on these bounds.
     fn timestamps(&self, key: &[u8], value: &[u8]) -> Option<TimestampBounds> {
         let _ = (key, value);
         None
@@ -49,8 +49,8 @@ pub trait MergeOperator: Send + Sync + Debug {
     }
 
     /// Returns [`MergeOperator::timestamps`] and [`MergeOperator::expiries`] of a value or operand.
-    /// Flushes and merges call this for each of them: an operator that finds both in one pass
-    /// overrides it.
+    /// Flushes and merges call this for each value and operand. An operator that finds both bounds
+    /// in one pass overrides it.
     fn bounds(&self, key: &[u8], value: &[u8]) -> ValueBounds {
         ValueBounds {
             timestamps: self.timestamps(key, value),
@@ -58,12 +58,12 @@ pub trait MergeOperator: Send + Sync + Debug {
         }
     }
 
-    /// The group that a key belongs to; by default each key stands for itself.
+    /// The group that a key belongs to; by default none.
     ///
-    /// No single key of a group may be put or deleted: its values are operands, and a deleted
-    /// range holds all of the group or nothing of it. Readers of a group must read its head
-    /// first, or all of the group by one iterator: a head that is read after its group may
-    /// have been purged together with it.
+    /// No single key of a group may be put or deleted: all values of a group are operands, and a
+    /// deleted range contains all keys of the group or none. Readers of a group must read its head
+    /// first, or all of the group by one iterator: a head that is read after its group may have
+    /// been purged together with it.
     fn group<'k>(&self, key: &'k [u8]) -> Option<Group<'k>> {
         let _ = key;
         None
@@ -73,9 +73,9 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// ([`FilterPrefix::Operator`](crate::FilterPrefix::Operator)); by default the prefix of its
     /// group.
     ///
-    /// Every key that begins with the prefix of another key must have the same prefix. Prefixes
-    /// must not change while tables use the operator's name: filters of older files are searched
-    /// for them.
+    /// Every key that begins with the prefix of another key must have the same prefix. The prefix
+    /// of a key must not change while tables use the operator's name: readers look for it in the
+    /// filters of older files.
     fn filter_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
         Some(self.group(key)?.prefix)
     }
@@ -83,16 +83,15 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// Returns the part of a value that a merge keeps; by default all of it. No reader may
     /// notice, now or after later writes.
     ///
-    /// It may leave out what its group's head deletes: of a value that has a head in its
-    /// context it must, since the head's deletions may go with it. Beside that it may leave
-    /// out what was deleted, or has expired, so long before the time of the earliest reader
-    /// that no write with a timestamp that it could hide will come any more, provided that
-    /// its timestamp is below [`PurgeContext::oldest_elsewhere`]. A write that comes later
-    /// all the same is hidden until the merge is installed and visible to all readers
-    /// afterwards.
+    /// The operator may leave out what the group's head deletes. If the context has the head, it
+    /// must do so, because the same merge may purge the head's deletions. It may also leave out a
+    /// deletion, or content that has expired, if its timestamp is below
+    /// [`PurgeContext::oldest_elsewhere`], and if it is so much older than the earliest reader that
+    /// no write that it could hide is expected any more. If such a write comes all the same, it is
+    /// hidden until the merge is installed and visible to all readers afterwards.
     ///
-    /// The order of commits must not count in [`MergeOperator::merge`]: it is commutative
-    /// and idempotent then.
+    /// For an operator that purges, [`MergeOperator::merge`] must not depend on the order of
+    /// commits: it must be commutative and idempotent.
     ///
     /// # Errors
     /// A description of the fault in the value, which then stays.
@@ -109,9 +108,9 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// Returns the keyspace and the name of a table that has this entry, if they follow from the
     /// entry; by default they never do.
     ///
-    /// [`repair`](crate::repair()) calls this for the entries of a table whose name was in a lost
-    /// manifest alone. The table gets the name and this operator. So an operator returns a name only
-    /// for entries that no other tables have.
+    /// [`repair`](crate::repair()) calls this for the entries of a table whose name was only in a
+    /// manifest that is lost. The table gets the name and this operator. So an operator returns a
+    /// name only for entries that no other tables have.
     fn table_of(&self, key: &[u8], value: &[u8]) -> Option<(String, String)> {
         let _ = (key, value);
         None
@@ -153,7 +152,7 @@ impl MergeOperators {
         }
     }
 
-    /// These and one more, which takes the place of a namesake.
+    /// Returns these operators and one more, which replaces an operator of the same name.
     pub fn with(mut self, operator: impl MergeOperator + 'static) -> Self {
         self.by_name
             .insert(operator.name().to_string(), Arc::new(operator));

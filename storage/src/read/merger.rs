@@ -1,4 +1,4 @@
-//! A table's merge operator, if this opening of the database has it.
+//! The merge operator of a table, if this process has it.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::read::{
     ExpiryBounds, FilterPrefix, KeyPrefixes, MergeOperator, MergeOperators, bounds_of,
 };
 
-/// Folds the operands of one table.
+/// A table's merge operator, to fold operands, with the names that errors need.
 #[derive(Debug)]
 pub(crate) struct Merger {
     /// The full name `KEYSPACE.TABLE`, for errors.
     table: String,
-    /// The name that the table stores.
+    /// The name of the operator that the table stores; `None` for a table without one.
     name: Option<String>,
     operator: Option<Arc<dyn MergeOperator>>,
     prefixes: Option<KeyPrefixes>,
@@ -32,18 +32,19 @@ impl Merger {
         }
     }
 
-    /// Sets the prefixes in the table's filters.
+    /// Sets the kind of prefixes that the table's filters have.
     pub(crate) fn with_prefixes(self, of: Option<FilterPrefix>) -> Self {
         let prefixes = KeyPrefixes::new(of, self.operator.as_ref());
         Self { prefixes, ..self }
     }
 
-    /// The prefixes that filters have, where they have any that are known.
+    /// The prefixes in the table's filters; `None` if there are none, or if their operator is
+    /// unknown.
     pub(crate) fn prefixes(&self) -> Option<&KeyPrefixes> {
         self.prefixes.as_ref()
     }
 
-    /// Whether operands can be folded now.
+    /// Whether operands can be folded: this process has the operator.
     pub(crate) fn is_known(&self) -> bool {
         self.operator.is_some()
     }
@@ -64,8 +65,9 @@ impl Merger {
         bounds_of(self.operator(), otherwise, key, kind, value).expiries
     }
 
-    /// Returns the bounds that a file has recorded, as they count in this table: in a table
-    /// without a merge operator nothing expires but puts, whose expiries are always known.
+    /// Returns the bounds of expiries that a file has recorded, as they count in this table.
+    /// Unknown bounds count as none in a table without a merge operator: there only puts expire,
+    /// and their expiries are always known.
     pub(crate) fn expiries_in(&self, recorded: ExpiryBounds) -> ExpiryBounds {
         match recorded {
             ExpiryBounds::Unknown if self.name.is_none() => ExpiryBounds::Never,
@@ -79,8 +81,8 @@ impl Merger {
     /// Folds the operands, newest first and at least one, onto `base`.
     ///
     /// # Errors
-    /// `InvalidRequest` when the operator is not known; `Merge` when it fails,
-    /// or gives more than a value may have.
+    /// `InvalidRequest` if the operator is not known; `Merge` if it fails, or returns a value that
+    /// is too long.
     pub(crate) fn fold(
         &self,
         key: &[u8],

@@ -10,14 +10,14 @@ use crate::key::expiry::EXPIRY_BYTES;
 /// The bounds of the timestamps and of the expiries in values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueBounds {
-    /// `None` if the timestamps are not known.
+    /// The bounds of the timestamps; `None` if they are not known.
     pub timestamps: Option<TimestampBounds>,
     /// The times at which something in the values expires.
     pub expiries: ExpiryBounds,
 }
 
 impl ValueBounds {
-    /// The bounds of no values, where the merge operator of their table may be known.
+    /// The bounds for no values at all. The timestamps are known only if the merge operator is.
     pub(crate) fn of_none(operator: Option<&dyn MergeOperator>) -> Self {
         Self {
             timestamps: operator.map(|_| TimestampBounds::NONE),
@@ -25,7 +25,7 @@ impl ValueBounds {
         }
     }
 
-    /// Returns the bounds over the values of both.
+    /// Returns the bounds of all values of both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         let timestamps = self.timestamps.zip(other.timestamps);
@@ -45,9 +45,9 @@ pub enum ExpiryBounds {
     Never,
     /// All expiries lie between two times, both included.
     Within {
-        /// The earliest, in milliseconds since the Unix epoch.
+        /// The earliest expiry, in milliseconds since the Unix epoch.
         least_ms: u64,
-        /// The latest, in milliseconds since the Unix epoch.
+        /// The latest expiry, in milliseconds since the Unix epoch.
         greatest_ms: u64,
     },
     /// Something may expire at any time.
@@ -56,7 +56,7 @@ pub enum ExpiryBounds {
 
 impl ExpiryBounds {
     /// The bounds of something that expires at this time, in milliseconds since the Unix epoch:
-    /// readers that judge at this time or later see it no more.
+    /// readers at this time or later no longer see it.
     pub fn at_ms(expiry_ms: u64) -> Self {
         Self::Within {
             least_ms: expiry_ms,
@@ -64,7 +64,7 @@ impl ExpiryBounds {
         }
     }
 
-    /// Returns the bounds over the times of both.
+    /// Returns the bounds of all times in both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -104,8 +104,8 @@ impl ExpiryBounds {
     }
 }
 
-/// Returns the bounds of a version. Without an `operator` no timestamps are known, and the
-/// expiries in the value are `otherwise`.
+/// Returns the bounds of the timestamps and of the expiries in a version. Without an `operator` no
+/// timestamps are known, and the expiries in the value are `otherwise`.
 pub(crate) fn bounds_of(
     operator: Option<&dyn MergeOperator>,
     otherwise: ExpiryBounds,

@@ -18,10 +18,11 @@ pub(crate) struct RunBuilder<'a> {
     numbers: &'a dyn FileNumbers,
     table: TableId,
     options: SsTableOptions,
-    /// The origin of each file, apart from its keys.
+    /// The table and the history that each file records as its origin. The key range is set for
+    /// each file by itself.
     origin: Origin,
-    /// The key from which on the open file, or the next one, stands for the table; `None` for the
-    /// start of all keys.
+    /// The first key of the range that the open file, or the next one, records as its part of the
+    /// table; `None` for the start of all keys.
     start: Option<Bytes>,
     /// The merge operator, which reads the timestamps and the expiries in the values.
     operator: Option<&'a dyn MergeOperator>,
@@ -31,17 +32,17 @@ pub(crate) struct RunBuilder<'a> {
     bounds: ValueBounds,
     files: Vec<FileNumber>,
     bytes: u64,
-    /// Bytes of keys and values, before compression: all, and those kept for
-    /// each range of boundaries.
+    /// Bytes of all added keys and values, before compression. `kept` counts those that only
+    /// readers at certain boundaries (first, last) can see.
     plain_bytes: u64,
     kept: BTreeMap<(SeqNo, SeqNo), u64>,
     finished: bool,
 }
 
 impl<'a> RunBuilder<'a> {
-    /// A builder of a run of `table`; its files together stand for `origin`. Without the
-    /// table's merge operator the timestamps are unknown, and the expiries too if the table
-    /// has an operator.
+    /// Begins a run of `table`. The files together have the part of the table's history that
+    /// `origin` names. Without the table's merge operator the timestamps are unknown, and the
+    /// expiries too if the table has an operator.
     pub(crate) fn new(
         (store, numbers): (&'a RunStore, &'a dyn FileNumbers),
         table: TableId,
@@ -68,7 +69,8 @@ impl<'a> RunBuilder<'a> {
         }
     }
 
-    /// Makes the run stand only for the keys from `start` on.
+    /// Limits the range of keys that the run's files record as their part of the table to those
+    /// from `start` on.
     pub(crate) fn beginning_at(mut self, start: Option<Bytes>) -> Self {
         self.start = start;
         self
@@ -80,7 +82,7 @@ impl<'a> RunBuilder<'a> {
         self
     }
 
-    /// Adds a version, in order. A file is cut only between keys.
+    /// Adds a version. Versions have to come in their order. A new file begins only with a new key.
     pub(crate) fn add(&mut self, key: &[u8], version: &Version) -> Result<()> {
         self.add_slices(key, version.seq, version.kind, &version.value)
     }
@@ -140,8 +142,8 @@ impl<'a> RunBuilder<'a> {
         self.bytes + open
     }
 
-    /// Notes that only readers at boundaries `by` (first, last) can see `version`, which is
-    /// also added to the run.
+    /// Notes that only readers at the boundaries `by` (first, last), which are snapshots and views,
+    /// can see `version`, which is also added to the run.
     pub(crate) fn note_kept(&mut self, by: (SeqNo, SeqNo), key: &[u8], version: &Version) {
         *self.kept.entry(by).or_default() += plain_bytes(key, &version.value);
     }
@@ -162,8 +164,8 @@ impl<'a> RunBuilder<'a> {
         .collect()
     }
 
-    /// Finishes the open file, if there is one. It stands for the keys up to where the `next`
-    /// one begins.
+    /// Finishes the open file, if there is one. The file records that its part of the table ends
+    /// before `next`, the first key of the next file; `None` if the part has no end.
     fn finish_file(&mut self, next: Option<Bytes>) -> Result<()> {
         if let Some((_, mut writer)) = self.writer.take() {
             let start = std::mem::replace(&mut self.start, next.clone());
@@ -178,10 +180,10 @@ impl<'a> RunBuilder<'a> {
         Ok(())
     }
 
-    /// Finishes the files and opens them; their names are durable after
-    /// [`RunStore::finish_runs`]. `None` when nothing was added and there are no range
-    /// tombstones, which go into the last file. `span` is the union of the inputs' spans. It
-    /// stands for the keys before `end`, or all.
+    /// Finishes the files and opens them; their names are durable after [`RunStore::finish_runs`].
+    /// `None` when nothing was added and there are no range tombstones, which go into the last
+    /// file. `span` is the union of the inputs' spans. The last file's part of the table ends
+    /// before the key `end`, or has no end.
     pub(crate) fn finish(
         mut self,
         span: (SeqNo, SeqNo),

@@ -22,7 +22,7 @@ pub(crate) struct RunCursor {
     seq: SeqNo,
     ingested_at: Option<SeqNo>,
     has_gaps: bool,
-    /// Whether the run ends before its files do.
+    /// Whether the run's last file has keys behind the end of the run's key range.
     ends_early: bool,
     fill_cache: bool,
     /// The position of the file among the open files of the run.
@@ -94,7 +94,8 @@ impl RunCursor {
         matches!(&self.position, Position::In(cursor) if !cursor.valid())
     }
 
-    /// Moves on to the next files while the position is past the end of one.
+    /// Moves to the first version of the next file that has one, if the position is past the end of
+    /// its file.
     fn settle_forward(&mut self) -> Result<()> {
         while self.is_past_its_file() {
             if let Some(cursor) = self.open(self.at + 1) {
@@ -117,8 +118,8 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Whether the run was ingested by a commit after `seq`: then its version of
-    /// a key comes before `(key, seq)`, though the number in the file is 0.
+    /// Whether the run was ingested by a commit after `seq`. Its version of a key then comes before
+    /// `(key, seq)`, although its file gives it the number 0.
     fn is_newer_than(&self, seq: SeqNo) -> bool {
         self.ingested_at.is_some_and(|at| at > seq)
     }
@@ -161,7 +162,8 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Leaves the run if the key at the position is not one of the run's.
+    /// Leaves the run if the key at the position is not one of the run's: `counts` compares the key
+    /// with one end of the run's key range.
     fn leave_unless(&mut self, counts: impl FnOnce(&KeyRange, &[u8]) -> bool) {
         if let Some(keys) = self.run.keys_that_count()
             && self.valid()
@@ -171,7 +173,8 @@ impl RunCursor {
         }
     }
 
-    /// Stands on the block that a move failed at, if it is damaged.
+    /// Puts the cursor on the damaged block at which a move failed. Returns the error if it is no
+    /// damage.
     #[cold]
     fn meet(&mut self, moved: Result<()>, from: Start<'_>, down: bool) -> Result<()> {
         let Err(error) = moved else {
@@ -205,7 +208,7 @@ impl RunCursor {
         self.position = Position::Damaged(Box::new(Damaged { key, seq, error }));
     }
 
-    /// Stands on the first gap that was passed on the way up.
+    /// Puts the cursor on the first gap that a move to larger keys passed, if there is one.
     #[cold]
     fn fall_into_gap_above(&mut self, from: Start<'_>) {
         let run = self.run.clone();
@@ -230,7 +233,7 @@ impl RunCursor {
         }
     }
 
-    /// Stands on the first gap that was passed on the way down.
+    /// Puts the cursor on the first gap that a move to smaller keys passed, if there is one.
     #[cold]
     fn fall_into_gap_below(&mut self, from: Start<'_>) -> Result<()> {
         let run = self.run.clone();
@@ -322,7 +325,7 @@ impl RunCursor {
     }
 }
 
-/// Whether no key is between this end of a range and a key before it.
+/// Whether `end` is the smallest key above `key`, so that no key is between them.
 fn is_right_behind(end: &[u8], key: &[u8]) -> bool {
     end.split_last() == Some((&0, key))
 }

@@ -43,7 +43,7 @@ impl RunFile {
         self.table.as_ref().err()
     }
 
-    /// The error with which the file does not open, if that is no damage.
+    /// The error with which the file does not open, unless the error is damage.
     pub(crate) fn unreadable(&self) -> Option<&Error> {
         let is_damage = |error: &&Error| matches!(error, Error::Corruption { .. });
         self.error().filter(|error| !is_damage(error))

@@ -25,7 +25,7 @@ pub(crate) struct FileMeta {
     /// The key range of the file's versions; `None` if it has range tombstones only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
-    /// The keys over which range tombstones lie, if they are in this file.
+    /// The key range that the range tombstones in the file cover; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) range_tombstones: Option<KeyBounds>,
     /// The bounds of the timestamps in the file's values, if they are known.
@@ -83,7 +83,7 @@ impl FileMeta {
         }
     }
 
-    /// The key ranges of its versions and range tombstones.
+    /// The key ranges of the file's versions and of its range tombstones.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = &KeyRange> {
         let all = self.keys.iter().chain(&self.range_tombstones);
         all.map(KeyBounds::range)
@@ -121,7 +121,7 @@ impl FileMeta {
         Ok(())
     }
 
-    /// A record for which there is no file.
+    /// A record of a file that does not exist, for tests.
     #[cfg(test)]
     pub(crate) fn of_nothing(number: u64) -> Self {
         Self {

@@ -10,7 +10,8 @@ use crate::read::TimestampBounds;
 #[derive(Debug, Clone)]
 pub(crate) struct Gap {
     pub(super) range: KeyRange,
-    /// Readers at smaller sequence numbers see nothing of the gap.
+    /// The smallest sequence number of the data in the gap. Readers at smaller numbers see none of
+    /// the data.
     pub(super) smallest_seq: SeqNo,
     /// The bounds of the timestamps in the file, if they are known.
     pub(super) timestamps: Option<TimestampBounds>,
@@ -19,7 +20,8 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Returns the gaps of a file with this damage; `ingested_at` is that of the run.
+    /// Returns the gaps of a file that does not open because of `error`. `ingested_at` is the
+    /// commit that ingested the file's run, if one did.
     pub(super) fn of<'a>(
         file: &'a FileMeta,
         ingested_at: Option<SeqNo>,

@@ -14,14 +14,14 @@ use crate::mutation::{self, Mutation};
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunMeta {
     pub(crate) id: RunId,
-    /// The smallest sequence number that it may hold, and the largest: the
-    /// union of the spans of what it was made from, so never too narrow.
+    /// The smallest sequence number that the run may hold, and the largest: the union of the spans
+    /// of its sources, so never too narrow.
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
-    /// Ascending by key.
+    /// The files of the run, ascending by key.
     pub(crate) files: Vec<FileMeta>,
-    /// The keys that count in its files, once a merge in parts of this run, or into it, has
-    /// begun. `None`: all.
+    /// The run's key range, once a merge in parts of this run, or into it, has begun: other keys in
+    /// its files do not count. `None`: all keys count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     /// The commit that ingested the run, if another process wrote it: all its versions have
@@ -68,12 +68,13 @@ impl RunMeta {
         self.files.iter().map(|file| file.number)
     }
 
-    /// Bytes of the run's files, including the keys that do not count.
+    /// Bytes of the run's files, including those of keys outside of the run's key range.
     pub(crate) fn bytes(&self) -> u64 {
         self.sum(|file| file.bytes)
     }
 
-    /// Versions and range tombstones in the run's files, including those that do not count.
+    /// Versions and range tombstones in the run's files, including those outside of the run's key
+    /// range.
     pub(crate) fn entries(&self) -> u64 {
         self.sum(|file| file.entries)
     }
@@ -83,13 +84,13 @@ impl RunMeta {
         each.fold(0, u64::saturating_add)
     }
 
-    /// The key from which on the keys of the run count; `None` if they count from the first on.
+    /// The key at which the run's key range begins; `None` if it has no start.
     pub(crate) fn begins_at(&self) -> Option<&Bytes> {
         let keys = self.keys.as_ref()?.range();
         (!keys.start.is_empty()).then_some(&keys.start)
     }
 
-    /// The key before which the keys of the run count; `None` if they count up to the last.
+    /// The key before which the run's key range ends; `None` if it has no end.
     pub(crate) fn ends_before(&self) -> Option<&Bytes> {
         self.keys.as_ref()?.range().end.as_ref()
     }
@@ -119,7 +120,7 @@ impl RunMeta {
         gone
     }
 
-    /// Puts other files into the place of one, perhaps none.
+    /// Replaces a file of the run by others, perhaps by none.
     pub(crate) fn replace_file(&mut self, file: FileNumber, by: Vec<FileMeta>) {
         let before = self.bytes();
         let at = self.numbers().position(|number| number == file);
@@ -129,8 +130,8 @@ impl RunMeta {
         }
     }
 
-    /// Adapts the bytes that are kept for snapshots and views, after files with `before` bytes in
-    /// all were replaced.
+    /// Scales the estimates of the bytes that are kept for snapshots and views, after files were
+    /// replaced. `before` is the size of the run's files before that.
     fn scale_kept(&mut self, before: u64) {
         let after = self.bytes();
         for kept in &mut self.kept_for {

@@ -75,14 +75,14 @@ impl Run {
         &self.files
     }
 
-    /// The keys that count, where not all do.
+    /// The run's key range, if its files may have keys outside of it; otherwise `None`.
     #[inline]
     pub(crate) fn keys_that_count(&self) -> Option<&KeyRange> {
         keys_that_count(&self.meta)
     }
 
-    /// Returns the open files that hold versions of keys that count, ascending by key. The
-    /// first and the last may hold other versions too.
+    /// Returns the open files that have versions in the run's key range, ascending by key. The
+    /// first and the last may have versions outside of it too.
     #[inline]
     pub(crate) fn sorted(&self) -> &[Arc<SsTable>] {
         &self.sorted
@@ -117,9 +117,9 @@ impl Run {
         Some(Self::new(meta, files))
     }
 
-    /// Returns this run with the files of `rest` in the place of one, which is removed once no
-    /// reader holds it. The new run is `None` if no file is left; the result is `None` if the run
-    /// has no such file.
+    /// Returns this run with the files of `rest` in the place of a lost file, which is removed once
+    /// no reader holds it. The new run is `None` if no file is left; the result is `None` if the
+    /// run has no such file.
     pub(crate) fn without_lost(
         &self,
         lost: FileNumber,
@@ -172,7 +172,7 @@ impl Run {
         (!files.is_empty()).then(|| Self::new(meta, files))
     }
 
-    /// As [`RunMeta::merged`].
+    /// Joins the outputs of the parts of a merge, as [`RunMeta::merged`] does for their metadata.
     pub(crate) fn merged(
         onto: Option<&Self>,
         more: Option<&Self>,
@@ -189,7 +189,8 @@ impl Run {
         files.filter_map(|(number, file)| Some((number, file.table()?)))
     }
 
-    /// Whether no file of it is in quarantine or could not be read when it was opened.
+    /// Whether every file of the run is readable: none is in quarantine, and each could be read
+    /// when it was opened.
     pub(crate) fn is_mergeable(&self) -> bool {
         self.is_mergeable
     }
@@ -212,8 +213,8 @@ impl Run {
         Some(Self::new(meta, self.files.clone()))
     }
 
-    /// The sequence numbers that the run stands for: its span, and those that flushes and merges
-    /// left out at its ends.
+    /// Returns the range of sequence numbers that the run covers, as its files record it. The range
+    /// is wider than the span if flushes and merges dropped the first or the last versions.
     pub(crate) fn origin_span(&self) -> (SeqNo, SeqNo) {
         let span = (self.meta.smallest_seq, self.meta.largest_seq);
         let origins = self.open().filter_map(|table| {
@@ -229,13 +230,13 @@ impl Run {
         self.meta.smallest_seq < seq || self.meta.smallest_seq == seq && !blind
     }
 
-    /// Lets the files go once the last reader is done; the manifest no longer
-    /// names them.
+    /// Has each file removed once its last reader is done. Called when the manifest no longer names
+    /// them.
     pub(crate) fn retire(&self) {
         self.files.iter().for_each(|file| file.retire());
     }
 
-    /// Gives `take` the versions of `key` numbered `<= seq`, as [`SsTable::versions`] does.
+    /// Calls `take` with the versions of `key` numbered `<= seq`, as [`SsTable::versions`] does.
     ///
     /// [`SsTable::versions`]: crate::sstable::SsTable::versions
     pub(crate) fn versions(
@@ -270,9 +271,9 @@ impl Run {
         Ok(false)
     }
 
-    /// The keys whose older versions it hides; `None` when there may be more that
-    /// it hides, or its own versions go by themselves: range tombstones, values
-    /// that expire.
+    /// A sketch of the keys whose older versions the run hides. `None` if the run may hide versions
+    /// of other keys (by range tombstones or in files that do not open), or if its own versions
+    /// expire.
     pub(crate) fn overwrites(&self) -> Option<&Arc<KeySketch>> {
         self.overwrites.as_ref()
     }
@@ -379,7 +380,7 @@ impl Run {
                 .is_some_and(|tombstones| !tombstones.over(key).is_empty())
     }
 
-    /// Whether a version or a range tombstone may be in it for a key of `range`.
+    /// Whether a version or a range tombstone may be in the run for a key of `range`.
     pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
         let counting = (self.keys_that_count()).map(|keys| range.intersection(keys));
         let range = counting.as_ref().unwrap_or(range);
@@ -396,8 +397,8 @@ impl Run {
                 .is_some_and(|tombstones| tombstones.overlaps(range))
     }
 
-    /// Whether the run may have a version that is looked for. Calls `excluded` if only the prefixes
-    /// in a filter exclude that.
+    /// Whether the run may have a version in the range of `sought`. Calls `excluded` if only the
+    /// prefixes in a filter show that it has none.
     pub(crate) fn may_have(&self, sought: &Sought<'_>, excluded: impl FnOnce()) -> bool {
         let counting = (self.keys_that_count()).map(|keys| sought.keys.intersection(keys));
         let keys = counting.as_ref().unwrap_or(&sought.keys);
@@ -426,7 +427,8 @@ impl Run {
         !is_excluded
     }
 
-    /// The range of the keys of versions and range tombstones that count; empty if none is left.
+    /// A range that contains all keys for which the run has, or may have, versions or range
+    /// tombstones; empty if there are none.
     pub(crate) fn bounds(&self) -> KeyRange {
         let versions = self.sorted.first().zip(self.sorted.last());
         let versions = versions
@@ -448,14 +450,14 @@ impl Run {
         })
     }
 
-    /// Whether the files have more keys behind those that count.
+    /// Whether the files have keys behind the end of the run's key range.
     pub(super) fn ends_early(&self) -> bool {
         let end = self.keys_that_count().and_then(|keys| keys.end.as_ref());
         let last = self.sorted.last();
         last.is_some_and(|last| !is_before(largest_key(last), end))
     }
 
-    /// The first file that does not end before `key`.
+    /// The position, among the open files, of the first one that does not end before `key`.
     #[inline]
     pub(super) fn first_file_reaching(&self, key: &[u8]) -> usize {
         self.sorted
@@ -477,8 +479,8 @@ fn keys_of(table: &SsTable) -> KeyRange {
     KeyRange::spanning(smallest_key(table), largest_key(table))
 }
 
-/// The range tombstones over the keys that count. Those of a run that was written at once are
-/// all in one of its files; of one that was merged in parts each part has those over its keys.
+/// The range tombstones over the run's key range. Those of a run that was written at once are all
+/// in one of its files; of one that was merged in parts each part has those over its keys.
 fn range_tombstones<'a>(
     open: impl Iterator<Item = &'a Arc<SsTable>>,
     keys: Option<&KeyRange>,
@@ -506,7 +508,7 @@ fn largest_key(table: &SsTable) -> &[u8] {
     &table.properties().largest_key
 }
 
-/// See [`Run::greatest_timestamp`].
+/// Computes [`Run::greatest_timestamp`] from the open files and the gaps of a run.
 fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
     let unknown = mutation::replace(i64::MAX, Mutation::StopAboveUnknownTimestamps, i64::MIN);
     let gaps: &[Gap] = mutation::replace(gaps, Mutation::StopAboveGaps, &[]);
@@ -516,7 +518,7 @@ fn greatest_timestamp(sorted: &[Arc<SsTable>], gaps: &[Gap]) -> i64 {
     greatest.max().unwrap_or(i64::MIN)
 }
 
-/// See [`Run::overwrites`].
+/// Computes [`Run::overwrites`] from the open files and the gaps of a run.
 fn overwrites<'a>(open: impl Iterator<Item = &'a Arc<SsTable>>, gaps: &[Gap]) -> Option<KeySketch> {
     if !gaps.is_empty() {
         return None;

@@ -42,8 +42,8 @@ pub(crate) trait FileNumbers {
 }
 
 impl RunStore {
-    /// The files in `tables`, to be read; [`Self::number_from`] comes before any is
-    /// written.
+    /// Creates a store of the files in `tables`. The caller may read them at once, but has to call
+    /// [`Self::number_from`] before it writes any.
     pub(crate) fn new(
         tables: Arc<dyn TableStore>,
         open_files: Arc<OpenFiles>,
@@ -84,7 +84,7 @@ impl RunStore {
         Ok(number)
     }
 
-    /// The number from which on none was given out yet.
+    /// The number of the next new file: all files so far have smaller numbers.
     pub(crate) fn files_below(&self) -> FileNumber {
         self.numbers.lock().unwrap().next
     }
@@ -110,8 +110,8 @@ impl RunStore {
         self.tables.name(number.0)
     }
 
-    /// Makes the names of all files written so far durable. `last` is one of them, for errors;
-    /// `skip` is a mutation that leaves the sync out.
+    /// Makes the names of all files written so far durable. `last` is one of them, for errors. The
+    /// sync is left out if the mutation `skip` is on, in mutation tests.
     ///
     /// # Errors
     /// [`Error::DiskFull`], [`Error::Io`]. Nothing relies on the files yet, and the caller removes
@@ -147,7 +147,8 @@ impl RunStore {
         Ok((meta, RunFile::new(Ok(table), number, self.tables.clone())))
     }
 
-    /// Opens one file by itself; a file with a known `id` under any number.
+    /// Opens a file. If an `id` is given and the file has this id, it may have been written under
+    /// another number.
     pub(crate) fn open_table(
         &self,
         number: FileNumber,
@@ -169,8 +170,8 @@ impl RunStore {
         Ok(table)
     }
 
-    /// Opens the file of this record, after a check that it is whole on the disk. With `skip`
-    /// on, there is no check.
+    /// Opens the file of this record, after a check that it is whole on the disk. The check is left
+    /// out if the mutation `skip` is on, in mutation tests.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -251,8 +252,8 @@ impl RunStore {
         Ok(salvage)
     }
 
-    /// Has the system read a file from the disk when it is read next. What cannot be
-    /// forgotten is read as it is.
+    /// Asks the system to drop its cached pages of a file, so that the next read comes from the
+    /// disk. Where that fails, the next read may come from the cache.
     fn forget_cached(&self, number: FileNumber) {
         let file = self.open_files.open(&self.tables, number.0);
         let _ = file.and_then(|file| file.forget_cached());

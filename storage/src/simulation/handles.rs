@@ -9,8 +9,8 @@ use super::names::Inode;
 use crate::file_system::{ReadFile, SyncFile, WriteFile};
 use crate::log_store::LockGuard;
 
-/// An open file, whichever way it was opened: the trait it is handed out behind limits the
-/// operations.
+/// A handle of an open file. All ways of opening a file return this type, each as another trait
+/// that limits the operations.
 #[derive(Debug)]
 pub(super) struct OpenFile {
     pub(super) disk: MemDisk,

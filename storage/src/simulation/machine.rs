@@ -42,8 +42,8 @@ struct Slow {
     rng: SplitMix64,
 }
 
-/// The start of the machine that a handle belongs to; a handle of an earlier one
-/// is dead.
+/// The number of a start of the machine. A handle keeps the number that was current when it was
+/// opened; after a restart its calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Boot(u64);
 
@@ -62,7 +62,7 @@ struct Fault {
     kind: io::ErrorKind,
 }
 
-/// The outcome of one call.
+/// The outcome of one call to the simulated disk.
 enum Verdict {
     Passes,
     PowerFails,
@@ -413,15 +413,15 @@ impl Machine {
         }
     }
 
-    /// The file at a path, for hands that reach past the traits.
+    /// The file at a path, for the methods of `MemDisk` that are no calls of the disk traits.
     pub(super) fn file_at(&mut self, path: &Path) -> io::Result<&mut MemFile> {
         let inode = self.names.file(&absolute(path))?;
         Ok(&mut self.slot(inode).file)
     }
 
-    /// Carries out a call whose effect is no more durable than the journal and
-    /// the page cache: when the power fails in it, the effect may or may not
-    /// be found after the restart, so it is applied and left to the draw.
+    /// Carries out a call whose effect is no more durable than the journal and the page cache: when
+    /// the power fails in it, the effect may or may not be found after the restart, so it is
+    /// applied, and the restart draws whether it survives.
     fn call<T>(
         &mut self,
         boot: Boot,
@@ -488,7 +488,7 @@ fn power_loss() -> io::Error {
     io::Error::other("simulated power loss")
 }
 
-/// A length as memory counts it.
+/// Converts a length in bytes to `usize`; `FileTooLarge` if it does not fit.
 pub(super) fn to_len(bytes: u64) -> io::Result<usize> {
     usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge.into())
 }

@@ -93,7 +93,7 @@ pub struct MemDisk {
     machine: Arc<Mutex<Machine>>,
 }
 
-/// Keeps the disk from returning from any call.
+/// A guard that keeps all calls to the disk from returning until it is dropped.
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) struct Hang<'a> {
     _machine: MutexGuard<'a, Machine>,
@@ -103,27 +103,29 @@ pub(crate) struct Hang<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultOp {
-    /// [`WriteFile::append`]; leaves a random part of its bytes in the file.
+    /// A call of [`WriteFile::append`]. When it fails, it leaves a random part of its bytes in the
+    /// file.
     Append,
-    /// [`WriteFile::sync`] and [`SyncFile::sync`]; the bytes it was to write
-    /// stay unsynced for good.
+    /// A call of [`WriteFile::sync`] or [`SyncFile::sync`]. When it fails, the bytes that it was to
+    /// write stay unsynced for good.
     Sync,
-    /// [`FileSystem::sync_dir`]; a later call that succeeds makes the same names durable.
+    /// A call of [`FileSystem::sync_dir`]. When it fails, a later call that succeeds makes the same
+    /// names durable.
     SyncDir,
-    /// [`FileSystem::create`]; changes nothing.
+    /// A call of [`FileSystem::create`], which changes nothing when it fails.
     Create,
-    /// [`LogStore::rename`]; changes nothing.
+    /// A call of [`LogStore::rename`], which changes nothing when it fails.
     Rename,
-    /// [`TableFiles::link`]; changes nothing.
+    /// A call of [`TableFiles::link`], which changes nothing when it fails.
     Link,
-    /// [`FileSystem::remove`]; changes nothing.
+    /// A call of [`FileSystem::remove`], which changes nothing when it fails.
     Remove,
-    /// [`ReadFile::read_exact_at`]; leaves the buffer as it was.
+    /// A call of [`ReadFile::read_exact_at`], which leaves the buffer as it was when it fails.
     Read,
-    /// [`FileSystem::truncate`]; changes nothing.
+    /// A call of [`FileSystem::truncate`], which changes nothing when it fails.
     Truncate,
-    /// Every call, also those without a kind of their own. A call with a kind fails as
-    /// described there; any other changes nothing.
+    /// Every call, also those without a kind of their own. A call that has a kind fails as
+    /// described for that kind; any other changes nothing.
     Any,
 }
 
@@ -279,14 +281,13 @@ impl MemDisk {
         Ok(machine.file_at(path.as_ref())?.bytes().to_vec())
     }
 
-    /// A test that panics in another thread must not hide its message behind
-    /// poison here; no method of the machine leaves it half changed.
+    /// Locks the machine, even if the lock is poisoned: a test that panics in another thread must
+    /// not hide its message behind a second panic, and no method leaves the machine half changed.
     fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// [`MemDisk::machine`] for a call of the traits: a slow disk lets other
-    /// threads go first.
+    /// Locks the machine for a call of the disk traits. On a slow disk, other threads go first.
     fn call(&self) -> MutexGuard<'_, Machine> {
         let turns = self.machine().turns();
         for _ in 0..turns {

@@ -199,9 +199,8 @@ impl Names {
         self.journal.push(op);
     }
 
-    /// Commits the changes of one directory. A rename between directories is
-    /// one transaction, so it brings along all that the other directory saw
-    /// before it.
+    /// Commits the changes of one directory. A rename between directories is one transaction, so
+    /// committing it also commits all earlier changes of the other directory.
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.check_dir(dir)?;
         let mut synced = BTreeSet::from([dir.to_path_buf()]);
@@ -276,7 +275,7 @@ impl NameOp {
         }
     }
 
-    /// The one or two directories it changes, each once.
+    /// The one or two directories that the change affects, each once.
     fn dirs(&self) -> impl Iterator<Item = &Path> {
         let (first, second) = match self {
             NameOp::Link { path, .. } | NameOp::Unlink { path } => (parent(path), None),

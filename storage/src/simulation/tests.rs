@@ -32,7 +32,8 @@ fn kind<T>(result: io::Result<T>) -> ErrorKind {
     result.err().expect("an error").kind()
 }
 
-/// Every outcome some seed draws for `look`, after `history` and a crash.
+/// Returns every result of `look` after `history` and a power loss, over all
+/// seeds.
 fn outcomes<T: Ord>(history: impl Fn(&MemDisk), look: impl Fn(&MemDisk) -> T) -> BTreeSet<T> {
     SEEDS
         .map(|seed| {

@@ -22,7 +22,7 @@ pub(crate) enum SnapshotOp {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotChanges {
-    /// Every operation up to this commit is in the manifest with this edit.
+    /// The commit up to which the manifest has all operations once this edit is written.
     pub(crate) as_of: SeqNo,
     /// The operations, each with its commit, ascending.
     pub(crate) ops: Vec<(SeqNo, SnapshotOp)>,

@@ -19,9 +19,9 @@ pub(super) struct SnapshotIndex {
 
 #[derive(Debug, Default)]
 struct OfKeyspace {
-    /// Ascending by commit, then by id.
+    /// The snapshots of the keyspace, ascending by commit, then by id.
     points: Vec<SnapshotPoint>,
-    /// The [place](Bookmark::place) of the newest snapshot of each name.
+    /// The commit and the id (the [place](Bookmark::place)) of the newest snapshot of each name.
     places: HashMap<String, (SeqNo, u64)>,
 }
 
@@ -83,7 +83,8 @@ impl SnapshotIndex {
         }
     }
 
-    /// Returns the [place](Bookmark::place) of a snapshot.
+    /// Returns the commit and the id (the [place](Bookmark::place)) of the newest snapshot of a
+    /// name.
     pub(super) fn place(&self, keyspace: &str, name: &str) -> Option<(SeqNo, u64)> {
         self.keyspaces.get(keyspace)?.places.get(name).copied()
     }
@@ -128,8 +129,8 @@ mod tests {
         }
     }
 
-    /// Compares with [`Bookmark::covers`], for all possible tables and with each snapshot removed
-    /// in turn.
+    /// Compares the index with [`Bookmark::covers`], for all possible tables and with each snapshot
+    /// removed in turn.
     #[test]
     fn the_snapshots_of_a_table_are_those_that_cover_it() {
         let all = [
@@ -180,7 +181,8 @@ mod tests {
         }
     }
 
-    /// The record of a deletion may be lost, so the name is given again beside the older snapshot.
+    /// If the record of a deletion is lost, the older snapshot stays, though its name is given to
+    /// another one.
     #[test]
     fn a_name_is_that_of_the_newest_snapshot_that_has_it() {
         let (older, mut newer) = (bookmark(3, "app", None), bookmark(5, "app", None));
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(index.place("app", "s3"), None);
     }
 
-    /// A hold is created after snapshots with later commits.
+    /// A hold may stand at an earlier commit than snapshots that were created before it.
     #[test]
     fn a_hold_is_found_beside_the_snapshot_at_whose_commit_it_stands() {
         let (older, newer) = (bookmark(3, "app", None), bookmark(5, "app", None));

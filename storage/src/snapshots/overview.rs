@@ -45,7 +45,7 @@ pub(crate) struct TableBookmarks<'a> {
 }
 
 impl SnapshotOverview {
-    /// Copies the commits of the bookmarks. The `views` ascend.
+    /// Copies the commits of the bookmarks. The `views` must ascend.
     pub(super) fn new(index: &SnapshotIndex, views: Vec<SeqNo>) -> Self {
         let mut keyspaces = HashMap::new();
         for (keyspace, points) in index.keyspaces() {
@@ -65,7 +65,7 @@ impl SnapshotOverview {
         Self { keyspaces, views }
     }
 
-    /// Returns the commits of a table.
+    /// Returns the commits at which the bookmarks of a table and all views stand.
     pub(crate) fn of(&self, table: TableSpan<'_>) -> TableBookmarks<'_> {
         let (mut shared, mut own): (&[SeqNo], &[SeqNo]) = (&[], &[]);
         if let Some(of) = self.keyspaces.get(table.keyspace) {
@@ -97,7 +97,7 @@ impl TableBookmarks<'_> {
     }
 }
 
-/// Returns the commits at which a table exists.
+/// Returns the part of an ascending list of commits at which a table exists.
 fn within(list: &[SeqNo], lifetime: Lifetime) -> &[SeqNo] {
     &list[lifetime.range_in(list, |seq| *seq)]
 }

@@ -16,13 +16,14 @@ pub(crate) struct SnapshotRecord {
     pub(crate) id: u64,
     pub(crate) keyspace: String,
     pub(crate) name: String,
-    /// The only table that it covers. `None`: it covers all tables that the keyspace had.
+    /// The only table that the snapshot covers. `None`: it covers all tables that the keyspace had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) table: Option<CoveredTable>,
     /// The creation time, in milliseconds since the Unix epoch. Readers of the snapshot judge expiry by
     /// this time.
     pub(crate) created_ms: u64,
-    /// From this time on the snapshot counts as deleted, and soon is. `None`: it does not expire.
+    /// The time from which on the snapshot counts as deleted; the engine deletes it soon after.
+    /// `None`: the snapshot does not expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_ms: Option<u64>,
     /// The note of the holder of a hold; `None` for a snapshot that a user created.
@@ -34,7 +35,7 @@ pub(crate) struct SnapshotRecord {
     pub(crate) at: Option<SeqNo>,
 }
 
-/// The table of a snapshot of one table.
+/// The table that a snapshot of a single table covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CoveredTable {
@@ -57,7 +58,8 @@ impl SnapshotRecord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnapshotExpiry {
     pub(crate) id: u64,
-    /// The new time. `None`: the snapshot does not expire.
+    /// The new time of expiry, in milliseconds since the Unix epoch. `None`: the snapshot does not
+    /// expire.
     pub(crate) expires_ms: Option<u64>,
 }
 
@@ -101,7 +103,7 @@ pub(crate) struct Bookmarks {
     pub(crate) as_of: SeqNo,
     /// The largest id that a snapshot ever had, deleted ones included.
     pub(crate) last_id: u64,
-    /// Ascending by commit, then by id.
+    /// The bookmarks, ascending by commit, then by id.
     pub(crate) list: Vec<Bookmark>,
 }
 
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!((ids(&bookmarks), bookmarks.as_of), (vec![2, 3], SeqNo(9)));
     }
 
-    /// A hold is created after snapshots with later commits.
+    /// A hold may stand at an earlier commit than snapshots that were created before it.
     #[test]
     fn a_hold_is_listed_beside_the_snapshot_at_whose_commit_it_stands() {
         let hold = SnapshotRecord {

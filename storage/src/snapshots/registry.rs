@@ -50,7 +50,7 @@ pub(crate) struct PinPoints {
     pub(crate) lone: Vec<(SeqNo, u64)>,
 }
 
-/// The numbers of snapshots and holds.
+/// The counts of snapshots and of holds, and the creation time of the oldest snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SnapshotCensus {
     /// The number of snapshots, without holds.
@@ -67,7 +67,7 @@ struct State {
     /// The entries of `bookmarks`, by keyspace.
     index: SnapshotIndex,
     /// The operations that the manifest may not have yet, each with its commit, ascending. The log
-    /// has them, so they are bounded as it is.
+    /// has all of them, so the bound of the log also bounds their number.
     unrecorded: VecDeque<(SeqNo, SnapshotOp)>,
     /// The number of views at each point.
     views: BTreeMap<ReadPoint, usize>,
@@ -304,8 +304,8 @@ impl SnapshotRegistry {
         SnapshotOverview::new(&state.index, views.collect())
     }
 
-    /// Returns the numbers of a table's bookmarks and of all views, ascending; each once for every
-    /// bookmark and view that stands at it.
+    /// Returns the sequence numbers of a table's bookmarks and of all views, ascending; each once
+    /// for every bookmark and view that stands at it.
     pub(crate) fn boundary_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table).map(|bookmark| bookmark.at.seq);
@@ -315,8 +315,8 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the numbers of a table's bookmarks alone, ascending, each once, for the picker to
-    /// keep runs apart. (Views are too short-lived to arrange files by.)
+    /// Returns the sequence numbers of a table's bookmarks alone, ascending, each once, for the
+    /// picker to keep runs apart. (Views are too short-lived to arrange files by.)
     pub(crate) fn bookmark_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);
@@ -326,8 +326,8 @@ impl SnapshotRegistry {
         seqs
     }
 
-    /// Returns the numbers at which several bookmarks of a table stand, as a snapshot and its hold
-    /// do.
+    /// Returns the sequence numbers at which several bookmarks of a table stand, as a snapshot and
+    /// its hold do.
     pub(crate) fn shared_seqs(&self, table: TableSpan<'_>) -> Vec<SeqNo> {
         let state = self.state.lock().unwrap();
         let bookmarks = state.index.covering(table);

@@ -27,8 +27,8 @@ use crate::varint;
 
 const U32_BYTES: usize = size_of::<u32>();
 
-/// A verified, uncompressed block, of at least one entry (but for the index of
-/// nothing). A clone shares the bytes.
+/// A verified, uncompressed block. It has at least one entry, except as the index of a table
+/// without data blocks. A clone shares the bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Block {
     bytes: Bytes,
@@ -40,9 +40,9 @@ pub(super) struct Block {
 /// One entry, decoded in place. Positions are offsets in the block.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
-    /// Leading key bytes taken from the entry before.
+    /// The number of leading key bytes that are the same as in the entry before.
     pub(super) shared: usize,
-    /// The key's other bytes.
+    /// The bytes of the key behind the shared ones.
     pub(super) suffix: &'a [u8],
     pub(super) seq: SeqNo,
     pub(super) kind: Kind,
@@ -93,7 +93,7 @@ impl Block {
         Ok(block)
     }
 
-    /// A block without entries: what an index of nothing is.
+    /// A block without entries, as the index of a table without data blocks is.
     pub(super) fn empty() -> Self {
         Self {
             bytes: Bytes::new(),
@@ -133,8 +133,8 @@ impl Block {
         self.bytes.slice(range)
     }
 
-    /// As [`Self::value_bytes`], for a block that is no longer needed: the value takes over
-    /// its reference to the memory.
+    /// As [`Self::value`], for a block that is no longer needed: the value takes over its reference
+    /// to the memory.
     pub(super) fn into_value(self, range: Range<usize>) -> Bytes {
         let mut value = self.bytes;
         value.truncate(range.end);
@@ -157,7 +157,8 @@ impl Block {
         self.bytes
     }
 
-    /// Key and number of the first entry, and of the entry at the last restart point.
+    /// The keys and sequence numbers of two entries that have their full keys: the first one, and
+    /// the one at the last restart point.
     pub(super) fn full_keys(&self) -> Result<[(&[u8], SeqNo); 2], Damage> {
         let full = |at: usize| {
             let entry = self.entry(at)?;

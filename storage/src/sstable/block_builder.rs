@@ -1,4 +1,4 @@
-//! Writes the form that [`super::block`] reads.
+//! Writes blocks in the form that [`super::block`] reads.
 
 use super::block::common_prefix_len;
 use crate::key::{Kind, SeqNo};
@@ -10,14 +10,16 @@ pub(super) struct BlockBuilder {
     bytes: Vec<u8>,
     restarts: Vec<u32>,
     restart_interval: u32,
-    /// Entries since the last restart point; at first, a full interval.
+    /// Entries since the last restart point. Begins as a full interval, so that
+    /// the first entry is a restart point.
     since_restart: u32,
     last_key: Vec<u8>,
     last_seq: SeqNo,
 }
 
 impl BlockBuilder {
-    /// `restart_interval` entries, at least 1, lie between two full keys.
+    /// Creates a builder of blocks in which every `restart_interval`-th entry,
+    /// beginning with the first, has its full key. The interval is at least 1.
     pub(super) fn new(restart_interval: u32) -> Self {
         Self {
             bytes: Vec::new(),

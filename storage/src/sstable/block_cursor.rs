@@ -38,13 +38,13 @@ impl BlockCursor {
         }
     }
 
-    /// Takes another block, stands nowhere in it, and returns the one before.
+    /// Replaces the block, and returns the old one. The cursor then stands on no entry.
     pub(super) fn replace(&mut self, block: Block) -> Block {
         self.valid = false;
         std::mem::replace(&mut self.block, block)
     }
 
-    /// Stands nowhere.
+    /// Leaves the current entry: the cursor then stands on none.
     pub(super) fn clear(&mut self) {
         self.valid = false;
     }
@@ -68,7 +68,7 @@ impl BlockCursor {
         self.kind
     }
 
-    /// The value; it shares the block's memory and keeps it alive.
+    /// The value of the current entry; it shares the block's memory and keeps it alive.
     #[inline]
     pub(super) fn value(&self) -> Bytes {
         debug_assert!(self.valid);

@@ -20,7 +20,7 @@ use crate::key::{SeqNo, compare_versions};
 
 /// Bytes of a key in a head.
 const HEAD_BYTES: usize = size_of::<u64>();
-/// Stands for the length of a bound that is no head.
+/// The entry in `lengths` of a bound that does not fit into a head.
 const LONG: u8 = u8::MAX;
 
 /// The bound of a block: not below the last version of the block, and below the first version
@@ -137,7 +137,7 @@ impl Bounds {
         &self.long[at.expect("its length says that it is there")]
     }
 
-    /// The one at a position below [`Self::len`].
+    /// The bound at a position below [`Self::len`].
     pub(super) fn get(&self, position: usize) -> Bound {
         match self.lengths[position] {
             LONG => {

@@ -1,9 +1,9 @@
 //! The block cache: recently read data blocks and partitions of indexes and filters,
 //! verified and uncompressed, shared by all tables of a database.
 //!
-//! Lookups find partitions in the slots of their tables and not here ([`super::partition`]).
-//! The cache counts them, and decides which go. As each serves some hundreds of data blocks,
-//! it is given one more round than they are whenever it was used.
+//! Lookups find partitions in the slots of their tables and not here ([`super::partition`]). The
+//! cache counts them, and decides which go. As each partition serves some hundreds of data blocks,
+//! the cache passes over one that was used since it last checked, and may evict it the next time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ type BlockKey = (u64, u64);
 /// `quick_cache` is); safe to use from any number of threads.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
-    /// `None` with a capacity of 0.
+    /// The cached entries; `None` if the capacity is 0.
     blocks: Option<Cache<BlockKey, Cached, BlockWeighter, DefaultHashBuilder, Evictions>>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -72,7 +72,8 @@ struct Evictions {
 /// Evicted entries. They are dropped once the lock under which they were evicted is released.
 #[derive(Debug, Default)]
 struct Evicted {
-    /// Rarely more than two; others are dropped under the lock.
+    /// Up to two evicted blocks. There are rarely more; the others are dropped while the lock is
+    /// held.
     blocks: [Option<Block>; 2],
     partitions: Vec<Arc<Partition>>,
 }
@@ -108,19 +109,21 @@ impl Lifecycle<BlockKey, Cached> for Evictions {
 }
 
 impl BlockCache {
-    /// Blocks of the default size that fit decide how many entries to expect.
+    /// The assumed size of a block, to estimate from the capacity how many entries the cache will
+    /// have.
     const EXPECTED_BLOCK_BYTES: u64 = 4096;
 
-    /// Each shard has a lock of its own. A thread that loses its core while it holds the lock
-    /// blocks all other users of the shard: with four shards for each core, the default of
-    /// `quick_cache`, that was one read in a hundred of eight threads.
+    /// The maximum number of shards, each of which has a lock of its own. A thread that loses its
+    /// core while it holds the lock blocks all other users of the shard: with four shards for each
+    /// core, the default of `quick_cache`, that was one read in a hundred of eight threads.
     const SHARDS_MAX: u64 = 64;
-    /// A shard must hold blocks of any usual size.
+    /// The smallest capacity of a shard, with room for blocks of any usual size.
     const SHARD_BYTES_MIN: u64 = 1 << 20;
 
-    /// The cache gets at least one part in this many of the shared budget.
+    /// The divisor of the shared budget that gives the least capacity of the cache.
     const BLOCKS_FRACTION: u64 = 8;
-    /// The capacity follows the size of open tables in steps of one part in this many.
+    /// The divisor of the shared budget that gives the steps in which the capacity follows the size
+    /// of open tables.
     const STEP_FRACTION: u64 = 256;
 
     /// A cache of `capacity_bytes`, overhead included; 0 keeps nothing.
@@ -176,7 +179,8 @@ impl BlockCache {
         self.share();
     }
 
-    /// Gives blocks what tables leave.
+    /// Sets the capacity of the cache to the part of the shared budget that open tables leave, or
+    /// to the least that the cache gets.
     fn share(&self) {
         let (Some(shared), Some(blocks)) = (self.shared_bytes, &self.blocks) else {
             return;
@@ -286,7 +290,7 @@ impl BlockCache {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Lookups that did not, since the cache was made.
+    /// Lookups that did not find their data block, since the cache was made.
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }

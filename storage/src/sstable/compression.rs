@@ -28,8 +28,8 @@ pub enum Compression {
     /// it makes less than an eighth smaller is stored as it is.
     #[default]
     Lz4,
-    /// Zstandard, at its usual level: a quarter to a third smaller than LZ4, and several times
-    /// as dear to write and to read. A block that it makes less than an eighth smaller is stored
+    /// Zstandard, at its usual level: a quarter to a third smaller than LZ4, and several times as
+    /// expensive to write and to read. A block that it makes less than an eighth smaller is stored
     /// as it is.
     Zstd,
 }

@@ -92,7 +92,8 @@ impl FilterBuilder {
         bits.div_ceil(8).max(8)
     }
 
-    /// The payload that [`Filter::decode`] reads; keys that come are of the next partition.
+    /// Returns the payload that [`Filter::decode`] reads. Keys that are added later are of the next
+    /// partition.
     pub(super) fn take(&mut self) -> Vec<u8> {
         if self.bits_per_key == 0 {
             return vec![0];

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::formats::SSTABLE;
 
 const MAGIC: &[u8; 8] = b"ebbSSTbl";
-/// Three lengths stand behind the offset of the partitions.
+/// The offset of the file id in the footer: four numbers stand before it.
 const FILE_ID_AT: usize = 4 * size_of::<u64>();
 const VERSION_AT: usize = FILE_ID_AT + FileId::BYTES;
 const CRC_AT: usize = VERSION_AT + 4;
@@ -38,7 +38,8 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Width in bytes; later versions keep it, so that this build can name them.
+    /// Width of the footer in bytes. Later format versions keep it, so that this build can name
+    /// them in an error.
     pub(super) const BYTES: usize = MAGIC_AT + MAGIC.len();
 
     fn handles(&self) -> [BlockHandle; 3] {

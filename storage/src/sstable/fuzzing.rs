@@ -27,7 +27,7 @@ use crate::{ErrorKind, Result};
 
 const NUMBER: u64 = 7;
 
-/// A block's payload: walked from both ends, and every entry looked for.
+/// Decodes a block's payload, walks it from both ends, and looks every entry up.
 pub fn block(bytes: &[u8]) {
     if let Ok(block) = Block::new(Bytes::copy_from_slice(bytes)) {
         let _ = walk_block(block, bytes.len());
@@ -60,7 +60,7 @@ fn walk_block(block: Block, bytes: usize) -> Result<(), Damage> {
     cursor.seek_before(&[0xff; 8], SeqNo::ZERO)
 }
 
-/// A block as stored, as it is and with its checksum made right.
+/// Decodes a block as stored, as it is and with its checksum made right.
 pub fn stored_block(bytes: &[u8]) {
     let place = FileId([0; FileId::BYTES]).at(0);
     let _ = unseal(Bytes::copy_from_slice(bytes), place);
@@ -71,7 +71,7 @@ pub fn stored_block(bytes: &[u8]) {
     }
 }
 
-/// A filter's payload: a decoded filter accepts look-ups of any hash.
+/// Decodes a filter's payload: a decoded filter accepts look-ups of any hash.
 pub fn filter(bytes: &[u8]) {
     if let Ok(filter) = Filter::decode(Bytes::copy_from_slice(bytes)) {
         for hash in [0, 1, u64::MAX, key_hash(bytes), key_hash(b"key")] {
@@ -80,7 +80,8 @@ pub fn filter(bytes: &[u8]) {
     }
 }
 
-/// A footer, as it is and with its checksum made right: what decodes comes back.
+/// Decodes a footer, as it is and with its checksum made right. A decoded footer must encode to the
+/// same bytes.
 pub fn footer(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal_footer(&mut repaired);
@@ -101,7 +102,8 @@ pub fn footer(bytes: &[u8]) {
     }
 }
 
-/// A payload of range tombstones: what decodes comes back.
+/// Decodes a payload of range tombstones. Decoded tombstones must be the same after encoding and
+/// decoding again.
 pub fn tombstone_block(bytes: &[u8]) {
     if let Ok(tombstones) = tombstone_block::decode(&Bytes::copy_from_slice(bytes)) {
         let back = tombstone_block::decode(&tombstone_block::encode(&tombstones).into());
@@ -109,7 +111,8 @@ pub fn tombstone_block(bytes: &[u8]) {
     }
 }
 
-/// A properties payload: what decodes comes back.
+/// Decodes a payload of properties. Decoded properties must be the same after encoding and decoding
+/// again.
 pub fn properties(bytes: &[u8]) {
     if let Ok(properties) = Properties::decode(&Bytes::copy_from_slice(bytes)) {
         let back = Properties::decode(&properties.encode().into());
@@ -117,9 +120,9 @@ pub fn properties(bytes: &[u8]) {
     }
 }
 
-/// A whole file, as it is and with its checksums made right: opened, verified,
-/// scanned from both ends, and every key looked up. One that verifies reads the
-/// same each way.
+/// Opens a whole file, as it is and with its checksums made right, verifies it, scans it from both
+/// ends, and looks every key up. If verification finds no error, scans and look-ups must return the
+/// same.
 pub fn sstable(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);
@@ -272,7 +275,7 @@ fn reseal_footer(bytes: &mut [u8]) {
     }
 }
 
-/// Tables of several forms.
+/// Small whole tables with several layouts, each with the name of the layout.
 #[cfg(test)]
 pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
     use super::options::SsTableOptions;
@@ -339,7 +342,7 @@ pub(crate) fn tables() -> Vec<(&'static str, Vec<u8>)> {
         .to_vec()
 }
 
-/// The parts of a real table, each with the name of its target.
+/// The parts of a real table, each with the name of its fuzz target.
 #[cfg(test)]
 pub(crate) fn parts(table: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let last = table.last_chunk().unwrap();

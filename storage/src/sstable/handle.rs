@@ -18,13 +18,13 @@ impl BlockHandle {
         self.offset.checked_add(self.len)
     }
 
-    /// Appends the form in the index: two varints.
+    /// Appends the handle as the index stores it: two varints.
     pub(super) fn put_varints(self, out: &mut Vec<u8>) {
         varint::put(out, self.offset);
         varint::put(out, self.len);
     }
 
-    /// Reads the form in the index, which must fill `bytes`.
+    /// Reads a handle as the index stores it; it must fill `bytes`.
     pub(super) fn from_varints(bytes: &[u8]) -> Result<Self, Damage> {
         let mut at = 0;
         let offset = varint::get(bytes, &mut at);

@@ -1,10 +1,10 @@
 //! The index of one partition: a bound of each of its data blocks, and where it lies.
 //!
-//! A bound is not below the data block's last version and below the first of the next; the
-//! value of its entry is the block's handle. Because the sequence number counts, the versions
-//! of one key may span blocks and a seek still goes to the right one. Between blocks of
-//! different keys the shortest key that parts them is enough, numbered 0, below which no
-//! version of it is. See the book, Formats: SSTable.
+//! A bound is not below the data block's last version and below the first of the next; the value of
+//! its entry is the block's handle. Because the sequence number counts, the versions of one key may
+//! span blocks and a seek still goes to the right one. Between blocks of different keys the bound
+//! is just the shortest key that separates them, with the number 0: all versions of a key sort up
+//! to its number 0. See the book, Formats: SSTable.
 //!
 //! In memory it is stored by columns, some 17 bytes for each data block: the bounds, and the
 //! offsets at which blocks end.
@@ -31,8 +31,8 @@ pub(super) struct Index {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct IndexEntry {
-    /// Key and sequence number, not below those of its last version, and below
-    /// those of the next block's first.
+    /// The bound of the data block: a key and a sequence number, not below the block's last
+    /// version, and below the first version of the next block.
     pub(super) bound: Bound,
     pub(super) handle: BlockHandle,
 }
@@ -42,6 +42,8 @@ impl Index {
         self.bounds.memory_bytes() + size_of_val(&*self.ends)
     }
 
+    /// Decodes the payload of an index.
+    ///
     /// # Errors
     /// `Damage` unless every entry is a restart point, the bounds ascend, and the
     /// values are the handles of blocks that lie one behind the other from `start` on.
@@ -119,7 +121,8 @@ pub(super) struct IndexBuilder {
     value: Vec<u8>,
     /// The last version of the last data block, and the block's handle.
     last: Option<(Vec<u8>, SeqNo, BlockHandle)>,
-    /// The offset at which the last data block with a known bound ends.
+    /// The end of the last data block with a known bound, as an offset in the file. The bound of a
+    /// block is known once the next one begins.
     data_end: u64,
 }
 
@@ -139,7 +142,8 @@ impl IndexBuilder {
         self.block.len() + last.map_or(0, |(key, ..)| key.len() + ENTRY_BYTES_MAX)
     }
 
-    /// The number of data blocks with a known bound.
+    /// The number of data blocks with a known bound: all blocks of the partition but the last,
+    /// whose bound depends on the key with which the next one begins.
     pub(super) fn entries(&self) -> usize {
         self.block.restarts()
     }
@@ -191,8 +195,8 @@ impl IndexBuilder {
     }
 }
 
-/// A short key that is at least `low` and below `high`, which is greater than `low`:
-/// the start of one of them.
+/// A short key that is at least `low` and below `high`, which is greater than `low`: `low` itself,
+/// or a prefix of `high`.
 fn separator<'a>(low: &'a [u8], high: &'a [u8]) -> &'a [u8] {
     let parted = common_prefix_len(low, high) + 1;
     if parted < high.len() {

@@ -7,17 +7,17 @@ use super::block::Block;
 use super::damage::Damage;
 use crate::key::{Kind, SeqNo, compare_versions};
 
-/// The payload of one without entries: no restart points.
+/// The payload of an index without entries: no restart points.
 const EMPTY: [u8; 4] = [0; 4];
 
-/// The least that an entry takes: three lengths, the kind, the number, and a value of two
-/// bytes.
+/// The smallest size of an entry of the index, in bytes: three lengths, the kind, the number, and a
+/// value of two bytes.
 const ENTRY_BYTES_MIN: usize = 7;
-/// The most that an entry takes beside its key: three lengths, the kind, the number, a value of
-/// three numbers, and a restart point.
+/// The largest size of an entry of the index beside its key, in bytes: three lengths, the kind, the
+/// number, a value of three numbers, and a restart point.
 pub(super) const ENTRY_BYTES_MAX: usize = 3 * 5 + 1 + 10 + 3 * 10 + 4;
 
-/// A payload whose frame is right.
+/// The payload of an index, whose number of restart points was checked, but not yet its entries.
 pub(super) struct IndexBlock(Block);
 
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,8 @@ pub(super) struct StoredEntry<'a> {
 }
 
 impl IndexBlock {
+    /// Checks that the payload has room for its restart points.
+    ///
     /// # Errors
     /// `Damage`.
     pub(super) fn new(payload: Bytes) -> Result<Self, Damage> {
@@ -38,6 +40,8 @@ impl IndexBlock {
         }
     }
 
+    /// Decodes the entries of the index.
+    ///
     /// # Errors
     /// `Damage` unless every entry is a restart point, and the bounds ascend.
     pub(super) fn entries(&self) -> Result<Vec<StoredEntry<'_>>, Damage> {

@@ -12,12 +12,12 @@ use super::damage::Damage;
 
 /// log2 of [`REGISTERS`].
 const INDEX_BITS: u32 = 10;
-/// The standard error of an estimate is 1.04 / sqrt of this: 3.3%.
+/// The number of registers. The standard error of an estimate is 1.04 / sqrt of it: 3.3%.
 const REGISTERS: usize = 1 << INDEX_BITS;
-/// The ranks that a register can have are 0 to this one.
+/// The largest rank that a register can have; the smallest is 0.
 const RANK_MAX: u8 = (u64::BITS - INDEX_BITS + 1) as u8;
-/// A register that is not 0, where few are: its index, two bytes little endian,
-/// and its rank.
+/// The size of a register in the encoding that leaves out registers of 0: its index, two bytes
+/// little endian, and its rank.
 const SPARSE_BYTES: usize = 3;
 
 /// An estimate of a number of different keys.
@@ -39,7 +39,7 @@ impl Default for KeySketch {
 impl KeySketch {
     pub(super) const BYTES: usize = REGISTERS;
 
-    /// Takes a key in, by its [`key_hash`](super::key_hash).
+    /// Adds a key to the sketch, by its [`key_hash`](super::key_hash).
     pub(crate) fn add(&mut self, hash: u64) {
         let index = (hash >> (u64::BITS - INDEX_BITS)) as usize;
         let rest = hash << INDEX_BITS;
@@ -47,15 +47,14 @@ impl KeySketch {
         self.ranks[index] = self.ranks[index].max(rank);
     }
 
-    /// Takes in all keys of another sketch.
+    /// Adds all keys of another sketch.
     pub fn union(&mut self, other: &Self) {
         for (rank, other) in self.ranks.iter_mut().zip(&*other.ranks) {
             *rank = (*rank).max(*other);
         }
     }
 
-    /// About how many different keys were taken in; two times in three it is
-    /// wrong by less than 3.3%.
+    /// About how many different keys were added; two times in three it is wrong by less than 3.3%.
     pub fn distinct(&self) -> u64 {
         let mut counts = [0_u32; RANK_MAX as usize + 1];
         for &rank in &*self.ranks {
@@ -69,7 +68,7 @@ impl KeySketch {
         (registers * registers / (2.0 * std::f64::consts::LN_2 * sum)).round() as u64
     }
 
-    /// The standard error of an estimate.
+    /// The standard error of an estimate of `distinct` keys, as a number of keys.
     pub(crate) fn error(distinct: u64) -> u64 {
         distinct.saturating_mul(33) / 1000
     }

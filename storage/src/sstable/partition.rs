@@ -30,7 +30,7 @@ use crate::key::compare_versions;
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) index: Index,
-    /// The filter over the user keys in its data blocks.
+    /// The filter over the user keys in the partition's data blocks.
     pub(super) filter: Filter,
     /// The slots of the table, and the position of this partition in them.
     home: (Weak<Slots>, usize),
@@ -39,11 +39,12 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// The memory of a partition beside the columns and bits, in bytes.
+    /// The memory of a partition beside the columns of its index and the bits of its filter, in
+    /// bytes.
     const OVERHEAD_BYTES: usize = size_of::<Self>() + 2 * size_of::<usize>();
 
-    /// The index of the partition at a position of the top level, without its filter, which
-    /// then excludes nothing.
+    /// Decodes the partition at a position of the top level from the payload of its `index`, with a
+    /// filter that excludes nothing.
     ///
     /// # Errors
     /// `Damage` unless it has the data blocks that the top level records, within its bounds.
@@ -79,7 +80,7 @@ impl Partition {
         self.was_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Empties its slot: the cache has evicted it.
+    /// Empties the partition's slot, because the cache has evicted the partition.
     pub(super) fn leave(self: &Arc<Self>) {
         let (slots, position) = &self.home;
         if let Some(slots) = slots.upgrade() {

@@ -20,7 +20,7 @@ const DATA_BLOCKS_MIN: usize = 8;
 pub(super) struct PartitionBuilder {
     index: IndexBuilder,
     filter: FilterBuilder,
-    /// [`PARTITION_BYTES`]; less in tests.
+    /// The size at which a partition ends: [`PARTITION_BYTES`], or less in tests.
     partition_bytes: usize,
     /// Whether the open partition has a key already.
     has_key: bool,
@@ -37,7 +37,7 @@ pub(super) struct BuiltPartition {
     /// The payload that [`super::index::Index::decode`] reads.
     pub(super) index: Vec<u8>,
     pub(super) bound: (Vec<u8>, SeqNo),
-    /// The offset at which its last data block ends.
+    /// The offset at which the partition's last data block ends.
     pub(super) data_end: u64,
 }
 
@@ -124,8 +124,8 @@ impl PartitionBuilder {
         self.done_bytes + self.index.len() + self.filter.len() + self.top_bytes
     }
 
-    /// The most that the top level has, before compression, with one more entry whose key has
-    /// `key_bytes`.
+    /// An upper bound of the size of the top level, in bytes before compression, with one more
+    /// entry whose key has `key_bytes`.
     pub(super) fn top_bytes_with(&self, key_bytes: usize) -> usize {
         self.top_bytes + key_bytes + ENTRY_BYTES_MAX
     }

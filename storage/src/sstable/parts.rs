@@ -136,7 +136,8 @@ fn read_tombstones(
     Ok(Some(Arc::new(tombstones)))
 }
 
-/// Holds the properties against the footer and against who the caller expects.
+/// Compares the properties with the footer, with the top level, and with the file number that the
+/// caller expects.
 fn check_properties(
     properties: Properties,
     file_number: u64,

@@ -61,7 +61,7 @@ pub(crate) struct Properties {
     /// The bounds of the times at which something in the file expires.
     #[serde(default, skip_serializing_if = "ExpiryBounds::is_never")]
     pub(crate) expiries: ExpiryBounds,
-    /// The prefixes of keys in its filters, if they have any.
+    /// The prefixes of keys in the table's filters, if they have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) filter_prefixes: Option<PrefixesOf>,
     /// The range tombstones of the run, or of the part of a merge that ended with this file, if
@@ -86,11 +86,12 @@ pub(crate) struct Origin {
     pub(crate) table: String,
     /// The last commit before the table was created. Snapshots up to this commit do not cover it.
     pub(crate) created_after: SeqNo,
-    /// The file has everything of these sequence numbers, both included, that its `keys` still
+    /// The smallest and the largest sequence number of the part of the history, both included. The
+    /// file has all versions and tombstones with these numbers that readers of its `keys` still
     /// need: the sources that it was made from have nothing to add.
     pub(crate) smallest_seq: SeqNo,
     pub(crate) largest_seq: SeqNo,
-    /// `None` for all keys.
+    /// The key range of the part of the history; `None` for all keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<KeyBounds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +104,7 @@ pub(crate) struct Origin {
 pub(crate) struct TombstoneProperties {
     /// File offset of the stored block: behind the data blocks.
     pub(crate) offset: u64,
-    /// Stored length.
+    /// Length of the stored block, in bytes.
     pub(crate) bytes: u64,
     /// Number of sequence numbers over all fragments.
     pub(crate) count: u64,
@@ -133,8 +134,8 @@ impl Properties {
         }
     }
 
-    /// Counts one more version in. The caller sets the largest key at the end, which saves a
-    /// copy for each version.
+    /// Adds a version to the counts. The caller sets the largest key at the end, which saves a copy
+    /// for each version.
     pub(super) fn count(&mut self, key: &[u8], seq: SeqNo, kind: Kind, value_len: usize) {
         if self.entries == 0 {
             self.smallest_key = key.to_vec();
@@ -152,7 +153,7 @@ impl Properties {
         self.key_sketch.add(hash);
     }
 
-    /// Counts the range tombstones in, which are stored at `handle`.
+    /// Adds the range tombstones, which are stored at `handle`, to the counts.
     pub(super) fn count_tombstones(&mut self, tombstones: &RangeTombstones, handle: BlockHandle) {
         tombstones.seqs().for_each(|seq| self.widen(seq));
         self.range_tombstones = Some(TombstoneProperties {

@@ -42,7 +42,8 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// With `once` the system is advised that the data will not be read again soon.
+    /// Creates an empty buffer. With `once` the system is advised that the data will not be read
+    /// again soon.
     pub(super) fn new(once: bool) -> Self {
         Self {
             buffer: Vec::new(),
@@ -54,15 +55,15 @@ impl ReadAhead {
         }
     }
 
-    /// Goes on in another file, whose blocks fill the bytes from the header to `end`: its first block
-    /// follows the last one that was read, and its last block precedes it.
+    /// Continues in another file, whose data blocks end at `end`, so that reading ahead goes on
+    /// with the file's first block or, backwards, with its last.
     pub(super) fn change_file(&mut self, end: u64) {
         self.filled = 0;
         self.last = self.last.is_some().then_some((end, HEADER_BYTES as u64));
     }
 
-    /// The stored bytes of a block of at most [`BLOCK_BYTES_MAX`] that ends at or
-    /// before `end`, of a `file` in which all blocks do.
+    /// The stored bytes of a block of at most [`BLOCK_BYTES_MAX`]. `end` is the offset at which the
+    /// last data block of the `file` ends.
     ///
     /// # Errors
     /// `Io`, and `Corruption` where the file ends: of this block only.

@@ -317,8 +317,8 @@ impl SsTable {
             .keep(number, place.filter.offset, &self.partitions, partition))
     }
 
-    /// The data block at a position of the index of a partition, by way of the cache, and
-    /// whether it was there.
+    /// The data block at a position of the index of a partition, by way of the cache, and whether
+    /// the cache had it.
     fn data_block(
         &self,
         (number, partition): (usize, &Partition),
@@ -460,7 +460,7 @@ impl SsTable {
     }
 }
 
-/// The end of a lookup in a partition.
+/// The reason why a lookup in a partition ended.
 enum Looked {
     /// The caller needs no older versions.
     Enough,

@@ -252,7 +252,8 @@ impl Salvage {
         }
     }
 
-    /// The data blocks of a partition, behind those that end at `last`.
+    /// Salvages the data blocks of a partition by its index. `last` is the bound of the block
+    /// before, if there is one: the versions must be behind it.
     fn by_partition(&mut self, bytes: &Bytes, index: &Index, mut last: Option<Bound>) {
         for IndexEntry { handle, bound } in index.entries() {
             let checked = part(bytes, self.id, handle).and_then(|payload| {
@@ -330,8 +331,8 @@ impl Salvage {
         }
     }
 
-    /// Takes stored blocks between two offsets, up to the first that is no block of versions
-    /// behind `last` and up to the bound. Returns the end of the last good block, and its
+    /// Takes stored blocks between two offsets, up to the first that is no block of versions behind
+    /// `last` and, if a `bound` is given, up to it. Returns the end of the last good block, and its
     /// last version.
     fn take(
         &mut self,
@@ -372,8 +373,8 @@ impl Salvage {
     }
 }
 
-/// The blocks that are stored one behind the other from an offset on, each where the checksum of
-/// all before stands.
+/// The blocks that are stored one behind the other from an offset on. Each ends where the checksum
+/// of its bytes stands.
 fn stored_blocks(bytes: &Bytes, id: FileId, start: u64) -> impl Iterator<Item = BlockHandle> {
     let mut offset = start;
     std::iter::from_fn(move || {
@@ -420,7 +421,7 @@ fn decode(payload: Bytes) -> Result<Vec<KeyVersion>, Damage> {
     Ok(versions)
 }
 
-/// Holds the last version against the bound that the index has.
+/// Checks that the last version is not above the bound that the index has for the block.
 fn is_up_to(versions: &[KeyVersion], bound: &Bound) -> Result<(), Damage> {
     let end = versions
         .last()
@@ -447,8 +448,8 @@ fn ordered_after(
     Ok(versions)
 }
 
-/// The length of the block that is stored at a place, at the start of `bytes`: up to where
-/// the checksum of all before it stands.
+/// The length of the block that is stored at a place, at the start of `bytes`: the block ends where
+/// the checksum of its bytes stands.
 fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     const TYPES: u8 = 2;
     let mut crc = place.hasher();
@@ -468,7 +469,7 @@ fn stored_block_len(bytes: &[u8], place: BlockPlace) -> Option<usize> {
     None
 }
 
-/// The bytes of a file; zeros where the disk gives none.
+/// The bytes of a file, with zeros in the place of those that the disk cannot read.
 fn read_what_reads(file: &dyn ReadFile, path: &Path) -> Result<Bytes> {
     const PIECE_BYTES: usize = 4096;
     let len = file.len().map_err(Error::io("get the length of", path))?;

@@ -38,21 +38,22 @@ pub(crate) struct SsTableCursor {
     at: usize,
     /// The position in the block at `data_offset`.
     data: BlockCursor,
-    /// `None` until the first block is loaded.
+    /// The offset of the loaded block; `None` until the first one is loaded.
     data_offset: Option<u64>,
-    /// The memory of the block before that: a caller that moves on holds no value of it any more.
+    /// The memory of the block that was loaded before the current one, to be used for the next: a
+    /// caller that moves on holds no value of it any more.
     spare: Bytes,
 }
 
 impl SsTable {
-    /// A cursor over all versions, standing nowhere yet. It goes by the cache if
-    /// `fill_cache`, as long as it does not turn out to read at length: a scan of
-    /// the table shall not push out what lookups need.
+    /// A cursor over all versions, standing nowhere yet. With `fill_cache` its blocks go through
+    /// the block cache until the cursor turns out to read at length: a scan of the table must not
+    /// displace what lookups need.
     ///
-    /// Without, it does not use the cache either: it may run on a thread that loses its core
-    /// at any moment, and must not lose it while it holds a lock that a transactional read
-    /// waits for. The blocks that it reads do not stay in the system's cache either, unless
-    /// they were there before.
+    /// Without `fill_cache` the cursor does not even look into the block cache: it may run on a
+    /// thread that loses its core at any moment, and must not lose it while it holds a lock that a
+    /// transactional read waits for. The blocks that it reads do not stay in the system's cache
+    /// either, unless they were there before.
     pub(crate) fn cursor(self: &Arc<Self>, fill_cache: bool) -> SsTableCursor {
         SsTableCursor {
             table: Arc::clone(self),
@@ -70,7 +71,7 @@ impl SsTable {
 }
 
 impl SsTableCursor {
-    /// Goes over to another table of the same run, standing nowhere in it yet.
+    /// Changes to another table of the same run, standing nowhere in it yet.
     pub(crate) fn change_table(&mut self, table: &Arc<SsTable>) {
         self.clear();
         self.data_offset = None;
@@ -80,7 +81,7 @@ impl SsTableCursor {
         self.ahead.change_file(table.properties().data_end);
     }
 
-    /// Stands nowhere; the loaded block is kept for a seek close by.
+    /// Leaves the current version, but keeps the loaded block for a seek close by.
     fn clear(&mut self) {
         self.data.clear();
     }
@@ -165,7 +166,7 @@ impl SsTableCursor {
         Ok(block)
     }
 
-    /// Stands on the first version of the next block.
+    /// Moves to the first version of the next block.
     fn enter_next(&mut self) -> Result<()> {
         let next = self.at + 1;
         if self
@@ -177,7 +178,7 @@ impl SsTableCursor {
         self.enter_first_of(self.number.saturating_add(1))
     }
 
-    /// Stands on the first version of a partition.
+    /// Moves to the first version of a partition.
     fn enter_first_of(&mut self, number: usize) -> Result<()> {
         match self.enter_partition(number)? {
             Some(_) => self.enter_block(0, BlockCursor::seek_to_first).map(drop),
@@ -185,7 +186,7 @@ impl SsTableCursor {
         }
     }
 
-    /// Stands on the last version of the block before.
+    /// Moves to the last version of the block before.
     fn enter_before(&mut self) -> Result<()> {
         match self.at.checked_sub(1) {
             Some(before) => self
@@ -195,7 +196,7 @@ impl SsTableCursor {
         }
     }
 
-    /// Stands on the last version of the partition before.
+    /// Moves to the last version of the partition before the one at `number`.
     fn enter_last_below(&mut self, number: usize) -> Result<()> {
         self.clear();
         let Some(before) = number.checked_sub(1) else {
@@ -219,8 +220,8 @@ impl SsTableCursor {
         Ok(self.data.valid())
     }
 
-    /// Between which places the versions of the block lie that it was moved to last, also
-    /// if that failed: at or behind the first, at or before the second.
+    /// Returns two bounds of the versions in the block to which the cursor last moved, even if the
+    /// move failed: no version is before the first bound or behind the second.
     pub(crate) fn bounds_here(&self) -> ((Vec<u8>, SeqNo), (Vec<u8>, SeqNo)) {
         let (top, properties) = (self.table.top(), self.table.properties());
         let index = self.here().map(|partition| &partition.index);
@@ -238,7 +239,7 @@ impl SsTableCursor {
         (below, above)
     }
 
-    /// Damage in the loaded block.
+    /// The error for damage in the loaded block.
     #[cold]
     fn damage(&self, damage: Damage) -> Error {
         damage.at(self.table.path(), self.data_offset.unwrap_or_default())

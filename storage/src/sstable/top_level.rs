@@ -37,11 +37,13 @@ pub(super) struct PartitionPlace {
     /// The data blocks of the partition, one behind the other.
     pub(super) data: BlockHandle,
     pub(super) filter: BlockHandle,
-    /// Stored behind the filter.
+    /// The index of the partition, which is stored behind the filter.
     pub(super) index: BlockHandle,
 }
 
 impl TopLevel {
+    /// Decodes the payload of the top level.
+    ///
     /// # Errors
     /// `Damage` unless the bounds ascend, each partition has data, and the filters and indexes
     /// fill `partitions`.

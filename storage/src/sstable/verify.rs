@@ -235,7 +235,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Holds the sums against the properties.
+    /// Compares the sums over the data with the properties that the table has recorded.
     fn finish(mut self) -> Result<(), Damage> {
         let properties = &self.parts.properties;
         if let (Some(tombstones), Some(at)) = (&self.parts.tombstones, &properties.range_tombstones)

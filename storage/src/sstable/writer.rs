@@ -47,7 +47,7 @@ pub(crate) struct SsTableWriter {
     prefixes: Option<Prefixes>,
     pub(super) properties: Properties,
     tombstones: RangeTombstones,
-    /// [`TOP_LEVEL_BYTES_MAX`]; less in tests.
+    /// The limit of the size of the top level: [`TOP_LEVEL_BYTES_MAX`], or less in tests.
     pub(super) top_level_bytes_max: usize,
     out: Output,
 }
@@ -352,7 +352,7 @@ struct Output {
 }
 
 impl Output {
-    /// Stored so far, in bytes.
+    /// The size of the file in bytes, with the bytes that are still pending.
     fn bytes(&self) -> u64 {
         self.appended_bytes + self.pending.len() as u64
     }

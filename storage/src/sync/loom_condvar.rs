@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use loom::sync::MutexGuard;
 
-/// Time does not pass under loom: nothing here ever times out.
+/// Loom's condition variable. Time does not pass under loom, so no wait ever
+/// times out.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(loom::sync::Condvar);
 

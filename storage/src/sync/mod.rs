@@ -1,4 +1,4 @@
-//! The primitives that threads meet on, so that a checker can drive them.
+//! The synchronization primitives of the crate. A checker of concurrency replaces them by its own.
 //!
 //! ```text
 //!   --cfg loom      loom's: `loom_models` explores every interleaving of a piece

@@ -8,7 +8,8 @@ use super::{TableFiles, link};
 use crate::error::{Error, Result};
 use crate::files::FileKind;
 
-/// The folder. It is removed on drop; if that fails, the next opening of the database removes it.
+/// A folder of links. It is removed on drop; if that fails, the next opening of the database
+/// removes it.
 #[derive(Debug)]
 pub(crate) struct LinkFolder {
     disk: Arc<dyn TableFiles>,
@@ -18,9 +19,9 @@ pub(crate) struct LinkFolder {
 /// A link to be made in a folder.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The file.
+    /// The path of the file.
     pub(crate) from: PathBuf,
-    /// The path in the folder.
+    /// The path of the link in the folder.
     pub(crate) to: PathBuf,
     /// Whether the file may be missing. The folder is made without this link then.
     pub(crate) is_optional: bool,

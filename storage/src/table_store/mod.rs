@@ -1,5 +1,5 @@
-//! The door for immutable tables: SSTables, each written once, found by a number that
-//! is never used twice, read in ranges, and deleted.
+//! The storage of immutable tables: SSTables, each written once, found by a number that is never
+//! used twice, read in ranges, and deleted.
 //!
 //! ```text
 //!   create ─► append, sync ─► finish ─► open ─► read ranges ─► delete
@@ -42,22 +42,22 @@ pub trait TableStore: Send + Sync + Debug {
     /// Begins a table. Its number was never used before, except perhaps by a half-written
     /// table of an earlier opening that crashed.
     fn create(&self, number: u64) -> io::Result<Box<dyn WriteFile>>;
-    /// Takes a file of the local disk in, which never changes: by a second name for it
-    /// where that can be, or by a copy. Its bytes are durable when this returns.
+    /// Imports an immutable file of the local disk: by a second name for it where that is possible,
+    /// or by a copy. The table's bytes are durable when this returns.
     ///
     /// # Errors
     /// [`Error::DiskFull`](crate::Error::DiskFull) names the new table,
     /// [`Error::Io`](crate::Error::Io) the file.
     fn import(&self, from: &Path, bytes: u64, number: u64) -> Result<Imported>;
-    /// Has the tables that were written and synced, or imported, survive a crash by
-    /// their numbers too.
+    /// Makes the numbers of all tables that were written and synced, or imported, durable: after a
+    /// crash the tables are found by them.
     fn finish(&self) -> io::Result<()>;
-    /// A table, to be read in ranges.
+    /// Opens a table, to be read in ranges.
     fn open(&self, number: u64) -> io::Result<Arc<dyn ReadFile>>;
-    /// The numbers of all tables, finished or not, in any order.
+    /// Lists the numbers of all tables, finished or not, in any order.
     fn list(&self) -> io::Result<Vec<u64>>;
-    /// Deletes a table that has no readers any more. It may go later: its number is not used
-    /// again.
+    /// Deletes a table that has no readers any more. The store may delete it later, because its
+    /// number is not used again.
     fn delete(&self, number: u64) -> io::Result<()>;
     /// Returns the bytes that more tables may take; `None` if they are unknown.
     fn free_bytes(&self) -> io::Result<Option<u64>> {

@@ -298,7 +298,8 @@ mod tests {
         assert!(Arc::ptr_eq(&opened, &all[0].opened.load_full().unwrap()));
     }
 
-    /// Merges replace tables for ever, and few databases have as many as may be open.
+    /// Merges replace tables for ever. Few databases have as many tables as may be open, so the
+    /// places of tables that are gone must not wait for that limit to be reached.
     #[test]
     fn tables_that_are_gone_leave_nothing_behind() {
         let tables = tables(20);

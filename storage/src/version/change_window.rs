@@ -72,7 +72,7 @@ pub(crate) struct ChangeWindow {
     /// The window has the numbers above `after`, up to `up_to` inclusive.
     after: SeqNo,
     up_to: SeqNo,
-    /// The times after `after_ms`, up to `up_to_ms` inclusive, in milliseconds.
+    /// The window has the times after `after_ms`, up to `up_to_ms` inclusive, in milliseconds.
     after_ms: u64,
     up_to_ms: u64,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Lookup<'k, 't> {
     hash: Option<u64>,
     fold: Fold<'t>,
     reads: ReadCounters,
-    /// No older source can change the result.
+    /// Whether no older source can change the result.
     is_done: bool,
     /// Whether a version was found; `has_changed`: since the last [`Self::take_changed`].
     has_found: bool,
@@ -70,7 +70,7 @@ impl<'k, 't> Lookup<'k, 't> {
         self.fold.hide_below(tombstone);
     }
 
-    /// Takes what a run has numbered `<= seq`.
+    /// Takes the versions of the key numbered `<= seq` from a run, as many as are needed.
     ///
     /// # Errors
     /// As [`Run::versions`].
@@ -86,7 +86,8 @@ impl<'k, 't> Lookup<'k, 't> {
         Ok(())
     }
 
-    /// Notes whether a source had versions, and whether the base was among them.
+    /// Notes whether a source had versions of the key, and whether the base was among them: the
+    /// newest version that is no operand.
     fn note(&mut self, has_any: bool, is_based: bool) {
         self.is_done = is_based || self.fold.is_covered();
         self.has_found |= has_any;
@@ -122,7 +123,8 @@ impl<'k, 't> Lookup<'k, 't> {
         })
     }
 
-    /// Takes for each that goes on what a memtable has numbered `<= seq`.
+    /// Takes, for each look-up that is not done, the versions of its key numbered `<= seq` from a
+    /// memtable, as many as are needed.
     pub(super) fn take_of_memtable(
         lookups: &mut [Self],
         memtable: &Memtable,

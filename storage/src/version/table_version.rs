@@ -40,7 +40,7 @@ pub(crate) struct TableVersion {
     pub(crate) memtable: Arc<Memtable>,
     /// Full memtables on their way to disk, newest first.
     pub(crate) frozen: Vec<Arc<Memtable>>,
-    /// Newest first.
+    /// The runs, newest first.
     pub(crate) runs: Vec<Arc<Run>>,
 }
 
@@ -55,10 +55,11 @@ impl TableVersion {
         }
     }
 
-    /// Gives each look-up the versions of its key numbered `<= seq`, as many as it takes. All
-    /// commits numbered so are decided. Keys that ascend and are neighbours cost less. A
-    /// range tombstone of a source hides what is older in it, and all that older sources
-    /// have. With `enough` the reading ends as soon as `enough` returns true.
+    /// Adds to each look-up the versions of its key numbered `<= seq`, as many as it needs. Every
+    /// commit with such a number has succeeded or failed already. Keys that ascend and are
+    /// neighbours cost less. A range tombstone of a source hides older versions in the source, and
+    /// all in older sources. If `enough` is given, the reading ends as soon as `enough` returns
+    /// true.
     pub(crate) fn get(
         &self,
         lookups: &mut [Lookup<'_, '_>],
@@ -193,9 +194,9 @@ impl TableVersion {
         self.frozen.iter().filter_map(|memtable| memtable.run())
     }
 
-    /// Returns the number of runs that may be merged and may overlap: the output of a merge
-    /// in parts has no key of the rest of its inputs. Runs that are `left_out` may not be
-    /// merged.
+    /// Returns the number of runs that may be merged, without those in `left_out`, and may overlap.
+    /// The output of an unfinished merge in parts is not counted, because it has no key of the rest
+    /// of its inputs; of a stuck merge, no run is counted.
     pub(crate) fn mergeable_runs(&self, left_out: &HashSet<RunId>) -> usize {
         let mergeable = |run: &&Arc<Run>| run.is_mergeable() && !left_out.contains(&run.id());
         let all = self.runs.iter().filter(mergeable).count();

@@ -12,8 +12,8 @@ use crate::{ErrorKind, Result};
 
 const NUMBER: FileNumber = FileNumber(1);
 
-/// A WAL segment, as the last one and as one before it, as it is and with its
-/// checksums made right; and the payloads of its commits.
+/// Replays a WAL segment, as the last one and as one before it, as it is and
+/// with its checksums made right; and decodes the payloads of its commits.
 pub fn wal_segment(bytes: &[u8]) {
     let mut repaired = bytes.to_vec();
     reseal(&mut repaired);

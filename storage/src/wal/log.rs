@@ -36,8 +36,8 @@ const SPARE_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Lsn(pub(crate) u64);
 
-/// The end of a pushed record, in bytes ever pushed. Refused records count too, so that no
-/// two records share a position, though they may share an [`Lsn`]. Must be waited for once,
+/// The end of a pushed record, in bytes ever pushed. Refused records count too, so that no two
+/// records share a position, though they may share an [`Lsn`]. The caller must wait for it once,
 /// with [`Wal::write_to`], [`Wal::sync_to`] or [`Wal::sync_group`].
 #[derive(Debug)]
 #[must_use = "no other thread waits for the record, or gets the error if it is refused"]
@@ -87,7 +87,8 @@ struct Buffer {
     end: u64,
     /// Number of records in `bytes`.
     records: u64,
-    /// Set by a failure: records pushed from then on are never written, and need not be kept.
+    /// Whether a failure has ended all writes: records pushed from then on are never written, and
+    /// need not be kept.
     closed: bool,
 }
 
@@ -242,8 +243,8 @@ impl Wal {
         self.sync_up_to(end, progress)
     }
 
-    /// Closes the open segment and opens the next, so that all before can go; does
-    /// nothing when nothing is in it.
+    /// Closes the open segment and opens the next, so that all earlier ones can be deleted. Does
+    /// nothing if the open segment is empty.
     ///
     /// # Errors
     /// As [`Wal::write_to`], for a new segment.
@@ -508,10 +509,9 @@ impl Wal {
         self.is_writing.store(writing, Ordering::Release);
     }
 
-    /// Waits for a writer for about as long as a write into the page cache takes;
-    /// then until [`Wal::wake`]. Sleeping would take longer, and so would waking,
-    /// which the writer has to do. For one thread: others would take the writer's
-    /// processor.
+    /// Waits for a writer for about as long as a write into the page cache takes; then until
+    /// [`Wal::wake`]. Sleeping would take longer, and so would waking, which the writer has to do.
+    /// Only one thread may spin: others would take the writer's processor.
     fn spin_and_wait<'a>(&'a self, progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         drop(progress);
         let is_over = spin_until(|| !self.is_writing.load(Ordering::Acquire));

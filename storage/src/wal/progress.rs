@@ -17,12 +17,12 @@ pub(super) struct Place {
 /// The state of the writing side, which its lock guards.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Everything pushed before is in the files, or was refused.
+    /// The place up to which everything pushed is in the files, or was refused.
     pub(super) written: Place,
     pub(super) durable: Place,
     /// Refused records whose waiting threads have not all got the error yet, ascending.
     pub(super) refused: Vec<Refused>,
-    /// The last group with records found no space.
+    /// Whether the last group with records found no space.
     pub(super) is_out_of_space: bool,
     pub(super) writing: bool,
     pub(super) syncing: bool,
@@ -71,6 +71,8 @@ impl Progress {
         }
     }
 
+    /// Returns an error if the log takes no more records.
+    ///
     /// # Errors
     /// [`Error::ReadOnly`] after a failure.
     pub(super) fn check(&self) -> Result<()> {

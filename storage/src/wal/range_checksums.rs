@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use crc32fast::Hasher;
 
-/// The checksums of the prefixes that end at multiples of this are kept.
+/// The distance in bytes between the ends of the prefixes whose checksums are kept.
 const STEP_BYTES: usize = 4 << 10;
 
-/// CRC-32 is linear: the checksum of `A` followed by `B` is the checksum of `A`, shifted by
-/// as many zeros as `B` is long, xor the checksum of `B`. So the checksums of two prefixes
-/// give that of the bytes between their ends.
+/// The checksums of some prefixes of the same bytes. CRC-32 is linear: the checksum of `A` followed
+/// by `B` is the checksum of `A`, shifted by as many zeros as `B` is long, xor the checksum of `B`.
+/// So the checksums of two prefixes give that of the bytes between their ends.
 #[derive(Debug)]
 pub(super) struct RangeChecksums<'a> {
     bytes: &'a [u8],
@@ -17,7 +17,7 @@ pub(super) struct RangeChecksums<'a> {
 }
 
 impl<'a> RangeChecksums<'a> {
-    /// Reads the bytes once.
+    /// Computes the checksums of the prefixes, in one pass over the bytes.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let mut prefix = Hasher::new();
         let mut prefixes = vec![0];

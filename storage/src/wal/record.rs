@@ -19,9 +19,9 @@ use crate::key::{FileNumber, SeqNo};
 pub(super) const MAGIC: &[u8; 8] = b"ebbWAL\0\0";
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 32;
 pub(super) const RECORD_HEADER_BYTES: usize = 28;
-/// The longest payload that is believed: a full batch and its framing.
+/// The longest payload that is accepted, in bytes: a full batch and its framing.
 pub(crate) const MAX_RECORD_BYTES: usize = (1 << 30) + (1 << 20);
-/// The shortest operation: a kind, and two numbers or lengths.
+/// The size of the shortest operation, in bytes: a kind, and two numbers or lengths.
 pub(super) const OPERATION_BYTES_MIN: u64 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl RecordHeader {
         })
     }
 
-    /// The number of the last operation.
+    /// The sequence number of the record's last operation.
     pub(super) fn last(&self) -> SeqNo {
         let behind_first = u64::from(self.count).saturating_sub(1);
         SeqNo(self.first.0.saturating_add(behind_first))

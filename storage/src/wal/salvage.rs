@@ -56,9 +56,8 @@ pub(crate) fn salvage_segment(
     }
 }
 
-/// Refuses a segment of a format version that this build does not read. The
-/// version is not under the checksum: one that is damaged has good records
-/// behind it.
+/// Refuses a segment of a format version that this build does not read. The version is under no
+/// checksum, so a segment with good records behind a bad version is damaged, and is not refused.
 ///
 /// # Errors
 /// [`Error::UnsupportedFormat`].
@@ -85,9 +84,9 @@ pub(crate) fn base_lsn(bytes: &[u8]) -> Option<u64> {
     is_good.then(|| record::u64_at(header, 24))
 }
 
-/// Looks for records at any offset of a segment, in about linear time. Bytes of a
-/// value may look like a header at many offsets, and like a record of megabytes at
-/// each; where they are a log that was kept as a value, many follow one another.
+/// A search for records at any offset of a segment, in about linear time. Bytes of a value may look
+/// like a header at many offsets, and like a record of megabytes at each; where they are a log that
+/// was kept as a value, many follow one another.
 struct Search<'a> {
     bytes: &'a [u8],
     /// The position of the first record in the log, if it is known.

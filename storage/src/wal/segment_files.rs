@@ -51,7 +51,7 @@ pub(super) enum WriteFailure {
     Failed(Error),
 }
 
-/// The segment that grows.
+/// The segment that is written to.
 #[derive(Debug)]
 pub(super) struct OpenSegment {
     pub(super) number: FileNumber,
@@ -69,8 +69,8 @@ impl OpenSegment {
 }
 
 impl SegmentFiles {
-    /// `next` is the segment that the first write makes; `bytes` is the size of all existing
-    /// segments together.
+    /// Creates the files' state without opening any: `next` is the segment that the first write
+    /// makes, and `bytes` is the size of all existing segments together.
     pub(super) fn new(
         log_store: Arc<dyn LogStore>,
         dir: &Path,

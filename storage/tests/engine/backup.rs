@@ -52,8 +52,8 @@ fn database(mem: &MemDisk) -> Db {
     db
 }
 
-/// Makes the next backup copy: its links to the target fail, as on another file system. The links
-/// to the folder beside the database come first.
+/// Has the next backup copy the files, because links to its target fail, as on another file system.
+/// Links to the folder beside the database, which come first, succeed.
 fn move_target_away(mem: &MemDisk, db: &Db) {
     let files = db.backup("/linked").unwrap().files;
     for nth in files + 1..=2 * files {

@@ -40,7 +40,8 @@ fn cells(value: &[u8]) -> Option<impl Iterator<Item = (u64, u8)>> {
     Some(cells.iter().map(decode))
 }
 
-/// Values are cells, each of which may expire. Operands add theirs.
+/// A merge operator whose values are lists of cells, each of which may expire. An operand adds its
+/// cells.
 #[derive(Debug)]
 struct Cells;
 
@@ -137,7 +138,8 @@ fn write_file(
     writer.finish().unwrap()
 }
 
-/// Merges all runs into one, whatever snapshots stand between them, while there are several.
+/// A picker that merges all runs into one, whatever snapshots stand between them, while there are
+/// several.
 #[derive(Debug)]
 struct AllRuns;
 
@@ -341,7 +343,7 @@ fn a_damaged_file_with_changes_is_an_error_and_one_without_is_left_unread() {
     }
 }
 
-/// Merges any neighbours, whatever snapshots stand between them.
+/// A picker that merges any neighbours, whatever snapshots stand between them.
 #[derive(Debug)]
 struct AnyNeighbours(Mutex<Rng>);
 
@@ -456,7 +458,7 @@ fn any_cell(rng: &mut Rng, now_ms: u64) -> Vec<u8> {
     cell(expiry_ms, rng.random_range(b'a'..=b'z'))
 }
 
-/// Every two snapshots, from the older to the newer.
+/// Checks the changed keys between every two snapshots.
 fn check(keyspace: &Keyspace, snapshots: &BTreeMap<String, usize>, rng: &mut Rng, step: u64) {
     let open = |(name, truncations): (&String, &usize)| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();

@@ -205,8 +205,8 @@ fn what_a_flush_keeps_under_a_range_tombstone_comes_back_with_its_snapshot() {
     assert_eq!((stats.tables[0].file_bytes, stats.compactions), (0, 1));
 }
 
-/// Merges the pairs of a list of four that were flushed with some fifty commits
-/// each.
+/// A picker of pairs of neighbouring runs that flushes wrote. Such a run has some fifty commits,
+/// and a merged one has more.
 #[derive(Debug, Default)]
 struct Pairs {
     on: AtomicBool,
@@ -271,7 +271,8 @@ fn two_merges_of_one_table_go_on_beside_each_other() {
     });
 }
 
-/// Joins operands once the door is open, so that a merge takes long.
+/// A merge operator that waits for the door to be open before it joins operands, so that a merge
+/// takes long.
 #[derive(Debug)]
 struct AppendBehindDoor(Arc<Door>);
 

@@ -19,7 +19,7 @@ const KEYSPACES: [&str; 2] = ["app", "other"];
 #[derive(Default)]
 struct Model {
     live: BTreeMap<&'static str, Tables>,
-    /// By keyspace and name.
+    /// The tables of each snapshot, by the snapshot's keyspace and name.
     snapshots: BTreeMap<(&'static str, String), Tables>,
 }
 

@@ -54,7 +54,7 @@ fn all_files(mem: &MemDisk) -> Vec<std::path::PathBuf> {
     all
 }
 
-/// Whether the database has a second file with the same content.
+/// Whether the database has a second file with the same content as the one at `path`.
 fn has_a_copy(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.contains("CURRENT") || name.contains("MANIFEST")

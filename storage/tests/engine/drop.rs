@@ -1,5 +1,5 @@
-//! Tables dropped and made again under their names, and reads of snapshots of the dropped
-//! ones. Power lost meanwhile stands in the crate `ebb-tests`.
+//! Tables dropped and made again under their names, and reads of snapshots of the dropped ones. The
+//! loss of power meanwhile is tested in the crate `ebb-tests`.
 
 use crate::common::{DIR, content, files, files_in_use, for_seeds, manual, must_end, rng};
 use ebb_storage::simulation::MemDisk;

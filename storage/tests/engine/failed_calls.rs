@@ -1,6 +1,6 @@
-//! Calls that fail, a process that dies, power that goes, a log that was not synced: a read
-//! gives an error and no wrong value, writing ends when the state of the disk is unknown, and
-//! acknowledged writes are there after it. Power lost at every call stands in the crate
+//! Calls that fail, a process that dies, power that goes, a log that was not synced: a read gives
+//! an error and no wrong value, writing ends when the state of the disk is unknown, and
+//! acknowledged writes are there after it. The loss of power at every call is tested in the crate
 //! `ebb-tests`.
 
 use std::collections::BTreeSet;

@@ -11,7 +11,7 @@ use ebb_storage::simulation::MemDisk;
 use ebb_storage::{ManualClock, MergeOperator, MergeOperators, Options, View};
 use rand::RngExt;
 
-/// Appends, and counts how often.
+/// A merge operator that appends, and counts its merges.
 #[derive(Debug, Default, Clone)]
 struct Counting(Arc<AtomicUsize>);
 

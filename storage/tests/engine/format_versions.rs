@@ -65,7 +65,8 @@ fn contents(mem: &MemDisk) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(bytes).collect()
 }
 
-/// All three refuse, and name the file and the versions; a repair makes nothing.
+/// Asserts that an opening, a repair and a verification refuse the file, and name it and its
+/// version; and that the repair makes no database.
 fn assert_refused(mem: &MemDisk, path: &Path, version: u32, supported: u32) {
     let before = contents(mem);
     let assert_named = |error: Error| match error {

@@ -1,4 +1,5 @@
-//! The form of files: compressed otherwise at the bottom, and altered while there are some.
+//! The form of files: compressed differently in the oldest run, and changed while a table has
+//! files.
 
 use crate::common::{Content, DIR, content, manual};
 use ebb_storage::simulation::MemDisk;
@@ -7,7 +8,7 @@ use ebb_storage::{
     Table, TableOptions, TieredPicker,
 };
 
-/// A merge is done at once, or in many parts.
+/// The part size, in bytes, that makes each merge a single part.
 const WHOLE: u64 = 64 << 20;
 const PARTS: u64 = 16 << 10;
 

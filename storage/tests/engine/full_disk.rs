@@ -1,6 +1,6 @@
 //! A disk without space: a write without space is refused whole, everything else goes on, and
-//! writing works again as soon as there is space. Space that comes and goes during other
-//! operations stands in the crate `ebb-tests`.
+//! writing works again as soon as there is space. Space that comes and goes during other operations
+//! is tested in the crate `ebb-tests`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

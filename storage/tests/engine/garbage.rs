@@ -22,10 +22,10 @@ use rand::RngExt;
 
 /// The longest delay of a write after its timestamp, less twice the skew.
 const GRACE_S: i64 = 20;
-/// Timestamps are at most so far ahead of the time.
+/// The most by which a timestamp is ahead of the time.
 const SKEW_S: i64 = 2;
 
-/// The deletion of all that is in a row, or in a group.
+/// The place of the cell that deletes a whole row or, in the head of a group, the whole group.
 const DELETION: u8 = 0;
 
 /// A cell of a value: a write or a deletion with its timestamp. The greatest of several
@@ -77,7 +77,7 @@ fn decode(bytes: &[u8]) -> Result<Cells, String> {
     Ok(chunks.iter().map(decode).collect())
 }
 
-/// Puts the cells of `more` where they are greater.
+/// Adds the cells of `more` to `cells`. Of two cells in the same place, the greater one stays.
 fn join(cells: &mut Cells, more: &Cells) {
     for (place, cell) in more {
         let there = cells.entry(*place).or_insert(*cell);
@@ -89,8 +89,9 @@ fn deleted_to(cells: &Cells) -> i64 {
     cells.get(&DELETION).map_or(i64::MIN, |d| d.timestamp)
 }
 
-/// The last greatest timestamps decide. Keys begin with their group; "-" behind it is
-/// the head, whose deletion is that of the group. Keys with "z" have none.
+/// A merge operator in which the greatest timestamp decides. A key begins with its group. The key
+/// with "-" behind the group is the head, whose deletion is that of the group. A key that begins
+/// with "z" belongs to no group.
 #[derive(Debug, Clone, Copy)]
 struct LastWrite {
     knows_timestamps: bool,
@@ -158,7 +159,7 @@ impl MergeOperator for LastWrite {
     }
 }
 
-/// The places of some runs in a list, newest first, and how many it has.
+/// The positions of some runs in a list, newest first, and the length of the list.
 type Places = (Range<usize>, usize);
 
 /// A picker of planned merges: it picks these runs while the list has the expected number of
@@ -177,7 +178,7 @@ impl CompactionPicker for PlannedMerge {
     }
 }
 
-/// Merges any neighbours.
+/// A picker that merges any neighbours.
 #[derive(Debug)]
 struct AnyNeighbours(Mutex<Rng>);
 
@@ -541,8 +542,8 @@ fn a_row_goes_under_the_head_that_its_readers_see_and_under_no_later_one() {
     assert_eq!(bench.live("a"), 0);
 }
 
-/// The deletion of a group and the rows under it go in one merge, the deletion first; in one
-/// part of it, too.
+/// One merge purges the deletion of a group, which comes first, and the rows that it deletes,
+/// whether the merge has one part or many.
 #[test]
 fn a_group_goes_whole() {
     for part_bytes in [u64::MAX, 1] {

@@ -1,6 +1,5 @@
-//! Files written elsewhere that become part of a table by one commit.
-//! Random ones among all else, and power lost meanwhile, stand in the crate
-//! `ebb-tests`.
+//! Files written elsewhere that become part of a table by one commit. Random ingests among other
+//! operations, and the loss of power meanwhile, are tested in the crate `ebb-tests`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -268,8 +267,8 @@ fn an_invalid_ingest_is_refused_and_leaves_nothing() {
     assert_eq!(files(&mem, ".sst").len(), 0);
 }
 
-/// The log refuses: no reader ever sees any of it, and whether it is there after reopening
-/// depends on the log, whole or not at all.
+/// If the log refuses an ingest, no reader ever sees any of it. Whether it is there after reopening
+/// depends on the log: it is there whole or not at all.
 #[test]
 fn an_ingest_that_the_log_refuses_is_not_seen() {
     // Unsynced bytes survive the restart or not, depending on the seed.

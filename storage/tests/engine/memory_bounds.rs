@@ -16,8 +16,8 @@ use ebb_storage::{
 use rand::RngExt;
 
 const VALUE: [u8; 1000] = [7; 1000];
-/// How far memtables may exceed their budget. Their memory is added up after every 64 KiB that
-/// are written, at the latest after 128 KiB. The third 64 KiB are for bytes that are in memory
+/// The most by which memtables may exceed their budget. Their memory is added up after every 64 KiB
+/// that are written, at the latest after 128 KiB. The third 64 KiB are for bytes that are in memory
 /// and not in the log, and for writers that were admitted before.
 const SLACK_BYTES: u64 = 3 * (64 << 10);
 const MIB: u64 = 1 << 20;

@@ -16,7 +16,8 @@ use ebb_storage::{
 };
 use rand::RngExt;
 
-/// Merges the newest runs that are not busy into one, if there are two: all of them at first.
+/// A picker that merges the newest runs that are not busy into one, if there are two: all of them
+/// at first.
 #[derive(Debug)]
 struct FreeRuns;
 
@@ -159,7 +160,7 @@ fn write(
     (now, then)
 }
 
-/// A backup that shares no bytes with the database.
+/// Makes a backup that shares no bytes with the database.
 fn copied_backup(mem: &MemDisk, db: &Db) {
     db.backup("/backup").unwrap();
     for path in mem.list("/backup".as_ref()).unwrap() {
@@ -229,7 +230,8 @@ fn all_of(range: Range) -> Content {
         .unwrap()
 }
 
-/// Every way to read a table gives this content.
+/// Asserts that every way to read the table returns the content `now`, and every way to read the
+/// snapshot the content `then`.
 fn assert_reads(
     disk: &HookedDisk,
     (table, snapshot): (&Table, &Snapshot),
@@ -493,8 +495,8 @@ fn what_was_dropped_between_two_files_does_not_come_back_without_a_manifest() {
     assert!(parts > 3, "{parts} parts");
 }
 
-/// A flush stood for all numbers behind those of the newest run. When that run is merged away
-/// up to its end, the merged part stands behind older runs.
+/// A flush covered all numbers behind those of the newest run. When that run is merged away up to
+/// its end, the merged part stands behind older runs.
 #[test]
 fn a_flush_between_two_parts_replaces_no_merged_version() {
     let mem = MemDisk::new();
@@ -525,8 +527,8 @@ fn a_flush_between_two_parts_replaces_no_merged_version() {
     assert_eq!(lost, now);
 }
 
-/// One part needs room, and the files in which it ends: before, a merge needed room for all
-/// its output beside all its input.
+/// Regression: a merge needed room for all its output beside all its input. Now it needs room for
+/// one part, and for the files in which the part ends.
 #[test]
 fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
     let mem = MemDisk::new();
@@ -561,7 +563,7 @@ fn a_merge_goes_on_where_there_is_room_for_a_part_of_it() {
     assert_eq!(all_of(table.range::<&[u8], _>(..)), now);
 }
 
-/// Both the merged part and the rest are read, and runs above are merged.
+/// While the merge waits, both the merged part and the rest are read, and runs above are merged.
 #[test]
 fn a_merge_waits_for_a_damaged_file_and_goes_on_when_that_is_restored() {
     let mem = MemDisk::new();

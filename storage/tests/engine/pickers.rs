@@ -29,7 +29,7 @@ struct Leveled {
 }
 
 impl Leveled {
-    /// Small runs join the first level, unless that has outgrown them: then they become
+    /// Merges the small runs into the first level, unless that has outgrown them: then they become
     /// a level of their own above it.
     fn merge_fresh(&self, fresh: &[RunShape], level: Option<&RunShape>) -> Pick {
         let level = level.filter(|level| level.bytes <= self.level_bytes_min * self.fanout);
@@ -75,7 +75,7 @@ fn stats(db: &Db) -> TableStats {
     db.stats().tables[0].clone()
 }
 
-/// A run of these keys, all with this value.
+/// Writes a run of these keys, all with this value.
 fn write_run(db: &Db, table: &Table, keys: std::ops::Range<u32>, value: u8) {
     for key in keys {
         table.put(&key.to_be_bytes(), &[value; 50]).unwrap();

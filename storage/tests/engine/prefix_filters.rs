@@ -31,8 +31,8 @@ impl MergeOperator for UpToSlash {
     }
 }
 
-/// An index with many small blocks and a large filter: of thousands of keys there are several
-/// partitions.
+/// Layout options with small blocks and a large filter, so that the index of thousands of keys has
+/// several partitions.
 fn sstable(filter_prefix: Option<FilterPrefix>) -> SsTableOptions {
     SsTableOptions {
         block_bytes: 128,
@@ -67,7 +67,7 @@ fn open(mem: &MemDisk, filter_prefix: Option<FilterPrefix>, file_bytes: usize) -
 /// The number of prefixes in the table. They are even numbers; odd ones are not in the table.
 const PREFIXES: u32 = 20_000;
 
-/// Keys are numbers of six digits and, but for a few, what follows a slash.
+/// The key of a row: a number of six digits, and then, except for row 0, a slash and the row.
 fn key(number: u32, row: u32) -> Vec<u8> {
     match row {
         0 => format!("{number:06}").into_bytes(),

@@ -254,7 +254,8 @@ fn files_of_users(mem: &MemDisk) -> Vec<PathBuf> {
     files(mem, ".sst")
 }
 
-/// One damage: read, written above, merged, opened again, and dropped at last.
+/// Checks a database with damaged files while it is read, written, merged, opened again, and its
+/// damaged table is dropped at last.
 fn survives(mem: &MemDisk, model: &Model, damaged: &[PathBuf], seed: u64) -> Answers {
     let (mut rng, mut model) = (rng(seed), model.clone());
     let db = Db::open(DIR, options(mem)).unwrap();

@@ -1,5 +1,5 @@
-//! Repair: known failures, each with its story. Random damage to random databases stands in
-//! the crate `ebb-tests`.
+//! Repair: known failures, each with its story. Random damage to random databases is tested in the
+//! crate `ebb-tests`.
 
 use std::path::PathBuf;
 
@@ -238,7 +238,7 @@ fn without_a_manifest_snapshots_cover_the_tables_of_their_time() {
     }
 }
 
-/// An operator of tables whose entry `name` is `KEYSPACE.TABLE`.
+/// A merge operator of tables whose entry `name` is `KEYSPACE.TABLE`.
 #[derive(Debug)]
 struct SelfNamed;
 

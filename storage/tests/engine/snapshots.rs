@@ -240,8 +240,8 @@ fn a_snapshot_lists_the_tables_that_it_covers_and_reads() {
     assert_eq!(one.approximate_bytes, runs[1].bytes);
 }
 
-/// Against all versions ever written: what a snapshot pins is what would go if it alone were
-/// deleted, and what all pin is what would go with all of them.
+/// Compares pinned bytes with a list of all versions ever written: what a snapshot pins is what
+/// would go if it alone were deleted, and what all pin is what would go with all of them.
 #[test]
 fn pinned_bytes_are_what_deleting_snapshots_frees() {
     let test = "pinned_bytes_are_what_deleting_snapshots_frees";

@@ -18,7 +18,7 @@ use rand::RngExt;
 /// Keys are of one byte below this one.
 const KEYS: u8 = 40;
 
-/// Writes of all kinds, with a flush now and then.
+/// Makes random writes of all kinds, with a flush now and then.
 fn change(db: &Db, table: &Table, rng: &mut Rng) {
     for _ in 0..150 {
         let number = rng.random_range(0..KEYS);

@@ -26,7 +26,7 @@ struct Shelf {
 struct Inside {
     objects: BTreeMap<u64, Arc<Vec<u8>>>,
     deleted: Vec<u64>,
-    /// Every number that was ever given.
+    /// The numbers of all objects that there ever were.
     used: Vec<u64>,
 }
 
@@ -53,7 +53,7 @@ impl Shelf {
         inside.objects.insert(number, Arc::new(bytes));
     }
 
-    /// Deletes for good; returns how many are left.
+    /// Removes the deleted objects for good; returns how many are left.
     fn sweep(&self) -> usize {
         let mut inside = self.inside.lock().unwrap();
         for number in std::mem::take(&mut inside.deleted) {

@@ -436,7 +436,7 @@ fn ranges_with_own_writes_equal_those_of_a_model() {
     });
 }
 
-/// Single keys too.
+/// Compares a key and a range, as a transaction reads them, with a model.
 fn compare_range(
     txn: &Transaction,
     table: &Table,

@@ -16,8 +16,8 @@ use ebb_storage::{
     TableOptions, TieredPicker, WriteBatch, WriteOptions,
 };
 
-/// A database that writes nothing to the disk of its own accord but the log, and syncs only
-/// flushes and writes that require it.
+/// Options of a database that writes nothing to the disk of its own accord but the log, and syncs
+/// only flushes and writes that require it.
 fn options(mem: &MemDisk) -> Options {
     Options {
         durability: Durability::Os,
@@ -501,8 +501,8 @@ fn read_views_show_all_tables_at_one_instant_under_writers_and_merges() {
     assert!(db.stats().compactions > 0, "nothing was merged meanwhile");
 }
 
-/// A view stands at the number of the last write itself, which is still below it. A
-/// boundary taken for the first number above it loses that write to the next one.
+/// A view has the number of the last write that it sees. If a boundary were the first number that
+/// its readers do not see, they would lose that write to the next one.
 #[test]
 fn read_views_see_the_write_that_they_stand_at_whatever_becomes_of_it() {
     let mem = MemDisk::new();

@@ -94,7 +94,8 @@ fn writers_are_slowed_before_they_are_stopped_and_flushes_let_them_go_on() {
     });
 }
 
-/// With no memtable that may wait there is nothing between free and stalled.
+/// If no memtable may wait for its flush, writers are never throttled: they go on at full speed or
+/// stall.
 #[test]
 fn a_stall_is_counted_and_ends_with_the_flush() {
     must_end(|| {
@@ -141,7 +142,7 @@ fn a_table_dropped_meanwhile_is_not_waited_for() {
     });
 }
 
-/// The usual picker, as soon as it is on.
+/// The usual picker, which picks nothing until it is on.
 #[derive(Debug, Default)]
 struct Switched {
     on: AtomicBool,
@@ -185,8 +186,8 @@ fn writers_wait_for_merges_until_there_are_fewer_runs() {
     });
 }
 
-/// Snapshots hold the runs apart: there are more of them than any limit, and
-/// nothing to wait for. Beside it memtables do fill up faster than is allowed.
+/// Snapshots hold the runs apart: there are more of them than any limit, and nothing to wait for.
+/// At the same time memtables fill up faster than is allowed.
 #[test]
 fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
     must_end(|| {
@@ -234,7 +235,7 @@ fn strict_bounding_and_many_snapshots_stall_no_writer_for_ever() {
     });
 }
 
-/// Two runs that the usual picker merges.
+/// Writes two runs that the usual picker merges.
 fn write_two_runs(db: &Db, table: &Table) {
     for value in 0..2 {
         for i in 0..100 {
@@ -244,8 +245,8 @@ fn write_two_runs(db: &Db, table: &Table) {
     }
 }
 
-/// Merges all runs of a table when there are exactly `runs` of them and no snapshot stands
-/// between them.
+/// A picker that merges all runs of a table when there are exactly `runs` of them and no snapshot
+/// stands between them.
 #[derive(Debug, Default)]
 struct UnlessSnapshot {
     runs: AtomicUsize,

@@ -33,7 +33,7 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 enum Base {
-    /// The value in the transaction's view.
+    /// No value of the transaction's own: the one in its view.
     Below,
     Put(Bytes),
     PutWithTtl(Bytes, Duration),
@@ -48,7 +48,8 @@ impl Write {
         }
     }
 
-    /// Returns the value of `key`. Calls `below` for the value in the view only if that counts.
+    /// Returns the value of `key`. Calls `below`, for the value in the view, only if the result
+    /// depends on it.
     pub(super) fn resolve(
         &self,
         table: &Table,

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// An error (a damaged block, say) is yielded once; then the iterator ends.
 #[derive(Debug)]
 pub struct TransactionRange<'txn> {
-    /// `None` where the transaction did nothing to the table.
+    /// The transaction's own writes to the table; `None` if there are none.
     table: Option<&'txn OwnTable>,
     own: Ends<btree_map::Range<'txn, Bytes, Write>>,
     view: Ends<Range>,
@@ -114,7 +114,7 @@ impl DoubleEndedIterator for TransactionRange<'_> {
     }
 }
 
-/// Returns whether no key is within these bounds. `BTreeMap::range` panics for them.
+/// Returns whether no key is within these bounds: `BTreeMap::range` may panic for such bounds.
 fn is_empty((lower, upper): &(Bound<Bytes>, Bound<Bytes>)) -> bool {
     use Bound::{Excluded, Included};
     match (lower, upper) {

@@ -263,8 +263,8 @@ fn some_of(rng: &mut ChaCha8Rng, range: std::ops::Range<u64>, chance: f64) -> Ve
     range.rev().filter(|_| rng.random_bool(chance)).collect()
 }
 
-/// Against all versions kept: every reader that there is, or may come, reads
-/// what it read before.
+/// Compares what every reader that there is, or may come, reads of the kept versions with what it
+/// reads of all versions.
 #[test]
 fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     let test = "every_reader_reads_the_same_as_if_all_versions_were_kept";
@@ -323,8 +323,8 @@ fn every_reader_reads_the_same_as_if_all_versions_were_kept() {
     });
 }
 
-/// Versions, boundaries, range tombstones and splits; then each kept version with its part
-/// and the boundaries for whose readers alone it stays.
+/// The cases are versions, boundaries, range tombstones and splits; then each kept version with its
+/// part and the boundaries for whose readers alone it stays.
 #[test]
 fn a_kept_version_lists_its_readers_unless_a_version_in_another_run_hides_it() {
     type ExpectedVersions<'a> = &'a [(u64, usize, Option<(u64, u64)>)];

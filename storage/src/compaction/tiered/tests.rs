@@ -62,7 +62,8 @@ fn pick(runs: &[RunShape], bookmarks: &[u64], bounding: Bounding) -> Option<Rang
     pick_with(picker(bounding), runs, bookmarks, false)
 }
 
-/// Runs newest first as (bytes, smallest sequence number).
+/// Returns the positions of the runs that are picked from a list of (bytes, smallest sequence
+/// number), newest first.
 fn picked(list: &[(u64, u64)], bookmarks: &[u64], bounding: Bounding) -> Option<Range<usize>> {
     let runs: Vec<_> = list.iter().map(|&(bytes, seq)| run(bytes, seq)).collect();
     pick(&runs, bookmarks, bounding)

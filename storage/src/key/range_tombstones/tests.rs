@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::key::ReadPoint;
 use crate::key::range_tombstones::*;
 
-/// "a-m 4" deletes from a up to m by number 4; "m-" goes to the end.
+/// Parses a range: "a-m" goes from a (included) to m (not), and "m-" to the end.
 fn range(text: &str) -> KeyRange {
     let (start, end) = text.split_once('-').unwrap();
     let bytes = |key: &str| Bytes::copy_from_slice(key.as_bytes());
@@ -26,7 +26,7 @@ fn tombstones(list: &[(&str, u64)]) -> RangeTombstones {
     RangeTombstones::build(list.iter().map(tombstone), None)
 }
 
-/// "a-f 4, f-m 9 4".
+/// Returns the fragments as text, for example "a-f 4, f-m 9 4".
 fn show(tombstones: &RangeTombstones) -> String {
     let show = |fragment: &Arc<Fragment>| {
         let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
@@ -111,7 +111,7 @@ fn a_range_is_covered_by_fragments_without_a_gap() {
     }
 }
 
-/// Against a list of all tombstones, looked through from end to end.
+/// Compares with a search through the list of all tombstones.
 #[test]
 fn every_key_has_the_tombstones_that_were_put_over_it() {
     let test = "every_key_has_the_tombstones_that_were_put_over_it";

@@ -30,7 +30,8 @@ pub(super) fn check_blocks(
 }
 
 /// Refuses a file that is another SSTable than the database has under this number. The older backup
-/// may need it: the database was put back to an earlier state since then, or copied.
+/// may need it: this happens if the database was put back to an earlier state since that backup, or
+/// copied.
 ///
 /// # Errors
 /// [`Error::InvalidRequest`]. A file whose id cannot be read is damaged, and is not refused.
@@ -49,7 +50,8 @@ pub(super) fn refuse_other_file(engine: &Engine, file: &FileMeta, at: &Path) -> 
     }
 }
 
-/// Returns the damage for which the database has a file in quarantine.
+/// Returns the damage that the database has recorded for a file; `None` if the file is not in
+/// quarantine.
 pub(super) fn known_damage(file: &FileMeta, at: &Path) -> Option<Finding> {
     let known = file.quarantine.as_ref()?;
     Some(Finding {

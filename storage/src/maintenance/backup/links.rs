@@ -1,4 +1,5 @@
-//! The links of a backup: to all files that it needs, and from there into its directory.
+//! The links of a backup to the files that it needs: first in a folder of their own, then in the
+//! directory of the backup.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,8 +12,9 @@ use crate::runs::RunMeta;
 use crate::sync::Ordering;
 use crate::table_store::{Link, LinkFolder, Way, link};
 
-/// Links the files of a capture into a folder beside the database; `None` where that cannot be.
-/// Files that could not be opened are linked if they are there.
+/// Links the files of a capture into a folder beside the database; `None` if the disk has no links,
+/// or the database is open only to be read. Files that could not be opened are linked if they are
+/// there.
 pub(super) fn link_all(
     engine: &Engine,
     capture: &Capture<'_>,

@@ -10,19 +10,20 @@ use crate::runs::RunMeta;
 /// A callback after each block: it may wait, and it may end the backup.
 pub(super) type Step<'s> = &'s mut dyn FnMut(MaintenanceProgress) -> ControlFlow<()>;
 
-/// A backup ends before the disk of the database has fewer free bytes than this many low-water
-/// marks, so that no write is refused for it; or than half of what was free when it began.
+/// The free space that a backup leaves on the disk of the database, in low-water marks, so that no
+/// write is refused because of the backup. If less than twice this space was free at the start, the
+/// backup leaves half of what was free.
 const LOW_WATER_MARKS: u64 = 2;
 
-/// The free space is looked up after this many bytes.
+/// The number of bytes after which the free space is looked up again.
 const LOOK_EVERY_BYTES: u64 = 256 << 10;
 
-/// The progress of a backup, and the space that it leaves.
+/// The progress of a backup, and the free space that it must leave on the disk.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) bytes_done: u64,
     bytes_total: u64,
-    /// `None` where the free space is not known.
+    /// The free bytes below which the backup ends; `None` if the free space is not known.
     free_bytes_min: Option<u64>,
     /// The value of `bytes_done` at which the free space is looked up next.
     look_at: u64,
@@ -46,7 +47,7 @@ impl Meter {
         }
     }
 
-    /// Adds bytes that are to be done beyond those that were known.
+    /// Adds bytes to the total that were not counted in it at the start.
     pub(super) fn expect(&mut self, bytes: u64) {
         self.bytes_total += bytes;
     }
@@ -73,7 +74,8 @@ impl Meter {
         })
     }
 
-    /// The end of a backup after [`Self::advance`] broke.
+    /// Returns the result of a backup after [`Self::advance`] broke: an error if the disk is too
+    /// full, else `Break`.
     pub(super) fn stopped(&self, engine: &Engine) -> Result<ControlFlow<()>> {
         if self.is_full {
             let path = engine.dir().to_path_buf();

@@ -1,4 +1,5 @@
-//! A segment of the log with another number in its header. Its records do not have the number.
+//! A segment of the log with another number in its header. Its records need no change: they do not
+//! contain the number.
 
 use std::io;
 
@@ -7,7 +8,7 @@ use crate::file_system::ReadFile;
 use crate::key::FileNumber;
 use crate::wal::{SEGMENT_HEADER_BYTES, Segment, renumbered_header};
 
-/// The segment.
+/// A segment of the log, read with the new number in its header.
 #[derive(Debug)]
 pub(super) struct Renumbered<'a> {
     source: &'a dyn ReadFile,
@@ -34,7 +35,7 @@ impl<'a> Renumbered<'a> {
         Ok(header.map(|header| Self { source, header }))
     }
 
-    /// Puts the header into bytes that were read.
+    /// Overwrites the part of `bytes`, read at `offset`, that belongs to the segment's header.
     fn put_header(&self, bytes: &mut [u8], offset: u64) {
         let header = usize::try_from(offset).ok();
         let header = header

@@ -31,8 +31,8 @@ use crate::mutation::{self, Mutation};
 use crate::runs::RunMeta;
 use crate::wal;
 
-/// The directory, locked. If it is dropped before [`BackupDir::complete`], the files that were made
-/// in it are removed, and an older backup stays.
+/// The directory of a backup, locked. If it is dropped before [`BackupDir::complete`], the files
+/// that were made in it are removed, and an older backup stays.
 #[derive(Debug)]
 pub(super) enum BackupDir {
     New(NewDir),
@@ -40,7 +40,7 @@ pub(super) enum BackupDir {
 }
 
 impl BackupDir {
-    /// Takes a directory that is missing, empty, or a backup of the database `source`.
+    /// Locks a directory that is missing, empty, or a backup of the database `source`.
     ///
     /// # Errors
     /// [`Error::InvalidRequest`] names a directory with something else in it; [`Error::Locked`];
@@ -66,7 +66,7 @@ impl BackupDir {
         }
     }
 
-    /// Returns the smallest number that a segment of the log may have here.
+    /// Returns the smallest number that a new segment of the log may have in the directory.
     pub(super) fn first_segment(&self) -> FileNumber {
         match self {
             Self::New(_) => FileNumber::default(),
@@ -74,16 +74,16 @@ impl BackupDir {
         }
     }
 
-    /// Notes a file that is about to be made.
+    /// Notes a file that is about to be made, to remove it if the backup is not completed.
     pub(super) fn note(&mut self, path: &Path) {
         if let Self::Older(older) = self {
             older.made.push(path.to_path_buf());
         }
     }
 
-    /// Makes the directory the backup with this state. `waiting` are the runs that only its log
-    /// names. All files are there, and their bytes are durable. The files that only the older
-    /// backup needed are removed afterwards.
+    /// Makes the directory the backup with this state. `waiting` are the runs that only the
+    /// backup's log names. All files must be in the directory, and their bytes durable. The files
+    /// that only the older backup needed are removed afterwards.
     pub(super) fn complete(self, state: State, waiting: &[RunMeta]) -> Result<()> {
         match self {
             Self::New(new) => new.complete(state),
@@ -98,8 +98,8 @@ pub(super) enum Found {
     Nothing,
     /// A file that the manifest of the older backup names: its bytes were made durable.
     Named,
-    /// Another file. Only the log of the older backup names it, or an interrupted backup left it,
-    /// perhaps before its bytes were durable.
+    /// A file that the manifest of the older backup does not name. Only the log of that backup
+    /// names it, or an interrupted backup left it, perhaps before its bytes were durable.
     Unnamed,
 }
 
@@ -108,7 +108,7 @@ pub(super) enum Found {
 pub(super) struct OlderBackup {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// The SSTables that its manifest names.
+    /// The SSTables that the manifest of the older backup names.
     named: HashSet<FileNumber>,
     /// The SSTables in the directory when it was claimed.
     found: HashSet<FileNumber>,
@@ -186,8 +186,8 @@ impl OlderBackup {
         Ok(())
     }
 
-    /// Returns whether CURRENT still names the older backup. A failure may leave either side of the
-    /// rename; behind it no file that is named may go.
+    /// Returns whether CURRENT still names the older backup. A rename that failed may have happened
+    /// or not; if it happened, the files of the new backup must stay.
     fn is_live(&self) -> bool {
         let manifest = Manifest::load(self.disk.clone(), &self.dir);
         matches!(manifest, Ok(Some(manifest)) if manifest.next_number() == self.next_manifest)

@@ -6,10 +6,9 @@
 //!   WAL      ──► versions, record by record ┴─► one run per table ─► new manifest
 //! ```
 //!
-//! Every version keeps its sequence number, and none is dropped but where a newer
-//! file stands for it ([`replaced`]): so of each key the newest one counts whatever
-//! file it was found in, and a snapshot shows what it showed. The source is only
-//! read.
+//! Every version keeps its sequence number, and is dropped only if a newer file replaces it
+//! ([`replaced`]): so of each key the newest one counts whatever file it was found in, and a
+//! snapshot shows what it showed. The source is only read.
 //!
 //! Recovered values are never wrong, but may be old: where a version is lost, an older one of
 //! the same key comes up. The report names every part that was lost, with its keys as far as
@@ -51,10 +50,10 @@ use crate::sstable::{KeyVersion, Origin};
 /// # Errors
 /// [`Error::NoDatabase`](crate::Error::NoDatabase),
 /// [`Error::BeingWritten`](crate::Error::BeingWritten) for a source that has a writer;
-/// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with
-/// something in it; [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat)
-/// for sound files of a version that this build does not know: nothing is lost
-/// then; [`Error::Io`](crate::Error::Io). Damage is no error but in the report.
+/// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with something in it;
+/// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
+/// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io).
+/// Damage is no error but in the report.
 pub fn repair(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,
@@ -200,13 +199,14 @@ fn write_table(
 /// Versions in order, each with its key.
 type Versions = Box<dyn Iterator<Item = Result<KeyVersion>>>;
 
-/// The place of a version in the order, the rank of its source last.
+/// The sort key of a version: the key, the sequence number (newest first), and the rank of its
+/// source.
 type Place = (Bytes, Reverse<SeqNo>, usize);
 
-/// Sorted sources as one; of equal versions that of the earlier source first.
+/// A merge of sorted sources; of equal versions, the one of the earlier source comes first.
 #[derive(Default)]
 struct Sources {
-    /// The next version of each source, with the versions behind it.
+    /// The next version of each source, with the rest of the source.
     heads: BTreeMap<Place, (Version, Versions)>,
 }
 
@@ -227,8 +227,8 @@ impl Sources {
         Ok(())
     }
 
-    /// Moves to the next key: all its versions, each with its source, newest
-    /// first, go into `versions`.
+    /// Returns the next key, and adds all its versions to `versions`, newest first, each with the
+    /// rank of its source.
     fn next_key(&mut self, versions: &mut Vec<(usize, Version)>) -> Result<Option<Bytes>> {
         let Some(((key, ..), _)) = self.heads.first_key_value() else {
             return Ok(None);
@@ -254,8 +254,8 @@ mod tests {
     use crate::simulation::MemDisk;
     use crate::wal::{Lsn, Wal};
 
-    /// Regression: numbers at the end of their range, in commits whose checksums are good, were
-    /// taken over, and the new database did not open.
+    /// Regression: sequence numbers at the end of their range, in commits whose checksums are good,
+    /// were taken over, and the new database did not open.
     #[test]
     fn a_repaired_database_opens_whatever_numbers_the_log_names() {
         let options = Options {

@@ -1,8 +1,8 @@
 //! The names of tables that the manifest does not list.
 //!
-//! Files have them, and snapshots of one table, and entries that a merge operator
-//! [recognizes](crate::MergeOperator::table_of). A name may have been that of several tables, one
-//! after the other: the newest of them gets it.
+//! They are found in the properties of SSTables, in snapshots of one table, and in entries that a
+//! merge operator [recognizes](crate::MergeOperator::table_of). Several tables may have had the
+//! same name, one after the other: the newest of them gets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +22,18 @@ pub(super) struct TableNames {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedNames {
     pub(super) named: Vec<(TableId, TableName)>,
-    /// The tables that stay without a name. If a name was found for one, another table has it.
+    /// The tables that stay without a name. If a name was found for one of them, it is given too,
+    /// and another table has it.
     pub(super) unnamed: Vec<(TableId, Option<TableName>)>,
 }
 
 impl TableNames {
-    /// Notes that the manifest does not name a table.
+    /// Notes a table that the manifest does not name.
     pub(super) fn lack(&mut self, table: TableId) {
         self.unnamed.insert(table);
     }
 
-    /// Returns whether the manifest does not name a table.
+    /// Returns whether the table is one that the manifest does not name.
     pub(super) fn lacks(&self, table: TableId) -> bool {
         self.unnamed.contains(&table)
     }
@@ -45,7 +46,7 @@ impl TableNames {
             .collect()
     }
 
-    /// Notes a name that was found for a table. No table ever gets another one.
+    /// Notes a name that was found for a table. The name of a table never changes.
     pub(super) fn note(&mut self, table: TableId, keyspace: &str, name: &str) {
         let found = self.found.entry(table);
         found.or_insert_with(|| (keyspace.to_string(), name.to_string()));

@@ -1,4 +1,4 @@
-//! How much of the damaged database was read.
+//! The progress of a repair in reading the damaged database.
 
 use std::cell::Cell;
 
@@ -29,7 +29,7 @@ impl Reading {
         }
     }
 
-    /// There is more to read than was known.
+    /// Adds bytes to the total that were not counted in it at the start.
     pub(super) fn expect(&self, bytes: u64) {
         self.total.set(self.total.get() + bytes);
     }

@@ -7,10 +7,10 @@
 //!   file 12  put abc @3   made of the three   origin 1 to 3
 //! ```
 //!
-//! A file holds, of the keys of its origin, all that counts of the numbers of its origin.
-//! What an older file, or the log, has of them there is in it already, or was dropped: folded
-//! in once more, it would make a wrong value. The older one counts only for keys that are lost
-//! from the newer.
+//! A file has an origin: a range of keys and of sequence numbers. It holds everything in these
+//! ranges that counts. Versions in these ranges that an older file, or the log, has are in the file
+//! already, or were dropped: folded in once more, they would make a wrong value. The older one
+//! counts only for keys that are lost from the newer.
 
 use crate::key::{KeyRange, SeqNo};
 
@@ -25,7 +25,7 @@ pub(super) struct Extent {
     pub(super) origin: Option<(SeqNo, SeqNo)>,
     /// The smallest and the largest sequence number in the source.
     pub(super) seqs: (SeqNo, SeqNo),
-    /// The range of keys for which the source stands, if known.
+    /// The range of keys whose versions the source replaces, if known.
     pub(super) keys: Option<KeyRange>,
     /// Keys that the source may have lost.
     pub(super) lost: Vec<LostKeys>,
@@ -45,7 +45,8 @@ impl Extent {
         self.origin.is_some_and(stands_for) && (has_key || self.dropped(key))
     }
 
-    /// Whether the source would have a version of the key, had any been kept.
+    /// Whether the source covers the key and has not lost it: if it has no version of the key, all
+    /// were dropped.
     fn dropped(&self, key: &[u8]) -> bool {
         let within = |keys: &KeyRange| keys.contains(key);
         let lost = |(from, to): &LostKeys| {
@@ -61,7 +62,7 @@ impl Extent {
 #[derive(Debug)]
 pub(super) struct Replaced {
     extents: Vec<Extent>,
-    /// For each source, those before it that may replace something of it.
+    /// For each source, the newer sources that may replace something of it.
     newer: Vec<Vec<usize>>,
 }
 

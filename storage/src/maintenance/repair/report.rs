@@ -10,10 +10,10 @@ use crate::files::{self, FileKind};
 use crate::manifest::{State, TableMeta};
 use crate::snapshots::Bookmark;
 
-/// Something that could not be read.
+/// A part of a file that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Lost {
-    /// The file.
+    /// The damaged or missing file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// The offset in the file at which the lost part begins.
@@ -47,20 +47,20 @@ pub struct RepairedTable {
     pub keyspace: String,
     /// The name of the table; `table_N` if it is unknown.
     pub name: String,
-    /// Versions saved, shadowed ones included.
+    /// The number of versions that were saved, shadowed ones included.
     pub versions: u64,
 }
 
-/// The results of a repair.
+/// The result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RepairReport {
     /// The tables of the new database.
     pub tables: Vec<RepairedTable>,
-    /// Versions saved, over all tables.
+    /// The number of versions that were saved, over all tables.
     pub versions: u64,
     /// Bytes of the new files.
     pub bytes: u64,
-    /// Named snapshots saved.
+    /// The number of named snapshots that were saved.
     pub snapshots: u64,
     /// Snapshots that may miss something, as `KEYSPACE: NAME`.
     pub snapshots_incomplete: Vec<String>,
@@ -90,15 +90,16 @@ pub(super) fn incomplete_snapshots(state: &State, lost: &[Lost]) -> Vec<String> 
         .collect()
 }
 
-/// Returns the path of the damaged manifest of `dir`, whose damage is among `lost`.
+/// Returns the path of the damaged manifest of `dir`, as found in `lost`, or else that of CURRENT.
 fn manifest(dir: &Path, lost: &[Lost]) -> PathBuf {
     let is_manifest = |path: &&PathBuf| matches!(FileKind::of(path), Some(FileKind::Manifest(_)));
     let manifest = lost.iter().map(|lost| &lost.path).find(is_manifest);
     manifest.cloned().unwrap_or_else(|| files::current(dir))
 }
 
-/// The loss of the name of a table in `dir`, which is called `table` now. `known` is the name that the
-/// table had and another one has now, if it is known.
+/// Returns the report of a table in `dir` that lost its name and is called `table` now. `known` is
+/// the table's old name, if it was found: then another table has it. `lost` has the damage to the
+/// manifest.
 pub(super) fn lost_name(
     dir: &Path,
     table: String,

@@ -38,14 +38,14 @@ use crate::{files, wal};
 /// The keyspace of tables whose names are lost.
 const RECOVERED: &str = "recovered";
 
-/// The largest id of a table in a database that opens: there is one more to give.
+/// The largest id of a table in a database that opens: one more id is left for the next new table.
 const TABLE_ID_MAX: TableId = TableId(u32::MAX - 1);
 
 /// A sorted source of versions.
 pub(super) type TableSource = (Extent, Versions);
 
-/// A table with all versions of it that were found; of two sources that have the
-/// same one, the first counts.
+/// A table with all versions of it that were found; if two sources have the same version, that of
+/// the first counts.
 pub(super) struct SourceTable {
     pub(super) meta: TableMeta,
     pub(super) sources: Vec<TableSource>,
@@ -124,13 +124,13 @@ impl Source {
     }
 }
 
-/// The owner of a file, according to the manifest or the log.
+/// The table and the run that a file belongs to, according to the manifest or the log.
 #[derive(Debug, Clone)]
 struct Place {
     table: TableId,
-    /// The smallest and the largest number of the run that the file belongs to.
+    /// The smallest and the largest sequence number of the run that the file belongs to.
     span: (SeqNo, SeqNo),
-    /// The number of all versions in the file, if it was ingested.
+    /// The one sequence number that all versions of the file have, if the file was ingested.
     ingested_at: Option<SeqNo>,
     /// The keys of the run that count, if not all of them do.
     keys: Option<KeyRange>,
@@ -167,7 +167,7 @@ struct Reader<'a> {
     /// The names of tables that the manifest does not list.
     names: TableNames,
     last_seq: SeqNo,
-    /// The largest id of a table that the manifest knows of.
+    /// The largest id of a table that is recorded in the manifest.
     listed_to: TableId,
     /// Whether the log writes to a table that the manifest does not list.
     unknown_table: bool,
@@ -250,7 +250,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Takes the versions of an SSTable; `place` is where it belongs, when known.
+    /// Reads the versions of an SSTable; `place` is the table and the run that the file belongs to,
+    /// if known.
     fn file(&mut self, number: FileNumber, place: Option<Place>) -> Result<()> {
         let path = self.tables.name(number.0);
         let name = place.as_ref().map(|place| self.name(place.table));
@@ -370,8 +371,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns what is known of the contents of a file. If the manifest lists the files, no
-    /// listed file was replaced by another.
+    /// Returns what is known of the contents of a file. If the manifest's list of files is
+    /// complete, the file is taken to replace nothing: no file in the list was replaced by another.
     fn extent(&self, salvage: &Salvage, place: Option<&Place>) -> Extent {
         let properties = salvage.properties.as_ref();
         let span = place.map(|place| place.span);
@@ -431,7 +432,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes what the log has beyond the runs.
+    /// Reads the entries of the log that are not in a run yet.
     fn log(&mut self, files: &DbFiles) -> Result<()> {
         let numbers = self.state.wal_segments();
         let floor = numbers.start;
@@ -596,8 +597,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Returns the memtable for the logged entries of a table; `None` for entries that no
-    /// longer count: what is flushed may have been dropped since by a merge.
+    /// Returns the memtable for the logged entries of a table; `None` for an entry that no longer
+    /// counts, because its table was dropped or the entry was flushed: a merge may have dropped it
+    /// since.
     fn logged(&mut self, table: TableId, seq: SeqNo) -> Option<&Memtable> {
         if self.is_forgotten(table) {
             return None;
@@ -647,8 +649,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks in the log for the names of tables that no file has. A table without files begins before
-    /// the first of its entries there, because nothing of it was flushed.
+    /// Looks in the log for the names of tables that no file has. A table without files gets a
+    /// lifetime that begins before the first of its entries in the log, because nothing of it was
+    /// flushed.
     fn names_in_log(&mut self) {
         for id in self.names.unknown() {
             let (Some(logged), Some(table)) =

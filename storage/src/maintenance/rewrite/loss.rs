@@ -19,7 +19,7 @@ pub(super) struct Reading<'a> {
 }
 
 /// Returns the lost parts of a file that may have keys or range tombstones that count, each with
-/// these keys. `counting` are the keys of the run that count; `None` for all.
+/// the range of these keys. `counting` are the keys of the run that count; `None` for all.
 ///
 /// A lost filter or index is left out: every version can be read without it, as the number of entries
 /// shows.
@@ -77,7 +77,7 @@ fn tombstone_part(lost: &[LostBlock]) -> LostBlock {
     }
 }
 
-/// Narrows the keys of a part to a range; `None` if it has none there.
+/// Narrows the keys of a part to a range; `None` if the part has no keys in the range.
 fn narrowed(part: LostBlock, keys: &KeyRange) -> Option<LostBlock> {
     let keys = part.keys().intersection(keys);
     (!keys.is_empty()).then(|| LostBlock {

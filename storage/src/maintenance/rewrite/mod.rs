@@ -89,8 +89,8 @@ struct Damaged {
 }
 
 impl Damaged {
-    /// Returns those of a table, and of tables of this name that were dropped and are kept for
-    /// snapshots. Reads every file.
+    /// Returns the damaged files of a table, and of tables of this name that were dropped and are
+    /// kept for snapshots. Reads every file.
     fn all(engine: &Engine, keyspace: &str, name: &str) -> Result<Vec<Self>> {
         let mut tables = engine.tables();
         tables.retain(|table| table.keyspace == keyspace && table.name == name);
@@ -155,7 +155,7 @@ impl Damaged {
     }
 }
 
-/// Reads what can be read of a file; the inner error is the reason if that is nothing.
+/// Reads what can be read of a file; the inner error is the reason why nothing can be read.
 fn read(engine: &Engine, file: &FileMeta) -> Result<Result<Salvage>> {
     match engine.runs.salvage(file) {
         Err(error) if error.is_of_file() => Ok(Err(error)),
@@ -163,7 +163,7 @@ fn read(engine: &Engine, file: &FileMeta) -> Result<Result<Salvage>> {
     }
 }
 
-/// Returns the loss of a file that is damaged for a reason.
+/// Returns the report on a damaged `file`, with its lost parts; `reason` is the damage.
 fn loss_of(
     engine: &Engine,
     table: &TableCore,

@@ -31,7 +31,7 @@ impl LossReport {
 pub struct FileLoss {
     /// The table of the file, as `KEYSPACE.TABLE`.
     pub table: String,
-    /// The file.
+    /// The path of the damaged file.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// The damage, or why the file cannot be read.
@@ -45,8 +45,8 @@ pub struct FileLoss {
     pub lost: Vec<Lost>,
     /// Whether new files have taken the place of this one, with what can be read of it.
     pub is_rewritten: bool,
-    /// The path of the damaged file since then. It is `None` if the file was missing, if the disk is
-    /// full, or if the file can have no second name.
+    /// The path under which the damaged file is kept after the rewrite. It is `None` if the file
+    /// was missing, if the disk is full, or if the file can have no second name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_as: Option<String>,
 }

@@ -185,7 +185,8 @@ impl<'a> Check<'a> {
         file.and_then(|file| file.len()).unwrap_or(0)
     }
 
-    /// Checks the files of the manifest. They are not counted.
+    /// Finishes the check of the manifest's own files, and adds their damage to the report. The
+    /// files are not counted.
     fn manifest(&mut self, manifest: Inspection) -> ControlFlow<()> {
         // A caller may enter another class of threads in its first step.
         self.advance(0)?;
@@ -267,7 +268,8 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Marks the findings of a file, which begin at `from`, as known.
+    /// Adds to the findings of a file in quarantine, which begin at the index `from`, that the
+    /// damage is known. If there are none, adds the finding that the file is whole now.
     fn known_damage(&mut self, meta: &FileMeta, quarantine: &Quarantine, from: usize) {
         for finding in &mut self.report.findings[from..] {
             finding.detail.push_str("; it is in quarantine");
@@ -281,7 +283,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks an SSTable against itself. The result has no table if the file does not open.
+    /// Checks an SSTable by itself, and returns it; `None` if it cannot be opened.
     fn sstable(
         &mut self,
         number: FileNumber,
@@ -319,7 +321,7 @@ impl<'a> Check<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Checks the segments. The result has the ingested runs that only the log names.
+    /// Checks the segments of the log. Returns the ingested runs that only the log names.
     fn log(
         &mut self,
         state: &State,

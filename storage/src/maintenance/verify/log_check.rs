@@ -14,7 +14,7 @@ pub(super) struct LogCheck<'a> {
     /// The state of the manifest; `None` if the manifest is not readable.
     state: Option<&'a State>,
     last_seq: SeqNo,
-    /// The snapshots that there are.
+    /// The snapshots that exist after the commits that have been read.
     pub(super) bookmarks: Bookmarks,
     /// Ingested runs that only the log names.
     pub(super) waiting: Vec<(TableId, RunMeta)>,
@@ -30,7 +30,7 @@ impl<'a> LogCheck<'a> {
         }
     }
 
-    /// Takes the next commit; the error is what cannot be in one.
+    /// Checks the next commit. The error names what no valid commit contains.
     pub(super) fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {
         if first <= self.last_seq {
             return Err(format!("sequence number {first} after {}", self.last_seq));
@@ -78,7 +78,8 @@ impl<'a> LogCheck<'a> {
     }
 }
 
-/// Returns the table that an operation names, which was created before it.
+/// Returns the table that an operation names. The table must have been created
+/// before the operation.
 pub(crate) fn table_of(op: &Op<'_>) -> Option<TableId> {
     match op {
         Op::Write { table, .. } | Op::RangeDelete { table, .. } | Op::Ingest { table, .. } => {

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, lossy};
 
-/// One thing that is wrong.
+/// A fault in a file of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The file.
+    /// The file with the fault.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// Byte offset of the fault; 0 if it is the file as a whole.
+    /// Byte offset of the fault; 0 if the whole file is faulty.
     pub offset: u64,
     /// The expected and the found content.
     pub detail: String,
@@ -23,22 +23,23 @@ pub struct Finding {
 pub struct VerifyReport {
     /// Everything that is wrong; empty when all is well.
     pub findings: Vec<Finding>,
-    /// SSTables and WAL segments read.
+    /// The number of SSTables and WAL segments that were read.
     pub files: u64,
     /// Bytes of the SSTables and segments that were read.
     pub bytes: u64,
-    /// Versions and range tombstones in the SSTables.
+    /// The number of versions and range tombstones in the SSTables.
     pub entries: u64,
-    /// Runs.
+    /// The number of runs that were checked.
     pub runs: u64,
-    /// Named snapshots, by manifest and log.
+    /// The number of named snapshots, according to manifest and log.
     pub bookmarks: u64,
-    /// Commits in the WAL.
+    /// The number of commits in the WAL.
     pub wal_records: u64,
-    /// Bytes behind the last good record of the WAL: what a crash left of
-    /// writes that were not acknowledged as durable. The next opening cuts them.
+    /// Bytes behind the last good record of the WAL: the remains of writes that a crash interrupted
+    /// and that were not acknowledged as durable. The next opening cuts them.
     pub wal_torn_bytes: u64,
-    /// The paths of files that were in quarantine and are whole: [`Db::verify_all`] ended that.
+    /// The paths of files that were in quarantine and are whole: [`Db::verify_all`] ended the
+    /// quarantine.
     ///
     /// [`Db::verify_all`]: crate::Db::verify_all
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

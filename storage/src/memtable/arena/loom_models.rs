@@ -7,7 +7,7 @@ use super::*;
 /// The bytes of a piece. A chunk has room for one piece and half of another.
 const PIECE_BYTES: usize = 2 * (FIRST_CHUNK_BYTES - HEAD_BYTES) / 3 / ALIGN_BYTES * ALIGN_BYTES;
 
-/// Has three threads take a piece each.
+/// Has three threads allocate a piece each, at the same time.
 fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(3);
@@ -34,13 +34,14 @@ fn three_pieces(allocate: fn(&Arena) -> NonNull<u8>) {
     });
 }
 
-/// No byte is given out twice while several threads take pieces and add chunks.
+/// No byte is allocated twice while several threads take pieces and add chunks.
 #[test]
 fn loom_pieces_of_memory_share_no_byte() {
     three_pieces(|arena| arena.allocate(PIECE_BYTES));
 }
 
-/// Deliberate fault: the used size is read and set in two steps.
+/// Deliberate fault: an allocation reads and sets the number of used bytes in
+/// two steps.
 #[test]
 #[should_panic(expected = "two pieces share bytes")]
 fn loom_a_piece_taken_in_two_steps_is_caught() {

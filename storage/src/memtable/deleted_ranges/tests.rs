@@ -11,8 +11,8 @@ fn key(n: u32) -> Bytes {
     Bytes::copy_from_slice(&n.to_be_bytes())
 }
 
-/// Keys of different lengths, behind a prefix that may be longer than the part of a key that is
-/// compared as a number.
+/// Returns the `n`th key: of different lengths, behind a prefix that may be longer than the part of
+/// a key that is compared as a number.
 fn named(prefix: &str, n: u32) -> Bytes {
     Bytes::from(format!(
         "{prefix}{}",
@@ -36,8 +36,8 @@ fn all_of(tombstones: &[RangeTombstone]) -> DeletedRanges {
     tombstones.iter().fold(none, with)
 }
 
-/// Against a list that is looked through from end to end; they come in any order, as
-/// commits do that write beside each other.
+/// Compares the lookups with those in a plain list. The tombstones come in any order, as from
+/// commits that are written at the same time.
 #[test]
 fn a_reader_at_any_number_finds_the_newest_over_a_key() {
     let test = "a_reader_at_any_number_finds_the_newest_over_a_key";
@@ -95,8 +95,8 @@ fn a_reader_at_any_number_finds_the_newest_over_a_key() {
     });
 }
 
-/// Regression: a queue deletes up to its front again and again. All that lay over each key was
-/// listed for it: with 1500 calls a million numbers, copied with the next call.
+/// Regression: a queue deletes up to its front again and again. For each key, all ranges over it
+/// were listed: after 1500 deletions these were a million numbers, all copied at the next deletion.
 #[test]
 fn ranges_within_ranges_take_memory_in_proportion_to_their_number() {
     let len = if cfg!(miri) { 100 } else { 50_000 };

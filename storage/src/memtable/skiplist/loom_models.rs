@@ -39,12 +39,12 @@ fn places<'a>(
     places
 }
 
-/// The first numbers whose nodes are on both levels.
+/// The sequence numbers whose nodes are on both levels.
 fn tall() -> impl Iterator<Item = SeqNo> {
     (1..).map(SeqNo).filter(|seq| height_of(*seq) == HEIGHT_MAX)
 }
 
-/// The keys in the list, each whole, and in order.
+/// Returns the keys in the list, and asserts that they are in order and each version is complete.
 fn keys(list: &SkipList) -> Vec<&[u8]> {
     let keys: Vec<_> = list
         .iter()
@@ -58,7 +58,7 @@ fn keys(list: &SkipList) -> Vec<&[u8]> {
     keys.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Two writers of neighbours, on all levels, in front of a key that is there.
+/// Two writers insert neighbours, on all levels, in front of a key that is in the list already.
 fn neighbours(insert_one: Insert) {
     explore(move || {
         let list = Arc::new(SkipList::default());
@@ -89,13 +89,14 @@ fn neighbours(insert_one: Insert) {
     });
 }
 
-/// A version that a reader finds is complete; none is lost, and all are in order.
+/// A version that a reader finds is complete; no version is lost, and all are in order.
 #[test]
 fn loom_neighbours_are_inserted_beside_a_reader() {
     neighbours(insert);
 }
 
-/// Deliberate fault: the link is stored without Release, so that the node may not be written.
+/// Deliberate fault: the link is stored without Release, so that a reader may find a node that is
+/// not written yet.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_version_linked_without_release_is_caught() {
@@ -117,8 +118,8 @@ fn loom_a_link_set_without_comparing_is_caught() {
     });
 }
 
-/// Deliberate fault: neighbours that meet a version on an upper level follow it to the lowest, on
-/// which it is not yet.
+/// Deliberate fault: a version is linked from the top level down. A neighbour that finds it on an
+/// upper level follows it to the lowest level, on which it is not yet linked.
 #[test]
 #[should_panic(expected = "a version is lost")]
 fn loom_a_version_linked_from_the_top_is_caught() {
@@ -138,7 +139,7 @@ fn loom_a_version_linked_from_the_top_is_caught() {
     });
 }
 
-/// Two readers leave the fold of one operand, or find it, beside a writer of the next.
+/// Two readers store or find the fold of one operand, while a writer inserts the next operand.
 fn folds(publish: Ordering) {
     explore(move || {
         let list = Arc::new(SkipList::default());
@@ -178,7 +179,8 @@ fn loom_a_fold_is_left_beside_readers_and_a_writer() {
     folds(Ordering::Release);
 }
 
-/// Deliberate fault: the link is stored without Release, so that the fold may not be written.
+/// Deliberate fault: the link is stored without Release, so that a reader may find a fold that is
+/// not written yet.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_fold_left_without_release_is_caught() {

@@ -10,7 +10,7 @@ use crate::key::{Kind, SeqNo};
 
 type Version = (Vec<u8>, Reverse<u64>);
 
-/// Versions in memory; a step from the one at `fails_at` is an error.
+/// A cursor over versions in memory. A step from the version at `fails_at` fails.
 struct Versions {
     all: Vec<Version>,
     at: Option<usize>,
@@ -77,8 +77,8 @@ impl Cursor for Versions {
     }
 }
 
-/// Returns all versions in order, and the same dealt out to some sources, some of which may
-/// get none; runs of neighbours sometimes stay together.
+/// Returns all versions in order, and the same versions dealt out to some sources. Neighbours
+/// sometimes stay in one source, and a source may get none.
 fn dealt(rng: &mut ChaCha8Rng) -> (Vec<Version>, Vec<Versions>) {
     let mut all: Vec<Version> = (0..rng.random_range(0..200))
         .map(|seq| {

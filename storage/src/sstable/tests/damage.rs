@@ -30,7 +30,8 @@ fn small_table(compression: Compression) -> (TestDisk, Oracle) {
     (disk, oracle)
 }
 
-/// The answer, if there is one; `Corruption` of our file otherwise.
+/// Returns the result of a read; `None` if it failed with `Corruption` of the test's file, which is
+/// the only error allowed.
 fn or_corruption<T>(result: Result<T>, what: &str) -> Option<T> {
     match result {
         Ok(answer) => Some(answer),
@@ -185,8 +186,8 @@ fn a_missing_file_is_an_io_error() {
     assert!(matches!(error, Error::Io { action: "open", .. }), "{error}");
 }
 
-/// Whole tables whose parts contradict each other under right checksums. The results may be
-/// wrong then, but they come.
+/// Reads whole tables whose parts contradict each other under right checksums. A result may be
+/// wrong then, but each read ends.
 #[test]
 fn parts_that_lie_neither_panic_nor_loop() {
     with_rng("parts_that_lie_neither_panic_nor_loop", |rng| {
@@ -235,7 +236,7 @@ fn stored_blocks(table: &Arc<SsTable>) -> Vec<(usize, usize)> {
     handles.into_iter().map(place).collect()
 }
 
-/// Every way to move in a block, as far as it goes. Ends only if each walk does.
+/// Moves in a block in every way, as far as it goes. Returns only if each of these walks ends.
 fn walk(block: &Block, targets: &[Vec<u8>]) -> Result<(), Damage> {
     let mut cursor = BlockCursor::new(block.clone());
     let mut outcome = Ok(());
@@ -255,8 +256,8 @@ fn walk(block: &Block, targets: &[Vec<u8>]) -> Result<(), Damage> {
     outcome.and(cursor.seek_to_last())
 }
 
-/// A wrong checksum stops nearly all damage before the decoder; this goes behind
-/// the checksum's back.
+/// A wrong checksum stops nearly all damage before the decoder; this test decodes without a
+/// checksum.
 #[test]
 fn a_block_of_nonsense_neither_panics_nor_loops() {
     with_rng("a_block_of_nonsense_neither_panics_nor_loops", |rng| {

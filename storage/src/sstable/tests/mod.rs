@@ -26,7 +26,7 @@ use test_disk::TestDisk;
 /// Versions in their order, as a table should hold them.
 type Oracle = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
 
-/// A version with all that belongs to it.
+/// A version: its key, sequence number, kind and value.
 type Row = (Vec<u8>, u64, Kind, Vec<u8>);
 
 const FILE: &str = "000007.sst";
@@ -40,7 +40,8 @@ fn with_rng(test: &str, mut check: impl FnMut(&mut ChaCha8Rng)) {
     });
 }
 
-/// Few distinct keys that share prefixes and are often neighbours or empty.
+/// A key of few different bytes: such keys share prefixes, and are often
+/// neighbours or empty.
 fn random_key(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let len = rng.random_range(0..12);
     (0..len)
@@ -188,7 +189,7 @@ fn scan(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// All rows, backward, then turned round.
+/// All rows, read backwards and returned in ascending order.
 fn scan_back(table: &Arc<SsTable>) -> Result<Vec<Row>> {
     let mut cursor = table.cursor(true);
     let mut rows = Vec::new();

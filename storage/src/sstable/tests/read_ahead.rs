@@ -84,7 +84,7 @@ fn a_scan_that_goes_on_in_another_file_goes_on_with_large_pieces() {
     );
 }
 
-/// `scan` goes past the block cache, `scan_back` by it.
+/// `scan` does not use the block cache, and `scan_back` does.
 #[test]
 fn reads_past_the_block_cache_use_read_once() {
     with_rng("reads_past_the_block_cache_use_read_once", |rng| {

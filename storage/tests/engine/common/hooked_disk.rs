@@ -24,8 +24,8 @@ pub enum Call {
 
 type Hook = dyn Fn(Call, &Path) -> io::Result<()> + Send + Sync;
 
-/// Does what `mem` does, each [`Call`] once the hook has returned; its error is that
-/// of the call.
+/// A disk that carries out the calls on `mem`, each [`Call`] after its hook. If the hook returns an
+/// error, the call fails with it.
 #[derive(Clone)]
 pub struct HookedDisk {
     pub mem: MemDisk,

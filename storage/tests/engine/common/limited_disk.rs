@@ -11,7 +11,8 @@ use ebb_storage::{FileSystem, LockGuard, LogStore, ReadFile, SyncFile, TableFile
 
 const EMFILE: i32 = 24;
 
-/// Passes calls on to `mem` while fewer files are open than the limit.
+/// A disk that passes calls on to `mem` while fewer files are open than the
+/// limit.
 #[derive(Clone)]
 pub struct LimitedDisk {
     pub mem: MemDisk,
@@ -52,7 +53,7 @@ impl LimitedDisk {
         self.descriptors.open.load(Ordering::Relaxed)
     }
 
-    /// How many descriptors were refused.
+    /// The number of descriptors that were refused.
     pub fn refused(&self) -> usize {
         self.descriptors.refused.load(Ordering::Relaxed)
     }

@@ -148,7 +148,7 @@ pub fn files(mem: &MemDisk, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A copy of a directory, byte by byte.
+/// Copies a directory, byte by byte.
 pub fn copy_dir(mem: &MemDisk, from: &str, to: &str) {
     mem.create_dir_all(to.as_ref()).unwrap();
     for path in mem.list(from.as_ref()).unwrap() {

@@ -186,7 +186,8 @@ fn check<'a>(
     check_changes(keyspace, model, step);
 }
 
-/// Each key with a difference between two snapshots is among the changed keys, or its head is.
+/// Checks that of each key with a difference between two snapshots the key or its head is among the
+/// changed keys.
 fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
     let open = |(name, (_, now_s)): (&String, &(usize, i64))| {
         let table = keyspace.snapshot(name).unwrap().table("users").unwrap();
@@ -211,8 +212,8 @@ fn check_changes(keyspace: &Keyspace, model: &Model, step: u64) {
     }
 }
 
-/// No reader is left, and the grace of all deletions is over: after a merge of all runs only
-/// live cells are left.
+/// Checks that after a merge of all runs only live cells are left, when no reader is left and the
+/// grace of all deletions is over.
 fn check_end((db, _, table): &(Db, Keyspace, Table), model: &mut Model, clock: &ManualClock) {
     db.flush().unwrap();
     clock.advance_ms(1_000_000);

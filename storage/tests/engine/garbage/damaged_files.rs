@@ -16,7 +16,8 @@ fn a_deletion_stays_beside_a_damaged_file_that_may_have_what_it_deletes() {
 }
 
 /// Damages the file of a row whose deletion is in another run, merges that after the grace, and
-/// restores the file. `is_older` and `is_whole` are those of the damaged file.
+/// restores the file. `is_older`: the damaged file is older than the deletion. `is_whole`: the
+/// whole file is damaged, and not just a block.
 fn check(deletion: &str, is_older: bool, is_whole: bool) {
     let bench = Bench::new();
     let delete = || {

@@ -27,7 +27,8 @@ struct Fixture {
     clock: ManualClock,
 }
 
-/// EIO makes reads fail, any other error the opening of the file.
+/// Creates options with a disk on which the file `path` is bad: with EIO its reads fail, with any
+/// other `errno` its opening.
 fn fixture(mem: &MemDisk, path: &Path, errno: i32) -> Fixture {
     let (is_bad, clock) = (Arc::new(AtomicBool::new(true)), ManualClock::at_ms(9_000));
     let (bad_now, bad_path) = (is_bad.clone(), path.to_path_buf());
