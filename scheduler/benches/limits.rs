@@ -46,7 +46,8 @@ fn thesis_day() -> Availability {
     Availability::sine_day(day).expect("the thesis's day")
 }
 
-/// Table 5.6: seven days, 100 nodes, about 2,500 jobs at load 1.
+/// Measures and prints the simulation of a week as in the thesis's table 5.6: 100 nodes,
+/// about 2,500 jobs at load 1.
 fn week(name: &str, availability: Availability, load: f64, policy: &dyn Policy) {
     let workload = Workload {
         span_s: 7.0 * DAY_S,

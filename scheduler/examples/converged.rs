@@ -4,7 +4,7 @@
 use ebb_scheduler::lp::LpError;
 use ebb_scheduler::msjo::{Objective, RandomJobs, Relaxation};
 
-/// Relative gap at which the solution of an instance ends.
+/// Relative gap between the bounds at which the solver of an instance stops.
 const EPS: f64 = 1e-3;
 
 fn main() -> Result<(), LpError> {

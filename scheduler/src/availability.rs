@@ -16,7 +16,7 @@ use thiserror::Error;
 /// Length in seconds of a day of 24 hours, the period of the thesis's load.
 pub const DAY_S: f64 = 24.0 * 3600.0;
 
-/// The shape of f(t), in hundredths of a core over seconds.
+/// The function of time behind an [`Availability`], in hundredths of a core over seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 enum Shape {
     Constant(f64),
@@ -48,7 +48,7 @@ struct Steps {
 /// Negative values count as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SineDay {
-    /// Mean amount left, in hundredths of a core.
+    /// Mean amount left to analytics, in hundredths of a core.
     pub mean_hundredths: f64,
     /// Largest deviation from the mean, in hundredths of a core; not negative.
     pub amplitude_hundredths: f64,
@@ -64,7 +64,7 @@ pub struct SineDay {
 pub struct Step {
     /// Start of the step in seconds.
     pub from_s: f64,
-    /// Amount left in hundredths of a core.
+    /// Amount left to analytics during the step, in hundredths of a core.
     pub hundredths: f64,
 }
 
@@ -80,7 +80,7 @@ pub enum AvailabilityError {
         /// The value that the caller passed.
         value: f64,
     },
-    /// A number was negative that must not be.
+    /// A number that must not be negative was negative.
     #[error("{what} must not be negative, got {value}")]
     Negative {
         /// Name of the parameter.
@@ -88,20 +88,20 @@ pub enum AvailabilityError {
         /// The value that the caller passed.
         value: f64,
     },
-    /// A day without length.
+    /// The length of a day is zero or negative.
     #[error("the length of a day must be positive, got {0} s")]
     EmptyDay(f64),
-    /// No steps at all.
+    /// The step function has no steps.
     #[error("a trace needs at least one step")]
     NoSteps,
-    /// A step that does not start after the one before it.
+    /// A step does not start after the step before it.
     #[error("step {index} starts at {from_s} s, not after its predecessor at {before_s} s")]
     Unordered {
         /// Position of the step, from 0.
         index: usize,
         /// Start of the step in seconds.
         from_s: f64,
-        /// Start of the step before it, in seconds.
+        /// Start of the preceding step, in seconds.
         before_s: f64,
     },
 }
@@ -113,7 +113,7 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// Always the same amount.
+    /// The same amount at all times, in hundredths of a core.
     ///
     /// # Errors
     /// When the amount is not finite or negative.
@@ -124,8 +124,8 @@ impl Availability {
         })
     }
 
-    /// The thesis's daily load: a cosine around a mean. Burstiness level 3 of
-    /// section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at 18 h.
+    /// The amount left beside the thesis's daily load: a cosine around a mean. Burstiness level 3
+    /// of section 5.3.5 on 100 nodes is mean 5750, amplitude 3750, peak at 18 h.
     ///
     /// # Errors
     /// When a number is not finite, mean or amplitude is negative, or the day
@@ -143,8 +143,8 @@ impl Availability {
         })
     }
 
-    /// A measured or planned trace: piecewise constant. The first step also
-    /// holds before its start, the last one for ever.
+    /// The amounts of a measured or planned trace, as a step function. The first step also holds
+    /// before its start, the last one for ever.
     ///
     /// # Errors
     /// When there is no step, a number is not finite, an amount is negative, or
@@ -276,7 +276,8 @@ impl Steps {
         after.saturating_sub(1)
     }
 
-    /// The integral from the first start to `t_s` (negative before it).
+    /// The integral of the step function from its first start to `t_s`; negative if `t_s` is
+    /// earlier.
     fn work_until(&self, t_s: f64) -> f64 {
         let index = self.index_at(t_s);
         let step = self.steps[index];

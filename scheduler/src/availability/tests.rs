@@ -1,5 +1,5 @@
-//! Claims about f(t): its published values, and that the closed forms agree
-//! with numeric integration.
+//! Claims about f(t), the capacity left to analytics: its published values, and
+//! that the closed forms agree with numeric integration.
 
 use super::*;
 use rand::{RngExt, SeedableRng};
@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 const HOUR_S: f64 = 3600.0;
 
-/// Burstiness level 3: 100 nodes of one core.
+/// The thesis's burstiness level 3 on 100 nodes of one core.
 fn burstiness_3() -> Availability {
     Availability::sine_day(SineDay {
         mean_hundredths: 5750.0,
@@ -18,7 +18,8 @@ fn burstiness_3() -> Availability {
     .unwrap()
 }
 
-/// Midpoint rule; fine enough for the tolerances below.
+/// Integrates `f` by the midpoint rule, with steps fine enough for the
+/// tolerances of these tests.
 fn numeric(f: &Availability, a_s: f64, b_s: f64) -> f64 {
     let n = 200_000;
     let step_s = (b_s - a_s) / f64::from(n);

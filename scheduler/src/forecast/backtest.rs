@@ -22,13 +22,14 @@ const COMBINED_MAX: usize = 10;
 /// The forecasts of all methods at one origin.
 #[derive(Debug)]
 struct Row {
-    /// By position in the pool; `None` for a method that had too few values before the
-    /// origin.
+    /// The forecast of each method, by its position in the pool of methods. `None` for a
+    /// method that could make none from the values before the origin.
     forecasts: Vec<Option<Vec<f64>>>,
-    /// By position in the pool: the sum of the absolute errors over the slots with a
-    /// value. `None` for a method without a forecast.
+    /// The sum of each method's absolute errors over the slots with a value, by its
+    /// position in the pool. `None` for a method without a forecast.
     losses: Vec<Option<f64>>,
-    /// Median of the losses, a measure of how difficult this day was to forecast.
+    /// Median of the methods' losses: a measure of how difficult it was to forecast from
+    /// this origin.
     usual_loss: f64,
 }
 
@@ -117,7 +118,7 @@ impl<'a> Backtest<'a> {
     }
 
     /// The mean of the forecasts of the chosen methods at `origin`, without the methods
-    /// that had no forecast there. `None` if none had one.
+    /// that had no forecast there. `None` if no chosen method had one.
     pub(super) fn combine(&mut self, origin: usize, choice: &Choice) -> Option<Vec<f64>> {
         let mut sum = vec![0.0; self.grid.horizon];
         let mut count = 0.0;

@@ -63,7 +63,7 @@ pub struct Coverage {
     pub nominal: f64,
     /// Measured coverage: part of the scored slots whose load lay in the interval.
     pub measured: f64,
-    /// Part of the scored slots that lay above the upper quantile.
+    /// Part of the scored slots whose load lay above the upper quantile.
     pub above: f64,
     /// Mean width of the interval over the mean load.
     pub width: f64,
@@ -88,9 +88,9 @@ pub struct Predicted {
     pub value: Option<f64>,
     /// The point forecast of the combined methods.
     pub point: f64,
-    /// The 10% quantile.
+    /// The 10% quantile of the load, as forecast.
     pub low: f64,
-    /// The 90% quantile.
+    /// The 90% quantile of the load, as forecast.
     pub high: f64,
     /// The forecast of the naive day.
     pub naive_day: f64,
@@ -153,10 +153,11 @@ struct Tally {
     total: f64,
     /// Sum of the absolute errors of the combined forecasts.
     loss: f64,
-    /// By position in the pool: method, sum of absolute errors, number of forecasts, times
-    /// chosen.
+    /// For each method, by its position in the pool: the method, the sum of its absolute errors,
+    /// the number of its forecasts, and how often it was chosen.
     methods: BTreeMap<usize, (Option<Method>, f64, usize, usize)>,
-    /// For each of [`LEVELS`]: slots inside, slots above, sum of widths.
+    /// For the interval of each of [`LEVELS`]: number of slots inside, number of slots above, sum
+    /// of its widths.
     covered: [(usize, usize, f64); LEVELS.len()],
     slots: Vec<Predicted>,
 }

@@ -60,12 +60,12 @@ pub enum ForecastError {
          bring the series to even steps that divide a day"
     )]
     Day {
-        /// The day in seconds.
+        /// The length of a day in seconds, as the caller passed it.
         day_s: f64,
         /// The series' step in seconds.
         step_s: f64,
     },
-    /// Too few values before the origin.
+    /// There are too few values before the origin of the forecast.
     #[error("{have} values are too few: two days and the horizon before the origin make {need}")]
     TooShort {
         /// Number of values before the origin.
@@ -78,7 +78,7 @@ pub enum ForecastError {
     Beyond {
         /// The origin that the caller passed.
         origin: usize,
-        /// The length of the series.
+        /// The length of the series in slots.
         have: usize,
     },
     /// The load of the forecast days is zero, so errors relative to it do not exist.
@@ -172,7 +172,8 @@ impl<'a> Forecaster<'a> {
         })
     }
 
-    /// The smallest origin of a forecast.
+    /// The smallest origin at which a forecast is possible, in slots from the start of
+    /// the series.
     pub(super) fn least(&self) -> usize {
         2 * self.grid.day + self.grid.horizon
     }

@@ -18,7 +18,8 @@ const ERROR_MAX: f64 = 1e100;
 
 /// Relative errors of past forecasts.
 pub(super) struct Errors {
-    /// By past day and slot of the horizon; NaN where nothing was measured.
+    /// The relative error of each past day in each slot of the horizon; NaN where nothing was
+    /// measured.
     relative: Vec<Vec<f64>>,
     floor: f64,
     around: usize,

@@ -32,9 +32,10 @@ impl Cycle {
 /// `r ^ exp(-h / decay)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// Length of the window in days.
+    /// Length in days of the window before the origin in which load and profile are
+    /// compared.
     pub window_days: f64,
-    /// Days after which the exponent has fallen to 1/e.
+    /// Days after which the exponent of the correction has fallen to 1/e.
     pub decay_days: f64,
 }
 
@@ -42,21 +43,22 @@ pub struct Level {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// The value at the same time in the last cycle.
+    /// Forecasts the value at the same time in the last cycle.
     Naive(Cycle),
-    /// A flat line: the median of the last values.
+    /// Forecasts a flat line: the median of the last values.
     Recent {
-        /// Length of the window of these values, in days; at least one step is taken.
+        /// Length in days of the window before the origin whose median is the forecast; a
+        /// shorter one than a step counts as a step.
         window_days: f64,
     },
-    /// The median of the values at, or around, the same time of several cycles.
+    /// Forecasts the median of the values at, or around, the same time of several cycles.
     Profile {
         /// Period of the profile.
         cycle: Cycle,
-        /// Number of past cycles.
+        /// Number of past cycles whose values the median is taken of.
         cycles: usize,
-        /// Distance in days, to either side of the same time, up to which values are
-        /// included.
+        /// Distance in days, before and after the same time in each cycle, up to which
+        /// values are included.
         around_days: f64,
         /// The burst correction, if any.
         level: Option<Level>,
@@ -73,8 +75,8 @@ pub enum Method {
 
 /// Windows of the burst correction, in days: a quarter of a day, a day.
 const WINDOWS_DAYS: [f64; 2] = [0.25, 1.0];
-/// Decay times of the burst correction, in days: nearly gone, or only fading, a day
-/// later.
+/// Decay times of the burst correction, in days: after a day the correction is nearly
+/// gone (0.5) or still fading (1.5).
 const DECAYS_DAYS: [f64; 2] = [0.5, 1.5];
 /// Half-widths of the window around a time of day, in days: zero, half an hour, an hour.
 const AROUND_DAYS: [f64; 3] = [0.0, 1.0 / 48.0, 1.0 / 24.0];

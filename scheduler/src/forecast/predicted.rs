@@ -11,12 +11,12 @@ pub struct Forecast {
     pub(super) start_s: f64,
     pub(super) step_s: f64,
     pub(super) point: Vec<f64>,
-    /// By slot: the quantiles at 1% to 99%, ascending.
+    /// The quantiles of each slot at 1% to 99%, ascending.
     pub(super) percentiles: Vec<[f64; PERCENTS]>,
     pub(super) methods: Vec<Method>,
 }
 
-/// The reason why a forecast has no such quantile or availability.
+/// The reason why [`Forecast::quantile`] or [`Forecast::availability`] fails.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -73,16 +73,16 @@ impl Forecast {
             .collect())
     }
 
-    /// f(t): the part of `capacity_hundredths` that this load leaves, if a unit
-    /// of load takes `hundredths_per_unit` of a core. In each slot at least
-    /// this much is left with probability `confidence`; it is zero where the
-    /// load may take everything. At 0.5 more or less are equally likely; a
-    /// higher confidence plans with less capacity. After the horizon the last
-    /// slot holds for ever, so forecast as far as you plan.
+    /// f(t): the part of `capacity_hundredths` that the forecast load leaves to
+    /// analytics, if a unit of load takes `hundredths_per_unit` of a core. In
+    /// each slot at least this much is left with probability `confidence`; it
+    /// is zero where the load may take everything. At 0.5 more or less are
+    /// equally likely; a higher confidence plans with less capacity. After the
+    /// horizon the last slot holds for ever, so forecast as far as you plan.
     ///
     /// # Errors
-    /// When `confidence` is not between 0.01 and 0.99, or the other two are
-    /// negative or not finite.
+    /// When `confidence` is not between 0.01 and 0.99, or one of the other two
+    /// numbers is negative or not finite.
     pub fn availability(
         &self,
         capacity_hundredths: f64,

@@ -3,16 +3,16 @@
 use super::method::Level;
 use std::ops::Range;
 
-/// Largest factor by which the level may raise or lower a forecast.
+/// Largest factor by which the burst correction may raise or lower a forecast.
 const LEVEL_MAX: f64 = 3.0;
 
 /// Parameters of a profile, in steps of the series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Profile {
-    /// Length of a cycle; at least 1.
+    /// Length of a cycle in steps; at least 1.
     pub(super) cycle: usize,
     pub(super) cycles: usize,
-    /// Number of values that are included to either side of the same time.
+    /// Number of values before and after the same time in each cycle that are included.
     pub(super) around: usize,
 }
 

@@ -77,9 +77,9 @@ pub enum SeriesError {
     /// Two values at one time.
     #[error("value {index} has the same time as the one before it, {t_s} s")]
     Duplicate {
-        /// Position of the second, from 0.
+        /// Position of the second of the two values, from 0.
         index: usize,
-        /// The time in seconds.
+        /// The time of both values, in seconds.
         t_s: f64,
     },
     /// A time before the time of the preceding value.

@@ -32,7 +32,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job of weight 1.
+    /// Creates a job of weight 1.
     #[must_use]
     pub const fn new(id: JobId, submitted_s: f64, goal_s: Option<f64>) -> Self {
         Self {

@@ -34,14 +34,14 @@ impl Pool {
 /// Slots bound to a type of task, as Hadoop's TaskTrackers have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct TypedSlots {
-    /// Maps that may run at once.
+    /// Number of maps that may run at once.
     pub maps: u32,
-    /// Reduces that may run at once.
+    /// Number of reduces that may run at once.
     pub reduces: u32,
 }
 
 impl TypedSlots {
-    /// The slots for tasks of `kind`.
+    /// The number of slots for tasks of `kind`.
     #[must_use]
     pub const fn of(self, kind: TaskKind) -> u32 {
         match kind {
@@ -60,10 +60,10 @@ pub struct Node {
     /// Resources for analytics during the coming control cycle. A node with
     /// nothing left of any resource is down.
     pub capacity: Resources,
-    /// Number of slots, for a node that is divided by number rather than by
-    /// need. Only the policies without a notion of resources (chapter 3 and
-    /// before) count slots; with `None` they count resources as the other
-    /// policies do.
+    /// Numbers of slots, for a node whose tasks are limited by their number
+    /// rather than by the resources that they need. Only the policies without a
+    /// notion of resources (chapter 3 and before) count slots; with `None` they
+    /// count resources as the other policies do.
     pub slots: Option<TypedSlots>,
     /// Kind of hardware: it decides whether accelerated maps run here.
     pub pool: Pool,

@@ -18,12 +18,12 @@ pub struct PhaseProfile {
 /// One [`PhaseProfile`] per task type and phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Profile {
-    /// Map tasks.
+    /// Profile of the map tasks.
     pub map: PhaseProfile,
-    /// Reduce tasks while maps still run. `task_s` is not used here: the
-    /// shuffle ends when the last map does.
+    /// Profile of the reduce tasks while maps still run. `task_s` is not used
+    /// here: the shuffle ends when the last map does.
     pub shuffle: PhaseProfile,
-    /// Reduce tasks once all maps are done.
+    /// Profile of the reduce tasks once all maps are done.
     pub reduce: PhaseProfile,
 }
 

@@ -13,12 +13,13 @@ use std::sync::Arc;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Splits {
     replicas: Vec<Vec<NodeId>>,
-    /// (node, split), ordered.
+    /// Each node with each split that it holds, ascending.
     by_node: Vec<(NodeId, u32)>,
 }
 
 impl Splits {
-    /// `replicas[i]` are the nodes that hold split i, the input of map i.
+    /// Creates the replicas: `replicas[i]` are the nodes that hold split i, the
+    /// input of map i.
     #[must_use]
     pub fn new(replicas: Vec<Vec<NodeId>>) -> Self {
         let mut by_node: Vec<(NodeId, u32)> = (0..)
@@ -56,7 +57,7 @@ impl Splits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingSplits {
     splits: Arc<Splits>,
-    /// One bit per split.
+    /// A bit for each split, set until its map starts.
     pending: Vec<u64>,
 }
 

@@ -50,11 +50,11 @@ impl Phase {
 /// Identifies a task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct TaskId {
-    /// The job it belongs to.
+    /// The job that the task belongs to.
     pub job: JobId,
     /// Map or reduce.
     pub kind: TaskKind,
-    /// Number among the job's tasks of the same kind, from 0.
+    /// Number of the task among the job's tasks of its kind, from 0.
     pub index: u32,
 }
 
@@ -75,7 +75,8 @@ pub enum TaskState {
     Running,
     /// An attempt succeeded.
     Done,
-    /// The last attempt that the job's limit allows failed.
+    /// The task failed for good: too many attempts failed, or one failed with
+    /// an error that a retry does not help.
     Failed,
 }
 

@@ -12,11 +12,11 @@ use super::search::Search;
 use super::t_mars::{Intervals, t_mars_of};
 use crate::lp::LpError;
 
-/// A way to schedule an instance.
+/// An algorithm that schedules the tasks of an [`Instance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm {
-    /// The name. Where the paper's version leaves gaps in the schedule, the variant without
-    /// gaps has the suffix `-non-idling`.
+    /// The name of the algorithm. Where the paper's version leaves gaps in the schedule,
+    /// the variant without gaps has the suffix `-non-idling`.
     pub name: &'static str,
     /// The objective that the algorithm minimises.
     pub objective: Objective,
@@ -80,8 +80,8 @@ impl Algorithm {
         all.find(|algorithm| algorithm.name == name)
     }
 
-    /// Returns the relaxation whose optimum bounds the objective from below: with equation
-    /// (4) for jobs, with equation (13) for tasks.
+    /// Returns the relaxation whose optimum bounds the objective from below: with the
+    /// paper's equation (4) for jobs, with its equation (13) for tasks.
     #[must_use]
     pub fn relaxation(instance: &Instance, objective: Objective) -> Relaxation<'_> {
         let inequality = match objective {

@@ -24,8 +24,8 @@ pub fn one_job(machines: u32, released_s: f64, maps: &[(f64, f64)], reduces: &[f
     Instance::new(machines, vec![job(0, released_s, 1.0, maps, reduces)]).unwrap()
 }
 
-/// Figure 1: three machines; four maps and two reduces, and one of each; maps of 75 s,
-/// reduces of 100 s, no delays.
+/// Figure 1 of the paper: three machines, a job of four maps and two reduces, and a job of one map
+/// and one reduce. Maps take 75 s, reduces 100 s, without delays.
 pub fn figure_1() -> Instance {
     let map = (75.0, 0.0);
     let jobs = vec![
@@ -35,10 +35,11 @@ pub fn figure_1() -> Instance {
     Instance::new(3, jobs).unwrap()
 }
 
-/// One machine. Job 0, weight 10: a map of 1 s whose output takes 3 s, a reduce of 1 s that
-/// weighs 10. Job 1, weight 1: a map of 8 s. In the relaxations job 0 ends at 5, its
-/// earliest. The sum of p S over all three is at least (100 - 66) / 2 = 17, so the map of 8 s
-/// starts at (17 - 4) / 8 = 1.625: its middle and its end come after those of the reduce.
+/// One machine. Job 0, weight 10: a map of 1 s whose output takes 3 s, a reduce of 1 s that weighs
+/// 10. Job 1, weight 1: a map of 8 s. In the relaxations job 0 ends at 5, its earliest. By equation
+/// (4) the sum of length times start over all three tasks is at least (100 - 66) / 2 = 17, so the
+/// map of 8 s starts at (17 - 4) / 8 = 1.625: its middle and its end come after those of the
+/// reduce.
 pub fn long_map_beside_a_delay() -> Instance {
     let mut jobs = vec![
         job(0, 0.0, 10.0, &[(1.0, 3.0)], &[1.0]),
@@ -52,6 +53,6 @@ pub fn long_map_beside_a_delay() -> Instance {
 /// runs from 4 to 5.
 pub const WAITING_STARTS_S: [f64; 3] = [0.0, 4.0, 5.0];
 
-/// The starts in [`long_map_beside_a_delay`] without idling: the map of 8 s goes first, as
-/// it may start at 1.
+/// The starts in [`long_map_beside_a_delay`] without idling: the map of 8 s may start at 1 and so
+/// runs before the reduce.
 pub const NON_IDLING_STARTS_S: [f64; 3] = [0.0, 9.0, 1.0];

@@ -26,13 +26,13 @@ pub struct Figure {
     pub published: &'static str,
     /// The caption of the chart.
     pub title: &'static str,
-    /// The axis, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x_label: &'static str,
-    /// The points of the axis, ascending.
+    /// The points of the horizontal axis, ascending.
     pub xs: &'static [f64],
-    /// The axis label of the numbers, with their unit.
+    /// The label of the vertical axis, with the unit of the numbers.
     pub y_label: &'static str,
-    /// The series, one name per number.
+    /// The names of the series, one for each number at a point.
     pub names: &'static [&'static str],
     /// The names whose numbers have another unit than `y_label`, and are left out of the
     /// chart.
@@ -46,7 +46,7 @@ pub struct Figure {
     pub at: fn(&[f64], u64) -> Points,
 }
 
-/// For each point, its numbers.
+/// The numbers at each point of a figure's axis.
 pub type Points = Result<Vec<Vec<f64>>, LpError>;
 
 const JOBS: &[f64] = &[10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
@@ -91,7 +91,8 @@ const OVER_LP: &str = "TWJCT / last LP";
 /// The number of jobs in figures 14 and 17.
 const JOBS_OF_A_POINT: u32 = 50;
 
-/// A tenth of the default number of tries, because there are many points.
+/// Limits of `lp-search`: a tenth of the default number of tries, because there are many
+/// points.
 const SEARCH: Search = Search {
     tries: 1_000,
     seed: 0,
@@ -140,7 +141,7 @@ const fn by_jobs(
     }
 }
 
-/// Figures 1, 5 (and 6), 7 to 12 and 14 to 17.
+/// Figures 1, 5 (and 6), 7 to 12 and 14 to 17 of the paper.
 pub static FIGURES: [Figure; 12] = [
     Figure {
         number: 1,
@@ -353,9 +354,10 @@ fn figures_5_and_6(thresholds: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Plans with wrong lengths and executes with the true ones. The paper does not define how
-/// a plan is followed that turns out to be wrong, so the figure shows two more readings:
-/// MarS's order on whichever machine is free first, and the ends that the plans predict.
+/// Plans with wrong lengths of tasks and executes the plans with the true ones. The paper
+/// does not define how a plan is followed that turns out to be wrong, so the figure shows
+/// two more readings: MarS's order on whichever machine is free first, and the ends that
+/// the plans predict.
 fn figure_14(errors_max: &[f64], seed: u64) -> Points {
     let truth = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let of_truth = Algorithm::bound(&truth, Objective::Jobs, EPS)?;
@@ -407,9 +409,9 @@ fn figure_16(parts: &[f64], seed: u64) -> Points {
     })
 }
 
-/// Computes ratios over the bound, and over MarS with all jobs known in advance. Both,
-/// because the paper's 1.09 for SO-MarS at 50 s is less than its ratio of MarS to the bound
-/// in figure 7.
+/// Computes each algorithm's objective over the bound, and over the objective of MarS
+/// with all jobs known in advance. Both, because the paper's 1.09 for SO-MarS at 50 s is
+/// less than its ratio of MarS to the bound in figure 7.
 fn figure_17(intervals_s: &[f64], seed: u64) -> Points {
     let instance = RandomJobs::most_random(JOBS_OF_A_POINT).draw(seed);
     let whole = Algorithm::bound(&instance, Objective::Jobs, EPS)?;

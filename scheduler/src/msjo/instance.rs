@@ -32,7 +32,7 @@ impl TaskSpec {
 /// [`Job::weight`]; its goal is ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSpec {
-    /// Id, release and weight.
+    /// Id, release and weight of the job.
     pub job: Job,
     /// The maps, which may start at the release.
     pub maps: Vec<TaskSpec>,
@@ -47,11 +47,11 @@ pub struct Task {
     pub id: TaskId,
     /// The position of the task's job in [`Instance::jobs`].
     pub job: usize,
-    /// p, in seconds.
+    /// p: the length of the task, in seconds.
     pub length_s: f64,
-    /// d, in seconds; 0 for a reduce.
+    /// d: the time until a map's output has arrived, in seconds; 0 for a reduce.
     pub delay_s: f64,
-    /// W.
+    /// W: the weight of the task's own completion.
     pub weight: f64,
     /// r: the earliest start, in seconds. It does not include the wait for maps.
     pub released_s: f64,
@@ -60,22 +60,22 @@ pub struct Task {
 /// A job of an [`Instance`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobTasks {
-    /// Id, release and weight.
+    /// Id, release and weight of the job.
     pub job: Job,
-    /// The positions of its maps in [`Instance::tasks`].
+    /// The positions of the job's maps in [`Instance::tasks`].
     pub maps: Range<usize>,
-    /// The positions of its reduces there, right behind the maps.
+    /// The positions of the job's reduces in [`Instance::tasks`], right behind its maps.
     pub reduces: Range<usize>,
 }
 
 impl JobTasks {
-    /// The positions of all its tasks.
+    /// The positions of all tasks of the job in [`Instance::tasks`].
     #[must_use]
     pub const fn tasks(&self) -> Range<usize> {
         self.maps.start..self.reduces.end
     }
 
-    /// The tasks that end last: its reduces, or its maps if it has none.
+    /// The tasks of the job that end last: its reduces, or its maps if it has no reduces.
     #[must_use]
     pub fn last_tasks(&self) -> Range<usize> {
         if self.reduces.is_empty() {

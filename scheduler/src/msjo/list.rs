@@ -32,7 +32,8 @@ impl Machines {
         (self.0).extend(machines.map(|(machine, &free_s)| Reverse((bits(free_s), machine))));
     }
 
-    /// Takes the machine that is free first, and that time.
+    /// Removes the machine that is free first; returns the time from which it is free, and its
+    /// number.
     fn pop(&mut self) -> (f64, u32) {
         let Reverse((free_s, machine)) = self.0.pop().expect("an instance has machines");
         (f64::from_bits(free_s), machine)
@@ -121,7 +122,7 @@ pub fn non_idling_on(instance: &Instance, ranks: &[u32], node: &[NodeId]) -> Sch
     #[derive(Default)]
     struct Machine {
         free_s: f64,
-        /// Earliest start, rank, and position of each task.
+        /// Earliest start, rank, and position in the instance of each task.
         tasks: Vec<(f64, u32, usize)>,
     }
     impl Machine {
@@ -201,7 +202,7 @@ pub(super) struct NonIdling {
     machines: Machines,
     /// Tasks that may start, by rank; then by position.
     ready: BinaryHeap<Reverse<(u32, u32)>>,
-    /// Tasks that may start later, by that time.
+    /// Tasks that may start later, by the time from which they may start.
     later: BinaryHeap<Reverse<(u64, u32)>>,
     maps_left: Vec<u32>,
     outputs_s: Vec<f64>,
@@ -296,8 +297,8 @@ mod tests {
         Instance::new(2, jobs).unwrap()
     }
 
-    /// The reduce comes third and waits on the machine free at 2 s until 6 s; the map
-    /// behind it takes the other from 5 s on.
+    /// In the order the reduce comes third and waits on the machine that is free at 2 s until 6 s;
+    /// the map behind it takes the other machine from 5 s on.
     #[test]
     fn in_order_leaves_gaps_that_nothing_fills() {
         let schedule = in_order(&instance(), &[0, 1, 2, 3]);
@@ -305,8 +306,9 @@ mod tests {
         assert_eq!(schedule.node, [0, 1, 0, 1].map(NodeId));
     }
 
-    /// The same priorities: at 2 s the second job's map may start and the reduce may not.
-    /// At 5 s nothing may start; the reduce does at 6 s, on the machine free longest.
+    /// With ranks in the order of the tasks: at 2 s the second job's map may start and the reduce
+    /// may not. At 5 s nothing may start; the reduce starts at 6 s, on the machine that is free
+    /// longest.
     #[test]
     fn non_idling_starts_what_may_start() {
         let schedule = non_idling(&instance(), &[0, 1, 2, 3]);
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(non_idling(&instance, &shortest).start_s, [5.0, 4.0]);
     }
 
-    /// The plan has maps of 4 s and 6 s; they take 9 s and 2 s.
+    /// The plan assumes maps of 4 s and 6 s; in truth they take 9 s and 2 s.
     #[test]
     fn a_plan_is_carried_out_in_its_order_with_the_true_lengths() {
         let planned = Schedule {

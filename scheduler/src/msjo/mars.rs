@@ -57,9 +57,9 @@ mod tests {
     use super::super::semi_online::semi_online;
     use super::*;
 
-    /// Figure 1 (b): the map of job 2, whose work is the smaller, is among the first three,
-    /// and its reduce runs from 75 s to 175 s. Job 1 has maps until 150 s and ends at 250 s
-    /// as before.
+    /// Figure 1 (b): the map of job 2, whose work is the smaller, is among the first three, and its
+    /// reduce runs from 75 s to 175 s. Job 1 has maps until 150 s and ends at 250 s, as in figure 1
+    /// (a).
     #[test]
     fn figure_1_b() {
         let instance = figure_1();

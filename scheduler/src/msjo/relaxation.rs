@@ -34,12 +34,12 @@ use cuts::{Chain, Cuts, Row};
 use solved::Solved;
 use std::borrow::Cow;
 
-/// The smallest violation that counts, as a part of the right side. It is as large as the
-/// solver's errors.
+/// The smallest violation of an inequality that counts, as a part of its right side. It
+/// is as large as the solver's errors.
 const VIOLATION_MIN: f64 = 1e-5;
 
-/// The largest number of programmes. Violations that are left by then are the solver's
-/// errors.
+/// The largest number of linear programmes that are solved for one relaxation. Violations
+/// that are left by then are the solver's errors.
 const ITERATIONS_MAX: u32 = 300;
 
 /// Tasks that share machines.
@@ -54,7 +54,8 @@ pub struct Pool {
 /// The inequality that holds for each set of tasks of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inequality {
-    /// Equation (4), of start times.
+    /// Equation (4), of start times: the sum of p S is at least (sum p)^2 / 2|M| - (sum
+    /// p^2) / 2.
     StartTimes,
     /// Equation (13), of completion times: the sum of p C is at least
     /// ((sum p)^2 + sum p^2) / 2|M|. Weaker than (4) with more than one machine.
@@ -62,7 +63,8 @@ pub enum Inequality {
 }
 
 impl Inequality {
-    /// The right side R for the sum of p S, from the sums of p and of p^2.
+    /// The right side R of the inequality "the sum of p S is at least R" for a set of
+    /// tasks, from their sums of p and of p^2.
     fn right_side(self, machines: f64, sum: f64, squares: f64) -> f64 {
         let shared = sum * sum / (2.0 * machines);
         match self {
@@ -97,15 +99,15 @@ pub struct Relaxation<'a> {
 /// The lower bound found by COGE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The value of the last linear programme: no schedule (within the pools) has a smaller
-    /// one.
+    /// The value of the last linear programme: no schedule (within the pools) has a
+    /// smaller value.
     pub value: f64,
-    /// S^LP: the start times of that programme's solution, in seconds.
+    /// S^LP: the start times in the solution of the last linear programme, in seconds.
     pub start_s: Vec<f64>,
     /// The least value of the no-violation solutions so far, which is an upper bound on the
     /// value of the whole relaxation.
     pub no_violation_value: f64,
-    /// The number of programmes solved.
+    /// The number of linear programmes solved.
     pub iterations: u32,
     /// The number of rows for sets of tasks in the last programme.
     pub set_rows: usize,
@@ -232,8 +234,8 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// Adds rows that these start times violate to `chains`, and returns the no-violation
-    /// solution.
+    /// Adds to `chains` rows that the start times `start_s` violate, and returns the
+    /// no-violation solution.
     fn separate(&self, start_s: &[f64], cuts: Cuts, chains: &mut Vec<Chain>) -> Vec<f64> {
         let mut raised_s = start_s.to_vec();
         for pool in &self.pools {
@@ -299,7 +301,7 @@ impl<'a> Relaxation<'a> {
         violated
     }
 
-    /// The objective at these start times.
+    /// The value of the objective if the tasks start at `start_s`.
     fn value(&self, start_s: &[f64]) -> f64 {
         let instance = self.instance;
         let end_s = |at: usize| start_s[at] + instance.tasks[at].length_s;
@@ -365,7 +367,8 @@ impl<'a> Programme<'a> {
         }
     }
 
-    /// Returns start times with no larger value and smaller violations, if such are known.
+    /// Returns start times with no larger value and no larger violations than `start_s`;
+    /// these are `start_s` itself for an objective of tasks.
     fn late(&self, start_s: &[f64]) -> Vec<f64> {
         match self {
             Self::Jobs(programme) => programme.late(start_s),

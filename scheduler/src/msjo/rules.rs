@@ -8,13 +8,13 @@ use super::schedule::Schedule;
 /// The criterion that orders tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// HUWF: the job whose weight is highest for its total work.
+    /// HUWF: first the job whose weight is highest for its total work.
     HighUnitWeightFirst,
-    /// HJWF: the job whose weight is highest.
+    /// HJWF: first the job whose weight is highest.
     HighJobWeightFirst,
-    /// STF: the shortest task.
+    /// STF: first the shortest task.
     ShortestTaskFirst,
-    /// HTWF: the task whose own weight is highest.
+    /// HTWF: first the task whose own weight is highest.
     HighTaskWeightFirst,
 }
 
@@ -71,7 +71,8 @@ mod tests {
         Instance::new(1, jobs).unwrap()
     }
 
-    /// Job 1's map, then job 0: 0..1, 1..3, the output at 4, 4..8.
+    /// HUWF runs job 1's map, then job 0: 0..1, 1..3, the map's output is there at 4, the
+    /// reduce 4..8.
     #[test]
     fn huwf_takes_what_is_worth_most_a_second() {
         let schedule = Rule::HighUnitWeightFirst.planned(&instance());
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(non_idling.value(&instance(), Objective::Jobs), 54.0);
     }
 
-    /// The map of 1 s, then the one of 2 s, whose reduce follows at 4 s.
+    /// STF runs the map of 1 s, then the map of 2 s, whose reduce follows at 4 s.
     #[test]
     fn stf_takes_the_shortest_of_those_that_may_start() {
         let schedule = Rule::ShortestTaskFirst.non_idling(&instance());
@@ -100,7 +101,8 @@ mod tests {
         assert_eq!(schedule.value(&instance(), Objective::Tasks), 12.0);
     }
 
-    /// Job 1's map weighs 3, others 1 but the reduce, which weighs 9 and cannot start yet.
+    /// Job 1's map weighs 3 and so goes first. Job 0's map weighs 1, and its reduce,
+    /// which weighs 9, cannot start yet.
     #[test]
     fn htwf_looks_at_the_weight_of_tasks() {
         let mut jobs = vec![

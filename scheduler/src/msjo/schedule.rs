@@ -7,16 +7,16 @@ use thiserror::Error;
 /// An objective: a sum to minimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Objective {
-    /// The weighted completion times of jobs (TWJCT).
+    /// The sum of the weighted completion times of jobs (TWJCT).
     Jobs,
-    /// The weighted completion times of tasks (TWTCT).
+    /// The sum of the weighted completion times of tasks (TWTCT).
     Tasks,
 }
 
 /// A start and a machine for every task of an instance, in the order of its tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// S: when each starts, in seconds.
+    /// S: the start of each task, in seconds.
     pub start_s: Vec<f64>,
     /// The machine of each task.
     pub node: Vec<NodeId>,
@@ -25,7 +25,7 @@ pub struct Schedule {
 /// The reason why a schedule is not feasible.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Violation {
-    /// The schedule is for another instance.
+    /// The schedule has another number of tasks than the instance.
     #[error("the schedule has {0} tasks, the instance {1}")]
     Length(usize, usize),
     /// A task is on a machine that does not exist.
@@ -60,7 +60,7 @@ impl Schedule {
         ends_s.fold(0.0, f64::max)
     }
 
-    /// The objective: a sum of weights times seconds.
+    /// The value of `objective` for this schedule: a sum of weights times seconds.
     #[must_use]
     pub fn value(&self, instance: &Instance, objective: Objective) -> f64 {
         match objective {

@@ -22,10 +22,10 @@ use crate::ordered_f64::OrderedF64;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The limit of the search, and its seed.
+/// The limit of the local search, and its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// Orders to try beyond the first ones.
+    /// Number of orders to try after those that the search starts from.
     pub tries: u32,
     /// Seed of the moves: the same seed finds the same schedule.
     pub seed: u64,
@@ -69,7 +69,8 @@ impl Search {
             .expect("there are several")
     }
 
-    /// Moves blocks, `tries` times.
+    /// Moves one block of `order` to another place, `tries` times; keeps each move that
+    /// does not raise the objective.
     fn improved(
         &self,
         instance: &Instance,
@@ -131,7 +132,7 @@ impl Blocks {
         }
     }
 
-    /// The rank of each task when blocks go in `order`.
+    /// The rank of each task if the blocks are scheduled in `order`.
     fn ranks(&self, order: &[u32]) -> Vec<u32> {
         let mut ranks = Vec::new();
         self.ranks_into(order, &mut ranks);
@@ -147,7 +148,8 @@ impl Blocks {
     }
 }
 
-/// Returns the orders of blocks to start from; their values are not computed yet.
+/// Returns the orders of blocks from which the search starts; their values are not
+/// computed yet.
 fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, Vec<u32>)> {
     let jobs = instance.jobs.len();
     let by = |key: &dyn Fn(usize, TaskKind) -> f64| {
@@ -179,7 +181,7 @@ fn starts(instance: &Instance, blocks: &Blocks, middle_s: &[f64]) -> Vec<(f64, V
     ]
 }
 
-/// Buffers that are reused.
+/// Buffers that all tries of a search share.
 #[derive(Default)]
 struct Work {
     list: NonIdling,

@@ -112,9 +112,9 @@ mod tests {
     use super::*;
 
     /// One machine, intervals of 10 s, high job weights first. Job 0 of weight 1 is
-    /// released at 0: planned at 10, maps 10..18 and 18..26. Job 1 of weight 2 is released
-    /// at 12 and planned at 20, while the second map runs: 26..31, before job 0's reduce,
-    /// whose output is there at 27: 31..34.
+    /// released at 0: planned at 10, maps 10..18 and 18..26. Job 1 of weight 2 is
+    /// released at 12 and planned at 20, while the second map runs: 26..31, before job
+    /// 0's reduce, whose input is there at 27: 31..34.
     #[test]
     fn tasks_that_run_at_the_end_of_an_interval_run_on() {
         let jobs = vec![

@@ -127,7 +127,8 @@ fn all_subsets(instance: &Instance) -> f64 {
     lp.minimise().unwrap().value
 }
 
-/// Variables for jobs and a few of the sets give the same value.
+/// COGE's programme, with variables for jobs and rows for a few sets of tasks, has the
+/// same value as the printed one.
 #[test]
 fn the_bound_is_that_of_the_relaxation_as_printed() {
     let mut checked = 0;

@@ -45,7 +45,7 @@ pub struct RandomJobs {
 }
 
 impl RandomJobs {
-    /// Returns "the most randomized scenario".
+    /// Returns the paper's "most randomized scenario".
     #[must_use]
     pub const fn most_random(jobs: u32) -> Self {
         Self {

@@ -16,9 +16,9 @@ use std::collections::binary_heap::PeekMut;
 /// unit of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FluidJob {
-    /// Earliest time of any of the work.
+    /// Earliest time at which the job's work may be done.
     pub release: f64,
-    /// Latest time of any of the work.
+    /// Latest time at which the job's work may be done.
     pub goal: f64,
     /// Amount of work; positive.
     pub work: f64,
@@ -85,7 +85,7 @@ pub fn missed_exactly(jobs: &[FluidJob], branches_max: usize) -> Option<usize> {
 /// Tolerance for the rounding in sums of parts of jobs.
 pub(super) const ROUNDING: f64 = 1e-6;
 
-/// The decision of a branch about a job.
+/// The decision of a branch of the search about a job: open, met, or missed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Open,
@@ -113,7 +113,8 @@ impl<'a> Relaxation<'a> {
         }
     }
 
-    /// The part of each job that is met, 0 to 1.
+    /// The part of each job that is done in time, 0 to 1, with jobs of [`Fate::In`] tried before
+    /// those of [`Fate::Open`].
     fn solve(&self, fates: &[Fate]) -> Vec<f64> {
         let mut taken = vec![0.0; self.jobs.len()];
         let mut met = vec![0.0; self.jobs.len()];
@@ -198,7 +199,7 @@ impl<'a> Relaxation<'a> {
 /// lasts from a release until no work waits. The order of service does not change them.
 #[derive(Default)]
 struct BusyPeriods {
-    /// Starts and ends, ascending and disjoint.
+    /// Start and end of each period; the periods are ascending and disjoint.
     periods: Vec<(f64, f64)>,
 }
 

@@ -44,8 +44,8 @@ impl OfflineBound {
     }
 }
 
-/// Number of sets of instants that are tried. Each set gives a lower bound, so any number is right:
-/// with more sets the bound may be higher, and takes longer to compute.
+/// Number of sets of instants at which the cluster is probed. Each set gives a lower bound, so any
+/// number is right: with more sets the bound may be higher, and takes longer to compute.
 const PROBES: u32 = 13;
 
 /// Largest number of instants in a set. If one task is so short beside the length of a run that
@@ -153,7 +153,7 @@ fn longest_s(job: &SimJob, seed: u64) -> f64 {
     maps_s.into_iter().chain(reduces_s).fold(0.0, f64::max) * slowest
 }
 
-/// The least that a job with a goal requires.
+/// The least work, CPU and time that a job with a goal requires.
 #[derive(Clone, Copy, Debug)]
 struct Requirements {
     /// Start of the first control cycle in which the job can start.

@@ -47,17 +47,17 @@ pub struct Saving {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Change {
-    /// A larger weight of the job.
+    /// The job gets a larger weight.
     Weight {
-        /// The new weight.
+        /// The new weight of the job.
         weight: f64,
     },
-    /// A later goal of the job.
+    /// The job gets a later goal.
     LaterGoal {
         /// The earliest goal that is safe, in seconds.
         goal_s: f64,
     },
-    /// Fewer maps of the job, and fewer reduces in proportion.
+    /// The job gets fewer maps, and fewer reduces in proportion.
     FewerMaps {
         /// The largest number of maps that is safe.
         maps: u32,
@@ -199,8 +199,8 @@ impl Planner<'_> {
         Ok(self.of_interest.iter().map(end).collect())
     }
 
-    /// Calls `work` for the futures in this order, several at once, until a call returns
-    /// false. Returns false if one did.
+    /// Calls `work` for the futures in `order`, several at once, until a call returns false.
+    /// Returns false if a call did.
     fn on_all_cores(
         &self,
         order: &[usize],

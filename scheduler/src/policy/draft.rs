@@ -125,7 +125,7 @@ pub(super) struct Draft<'a> {
     room: FreeRoom,
     /// The full capacity of each node; `None` where nothing can be placed.
     pub capacity: Vec<Option<Resources>>,
-    /// Slots per job and kind.
+    /// Number of slots in the draft, per job and kind of task.
     slots: Vec<[u32; 2]>,
     /// Resources of one more task, per job and kind.
     pub demand: Vec<[Resources; 2]>,

@@ -11,7 +11,8 @@ pub(crate) fn job(id: u64, submitted_s: f64, goal_s: Option<f64>, maps: u32) -> 
     JobView::new(job, maps, 0, Profile::cpu(100, 10.0, 10.0))
 }
 
-/// One node with room for `slots` such maps, a cycle of 10 s from time 0.
+/// One node with room for `slots` maps of one core, and a cycle of 10 s from
+/// time 0.
 pub(crate) fn view(slots: u32, forecast_hundredths: f64, jobs: Vec<JobView>) -> ClusterView {
     ClusterView {
         now_s: 0.0,

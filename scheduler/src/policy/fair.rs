@@ -83,7 +83,7 @@ pub(crate) fn fair_with_idle_slots(
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Claim {
     slots_for_weight: OrderedF64,
-    /// The job's position by age.
+    /// The job's position in the order of age, oldest first.
     rank: u32,
     kind: TaskKind,
 }
@@ -145,9 +145,9 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(on), [1, 3, 1, 2].map(Some));
     }
 
-    /// Ten slots for three jobs are 3 each, and one more for J3, the oldest. Of 28, J1 can use 7;
-    /// J2 and J3 share 21: J2 gets 10 and J3, as the older one, 11. A weight of 2 gives J1 4 slots
-    /// of 8.
+    /// Ten slots for three jobs are 3 each, and one more for J3, the oldest. Of 28 slots, J1 can
+    /// use 7; J2 and J3 share 21: J2 gets 10 and J3, as the older one, 11. A weight of 2 gives J1 4
+    /// slots of 8.
     #[test]
     fn slots_are_divided_evenly_or_by_weight() {
         let mut jobs = three_goals();

@@ -11,7 +11,7 @@ use crate::model::TaskKind;
 /// Plans against the integral of the forecast, anew in each control cycle.
 ///
 /// 1. *Keep* the most jobs (by weight) that can meet their goals together: Moore and Hodgson's rule
-///    over the capacity that f(t) leaves; see `on_time`.
+///    over the forecast capacity f(t); see `on_time`.
 /// 2. *Measure* jobs that were given up only because of an estimate, and whose goal is still ahead:
 ///    start one map of each, while at most [`PROBING_MAX`] of the CPU is taken.
 /// 3. Give slots to the kept jobs, the earliest goal first, as many as each can use. Jobs that were

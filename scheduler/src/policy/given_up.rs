@@ -24,8 +24,8 @@ use std::cmp::Reverse;
 pub(super) struct PlannedJob {
     /// Position of the job in the view.
     pub job: usize,
-    /// Position among the kept jobs of the first one that it comes before, or the number of kept
-    /// jobs if they have no time for it.
+    /// Position, among the kept jobs, of the first one that the given-up job comes before; the
+    /// number of kept jobs if they have no time for it.
     pub before: usize,
 }
 

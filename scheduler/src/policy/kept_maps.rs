@@ -13,9 +13,9 @@ use std::cmp::Reverse;
 /// Maps that may lose their slots, by node.
 #[derive(Debug)]
 pub(super) struct KeptMaps {
-    /// For each node the positions of jobs, one for each map.
+    /// For each node, the position of the job of each map that may lose its slot.
     on: Vec<Vec<usize>>,
-    /// Upper bounds, built on first use.
+    /// Upper bounds on the free resources of each node after evictions, built on first use.
     bounds: Option<Bounds>,
 }
 
@@ -28,9 +28,9 @@ struct Bounds([Room; 2]);
 pub(super) struct PlacementState<'a> {
     /// Free resources of each node beside the slots given so far.
     pub planned: &'a Room,
-    /// Resources of one map of a job.
+    /// Resources of one map of the job at a position.
     pub size: &'a dyn Fn(usize) -> Resources,
-    /// The number of maps that a job can lose: all but one.
+    /// The number of maps that the job at a position can lose: all but one.
     pub spare: &'a dyn Fn(usize) -> usize,
 }
 
@@ -51,7 +51,7 @@ impl KeptMaps {
         self.on[node].push(job);
     }
 
-    /// Node and job of each map.
+    /// Positions of the node and of the job of each map that may lose its slot.
     pub fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
         let nodes = self.on.iter().enumerate();
         nodes.flat_map(|(node, jobs)| jobs.iter().map(move |&job| (node, job)))

@@ -52,7 +52,8 @@ impl Placement {
         &self.cells
     }
 
-    /// Slots of `job` for tasks of `kind` on all nodes: s_alloc for maps, r_alloc for reduces.
+    /// Number of slots of `job` for tasks of `kind` on all nodes: s_alloc for maps, r_alloc for
+    /// reduces.
     #[must_use]
     pub fn of(&self, job: JobId, kind: TaskKind) -> u32 {
         let cells = self.cells.iter();
@@ -60,13 +61,13 @@ impl Placement {
         of_these.map(|cell| cell.slots).sum()
     }
 
-    /// Slots of `job`, maps and reduces, on all nodes.
+    /// Number of slots of `job`, for maps and reduces, on all nodes.
     #[must_use]
     pub fn slots(&self, job: JobId) -> u32 {
         self.of(job, TaskKind::Map) + self.of(job, TaskKind::Reduce)
     }
 
-    /// All slots of all jobs.
+    /// Number of slots of all jobs together.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.cells.iter().map(|cell| cell.slots).sum()

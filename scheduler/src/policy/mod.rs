@@ -17,7 +17,7 @@
 //! | `kept_maps` | running maps that may lose their slots to larger ones |
 //! | `workload` | the remaining work of each job, s_req |
 //! | `local` | pending maps by the nodes that hold their input |
-//! | `forecast_edf` | the default: the earliest of the goals that can be met first |
+//! | `forecast_edf` | the default: the earliest goal first, among the jobs that can meet theirs |
 //! | `on_time`, `given_up` | the goals that can be met together, by the forecast; places for the other jobs |
 //! | `fifo`, `fair`, `delay` | the policies of Hadoop |
 //! | `weighted` | rules of weighted completion time |

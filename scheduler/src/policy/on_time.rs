@@ -33,13 +33,14 @@ pub(super) struct DueWork {
     pub work: f64,
     /// Length of one task of the kind that is placed next, in seconds.
     pub task_s: f64,
-    /// Length of such a task and of the tasks that can only follow it, in seconds.
+    /// The least time that the job still takes, in seconds: its tasks that can only run one after
+    /// the other.
     pub tail_s: f64,
     pub weight: f64,
 }
 
 impl DueWork {
-    /// Returns `None` for a job without a goal.
+    /// The due work of the job at position `index`; `None` for a job without a goal.
     pub fn of(view: &ClusterView, index: usize, workload: &Workload) -> Option<Self> {
         let job = &view.jobs[index];
         Some(Self {
@@ -68,8 +69,8 @@ fn tail_s(view: &ClusterView, job: &JobView, workload: &Workload) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KeptJob {
     pub due: DueWork,
-    /// Room until its goal in tasks of its length: for this job, and for those before it with tasks
-    /// as long or longer.
+    /// Room until the job's goal for tasks of its length. The job shares this room with the earlier
+    /// kept jobs whose tasks are as long or longer.
     pub room: f64,
 }
 
@@ -188,9 +189,10 @@ pub(super) struct RoomUntil<'a> {
     pub now_s: f64,
     availability: &'a Availability,
     running_load: RunningLoad,
-    /// How much the present capacity exceeds the forecast, in hundredths of a core.
+    /// The present capacity minus the forecast, in hundredths of a core.
     deviation: f64,
-    /// When CPU becomes free, and how much: seconds from now, and hundredths of a core.
+    /// The times at which CPU becomes free, in seconds from now, and its amounts in hundredths of a
+    /// core.
     free_after: Vec<(f64, f64)>,
     free_hundredths: f64,
 }
@@ -306,7 +308,7 @@ impl<'a> RoomUntil<'a> {
         }
     }
 
-    /// Room until `t_s` for divisible tasks, in work.
+    /// Room until `t_s` for divisible tasks, in hundredths of a core times seconds.
     pub fn fluid(&self, t_s: f64) -> f64 {
         let after_s = (t_s - self.now_s).max(0.0);
         let lasting_s = DEVIATION_S * (1.0 - (-after_s / DEVIATION_S).exp());
@@ -314,7 +316,7 @@ impl<'a> RoomUntil<'a> {
         (available - self.running_load.until(after_s)).max(0.0)
     }
 
-    /// Room until `t_s` for tasks of `task_s`, in work.
+    /// Room until `t_s` for tasks of `task_s`, in hundredths of a core times seconds.
     pub fn until(&self, t_s: f64, task_s: f64) -> f64 {
         let fluid = self.fluid(t_s);
         if task_s <= 0.0 || self.free_hundredths <= 0.0 {
@@ -420,8 +422,8 @@ mod tests {
         assert_eq!(kept(&view(4, 400.0, jobs)), [1, 3]);
     }
 
-    /// Two nodes are idle, two become free after 4 and 8 s. Complete tasks of 10 s until 29 s: two
-    /// on each node.
+    /// Two nodes are idle, two become free after 4 and 8 s. Until 29 s each node has time for two
+    /// complete tasks of 10 s.
     #[test]
     fn only_complete_tasks_fit_between_the_end_of_a_task_and_the_goal() {
         let mut running = job(1, 0.0, None, 0);

@@ -22,11 +22,11 @@ pub(super) struct Places<'a> {
     planned: Room,
     /// Free resources of the nodes beside the slots given so far and the tasks that drain.
     idle: Room,
-    /// Slots on nodes, per job and kind.
+    /// Number of slots that have a node already, per job and kind of task.
     placed: Vec<[u32; 2]>,
-    /// Maps that would start now, per job.
+    /// Number of maps that would start now, per job.
     new_maps: Vec<u32>,
-    /// Reduces with slots, per node.
+    /// Number of reduces with slots, per node.
     reduces_on: Vec<u32>,
     /// Running maps that keep their slots.
     kept_maps: KeptMaps,
@@ -57,8 +57,8 @@ impl Draft<'_> {
         (Placement::of_slots(places.slots()), waits)
     }
 
-    /// Like [`carry_out`](Self::carry_out), but each map goes to the job with the least `rank`,
-    /// which gets the position of a job and the number of maps that it runs or would start.
+    /// Like [`carry_out`](Self::carry_out), but each map goes to the job with the least rank.
+    /// `rank` gets the position of a job and the number of maps that the job runs or would start.
     pub fn carry_out_to_least<R: Ord>(self, rank: impl Fn(usize, u32) -> R) -> Placement {
         let mut places = Places::keeping(self);
         places.spread_reduces();
@@ -275,7 +275,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Places maps until `job` has `slots` of them, or no room.
+    /// Places maps until `job` has `slots` of them, or no node has room for another.
     fn place_maps_of(&mut self, job: usize, slots: u32) {
         let kind = TaskKind::Map;
         let demand = self.draft.demand[job][kind as usize];
@@ -317,7 +317,7 @@ impl<'a> Places<'a> {
 
     /// Evicts running maps of other jobs, on the node where the fewest have to go, until one map of
     /// `job` fits there. Returns false if there is no such node, or if `job` has itself lost a slot
-    /// this way: slots would go back and forth.
+    /// this way: otherwise slots would go back and forth.
     fn make_room(&mut self, job: usize) -> bool {
         if !self.draft.yielding || self.yielded[job] {
             return false;
@@ -353,7 +353,7 @@ impl<'a> Places<'a> {
         true
     }
 
-    /// All slots on nodes.
+    /// All slots that have a node.
     fn slots(self) -> Vec<(NodeId, JobId, TaskKind)> {
         let view = self.draft.scope.view;
         let kept = (self.kept_maps.slots())
@@ -396,7 +396,7 @@ impl<'a> Places<'a> {
         self.draft.scope.view.jobs[job].pending_maps > self.new_maps[job]
     }
 
-    /// Maps of `job` that run or would start now.
+    /// Number of maps of `job` that run or would start now.
     pub fn active_maps(&self, job: usize) -> u32 {
         let running = self.draft.scope.view.jobs[job].running_of(TaskKind::Map);
         running.count() as u32 + self.new_maps[job]

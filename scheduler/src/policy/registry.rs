@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Descriptor {
     /// The name for [`by_name`].
     pub name: &'static str,
-    /// Paper, section and equations.
+    /// Paper, section and equations that define the policy.
     pub paper: &'static str,
     /// One sentence about how the policy shares the cluster.
     pub summary: &'static str,

@@ -57,7 +57,7 @@ impl Pair {
         self.memory[side] = most.memory;
     }
 
-    /// The largest free amounts below the parent of the two.
+    /// The largest free amounts below the parent of the two siblings.
     fn most(&self) -> Most {
         Most {
             cpu: self.cpu[0].max(self.cpu[1]),
@@ -68,13 +68,13 @@ impl Pair {
 }
 
 /// A demand, or the largest free amounts below a vertex, in half the space of [`Resources`]: a
-/// search mostly waits for memory. Amounts are rounded, so a demand that seems to fit may not; a
-/// demand that fits always seems to.
+/// search mostly waits for memory. Amounts are rounded, so a demand that seems to fit may not fit;
+/// a demand that fits always seems to fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Most {
     /// Hundredths of a core plus one; 0 if no node below has room, whatever the demand.
     cpu: u32,
-    /// The float bits of [`rounded`].
+    /// I/O in bytes per second, as the bits that [`rounded`] returns.
     io: u32,
     memory: u32,
 }
@@ -93,13 +93,13 @@ impl Most {
         })
     }
 
-    /// Returns whether `demand` may find room below.
+    /// Returns whether `demand` may find room below the vertex.
     const fn fits(&self, demand: &Self) -> bool {
         (demand.cpu <= self.cpu) & (demand.io <= self.io) & (demand.memory <= self.memory)
     }
 
-    /// Returns the most CPU below if `demand` may find room there, otherwise 0. Has no branches: no
-    /// predictor could foresee which resource runs short.
+    /// Returns the most CPU below the vertex if `demand` may find room there, otherwise 0. The
+    /// function has no branches, because a processor could not predict which resource runs short.
     const fn cpu_for(&self, demand: &Self) -> u32 {
         self.cpu * self.fits(demand) as u32
     }
@@ -160,12 +160,12 @@ impl Room {
         self.left[node]
     }
 
-    /// Takes `demand` from node `node`.
+    /// Subtracts `demand` from the free resources of node `node`.
     pub fn take(&mut self, node: usize, demand: &Resources) {
         self.set(node, self.left[node].map(|left| left.less(demand)));
     }
 
-    /// Gives `demand` back to node `node`.
+    /// Adds `demand` to the free resources of node `node`.
     pub fn give(&mut self, node: usize, demand: &Resources) {
         self.set(node, self.left[node].map(|left| left.plus(demand)));
     }
@@ -298,7 +298,7 @@ impl Room {
     }
 }
 
-/// CPU, I/O and memory.
+/// Amounts of CPU, I/O and memory, in this order.
 type Amounts = [u64; 3];
 
 fn amounts(of: &Resources) -> Amounts {

@@ -71,21 +71,21 @@ pub struct Wait {
 pub struct JobView {
     /// Id, submission, goal and weight.
     pub job: Job,
-    /// Maps that neither run nor are done.
+    /// Number of maps that neither run nor are done.
     pub pending_maps: u32,
-    /// Reduces that neither run nor are done.
+    /// Number of reduces that neither run nor are done.
     pub pending_reduces: u32,
-    /// Finished maps.
+    /// Number of finished maps.
     pub done_maps: u32,
     /// Tasks that hold a slot.
     pub running: Vec<RunningTask>,
-    /// Demand of its tasks, and their mean length: measured once some have finished, estimated at
-    /// submission before that.
+    /// Demand and mean length of the job's tasks: the length is measured once some have finished,
+    /// estimated at submission before that.
     pub profile: Profile,
     /// True if the job has an accelerated version of its maps.
     pub accelerated: bool,
-    /// Measured mean length of its maps on each pool, in seconds; `None` until one has finished
-    /// there.
+    /// Measured mean length of the job's maps on each pool, in seconds; `None` until one has
+    /// finished there.
     pub map_s_on: [Option<f64>; 2],
     /// The pending splits and the nodes that hold them; `None` if all nodes are equally near.
     pub local: Option<PendingSplits>,
@@ -111,7 +111,7 @@ impl JobView {
         }
     }
 
-    /// Tasks of `kind` that neither run nor are done.
+    /// Number of tasks of `kind` that neither run nor are done.
     #[must_use]
     pub const fn pending(&self, kind: TaskKind) -> u32 {
         match kind {
@@ -127,7 +127,8 @@ impl JobView {
             .filter(move |task| task.phase.kind() == kind)
     }
 
-    /// Tasks of `kind` that are not done: the most slots of this kind that the job can use.
+    /// Number of tasks of `kind` that are not done: the most slots of this kind that the job can
+    /// use.
     #[must_use]
     pub fn left(&self, kind: TaskKind) -> u32 {
         self.pending(kind) + self.running_of(kind).count() as u32
@@ -154,7 +155,7 @@ impl JobView {
         }
     }
 
-    /// The goal, or infinity without one. Sorts jobs by urgency.
+    /// The goal of the job in seconds, or infinity without one; a sort key for urgency.
     #[must_use]
     pub fn deadline_s(&self) -> f64 {
         self.job.goal_s.unwrap_or(f64::INFINITY)
@@ -169,14 +170,15 @@ impl JobView {
 /// The cluster at the start of a control cycle.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterView {
-    /// The present, in seconds.
+    /// The present time, in seconds.
     pub now_s: f64,
     /// Length of the control cycle that starts now, in seconds.
     pub cycle_s: f64,
     /// The nodes, each with the capacity that analytics may use in the coming cycle; `nodes[i]` is
     /// the node with id i.
     pub nodes: Vec<Node>,
-    /// The forecast for the whole cluster, in hundredths of a core.
+    /// The forecast capacity of the whole cluster that is left to analytics, in hundredths of a
+    /// core.
     pub availability: Arc<Availability>,
     /// Unfinished jobs, in any order; ids are unique.
     pub jobs: Vec<JobView>,
@@ -221,8 +223,8 @@ impl ClusterView {
         }
     }
 
-    /// Tasks of `kind` that `job` could have in slots now: all unfinished ones, but no reduces
-    /// before they may start.
+    /// Number of tasks of `kind` that `job` could have in slots now: all unfinished ones, but no
+    /// reduces before they may start.
     #[must_use]
     pub fn usable(&self, job: &JobView, kind: TaskKind) -> u32 {
         let too_early = kind == TaskKind::Reduce

@@ -30,7 +30,8 @@ impl Policy for HighUnitWeightFirst {
     }
 }
 
-/// HJWF, high job weight first.
+/// HJWF, high job weight first: the job with the highest weight takes every slot that it can use
+/// before the next one gets any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighJobWeightFirst;
 

@@ -7,14 +7,15 @@ use crate::model::{Phase, Pool, TaskKind};
 /// The remaining work of one job, in tasks of the kind that is placed next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Workload {
-    /// Maps, or reduces if they start after the maps and all maps are done.
+    /// The kind of task that is placed next: maps, or reduces if they start after the maps and all
+    /// maps are done.
     pub kind: TaskKind,
     /// Unfinished tasks of `kind`, running ones included: s_pend of the utility functions, and the
     /// most slots that the job can use.
     pub left: u32,
-    /// Mean length mu of one such task, in seconds in its slot.
+    /// Mean length mu of a task of `kind`, in seconds in its slot.
     pub task_s: f64,
-    /// CPU work of one such task, in hundredths of a core times seconds.
+    /// CPU work of a task of `kind`, in hundredths of a core times seconds.
     pub task_work: f64,
     /// Work that has no slot yet, in tasks. With preemption it includes the remaining work of
     /// running tasks.
@@ -38,8 +39,8 @@ impl Workload {
         Self::with_lengths(view, job, job.profile.map.task_s, None)
     }
 
-    /// The work as measured on one pool, where maps take `map_s`. Of the running maps only those on
-    /// this pool count (equation (2)).
+    /// The workload of `job` as measured on one pool, where maps take `map_s`. Of the running maps
+    /// only those on this pool count (equation (2)).
     pub fn on_pool(view: &ClusterView, job: &JobView, pool: Pool, map_s: f64) -> Self {
         Self::with_lengths(view, job, map_s, Some(pool))
     }
@@ -109,7 +110,7 @@ pub fn required_slots(work_s: f64, goal_s: f64, tail_s: f64, now_s: f64, cap: f6
     (work_s / time_s).min(cap)
 }
 
-/// The quotient, or 0 when a task needs no work.
+/// The number of tasks in `work`, or 0 if a task needs no work.
 fn ratio(work: f64, per_task: f64) -> f64 {
     if per_task > 0.0 { work / per_task } else { 0.0 }
 }

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub struct NodeClass {
     /// First node of the class.
     pub first: u32,
-    /// Number of nodes.
+    /// Number of nodes of the class.
     pub nodes: u32,
     /// Rack of the nodes; `None` without racks.
     pub rack: Option<u32>,
@@ -33,9 +33,9 @@ pub struct NodeClass {
 /// The tasks of one pattern that the nodes of one class serve at one distance.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Activity {
-    /// Position among the patterns.
+    /// Position of the tasks' pattern among the patterns.
     pub pattern: usize,
-    /// Position among the classes.
+    /// Position of the nodes' class among the classes.
     pub class: usize,
     /// Distance of the nodes from the data.
     pub locality: Locality,
@@ -50,13 +50,13 @@ type Pattern = Vec<(usize, u32)>;
 /// there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
-    /// Tasks per slot at the boundary of the capacity region, in this mix.
+    /// Tasks per slot at the boundary of the capacity region, in the mix of the model's traffic.
     pub tasks_per_slot: f64,
     /// `tasks_per_slot` over the model's load.
     pub scale: f64,
     /// The classes of interchangeable nodes, ascending and without gaps.
     pub classes: Vec<NodeClass>,
-    /// The types of each pattern are interchangeable; sorted.
+    /// The patterns, sorted; the types of one pattern are interchangeable.
     patterns: Vec<Pattern>,
     /// The activities of an optimal plan, without those that serve less than a millionth of all
     /// tasks.
@@ -65,7 +65,8 @@ pub struct Capacity {
 
 /// Part of all tasks below which an activity counts as zero: the solver is not exact.
 const NEARLY_NOTHING: f64 = 1e-6;
-/// Largest number of variables (patterns times classes): it takes some ten seconds.
+/// Largest number of variables (patterns times classes): to solve a programme of this size takes
+/// some ten seconds.
 const VARIABLES_MAX: usize = 200_000;
 
 impl Capacity {
@@ -255,7 +256,7 @@ fn extend(
     }
 }
 
-/// The number of ways to choose `k` of `n`.
+/// The number of ways to choose `k` of `n` things.
 fn choose(n: u32, k: u32) -> f64 {
     (0..k)
         .map(|i| f64::from(n - i) / f64::from(i + 1))
@@ -312,7 +313,7 @@ mod tests {
         );
     }
 
-    /// The capacity is 800 x 0.8 + 200 x 0.2.
+    /// The 800 nodes with data serve 0.8 tasks a slot each, the other 200 serve 0.2.
     #[test]
     fn wangs_cluster_serves_680_tasks_a_slot() {
         near(capacity(Model::wang().cluster, &[(1.0, 0, 800, 3)]), 680.0);

@@ -28,9 +28,9 @@ pub struct Cluster {
     pub rack_nodes: Option<u32>,
     /// Alpha: the probability that a local task ends in a slot, in (0, 1].
     pub local: f64,
-    /// Beta: the same probability for a rack-local task; `None` without racks.
+    /// Beta: the probability that a rack-local task ends in a slot; `None` without racks.
     pub rack: Option<f64>,
-    /// Gamma: the same probability for a remote task.
+    /// Gamma: the probability that a remote task ends in a slot.
     pub remote: f64,
 }
 
@@ -52,8 +52,8 @@ pub(super) fn bad(what: impl Into<String>, why: impl Into<String>) -> ModelError
 /// Largest number of nodes of a cluster.
 const NODES_MAX: u32 = 100_000;
 
-/// Smallest probability per slot that a task ends: the simulation has a list for each slot that
-/// the longest task may take.
+/// Smallest probability per slot that a task ends: the simulation has a list for each slot that the
+/// longest task may take, so a smaller one would take too much memory.
 const RATE_MIN: f64 = 1e-4;
 
 impl Cluster {
@@ -82,6 +82,8 @@ impl Cluster {
         }
     }
 
+    /// Checks that the cluster can be simulated.
+    ///
     /// # Errors
     /// When there are no nodes or too many; when a rate is nearly 0, above 1 or rises with the
     /// distance; when there are racks without a rate or a rate without racks; when the nodes do

@@ -42,9 +42,10 @@ impl Run {
 /// Unfinished jobs by place; the place of a finished job is reused.
 #[derive(Debug, Default)]
 struct Jobs {
-    /// By place: the job, the slot of its arrival, and its number of unfinished tasks.
+    /// The job in each place, the slot of its arrival, and its number of unfinished
+    /// tasks.
     table: Vec<(JobId, u64, u32)>,
-    /// By place: the number of running tasks.
+    /// The number of running tasks of the job in each place.
     running: Vec<u32>,
     free: Vec<u32>,
     submitted: u64,

@@ -10,9 +10,10 @@ use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 use std::collections::HashSet;
 
-/// Each type has a queue. A linear programme of the arrival rates decides which nodes
-/// serve which types (*basic activities*). An idle node serves the type with the largest
-/// length times rate among its basic ones, and no other type, however long it idles.
+/// The policy that follows a fluid plan: each type of task has a queue. A linear
+/// programme of the arrival rates decides which nodes serve which types (*basic
+/// activities*). An idle node serves the type with the largest length times rate among
+/// its basic ones, and no other type, however long it idles.
 ///
 /// This policy uses the arrival rates, which no other policy gets, so comparisons leave
 /// it out. The solver returns a point within the optimal face, so if there are several

@@ -10,7 +10,8 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Tasks {
     /// Each task, and the position of the next task in its queue, or [`NONE`].
     nodes: Vec<(Task, u32)>,
-    /// The first free node; free nodes are chained in the same way.
+    /// The first free list node; each free one has the position of the next one, like a
+    /// queued task.
     free: Option<u32>,
 }
 

@@ -28,7 +28,7 @@ impl Common {
         }
     }
 
-    /// The index of the common queue, behind those of the nodes.
+    /// The index of the common queue, behind the indices of the nodes' queues.
     const fn common(&self) -> u32 {
         self.cluster.nodes
     }

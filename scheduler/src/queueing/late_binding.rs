@@ -43,7 +43,7 @@ pub(super) struct LateBinding {
     /// the bits of their floats: for numbers that are not negative, bits and floats have the
     /// same order. The weight is 0 if no node may help.
     for_rack: Longest,
-    /// By node: its weight for any node, in the same form.
+    /// By node: its weight for any node, in the form of `for_rack`.
     for_any: Longest,
 }
 
@@ -51,16 +51,16 @@ pub(super) struct LateBinding {
 const UNITS: u32 = 6;
 /// Part of the price by which nearer work is preferred.
 const NEARER: f64 = 0.1;
-/// Number of tasks that a node keeps as long as the others in its rack have equally good
-/// work elsewhere.
+/// Number of tasks that a node keeps as long as the other nodes of its rack have equally good work
+/// elsewhere.
 const STOCK: f64 = 6.0;
 /// A local node is a home if its price is at most `HOME_PRICE_MAX` times the smallest one
 /// plus `HOME_PRICE_SLACK` tasks: prices that are equal in the long run differ by a task or
 /// two.
 const HOME_PRICE_MAX: f64 = 1.05;
 const HOME_PRICE_SLACK: f64 = 2.0;
-/// Gain for future tasks, which wait less if a node without a price helps now; in tasks,
-/// like S.
+/// Gain for future tasks, which wait less if a node without a price helps now; in tasks, like the
+/// share S.
 const TO_COME: f64 = 0.7;
 
 impl LateBinding {

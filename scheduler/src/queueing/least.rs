@@ -52,7 +52,7 @@ impl Least {
         };
     }
 
-    /// The number of positions.
+    /// The number of positions that have a key.
     pub const fn positions(&self) -> usize {
         self.leaves
     }

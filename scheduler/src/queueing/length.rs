@@ -5,7 +5,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The distribution of lengths of tasks at one rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometric {
-    /// 1 / ln(1 - rate), at most 0.
+    /// The factor 1 / ln(1 - rate), at most 0, from the logarithm of a random number to a
+    /// length.
     factor: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The longest queue among those of nodes: of one node, in its rack, and of all.
+//! The longest of the nodes' queues: in the rack of a node, or of all nodes.
 
 use super::cluster::{Cluster, Locality};
 use super::least::Least;
@@ -46,7 +46,7 @@ impl Longest {
             }
     }
 
-    /// A node with this largest length; ties are random.
+    /// A node with the largest length, which [`Self::max`] returns; ties are random.
     pub fn longest(&mut self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> NodeId {
         let at = match self.range(node, level) {
             Some((from, until)) => self.least.position_within(from, until, ties),

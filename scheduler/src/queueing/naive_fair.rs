@@ -13,8 +13,8 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug)]
 pub(super) struct NaiveFair {
     jobs: Vec<WaitingTasks>,
-    /// By place of a job: its number of running tasks, then its age; `u64::MAX` if no
-    /// task of it waits.
+    /// The turn of the job in each place: its number of running tasks, then its age; `u64::MAX` if
+    /// no task of it waits.
     turns: Least,
     arrived: u64,
 }
@@ -24,7 +24,7 @@ pub(super) struct NaiveFair {
 struct WaitingTasks {
     tasks: Vec<Task>,
     taken: Vec<bool>,
-    /// All tasks before this position are taken.
+    /// The position before which all tasks are taken.
     first: usize,
     left: usize,
     /// An index for jobs with many tasks, built by the first search.
@@ -48,8 +48,7 @@ struct ByNode {
 
 /// Fewest tasks of a job for which an index pays.
 const INDEXED_FROM: usize = 32;
-/// Largest number of nodes per task for which an index pays: it has an entry for each
-/// node.
+/// Largest number of nodes per task for which an index pays: an index has an entry for each node.
 const NODES_PER_TASK_MAX: usize = 8;
 /// Bits of a turn that hold the age; the number of running tasks is above them.
 const AGE_BITS: u32 = 40;

@@ -50,7 +50,7 @@ struct NearData {
 }
 
 impl NearData {
-    /// Returns `None` for a policy that needs the arrival rates, which a view does not have.
+    /// Adapts `policy`; `None` if it needs the arrival rates, which a view does not have.
     fn new(policy: &'static QueueingPolicy) -> Option<Self> {
         (!policy.knows_rates).then_some(Self { policy })
     }
@@ -80,7 +80,8 @@ struct Queues {
 }
 
 impl Queues {
-    /// Returns `None` if the view has no nodes.
+    /// Routes all pending maps of `view` into the queues of `policy`; `None` if the view has no
+    /// nodes.
     fn new(policy: &QueueingPolicy, view: &ClusterView) -> Option<Self> {
         let nodes = view.nodes.len() as u32;
         let stream = Stream {

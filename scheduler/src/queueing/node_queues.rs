@@ -9,8 +9,8 @@ use super::task::Task;
 use crate::model::NodeId;
 use rand_chacha::ChaCha8Rng;
 
-/// A task joins the shortest of its local queues. An idle node serves the queue with the
-/// largest weight by the rule.
+/// A task joins the shortest of its local queues. An idle node serves the queue with the largest
+/// weight by the [`Rule`].
 ///
 /// For joining, the length of a queue includes its tasks in service. (The survey's equation
 /// (6) leaves them out, and it breaks all ties at random: here a node prefers its own

@@ -25,11 +25,12 @@ pub(super) struct Prices {
     /// By node: the price, in units of 1 / [`UNITS`] tasks.
     queues: Longest,
     total: u64,
-    /// Target of `total`, in the same units. It grows with the arrivals up to `held_max`,
-    /// so that prices exist early and become exact later.
+    /// Target of `total`, the sum of all prices, in units of 1 / [`UNITS`] tasks. It
+    /// grows with the arrivals up to `held_max`, so that prices exist early and become
+    /// exact later.
     held: u64,
     held_max: u64,
-    /// The node that serves next.
+    /// The node that serves next in the virtual system.
     turn: u32,
     /// Nodes whose price the last arrival changed.
     changed: Vec<NodeId>,
@@ -39,7 +40,8 @@ pub(super) struct Prices {
 const UNITS: u64 = 1 << 20;
 /// Waiting tasks per node in the virtual system, once `held` has reached `held_max`.
 const TASKS_PER_NODE: u64 = 1000;
-/// Number of arrivals for which `held` grows by one task, until then.
+/// Number of arrivals for which `held` grows by one task, until it has reached
+/// `held_max`.
 const ARRIVALS_PER_HELD: u64 = 4;
 /// Slots of service in one turn of a node. One slot would do as well, with four times as
 /// many turns.
@@ -58,8 +60,8 @@ impl Prices {
         }
     }
 
-    /// These prices, which stay fixed until tasks arrive in such numbers that all prices
-    /// together reach `held_max`.
+    /// Creates the given prices. No service lowers them before all prices together exceed
+    /// `held_max`.
     #[cfg(test)]
     pub fn fixed(cluster: Cluster, prices: &[u64]) -> Self {
         let mut fixed = Self::new(cluster);
@@ -81,7 +83,8 @@ impl Prices {
         &self.changed
     }
 
-    /// Adds an arriving task, and lets nodes serve until `total` is at its target.
+    /// Adds an arriving task to the virtual system, and lets its nodes serve until
+    /// `total` is at most `held`.
     pub fn arrive(&mut self, task: &Task, ties: &mut ChaCha8Rng) {
         self.changed.clear();
         let shortest = (task.local_nodes()).min_by_key(|&node| self.queues.get(node));

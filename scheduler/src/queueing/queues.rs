@@ -12,7 +12,7 @@ pub(super) struct Queues {
     tasks: Tasks,
     queues: Vec<JobQueue>,
     in_service: Vec<u32>,
-    /// By node: the queue from which its task came.
+    /// By node: the queue from which its task in service came.
     from: Vec<u32>,
 }
 
@@ -56,7 +56,7 @@ impl Queues {
         queue
     }
 
-    /// Returns the shortest of these queues; ties are random.
+    /// Returns the shortest of the queues `of`; ties are random.
     pub fn shortest(&self, of: impl Iterator<Item = u32>, ties: &mut ChaCha8Rng) -> u32 {
         let mut best = (u32::MAX, 0);
         let mut alike = 0;

@@ -18,7 +18,7 @@ use serde::Serialize;
 pub struct QueueingPolicy {
     /// The name that [`queueing_policy`] accepts.
     pub name: &'static str,
-    /// Paper and section.
+    /// Paper and section that define the policy.
     pub paper: &'static str,
     /// The policy in one sentence.
     pub summary: &'static str,

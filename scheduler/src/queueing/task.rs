@@ -10,7 +10,7 @@ pub const REPLICAS_MAX: usize = 3;
 pub struct Task {
     /// Place of the task's job in a table; places of finished jobs are reused.
     pub job: u32,
-    /// Number among the job's tasks, from 0.
+    /// Number of the task among its job's tasks, from 0.
     pub index: u32,
     /// The nodes that hold the task's data, ascending. With fewer replicas than
     /// [`REPLICAS_MAX`] some nodes occur more than once.

@@ -29,7 +29,8 @@ pub struct Stream {
     pub from: u32,
     /// The node behind the last one that may hold the stream's data.
     pub until: u32,
-    /// Number of nodes, drawn at random from this range, that hold a task's data: 1 to 3.
+    /// Number of nodes that hold a task's data, 1 to 3; they are drawn at random from `from` to
+    /// before `until`.
     pub replicas: u32,
 }
 
@@ -43,11 +44,11 @@ pub struct JobSizes(pub Vec<SizeBin>);
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SizeBin {
-    /// Part of all jobs; the shares of all bins sum to 1.
+    /// Part of all jobs that have a size in the bin; the shares of all bins sum to 1.
     pub share: f64,
-    /// Smallest number of tasks, at least 1.
+    /// Smallest number of tasks of a job in the bin, at least 1.
     pub min: u32,
-    /// Largest number of tasks.
+    /// Largest number of tasks of a job in the bin.
     pub max: u32,
 }
 
@@ -96,7 +97,8 @@ impl JobSizes {
 }
 
 impl SizeBin {
-    /// The mean of e^X rounded down, with X uniform between ln min and ln (max + 1).
+    /// The mean number of tasks of a job in the bin: the mean of e^X rounded down, with X uniform
+    /// between ln min and ln (max + 1).
     fn mean(&self) -> f64 {
         let span = (f64::from(self.max + 1) / f64::from(self.min)).ln();
         let of = |n: u32| f64::from(n) * (f64::from(n + 1) / f64::from(n)).ln() / span;
@@ -136,7 +138,7 @@ impl Model {
         self.streams.iter().map(|s| s.tasks_per_slot).sum()
     }
 
-    /// The same model with a load of `tasks_per_slot`, each stream in proportion.
+    /// Returns the model with a load of `tasks_per_slot`, each stream in proportion.
     #[must_use]
     pub fn at_load(&self, tasks_per_slot: f64) -> Self {
         let scale = tasks_per_slot / self.load();
@@ -147,6 +149,8 @@ impl Model {
         model
     }
 
+    /// Checks that the model can be simulated.
+    ///
     /// # Errors
     /// When [`Cluster::check`] fails; when a stream has no nodes, more replicas than nodes or
     /// than three, or a rate that is not positive; when more tasks arrive than [`LOAD_MAX`]; when
@@ -272,8 +276,8 @@ impl<'a> Arrivals<'a> {
     }
 }
 
-/// Sorts the replicas. A sorting network takes a third of the time of the general sort, and every
-/// arriving task needs one.
+/// Sorts the replicas by a sorting network. It takes a third of the time of the general sort, and
+/// every arriving task needs one.
 fn sorted([a, b, c]: [NodeId; REPLICAS_MAX]) -> [NodeId; REPLICAS_MAX] {
     let (a, b) = (a.min(b), a.max(b));
     let (b, c) = (b.min(c), b.max(c));

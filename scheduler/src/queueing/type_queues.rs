@@ -14,7 +14,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 #[derive(Debug)]
 pub(super) struct TypeQueues {
     cluster: Cluster,
-    /// By place: the waiting tasks of a type, in order of arrival.
+    /// The waiting tasks of the type in each place, in order of arrival.
     types: Vec<VecDeque<Task>>,
     places: HashMap<[NodeId; REPLICAS_MAX], usize, BuildHasherDefault<MixHasher>>,
     free: Vec<usize>,
@@ -144,7 +144,7 @@ impl TypeQueues {
         self.within(node, level).map_or(0, ByLength::max)
     }
 
-    /// A type with this largest length; ties are random.
+    /// A type with the largest length, which [`Self::max`] returns; ties are random.
     pub fn longest(&self, node: NodeId, level: Locality, ties: &mut ChaCha8Rng) -> Option<usize> {
         let member = self.within(node, level)?.longest(ties)?;
         Some(member as usize / ORDERS)

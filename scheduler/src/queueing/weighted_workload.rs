@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 pub(super) struct WeightedWorkload {
     cluster: Cluster,
     tasks: Tasks,
-    /// By node: local, rack-local and remote tasks.
+    /// The tasks that wait at each node: its local, its rack-local and its remote ones.
     queues: Vec<[JobQueue; 3]>,
     serving: Vec<Option<Locality>>,
     /// Workloads as the bits of their floats: for numbers that are not negative, bits and

@@ -45,7 +45,7 @@ pub struct CapacityRequest {
 /// Limits of one control cycle, for all jobs together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
-    /// CPU, in hundredths of a core.
+    /// The CPU that all jobs together may use, in hundredths of a core.
     pub cpu_hundredths: u32,
     /// True if other processes hold the CPU and leave `cpu_hundredths` only to threads outside of
     /// the idle class. Tasks then run on the *floor*, with the nice value
@@ -59,7 +59,8 @@ pub struct Capacity {
     /// [`RuntimeOptions::memory_bytes`](super::RuntimeOptions::memory_bytes); `None` if it is not.
     /// When tasks have reserved more for a whole cycle, some are preempted until the others fit.
     pub memory_bytes: Option<u64>,
-    /// f(t), in hundredths of a core over the runtime's time: the forecast of the policies.
+    /// The forecast f(t) of the capacity, in hundredths of a core over the runtime's time, which
+    /// policies plan with.
     pub forecast: Arc<Availability>,
 }
 

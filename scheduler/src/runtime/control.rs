@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// one requests a cycle.
 const CYCLES_APART: Duration = Duration::from_millis(1);
 
-/// Runs until a shutdown is requested and every job has ended.
+/// Runs the control cycles until a shutdown is requested and every job has ended.
 pub(super) fn run(shared: &Arc<Shared>) {
     let mut began: Option<Instant> = None;
     while wait_for_cycle(shared) {
@@ -102,17 +102,18 @@ fn cycle(shared: &Shared) -> Vec<Assignment> {
     claimed
 }
 
-/// The result of a cycle; by default no capacity and no shares.
+/// The result of the planning of a cycle; by default no capacity and no shares.
 #[derive(Default)]
 struct Plan {
     capacity_hundredths: u32,
-    /// The limit for the memory of all attempts, if it is less than the option.
+    /// The limit for the memory of all attempts, in bytes, if it is less than
+    /// `RuntimeOptions::memory_bytes`.
     memory_bytes: Option<u64>,
-    /// True if tasks run on the floor; only when managed.
+    /// True if tasks run on the floor, not in the idle class; false when unmanaged.
     is_on_floor: bool,
-    /// The f(t) of this plan; only when managed.
+    /// The forecast f(t) of the capacity; `None` when unmanaged.
     forecast: Option<Arc<Availability>>,
-    /// The shares of jobs; only when managed.
+    /// The shares of jobs, in hundredths of a core; empty when unmanaged.
     shares: BTreeMap<JobId, u32>,
 }
 

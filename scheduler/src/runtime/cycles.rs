@@ -1,4 +1,5 @@
-//! The grants and the use of each control cycle, kept within bounds.
+//! The CPU that jobs were granted and used in each of the latest control cycles. Old cycles are
+//! dropped.
 
 use super::job::report::CycleSample;
 use crate::model::JobId;

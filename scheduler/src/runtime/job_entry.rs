@@ -24,10 +24,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
-/// The most attempts of a job whose records are kept: the latest.
+/// The most attempt records that a job keeps: those of its latest attempts.
 const ATTEMPTS_KEPT_MAX: usize = 10_000;
 
-/// The part of a job that is used outside the lock.
+/// The part of a job that threads use without the lock of the runtime's state.
 pub(super) struct JobContext {
     pub id: JobId,
     pub task: TaskContext,
@@ -67,7 +67,7 @@ impl JobContext {
     }
 }
 
-/// The end of a job, for its handle.
+/// The report and the records of a job that has ended, for its handle.
 pub(super) struct JobEnd {
     pub report: JobReport,
     pub status: JobStatus,
@@ -79,19 +79,19 @@ pub(super) struct JobEntry {
     pub name: String,
     pub tracker: Tracker,
     pub pacer: Arc<Pacer>,
-    /// The resources of its tasks; `None` for a lease, whose tasks are threads of the caller.
+    /// The resources of the job's tasks; `None` for a lease, whose tasks are threads of the caller.
     pub context: Option<Arc<JobContext>>,
     pub directory: Option<TempDir>,
     /// The runs of each finished map, in the order of emission.
     pub map_runs: Vec<Vec<Run>>,
     pub share_hundredths: u32,
-    /// The CPU time that the job was granted lately, and its use.
+    /// The CPU time that the job was granted lately, and how much of that time it used.
     pub grant_use: GrantUse,
     /// Time since which the job has had no share, in seconds of the runtime's time.
     pub paused_since_s: Option<f64>,
     /// The number of tasks that may run at once.
     pub concurrency: u32,
-    /// CPU time used before the open cycle, in seconds.
+    /// CPU time that the job used before the present control cycle, in seconds.
     pub sampled_cpu_s: f64,
     /// The latest attempts that have ended.
     pub attempts: VecDeque<AttemptRecord>,
@@ -99,7 +99,7 @@ pub(super) struct JobEntry {
 }
 
 impl JobEntry {
-    /// Creates an entry without tasks of its own.
+    /// Creates an entry without the resources for tasks that workers run.
     pub fn new(name: String, tracker: Tracker, pacer: Arc<Pacer>) -> Self {
         Self {
             name,
@@ -208,7 +208,8 @@ impl JobEntry {
         })
     }
 
-    /// Takes the end of a job that has ended, with its last `status`.
+    /// Returns the report and the records of a job that has ended, with its last `status`. Moves the
+    /// attempt records out of the entry.
     pub fn take_end(&mut self, status: &JobStatus, finished_s: f64) -> JobEnd {
         JobEnd {
             report: (self.report(finished_s)).expect("only ended jobs are taken out"),

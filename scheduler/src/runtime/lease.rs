@@ -1,4 +1,4 @@
-//! Work outside MapReduce under the same shares: a query, an export, a backup.
+//! Work outside MapReduce under shares like those of jobs: a query, an export, a backup.
 //!
 //! The runtime hands out no tasks of a lease. Its tasks are the threads of the caller, each from
 //! its entry until it leaves. So jobs and leases share one mechanism: the policy gives a lease a
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Wall time between two reads of the kernel's counters of a thread other than CPU time. A read
+/// Wall time between two reads of a thread's waiting time and disk bytes from the kernel. A read
 /// opens two small files and takes some 10 us.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -51,7 +51,8 @@ struct LeasePayee {
     pacer: Arc<Pacer>,
     /// The thread's use at the last read of the kernel's counters, and the time of that read.
     seen: Cell<(ThreadUse, Instant)>,
-    /// True if the thread is in the class of tasks and changes with it.
+    /// True if the thread runs in the scheduling class of tasks, and changes its class when tasks
+    /// do.
     is_lowered: bool,
 }
 
@@ -66,7 +67,8 @@ impl LeasePayee {
         }
     }
 
-    /// Adds the thread's waiting time and disk bytes since the last read.
+    /// Adds the thread's waiting time and disk bytes since the last read to the counters of all
+    /// leases.
     fn look(&self) {
         let now = ThreadUse::of_this_thread();
         let (before, _) = self.seen.replace((now, Instant::now()));
@@ -112,7 +114,8 @@ impl Payee for LeasePayee {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeaseOptions {
     /// Time by which all work should be done, in seconds from now; positive. Without a goal the
-    /// lease is served as early as possible, behind jobs with a goal and behind older ones without.
+    /// lease is served as early as possible, behind jobs with a goal and behind older jobs and
+    /// leases without one.
     pub goal_s: Option<f64>,
     /// Estimated CPU time of all work, in seconds; positive. Policies plan with it until the lease
     /// has used more.
@@ -252,7 +255,7 @@ impl Lease {
     }
 }
 
-/// The task of a thread in a lease, given back on drop.
+/// The task that stands for a thread in a lease. Its drop removes the thread from the lease.
 struct EntryGuard {
     lease: Lease,
     task: TaskId,

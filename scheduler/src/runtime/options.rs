@@ -59,9 +59,10 @@ pub struct RuntimeOptions {
     pub policy: Arc<dyn Policy>,
     /// Length of a control cycle in seconds; positive, at most an hour.
     pub cycle_s: f64,
-    /// How much earlier goals are planned, as a part of the time from submission to goal, 0 to 0.5,
-    /// under a policy that [finishes jobs just in time](Policy::finishes_just_in_time). It leaves
-    /// room for what no plan can know: task lengths, tails, displaced threads.
+    /// The margin by which jobs are planned to end before their goals, as a part of the time from
+    /// submission to goal, 0 to 0.5. It applies under a policy that [finishes jobs just in
+    /// time](Policy::finishes_just_in_time), and leaves room for delays that no plan can foresee:
+    /// longer tasks, tails, displaced threads.
     pub goal_margin: f64,
     /// Size of a slot in hundredths of a core, 1 to 100.
     pub slot_share_hundredths: u32,
@@ -74,16 +75,16 @@ pub struct RuntimeOptions {
     /// The directory for spill files. The runtime creates it when absent, and gives only the user of
     /// the process permissions on what it creates.
     pub spill_dir: PathBuf,
-    /// The space that spills may take. Tasks in processes of their own always ask the operating
-    /// system.
+    /// The space that spills may take. Tasks in processes of their own always use the free space
+    /// that the operating system reports.
     pub spill_space: SpillSpace,
     /// The time without a record or checkpoint after which an attempt is given up, in seconds;
     /// positive. Only time in which its job may use CPU counts.
     pub stall_s: f64,
     /// True if a slow task gets a second attempt where capacity is left.
     pub speculation: bool,
-    /// The number of ended jobs that are kept: the latest. Older ones are no longer listed, and no
-    /// new job can be submitted to follow them.
+    /// The number of the latest ended jobs whose status is kept. Older ones are no longer listed,
+    /// and no new job can be submitted to follow them.
     pub ended_jobs_max: usize,
     /// Memory for a task's records, in bytes; at least [`TASK_MEMORY_BYTES_MIN`].
     /// A tenth of it bounds the records that maps emit for reduces.

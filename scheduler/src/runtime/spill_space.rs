@@ -86,8 +86,8 @@ impl SpillGrant {
     /// Takes `bytes` more on the file system of `path`, a directory or file.
     ///
     /// # Errors
-    /// [`TaskError::Fatal`] with an I/O error of the kind [`io::ErrorKind::StorageFull`] if they
-    /// would reduce the reserve. Other attempts at the task would only spill the same again.
+    /// [`TaskError::Fatal`] with an I/O error of the kind [`io::ErrorKind::StorageFull`] if the
+    /// bytes would reduce the reserve. Other attempts at the task would only spill the same again.
     pub fn take(&mut self, path: &Path, bytes: u64) -> Result<(), TaskError> {
         if bytes > self.left_bytes {
             // If the free space cannot be read, a write that finds no space fails by itself.

@@ -1,7 +1,7 @@
 //! The state that the runtime's threads share, behind its one lock.
 //!
 //! The lock is held for bookkeeping only: policies, user code and I/O run outside it. Lock order:
-//! this lock before the pacer's, which is a leaf.
+//! this lock before the pacer's, under which no other lock is taken.
 
 use super::clock::Clock;
 use super::cycles::Cycles;
@@ -51,21 +51,22 @@ pub(super) struct State {
     pub shutting_down: bool,
     /// True if the control thread should plan now, not at the end of its cycle.
     pub kicked: bool,
-    /// Commits that task threads claimed, to be started by the control thread: a thread inherits
-    /// the class and core of the one that starts it.
+    /// Commits that task threads claimed, to be started by the control thread: a thread started by
+    /// a task thread would inherit its low class and its core.
     pub commits: Vec<Assignment>,
     pub capacity_hundredths: u32,
-    /// Start of the present floor, in seconds of the runtime's time; `None` if tasks run in the
-    /// idle class.
+    /// Time since which tasks run on the floor, in seconds of the runtime's time; `None` if they
+    /// run in the idle class.
     pub floor_since_s: Option<f64>,
-    /// The f(t) of the present cycle's plan; `None` before the first cycle and when unmanaged.
+    /// The forecast f(t) of the capacity that the present cycle plans with; `None` before the first
+    /// cycle and when unmanaged.
     pub forecast: Option<Arc<Availability>>,
     pub cycles: Cycles,
     /// Worker threads by number, from 1.
     pub workers: BTreeMap<u64, JoinHandle<()>>,
     /// Number of threads that were left behind and still run.
     pub left_behind: u32,
-    /// The memory of all attempts.
+    /// The memory that all attempts have reserved, and its limits.
     pub memory: MemoryBudget,
     /// Events that have not been reported to journals.
     pub notifications: Vec<Notification>,
@@ -214,7 +215,8 @@ impl State {
         self.left_behind >= self.memory.attempts_limit()
     }
 
-    /// Fails the jobs that wait for memory if it may never be freed.
+    /// Fails the jobs that wait for memory if threads that were left behind hold all of it, perhaps
+    /// forever.
     fn fail_without_memory(&mut self) {
         if !self.memory_is_lost() {
             return;
@@ -392,7 +394,8 @@ impl Shared {
         self.kick.notify_one();
     }
 
-    /// Cancels a job unless it has ended or is in its commit. Returns whether it did.
+    /// Cancels a job. Returns false, without any effect, if the job has ended, is in its commit, or
+    /// stops already.
     pub fn cancel(&self, id: JobId) -> bool {
         let mut state = self.lock();
         if let Some(job) = state.jobs.get_mut(&id)
@@ -405,7 +408,8 @@ impl Shared {
         false
     }
 
-    /// Stops every job up to `newest` that can still be stopped, as failed for `cause`.
+    /// Fails every job up to the id `newest` with `cause`, except those that have ended, are in
+    /// their commit, or stop already.
     pub fn fail_up_to(&self, newest: JobId, cause: &str) {
         let mut state = self.lock();
         for (_, job) in state.jobs.range_mut(..=newest) {

@@ -192,9 +192,9 @@ impl LongestStep {
         }
     }
 
-    /// The most CPU time that one settlement can charge a thread for, in seconds. Checkpoints
-    /// settle [`SETTLE_EVERY`]. Beside that time a charge covers the step in which the thread
-    /// waited before, the last step, and the rest of the step before the last.
+    /// The most CPU time that one settlement can charge a thread for, in seconds. A charge covers
+    /// [`SETTLE_EVERY`], the time until a settlement is due, and at most three steps: the step in
+    /// which the thread waited before, and the last two.
     fn charge_s_max(&self) -> f64 {
         let step_s = self.0.load(Ordering::SeqCst) as f64 / 1e9;
         SETTLE_EVERY.as_secs_f64() + 3.0 * step_s

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Starts a thread with `assignment` as its first. If the system cannot start a thread, a task
+/// Starts a thread that carries out `assignment` first. If the system cannot start a thread, a task
 /// fails its attempt, and any other duty is carried out on the calling thread.
 ///
 /// A commit gets a thread of its own, of ordinary priority: it may write to the same places as
@@ -100,7 +100,8 @@ fn work(shared: &Arc<Shared>, assignment: Assignment, number: u64) {
     }
 }
 
-/// Returns false if this thread was left behind meanwhile.
+/// Carries out an assignment and records its result. Returns false if this thread was left behind
+/// meanwhile.
 fn carry_out(shared: &Shared, mut assignment: Assignment) -> bool {
     // A panic may leave the state of user code inconsistent. The attempt's state is dropped, and
     // the job's state changes only with the result.

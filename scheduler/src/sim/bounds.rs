@@ -5,8 +5,8 @@
 //! jobs, 160,000 tasks, 20,000 cycles). The book lists the bounds under "How large a scenario
 //! may be".
 
-/// Largest number of tasks of a run, in all its jobs: each takes up to a hundred bytes, on
-/// every core.
+/// Largest number of tasks of a run, in all its jobs: each takes up to a hundred bytes, in each of
+/// the runs that the cores simulate at once.
 pub const TASKS_MAX: u64 = 10_000_000;
 /// Largest number of jobs of a run, listed and generated. The simulator's time grows with the
 /// square of the number of jobs that are unfinished at once.

@@ -18,11 +18,11 @@ pub struct SimNode {
     /// Numbers of slots, for the policies that count slots. A node whose tasks need more
     /// resources than it has slows them down.
     pub slots: Option<TypedSlots>,
-    /// Kind of hardware.
+    /// Kind of the node's hardware.
     pub pool: Pool,
 }
 
-/// The division of f(t) among the nodes.
+/// The division of f(t), the capacity left to analytics, among the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
@@ -61,9 +61,10 @@ pub struct Recording {
 pub struct SimConfig {
     /// The nodes; their ids are their positions.
     pub nodes: Vec<SimNode>,
-    /// The true f(t) of the whole cluster, in hundredths of a core.
+    /// The true f(t): the capacity of the whole cluster that is left to analytics, in
+    /// hundredths of a core.
     pub availability: Arc<Availability>,
-    /// The f(t) that the policy plans with; usually equal to `availability`.
+    /// The forecast of `availability` with which the policy plans; usually equal to it.
     pub forecast: Arc<Availability>,
     /// Division of `availability` among the nodes.
     pub spread: Spread,
@@ -77,7 +78,7 @@ pub struct SimConfig {
     /// [`Preemption::EveryCycle`] is close to the truth only if tasks are short beside a
     /// cycle.
     pub preemption: Preemption,
-    /// Losses of nodes.
+    /// Nodes that are lost during the run.
     pub losses: Vec<NodeLoss>,
     /// Seed of the task lengths.
     pub seed: u64,
@@ -138,7 +139,7 @@ pub enum SimError {
         /// The value that the caller passed.
         value: f64,
     },
-    /// The window ends before it begins.
+    /// The measured window ends before it begins.
     #[error("the window from {from_s} s to {until_s} s is empty")]
     EmptyWindow {
         /// Start of the window in seconds.
@@ -149,7 +150,7 @@ pub enum SimError {
     /// The cluster has no nodes.
     #[error("a cluster needs at least one node")]
     NoNodes,
-    /// The loss of a node that does not exist, or that is back before it stopped.
+    /// A lost node does not exist, or comes back before it stopped.
     #[error("node {0} is not there, or does not come back after it stopped")]
     BadLoss(u32),
     /// Two jobs share an id.
@@ -163,7 +164,7 @@ pub enum SimError {
         /// The job that `job` waits for.
         after: JobId,
     },
-    /// More tasks, jobs or copies of splits than a run may have.
+    /// The run has more tasks, jobs or copies of splits than allowed.
     #[error(
         "a run of {count} {what}, and perhaps more; at most {max}: list fewer or smaller jobs, or \
          generate fewer or smaller ones"
@@ -176,10 +177,10 @@ pub enum SimError {
         /// The largest count that is allowed.
         max: u64,
     },
-    /// A job with invalid values.
+    /// A job has invalid values.
     #[error("{job}: {what}")]
     BadJob {
-        /// The job.
+        /// The job with invalid values.
         job: JobId,
         /// The rule that the job violates.
         what: &'static str,

@@ -54,8 +54,8 @@ struct Engine<'a> {
     input_order: Vec<usize>,
     /// Positions of the jobs that are submitted after the end of another one.
     followers: Vec<usize>,
-    /// By position of a job: its index in `view.jobs`, or `usize::MAX` while it is not
-    /// there.
+    /// By position of a job: its index in `view.jobs`, or `usize::MAX` while the view does not
+    /// contain it.
     at: Vec<usize>,
     /// The policy's view of the cluster. Its jobs are those that were submitted and are
     /// not done, most urgent first, so that policies need not sort much.
@@ -340,9 +340,8 @@ impl<'a> Engine<'a> {
         self.fill_cells(node, from, self.decision.refill);
     }
 
-    /// Does the work of [`fill`](Self::fill). The cells of the node begin at `from`;
-    /// returns their number. If several jobs wait for room, the least satisfied one
-    /// starts first.
+    /// Does the work of [`fill`](Self::fill). The node's cells in the placement begin at `from`;
+    /// returns their number. If several jobs wait for room, the least satisfied one starts first.
     fn fill_cells(&mut self, node: NodeId, from: usize, refill: Refill) -> usize {
         let cells = &self.decision.placement.cells()[from..];
         let count = cells.partition_point(|cell| cell.node == node);

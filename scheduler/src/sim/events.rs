@@ -1,4 +1,4 @@
-//! The queue of events.
+//! The simulator's queue of events.
 
 use crate::model::TaskKind;
 use crate::ordered_f64::OrderedF64;

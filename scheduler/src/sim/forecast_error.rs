@@ -13,7 +13,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForecastError {
-    /// Standard deviation of the logarithm; positive and finite.
+    /// Standard deviation of the logarithm of forecast over load; positive and finite.
     pub log_sd: f64,
     /// Time after which the correlation of the errors has fallen to 1/e, in seconds;
     /// positive and finite.
@@ -29,7 +29,7 @@ const fn median() -> f64 {
     0.5
 }
 
-/// Length of a step of the forecast, a step function.
+/// Length in seconds of a step of the forecast, which is a step function.
 const STEP_S: f64 = 900.0;
 
 impl ForecastError {

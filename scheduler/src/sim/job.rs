@@ -14,7 +14,7 @@ pub enum TaskLength {
     LogNormal {
         /// Mean length in seconds.
         mean_s: f64,
-        /// Standard deviation of the logarithm.
+        /// Standard deviation of the logarithm of the length.
         log_sd: f64,
     },
 }
@@ -63,7 +63,7 @@ pub(super) fn normal(rng: &mut impl Rng) -> f64 {
 /// A part of a job's tasks that take much longer than the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stragglers {
-    /// Part of the tasks, 0 to 1.
+    /// Part of the job's tasks that are stragglers, 0 to 1.
     pub fraction: f64,
     /// Factor by which a straggler takes longer than the other tasks; at least 1.
     pub factor: f64,

@@ -11,9 +11,9 @@ use rand_chacha::ChaCha8Rng;
 #[derive(Debug, Default)]
 struct Tasks {
     lengths_s: Vec<f64>,
-    /// The first task that was never started.
+    /// Number of the first task that was never started.
     next: u32,
-    /// Tasks that were lost and must be started again.
+    /// Numbers of the tasks that were lost and must be started again.
     returned: Vec<u32>,
     done: u32,
     /// Sum of the lengths of finished tasks, in seconds.
@@ -51,7 +51,7 @@ pub(super) struct Tally {
     pub remote_maps: u32,
     pub accelerated_maps: u32,
     pub lost_attempts: u32,
-    /// Time in slots of all attempts, in seconds.
+    /// Total time for which attempts held slots, in seconds.
     pub slot_s: f64,
     /// CPU that all attempts held, in hundredths of a core times seconds.
     pub work: f64,

@@ -34,12 +34,13 @@ pub struct Metrics {
     /// in seconds: max(0, end - goal). An unfinished job counts as if it had finished when the
     /// run ended. `None` without such jobs.
     pub tardiness_s: Option<f64>,
-    /// 99th percentile of these jobs' tardiness, in seconds (nearest rank).
+    /// 99th percentile (nearest rank) of the tardiness of the jobs with a goal that were submitted
+    /// within the window, in seconds.
     pub tardiness_p99_s: Option<f64>,
-    /// CPU that tasks held within the window, over f(t). Tasks that drain while f(t) falls can
-    /// bring it above 1. `None` if f(t) was zero.
+    /// CPU that tasks held within the window, over f(t), the capacity left to analytics. Tasks that
+    /// drain while f(t) falls can bring it above 1. `None` if f(t) was zero.
     pub utilisation: Option<f64>,
-    /// Part of the attempts of maps that ran on a node with their input, 0 to 1; `None` if none
+    /// Part of the attempts of maps that ran on a node with their input, 0 to 1; `None` if no map
     /// ran.
     pub locality: Option<f64>,
     /// Bytes that remote maps read over the network.

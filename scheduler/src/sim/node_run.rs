@@ -25,10 +25,10 @@ pub(super) struct Attempt {
     /// the shuffle.
     pub left_s: f64,
     pub as_of_s: f64,
-    /// Part of full speed, 0 to 1.
+    /// Speed of the task, as a part of full speed from 0 to 1.
     pub speed: f64,
-    /// Grows with every new end that is scheduled for the task, so that
-    /// outdated end events can be recognised.
+    /// Number of ends that were scheduled for the task so far. An end event
+    /// with a smaller number is outdated.
     pub version: u32,
 }
 

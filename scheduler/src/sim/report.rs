@@ -37,7 +37,7 @@ pub struct JobRecord {
     pub accelerated_maps: u32,
     /// Number of attempts that were lost with their node.
     pub lost_attempts: u32,
-    /// Time in slots of all attempts, in seconds.
+    /// Total time for which attempts held slots, in seconds.
     pub slot_s: f64,
     /// CPU that all attempts held, in hundredths of a core times seconds.
     pub cpu_work: f64,
@@ -72,9 +72,9 @@ pub struct TaskRecord {
     pub task: TaskId,
     /// Node on which the task ran.
     pub node: NodeId,
-    /// Start in seconds; for a reduce, of its shuffle.
+    /// Start of the task in seconds; for a reduce, the start of its shuffle.
     pub started_s: f64,
-    /// End in seconds.
+    /// End of the task in seconds.
     pub finished_s: f64,
     /// False for a map whose input lay on another node.
     pub local: bool,
@@ -85,7 +85,7 @@ pub struct TaskRecord {
 pub struct ShareSample {
     /// Start of the cycle in seconds.
     pub t_s: f64,
-    /// f(t) in hundredths of a core.
+    /// f(t), the capacity left to analytics, in hundredths of a core.
     pub available_hundredths: u32,
     /// Jobs with running tasks, and the hundredths of a core that these hold.
     pub held_hundredths: Vec<(JobId, u32)>,
@@ -104,15 +104,16 @@ pub struct SimReport {
     pub jobs: Vec<JobRecord>,
     /// Finished tasks in the order in which they finished, if the configuration records tasks.
     pub tasks: Vec<TaskRecord>,
-    /// At most one sample per control cycle with an unfinished job.
+    /// Samples of the jobs' shares: at most one per control cycle with an unfinished job.
     pub shares: Vec<ShareSample>,
-    /// Time of the last event in seconds.
+    /// Time of the last event of the simulation, in seconds.
     pub end_s: f64,
     /// The measured window, in seconds; it ends with the run at the latest.
     pub window_s: (f64, f64),
     /// CPU held by tasks within the window, in hundredths of a core times
     /// seconds.
     pub work_in_window: f64,
-    /// Integral of f(t) over the window, in hundredths of a core times seconds.
+    /// Integral over the window of f(t), the capacity left to analytics, in hundredths of a core
+    /// times seconds.
     pub available_in_window: f64,
 }

@@ -24,13 +24,12 @@ const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSche
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchedulingClass {
-    /// `SCHED_IDLE`: a thread of the transactional side that wakes up on its core mostly
-    /// displaces it within microseconds while it runs its own code, but not always: some
-    /// wait until the kernel next chooses, which is why such a thread
-    /// [yields](crate::Yielding). In the kernel it goes on until
-    /// its system call or page fault ends, or until the kernel looks for others by itself
-    /// (`preempt=none`, which is how many servers are set up). Where the kernel schedules
-    /// by session or by cgroup, this holds only for threads of the same one.
+    /// `SCHED_IDLE`: an ordinary thread that wakes up on the core of an idle-class thread mostly
+    /// displaces it within microseconds, but not always, so idle-class threads
+    /// [yield](crate::Yielding). While an idle-class thread runs in the kernel, it keeps its core
+    /// until its system call or page fault ends, or until the kernel itself looks for other threads
+    /// (with `preempt=none`, as on many servers). Where the kernel schedules by session or by cgroup,
+    /// this holds only between threads of the same session or cgroup.
     Idle,
     /// The smallest part of a core that the ordinary class has (nice 19), where
     /// `SCHED_IDLE` is not granted: threads of the transactional side get nearly
@@ -73,8 +72,8 @@ pub fn nice_current_thread(steps: i32) {
 }
 
 /// Moves the calling thread, which is of the ordinary class, to the floor: to [`FLOOR_NICE`], unless
-/// its nice value is higher. From there it can always be
-/// [lowered](lower_current_thread), while the way back takes a right.
+/// its nice value is higher. From there it can always be [lowered](lower_current_thread), while the
+/// way back requires a permission.
 pub fn enter_floor() {
     let steps = FLOOR_NICE - current_nice();
     if steps > 0 {
@@ -82,8 +81,8 @@ pub fn enter_floor() {
     }
 }
 
-/// Moves the calling thread back to the ordinary class, with this nice value. Returns false
-/// if the system refuses: that takes a right (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that
+/// Moves the calling thread back to the ordinary class, with this nice value. Returns false if the
+/// system refuses: the move requires a permission (`CAP_SYS_NICE`, or a limit `RLIMIT_NICE`) that
 /// most processes do not have.
 pub fn raise_current_thread(nice: i32) -> bool {
     let middle = ThreadPriorityValue::try_from(50_u8).map(ThreadPriority::Crossplatform);

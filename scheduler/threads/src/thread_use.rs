@@ -51,15 +51,15 @@ impl AddAssign for ThreadUse {
 #[derive(Debug)]
 pub struct ThreadFiles {
     schedstat: File,
-    /// Not every kernel has this file.
+    /// The file `io` of the thread; `None` if the kernel does not have it.
     io: Option<File>,
 }
 
 impl ThreadFiles {
-    /// Opens the files of the thread whose directory this is, such as `/proc/self/task/17`.
+    /// Opens the files of the thread with this directory, such as `/proc/self/task/17`.
     ///
     /// # Errors
-    /// When the kernel does not show them: the thread has ended, this is not Linux, or the
+    /// When the kernel does not show them: the thread has ended, the system is not Linux, or the
     /// process has as many files open as it may.
     pub fn open(thread: &Path) -> io::Result<Self> {
         Ok(Self {
@@ -68,7 +68,7 @@ impl ThreadFiles {
         })
     }
 
-    /// Returns what the thread has used so far.
+    /// Returns the resources that the thread has used so far.
     ///
     /// # Errors
     /// If the thread has ended, or the text is not what the kernel writes. A later thread with the

@@ -36,7 +36,7 @@ pub const YIELD_EVERY: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 pub struct Yielding(Option<Every>);
 
-/// An interval, and when it last ended.
+/// The interval between two yields, and the time of the last yield.
 #[derive(Debug)]
 struct Every {
     every: Duration,

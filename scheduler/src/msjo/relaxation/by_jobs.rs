@@ -163,7 +163,8 @@ impl<'a> ByJobs<'a> {
     }
 }
 
-/// The row of an inequality: the mean of ends, weighted by `parts`, is at least `right_s`.
+/// The row of an inequality: the mean of the jobs' ends, weighted by `parts`, is at least
+/// `right_s`.
 #[derive(Debug)]
 struct EndRow {
     /// Positions of jobs, and the part of the set's work that each job has.
@@ -210,10 +211,9 @@ mod tests {
         }
     }
 
-    /// Any multipliers prove a bound, and the optimal ones prove the best. The row above
-    /// with right side 70 requires an end of 13.2: 3 * 13.2 + 6 if the multiplier is the
-    /// whole weight. A multiplier of 4 for a weight of 3 counts the surplus 1 at the latest
-    /// end, 28.
+    /// Any multipliers prove a bound, and the optimal ones prove the best. The row requires job 0
+    /// (weight 3) to end at 13.2 or later, which proves 3 * 13.2 + 6 if the multiplier is the whole
+    /// weight. A multiplier of 4 for a weight of 3 counts the surplus 1 at the latest end, 28.
     #[test]
     fn whatever_the_multipliers_the_bound_is_one() {
         let jobs = vec![

@@ -1,4 +1,4 @@
-//! The programme of an objective of tasks: a variable for the start of each.
+//! The programme of an objective of tasks: a variable for the start of each task.
 //!
 //! The rows of one order share a chain of variables, each at most the previous one plus p S
 //! of the tasks added, instead of a dense triangle of rows.
@@ -9,14 +9,14 @@ use crate::lp::{LinearProgramme, LpError, Variable};
 use crate::model::TaskKind;
 use crate::msjo::instance::Instance;
 
-/// The programme with equations (1) and (2).
+/// The linear programme of an objective of tasks, with the paper's equations (1) and (2).
 #[derive(Debug)]
 pub(super) struct ByTasks<'a> {
     instance: &'a Instance,
     lp: LinearProgramme,
-    /// S of each task.
+    /// S: the start of each task.
     starts: Vec<Variable>,
-    /// The constant part of the objective.
+    /// The part of the objective that does not depend on the variables.
     constant: f64,
 }
 

@@ -21,15 +21,15 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    /// COGE's choice. With these numbers the most random scenario reproduces the published
-    /// ratios.
+    /// COGE's choice of rows. With these numbers the most random scenario reproduces the
+    /// published ratios.
     pub const COGE: Self = Self {
         every: 8,
         rows_max: 100,
         drop_slack: false,
         halfway: false,
     };
-    /// The choice for `Relaxation::converged`.
+    /// The choice of rows for `Relaxation::converged`.
     pub const CONVERGED: Self = Self {
         every: 1,
         rows_max: 48,

@@ -1,6 +1,6 @@
 //! The solution of a linear programme of the relaxation.
 
-/// The value of a programme, and the start times that have it.
+/// The optimal value of a linear programme, and start times that belong to it.
 #[derive(Debug)]
 pub(super) struct Solved {
     pub value: f64,

@@ -10,8 +10,8 @@ use crate::policy::workload::Workload;
 use crate::policy::{Decision, Policy};
 
 /// The least speedup that makes a job accelerable; the thesis calls it a configurable threshold and
-/// gives no value. 1.5 is more than the noise of two tasks, and below every accelerable job of the
-/// thesis (2.5 and 25).
+/// gives no value. 1.5 is more than the noise of two tasks, and less than the speedups of the
+/// accelerable jobs in the thesis (2.5 and 25).
 pub const SPEEDUP_MIN: f64 = 1.5;
 
 /// Like [`Adaptive`](crate::policy::Adaptive), with two pools of machines.
@@ -54,7 +54,7 @@ impl Policy for AdaptiveHardware {
 /// The result of a job's calibration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Affinity {
-    /// No accelerated version, too little speedup, or no room on one of the pools.
+    /// The job has no accelerated version, too little speedup, or no room on one of the pools.
     Regular,
     /// One map still has to finish on each pool whose entry is true.
     Calibrating([bool; 2]),
@@ -65,7 +65,7 @@ pub(super) enum Affinity {
 struct Pools<'a> {
     view: &'a ClusterView,
     affinities: Vec<Affinity>,
-    /// For accelerable jobs, equation (2); for others, equation (1).
+    /// The workload of each job: by equation (2) for accelerable jobs, by equation (1) for others.
     workloads: Vec<Workload>,
     /// Number of map slots of P_acc.
     accelerated_slots: f64,

@@ -3,7 +3,7 @@
 //! Goals divide the future into intervals. The walk goes from the last interval to the first. Each
 //! interval takes as many tasks as it has room for, of the jobs whose goal is not before its end,
 //! the latest goal first. Tasks that are left when the walk arrives at the end of the coming
-//! control cycle cannot wait: they are s_fit, the least to run now.
+//! control cycle cannot wait: they are s_fit, the least number of tasks to run now.
 //!
 //! ```text
 //!        now  cycle      D1            D2            D3
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 pub struct FitJob {
     /// Completion time goal in seconds.
     pub goal_s: f64,
-    /// Tasks without a slot; fractions are parts of a task.
+    /// Number of tasks without a slot; fractions are parts of a task.
     pub pending_tasks: f64,
     /// CPU work of one task, in hundredths of a core times seconds.
     pub task_work: f64,
@@ -29,9 +29,9 @@ pub struct FitJob {
 /// A stretch of the future between two goals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The start in seconds, never before the end of the coming cycle.
+    /// The start of the interval in seconds, never before the end of the coming cycle.
     pub from_s: f64,
-    /// The end in seconds.
+    /// The end of the interval in seconds.
     pub until_s: f64,
     /// Room for new tasks, in hundredths of a core times seconds: f(t) minus the remaining work of
     /// running tasks.
@@ -175,8 +175,8 @@ mod tests {
         assert!(fit.intervals.iter().all(|i| i.placed_work == i.free_work));
     }
 
-    /// The same jobs beside running work of 5,000: 4,000 of it are done in the cycle itself, and
-    /// the remaining 1,000 take the room of one task in [10, 40].
+    /// Goals and tasks as in [`a_walk_by_hand`], beside running work of 5,000: 4,000 of it are done
+    /// in the cycle itself, and the remaining 1,000 take the room of one task in [10, 40].
     #[test]
     fn running_tasks_use_up_the_earliest_room() {
         let f = Availability::constant(400.0).unwrap();

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The needs of a job, for placement by utility.
+/// The slots that a job needs, for placement by utility.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::policy) struct Need {
     /// The remaining work of the job.

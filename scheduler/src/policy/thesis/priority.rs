@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// Classes, the most urgent first.
+/// Classes of jobs, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
     /// Jobs past their goals; the largest expected lateness first.
@@ -28,7 +28,7 @@ pub(super) enum Class {
     Guest,
 }
 
-/// A job's place in the queue; the least comes first.
+/// A job's place in the queue; the job with the least priority value comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
     pub class: Class,
@@ -147,6 +147,6 @@ pub(super) fn draft_by_priority<'a>(
 struct Turn {
     class: Class,
     urgency: Reverse<OrderedF64>,
-    /// The job's position by age.
+    /// The job's position in the order of age, oldest first.
     rank: u32,
 }

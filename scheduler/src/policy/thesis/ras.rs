@@ -10,8 +10,9 @@ use crate::policy::{Decision, Measure, Policy};
 /// Algorithm 1 with the utility of equations (5)-(7): job slots instead of typed slots, each as
 /// large as the profile of its job (10).
 ///
-/// RAS expects the resources of the coming cycle to last, so it starts work too late that has to be
-/// done before an ebb ends. Jobs without a goal get the slots that no goal needs, the oldest first.
+/// RAS expects the resources of the coming cycle to last, so it may start work too late that has to
+/// be done before f(t) falls. Jobs without a goal get the slots that no goal needs, the oldest
+/// first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ras;
 

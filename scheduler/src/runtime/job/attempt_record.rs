@@ -3,7 +3,7 @@
 use crate::model::TaskKind;
 use serde::{Deserialize, Serialize};
 
-/// The end of an attempt at a task.
+/// The way in which an attempt at a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -48,8 +48,8 @@ pub struct AttemptRecord {
     pub bytes_out: u64,
     /// Bytes written to disk by spills and merges, compressed.
     pub spilled_bytes: u64,
-    /// Peak memory of its buffers, in bytes.
+    /// Peak memory of the attempt's buffers, in bytes.
     pub memory_bytes_max: u64,
-    /// The end of the attempt.
+    /// The way in which the attempt ended.
     pub outcome: AttemptOutcome,
 }

@@ -24,7 +24,8 @@ impl Default for JobProfile {
     }
 }
 
-/// Totals over the tasks of one kind, over the attempts that count.
+/// Totals over the finished tasks of one kind. Of the attempts at a task, only the one whose result
+/// counts is included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TaskMeasures {
@@ -118,9 +119,9 @@ impl MeasuredProfile {
     }
 
     /// Returns estimates for the next execution, in proportion to its input: `split_bytes` bytes, 0
-    /// if unknown, in `maps` maps and `reduces` reduces. Parts that were not measured are taken
-    /// from `otherwise`, and so are all parts if the profile does not [reach](Self::reaches) this
-    /// input.
+    /// if unknown, in `maps` maps and `reduces` reduces. The estimate for a kind of task that was
+    /// not measured is taken from `otherwise`, and so are both if the profile does not
+    /// [reach](Self::reaches) this input.
     #[must_use]
     pub fn estimates(
         &self,

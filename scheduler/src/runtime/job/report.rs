@@ -74,7 +74,7 @@ pub struct JobReport {
     pub met: Option<bool>,
     /// Number of tasks, maps and reduces.
     pub tasks: u32,
-    /// Key and value bytes read by its maps.
+    /// Key and value bytes read by the job's maps.
     pub bytes_in: u64,
     /// CPU time of all attempts in seconds.
     pub cpu_s: f64,

@@ -46,13 +46,14 @@ pub struct JobSpec {
     /// The task lengths of an earlier execution of the same job. They are better estimates than
     /// `profile`, and are scaled in proportion to the input.
     pub measured: Option<MeasuredProfile>,
-    /// The notes that its tasks take beside their rows. They are complete when the output is committed.
+    /// The notes that the job's tasks take beside their rows. They are complete when the output is
+    /// committed.
     pub notes: Option<Arc<dyn TaskNotes>>,
     /// The listener for the job's events.
     pub journal: Option<Arc<dyn JobJournal>>,
     /// The most cores that the job may use, at least 1; `None` for all cores of the runtime.
     pub cores: Option<u32>,
-    /// The processes that run its tasks; `None` for threads of this process.
+    /// The processes that run the job's tasks; `None` for threads of this process.
     pub processes: Option<Arc<TaskProcesses>>,
     /// Jobs of the same runtime that have to succeed before this one starts. Its input is split
     /// only then, so it may read their output. If one of them fails or is cancelled, this job

@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-/// Ticks, and bytes handled, between two reads of the wall clock. A read costs some 25 ns, a record
-/// rarely less.
+/// Ticks after which an account reads the wall clock, if it has not handled [`BYTES_PER_LOOK`]
+/// before. A read costs some 25 ns, a record rarely less.
 const TICKS_PER_LOOK: u32 = 8;
 const BYTES_PER_LOOK: usize = 4 << 10;
 
@@ -154,7 +154,8 @@ where
     }
 }
 
-/// Returns the yielding of the calling thread, for its present class.
+/// Returns the state with which the calling thread, in its present class, offers its core to
+/// others.
 fn yielding(payee: &(impl Payee + ?Sized)) -> Yielding {
     (payee.yield_every()).map_or_else(Yielding::never, Yielding::of_current_thread)
 }

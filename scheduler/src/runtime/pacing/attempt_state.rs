@@ -6,7 +6,8 @@ use super::cores::Place;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The state of one attempt. Numbers are hints, hence relaxed; the tracker interprets them.
+/// The state of one attempt. Its numbers are hints for the tracker, so their atomic operations are
+/// relaxed.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct AttemptState {
     used_ns: AtomicU64,
@@ -134,8 +135,8 @@ impl AttemptState {
         self.worker.load(Ordering::Relaxed)
     }
 
-    /// Stores the attempt's place on a core, where other threads can give it back, too; `None`
-    /// gives it back.
+    /// Stores the attempt's place on a core, so that other threads can free it, too; `None` frees
+    /// it.
     pub fn keep_place(&self, place: Option<Place>) {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }

@@ -18,8 +18,8 @@ pub enum Verdict {
     Pause,
 }
 
-/// A token bucket. It fills at a rate, up to a burst, and may be in debt. The unit is that of its
-/// owner; times are in seconds and ascend.
+/// A token bucket. It fills at a rate, up to a burst, and may be in debt. The owner chooses the
+/// unit of the tokens; times are in seconds and ascend.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     rate_per_s: f64,

@@ -18,7 +18,7 @@ pub(in crate::runtime) struct Cores {
     tasks: Mutex<Vec<(usize, Vec<JobId>)>>,
 }
 
-/// A task's place on a core, given back on drop.
+/// A task's place on a core, freed on drop.
 #[derive(Debug)]
 pub(in crate::runtime) struct Place {
     cores: Arc<Cores>,

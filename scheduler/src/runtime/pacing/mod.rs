@@ -1,4 +1,5 @@
-//! The use of an attempt, and its waits until it may use more.
+//! Pacing: measures the CPU time and the bytes that an attempt uses, and makes it wait until it may
+//! use more.
 //!
 //! | file | contents |
 //! | --- | --- |

@@ -7,7 +7,7 @@
 use super::bucket::{Bucket, Verdict};
 use std::sync::{Mutex, PoisonError};
 
-/// The burst of reads, in seconds of the rate.
+/// The burst of reads: the bytes that the rate permits in this many seconds.
 const BURST_S: f64 = 0.02;
 
 /// The bytes that all jobs of a runtime may read: initially without a limit.

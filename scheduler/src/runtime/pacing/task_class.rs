@@ -1,4 +1,5 @@
-//! The present scheduling class of tasks: the idle class, or the floor.
+//! The present scheduling class of tasks: the idle class, or the *floor*, the ordinary class with a
+//! high nice value.
 //!
 //! ```text
 //!              a thread that starts enters one of them

@@ -33,7 +33,7 @@ use std::time::Duration;
 /// longer than on a thread; it is a fifth of the burst that a job may save up.
 const SETTLE_EVERY: Duration = Duration::from_millis(4);
 
-/// The number of bytes of rows at which they are sent.
+/// The most bytes of rows that a child gathers before it sends them to the parent.
 const ROWS_BYTES: usize = 64 << 10;
 
 /// The exit code of a process whose parent has ended.
@@ -229,7 +229,7 @@ fn carry_out(
 /// The connection to the parent.
 struct Link {
     socket: UnixStream,
-    /// Payload of the last frame.
+    /// Payload of the last frame from the parent.
     payload: Vec<u8>,
     /// Bytes of input since the last report.
     read_bytes: u64,
@@ -263,7 +263,8 @@ impl Link {
         frame::send(&mut self.socket, kind, bytes, &mut || true)
     }
 
-    /// Returns the use since the last report.
+    /// Returns the use to report: CPU time since the start of this process, bytes read since the last
+    /// report.
     fn take_use(&mut self, attempt_state: &AttemptState) -> Use {
         let (input, handled) = attempt_state.input();
         Use {

@@ -45,7 +45,7 @@ pub(super) struct Order {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Work {
-    /// Cut the ranges of a global sort; [`TaskEnd::Cuts`] is the answer.
+    /// An order to cut the ranges of a global sort; [`TaskEnd::Cuts`] is the answer.
     Sample(SamplePlan),
     Map {
         index: u32,
@@ -91,7 +91,7 @@ pub(super) enum ToParent {
     TaskEnd(Use, TaskEnd),
 }
 
-/// The end of an order.
+/// The outcome of an order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum TaskEnd {
     /// The result of a sample: the first keys of the ranges of a global sort.
@@ -227,7 +227,7 @@ impl RunDescription {
     }
 }
 
-/// A segment. Its file is given by the name in the job's spill directory.
+/// A segment of a run. `file` is the name of the segment's file in the job's spill directory.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SegmentDescription {
     file: String,
@@ -239,7 +239,7 @@ pub(super) struct SegmentDescription {
 
 impl SegmentDescription {
     /// # Errors
-    /// If the name of its file is not valid UTF-8.
+    /// If the name of the segment's file is not valid UTF-8.
     pub fn new(segment: &Segment) -> Result<Self, TaskError> {
         let name = segment.path.file_name().and_then(|name| name.to_str());
         let file = name.ok_or_else(|| {
@@ -256,7 +256,7 @@ impl SegmentDescription {
     }
 
     /// # Errors
-    /// If it names no file in `directory`, or an impossible place in a file.
+    /// If the description names no file in `directory`, or an impossible place in a file.
     pub fn into_segment(self, directory: &Path) -> Result<Segment, FrameError> {
         let mut parts = Path::new(&self.file).components();
         let is_name = matches!(

@@ -109,7 +109,7 @@ impl Pool {
         Ok(process)
     }
 
-    /// Takes back a process that has finished its order.
+    /// Returns a process that has finished its order to the pool, for the next task.
     pub(super) fn give_back(&self, process: Process) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(process);
@@ -134,7 +134,7 @@ pub(super) struct Process {
 pub(super) struct Line {
     child: Child,
     socket: UnixStream,
-    /// Payload of the last frame.
+    /// Payload of the last frame from the process.
     payload: Vec<u8>,
     memory_bytes: Option<u64>,
 }

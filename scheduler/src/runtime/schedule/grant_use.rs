@@ -14,13 +14,14 @@ use super::shares::TASK_HUNDREDTHS_MAX;
 /// The time constant of the average, in seconds with a share: long compared with a burst of the
 /// token bucket, short compared with a job.
 const LATELY_S: f64 = 10.0;
-/// The weight of the usual ratio in that of a job, in core-seconds granted. Before the first
-/// measurement the usual ratio counts alone.
+/// The weight of the usual ratio of all jobs in the ratio of one job, in core-seconds granted.
+/// Before the job's first measurement the usual ratio counts alone.
 const BELIEVED_CPU_S: f64 = 0.5;
-/// The granted core-seconds above which the usual ratio halves the weight of its earlier jobs
-/// before it adds another one.
+/// The granted core-seconds of earlier jobs above which their weight in the usual ratio is halved
+/// before another job is added.
 const USUAL_CPU_S: f64 = 100.0;
-/// The least ratio. A lower one counts as a stall that passes, not as a speed.
+/// The least ratio of used to granted CPU time. A lower one counts as a stall that passes, not as a
+/// speed.
 const RATIO_MIN: f64 = 0.05;
 
 /// The CPU time that a job was granted and used, in seconds. Older times count less.
@@ -33,9 +34,9 @@ pub(in crate::runtime) struct GrantUse {
 }
 
 impl GrantUse {
-    /// Adds the time since the last call, which ends at `now_s`; the job had this share in it, and
-    /// has `runnable_tasks` at its end. `used_cpu_s` is the CPU time that the job has used since
-    /// its start.
+    /// Adds the time since the last call, which ends at `now_s`. During that time the job had the
+    /// share `share_hundredths`; now it has `runnable_tasks`. `used_cpu_s` is the CPU time that the
+    /// job has used since its start.
     pub fn turn(
         &mut self,
         now_s: f64,

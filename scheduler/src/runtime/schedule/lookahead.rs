@@ -29,12 +29,13 @@ mod tests;
 
 /// The time span of a prediction, in seconds.
 const HORIZON_S: f64 = 7.0 * 86_400.0;
-/// The time between two decisions of the policy, as a part of the time ahead; at least a control
-/// cycle. For a far future a resolution of a quarter of a second is not needed, and hundreds of
-/// decisions are enough for days.
+/// The time between two decisions of the policy, as a part of the time from now to the modelled
+/// instant; at least a control cycle. For a far future a resolution of a quarter of a second is not
+/// needed, and hundreds of decisions are enough for days.
 const STEP_OF_AHEAD: f64 = 0.03;
-/// The time between two decisions if a job completes its maps or its last task, as a part of the
-/// time ahead. In the runtime such an event starts a control cycle at once.
+/// The least time between two decisions if a job completes its maps or its last task, as a part of
+/// the time from now to the modelled instant. In the runtime such an event starts a control cycle
+/// at once.
 const STEP_OF_AHEAD_MIN: f64 = 0.002;
 /// The remaining CPU time of a task that has used more than the mean, as a part of the mean.
 const OVERDUE_PART: f64 = 0.1;
@@ -65,11 +66,11 @@ pub struct Situation {
 pub struct HypotheticalJob {
     /// Map tasks; at least 1.
     pub maps: u32,
-    /// CPU time of each in seconds; positive.
+    /// CPU time of each map task in seconds; positive.
     pub map_cpu_s: f64,
     /// Reduce tasks.
     pub reduces: u32,
-    /// CPU time of each in seconds; positive.
+    /// CPU time of each reduce task in seconds; positive.
     pub reduce_cpu_s: f64,
     /// The goal in seconds from now; `None` for no goal.
     pub goal_s: Option<f64>,
@@ -90,7 +91,7 @@ pub struct Finish {
     pub finish_s: Option<f64>,
 }
 
-/// A job with the tasks that it has left.
+/// A job with its remaining tasks.
 #[derive(Clone, Debug)]
 pub(in crate::runtime) struct OutstandingJob {
     job: Job,
@@ -281,8 +282,8 @@ impl OutstandingJob {
 }
 
 impl Situation {
-    /// Makes the job with this id the first of a chain: all its tasks run `times` times more
-    /// after it. Does nothing if there is no such job.
+    /// Makes the job with this id run all its tasks `times` times more, one time after the other.
+    /// Does nothing if there is no such job.
     pub fn repeat(&mut self, id: JobId, times: u32) {
         if let Some(job) = self.jobs.iter_mut().find(|job| job.job.id == id) {
             (0..times).for_each(|_| job.repeat());

@@ -1,8 +1,8 @@
 //! The memory that all attempts of all jobs together may hold.
 //!
-//! An attempt reserves a task's memory when it is claimed, and gives it back when its thread is
-//! done with it. Stopping an attempt, or leaving it behind, frees nothing: as long as its thread
-//! runs, it holds its memory.
+//! An attempt reserves a task's memory when it is claimed, and releases it when its thread is done
+//! with it. Stopping an attempt, or leaving it behind, frees nothing: as long as its thread runs,
+//! it holds its memory.
 
 use crate::runtime::options::RuntimeOptions;
 

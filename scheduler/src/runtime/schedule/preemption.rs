@@ -29,9 +29,9 @@ pub(in crate::runtime) struct Holder {
     pub has_share: bool,
     /// True if the job has had no share for at least a whole control cycle.
     pub is_paused: bool,
-    /// Tasks that its share could run beside its running ones, if they had memory.
+    /// Tasks that the job's share could run beside its running ones, if they had memory.
     pub starts: u32,
-    /// Attempts that were not stopped.
+    /// The job's running attempts that were not stopped, each with the kind of its task.
     pub attempts: Vec<(TaskKind, ActiveAttempt)>,
 }
 
@@ -55,7 +55,7 @@ struct Victim<'a> {
 }
 
 impl Victim<'_> {
-    /// The order of preemption.
+    /// Compares two victims; the lesser one is preempted first.
     fn order(&self, other: &Self) -> Ordering {
         let goal_s = |victim: &Self| victim.holder.job.goal_s.unwrap_or(f64::INFINITY);
         let (a, b) = (&self.holder, &other.holder);

@@ -30,14 +30,14 @@ const TASKS_PER_SPECULATIVE: u32 = 10;
 pub(in crate::runtime) struct Pace {
     /// The task's number.
     pub index: u32,
-    /// Seconds since its start.
+    /// Seconds since the start of the attempt, without those in which the job had no share.
     pub running_s: f64,
     /// The finished part of the work, 0 to 1; 0 if unknown.
     pub progress: f64,
 }
 
 impl Pace {
-    /// Seconds until its end at its speed so far.
+    /// Seconds until the attempt's end at its speed so far.
     fn left_s(&self) -> f64 {
         if self.progress > 0.0 {
             self.running_s * (1.0 - self.progress) / self.progress

@@ -26,7 +26,7 @@ pub(in crate::runtime) struct Slot {
 pub(in crate::runtime) struct RunningAttempt {
     pub state: Arc<AttemptState>,
     pub started_s: f64,
-    /// Seconds since its start without a share of the job.
+    /// Seconds since the start of the attempt in which its job had no share.
     paused_s: f64,
     /// Seconds without a step, although the attempt could run, up to the last call of `watch`.
     still_s: f64,
@@ -56,7 +56,7 @@ impl RunningAttempt {
 pub(in crate::runtime) struct TaskSet {
     pub slots: Vec<Slot>,
     pub pending: VecDeque<u32>,
-    /// By task and attempt number.
+    /// The running attempts, by task number and attempt number.
     running: BTreeMap<(u32, u32), RunningAttempt>,
     pub done: u32,
     done_cpu_s: f64,
@@ -117,8 +117,8 @@ impl TaskSet {
         by_task.into_values().collect()
     }
 
-    /// The measured mean. Before a task has finished, it is the estimate, or the CPU time of the
-    /// longest running task if that is more.
+    /// The mean CPU time of finished tasks, in seconds. Before a task has finished, it is the
+    /// estimate, or the CPU time of the longest running task if that is more.
     pub fn mean_cpu_s(&self) -> f64 {
         let mean = if self.done > 0 {
             self.done_cpu_s / f64::from(self.done)

@@ -53,7 +53,7 @@ pub(in crate::runtime) enum Work {
         attempt: u32,
         attempt_state: Arc<AttemptState>,
     },
-    /// Split the input, which is the output of an earlier job.
+    /// The split of the input, which is the output of an earlier job.
     Split,
     Commit,
     Abort,
@@ -417,12 +417,14 @@ impl Tracker {
         self.stage = Stage::Ended;
     }
 
-    /// Cancels the job, unless it is too late. Returns whether it did.
+    /// Cancels the job. Returns false, without any effect, if a worker commits it, or it stops
+    /// already or has ended.
     pub fn cancel(&mut self) -> bool {
         self.end_early(Outcome::Cancelled)
     }
 
-    /// Stops the job as failed, unless it is too late. Returns whether it did.
+    /// Stops the job as failed. Returns false, without any effect, if a worker commits it, or it
+    /// stops already or has ended.
     pub fn fail(&mut self, cause: String) -> bool {
         self.end_early(Outcome::Failed { cause })
     }

@@ -12,7 +12,7 @@ const SLOTS_MIN: usize = 1 << 8;
 /// Records after which the benefit of lookups is evaluated.
 const TRIAL_RECORDS: u32 = 1 << 16;
 
-/// Lookups go on if at least one of this many found a record.
+/// Lookups go on if at least one in this many lookups has found a record.
 const RECORDS_PER_HIT_MAX: u32 = 8;
 
 /// A slot: the upper half of a hash, and the number of a record from 1; 0 if empty.
@@ -39,7 +39,8 @@ impl KeyIndex {
         self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// The bytes that the next record will make it allocate, beside the present ones.
+    /// The bytes that the index will allocate for the next record, while it still holds its present
+    /// ones; 0 if the record fits.
     pub fn grown_bytes(&self) -> usize {
         if self.is_full() {
             self.grown_slots() * size_of::<Slot>()

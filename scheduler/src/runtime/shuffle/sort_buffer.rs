@@ -155,7 +155,7 @@ impl SortBuffer {
         self.is_empty() || allocated_bytes - freed_bytes <= self.budget_bytes
     }
 
-    /// Adds a record. Returns whether this allocated memory.
+    /// Adds a record. Returns whether the buffer allocated memory for it.
     ///
     /// # Errors
     /// If key or value is 4 GiB long or longer.
@@ -271,7 +271,7 @@ impl SortBuffer {
     }
 }
 
-/// The first sort key of records.
+/// The first sort key of a record: its partition, then the first bytes of its key.
 fn order(partition: u32, key: &[u8]) -> u128 {
     let key_order = key_prefix(key) >> (u128::BITS - ORDER_KEY_BITS);
     u128::from(partition) << ORDER_KEY_BITS | key_order

@@ -50,9 +50,9 @@ impl Values<'_> {
     }
 }
 
-/// Calls `group` for each key of `source` with its values. Values that `group` leaves are skipped.
-/// Returns the number of records and their bytes. Each record counts as `units` of the attempt's
-/// input.
+/// Calls `group` for each key of `source` with its values. Values that `group` does not read are
+/// skipped. Returns the number of records and their bytes. Each record counts as `units` of the
+/// attempt's input.
 pub(in crate::runtime) fn for_each_group(
     source: &mut dyn Sorted,
     attempt: &Attempt<'_>,

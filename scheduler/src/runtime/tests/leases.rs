@@ -1,4 +1,4 @@
-//! Leases: work of the caller under the same shares.
+//! Leases: work of the caller under shares like those of jobs.
 
 use super::*;
 use crate::availability::Availability;

@@ -1,4 +1,4 @@
-//! A runtime that runs for weeks, with jobs that come and go by id.
+//! Many jobs in one runtime: they are listed and cancelled by id, and few ended ones are kept.
 
 use super::*;
 use crate::model::JobId;

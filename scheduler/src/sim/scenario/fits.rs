@@ -13,7 +13,7 @@ use crate::model::{Resources, TaskKind};
 use crate::policy::Measure;
 use crate::sim::SimNode;
 
-/// The demand of one kind of tasks in a scenario.
+/// The demand of the tasks of one kind in a scenario, to compare with the nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Need {
     application: String,
@@ -87,7 +87,7 @@ pub(super) fn check(policies: &[PolicyMeasure], needs: &[Need], kinds: &[Kind]) 
 }
 
 impl Need {
-    /// The error for nodes that all have typed slots, but none of this kind.
+    /// The error for nodes that all have typed slots, but none for tasks of the kind needed.
     fn without_slots(&self) -> FieldError {
         let (kind, application) = (self.kind, &self.application);
         let what = format!(

@@ -77,7 +77,7 @@ pub struct Scenario {
     file: String,
     /// Title of the scenario; the file's name if the file has no title.
     pub title: String,
-    /// Names of the policies to run it under; all policies if the file names none.
+    /// Names of the policies to run the scenario under; all policies if the file names none.
     pub policies: Vec<String>,
     /// Number of draws, at least 1; replica r uses seed + r.
     pub replicas: u32,
@@ -85,7 +85,7 @@ pub struct Scenario {
     pub seed: u64,
     /// True to compute also a lower bound on the goals that any scheduler must miss.
     pub offline_bound: bool,
-    /// One point, or one for each combination of swept values.
+    /// The points of the scenario: a single one, or one for each combination of swept values.
     pub points: Vec<Point>,
 }
 

@@ -9,7 +9,7 @@
 //! maps_s = [10.0, 20.0]     # lengths, in seconds
 //! delays_s = [1.0, 1.0]     # until the output of each map has arrived; default: 0
 //! reduces_s = [30.0]
-//! map_weights = [1.0, 2.0]  # where those of tasks count; default: 1
+//! map_weights = [1.0, 2.0]  # for objectives of tasks; default: 1
 //! reduce_weights = [1.0]
 //! ```
 

@@ -6,7 +6,7 @@ use crate::sim::{ForecastError, NodeLoss, Spread};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The whole file.
+/// A whole scenario file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -49,8 +49,8 @@ pub(super) struct Run {
     pub horizon_s: f64,
     pub reduces: ReduceStart,
     pub spread: Spread,
-    /// Begin of the measured time. Jobs count that are submitted or finished between
-    /// begin and end.
+    /// Begin of the measured time, in seconds. Jobs count that are submitted or finished
+    /// between its begin and its end.
     pub measure_from_s: f64,
     pub measure_until_s: Option<f64>,
     /// Replicas of each split for applications that do not set their own; 0: input is
@@ -90,7 +90,7 @@ pub(super) struct Nodes {
     pub reduce_slots: Option<u32>,
     #[serde(default)]
     pub accelerated: bool,
-    /// The f(t) of these nodes; by default that of `[availability]`.
+    /// The availability of the nodes of this kind; by default that of `[availability]`.
     pub availability: Option<Availability>,
 }
 
@@ -116,7 +116,7 @@ pub(super) enum Availability {
         file: String,
         #[serde(default)]
         measures: TraceQuantity,
-        /// The value that corresponds to all of the nodes.
+        /// The value of the series that corresponds to all of the nodes.
         whole: f64,
         /// Position of time 0 in the series, in seconds after the first value.
         #[serde(default)]
@@ -126,7 +126,7 @@ pub(super) enum Availability {
         clip: bool,
     },
     /// The thesis's f(t) of figure 5.22: 0.575 of the nodes on average, with an amplitude
-    /// of 0.375 at level 3, and of two thirds and one third of that at levels 2 and 1.
+    /// of 0.375 at level 3, 0.25 at level 2 and 0.125 at level 1.
     Burstiness {
         level: u32,
     },
@@ -136,10 +136,10 @@ pub(super) enum Availability {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum TraceQuantity {
-    /// The part that the transactional load takes.
+    /// The trace measures the part of the nodes that the transactional load takes.
     #[default]
     Load,
-    /// The part that the transactional load leaves.
+    /// The trace measures the part of the nodes that the transactional load leaves.
     Availability,
 }
 
@@ -149,7 +149,7 @@ pub(super) struct Workload {
     pub span_s: f64,
     /// Arriving work, as a part of the CPU of all nodes.
     pub load: Option<f64>,
-    /// Mean number of jobs; the alternative to `load`.
+    /// Mean number of generated jobs; the alternative to `load`.
     pub jobs: Option<f64>,
     pub maps_mean: f64,
     #[serde(default)]
@@ -222,7 +222,7 @@ pub(super) struct Job {
     pub name: Option<String>,
     #[serde(default)]
     pub submitted_s: f64,
-    /// Goal in seconds after the submission.
+    /// Completion time goal, in seconds after the submission.
     pub goal_s: Option<f64>,
     #[serde(default = "unit")]
     pub weight: f64,

@@ -9,14 +9,14 @@ use crate::sim::bounds::{
 };
 use crate::sim::{Recording, SimConfig, Workload};
 
-/// The size of a point.
+/// The size of a run at one point of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
-    /// Nodes, and steps of the series of their availability.
+    /// Number of nodes, plus the number of steps in the series of their availability.
     fixed: u64,
     /// Number of listed jobs.
     listed: u64,
-    /// Jobs of a run, including the mean number of generated ones.
+    /// Number of jobs of a run, including the mean number of generated ones.
     jobs: u64,
     /// Number of tasks that are recorded.
     recorded: u64,

@@ -1,4 +1,4 @@
-//! The availability of a scenario: the part of the nodes that f(t) leaves.
+//! The availability of a scenario: f(t), the part of the nodes that is left to analytics.
 
 use super::error::FieldError;
 use super::nodes::Kind;

@@ -113,8 +113,8 @@ fn point(
     })
 }
 
-/// Replaces the value at a path such as `nodes[0].count`. Returns false if
-/// there is none.
+/// Replaces the value at a path such as `nodes[0].count`. Returns false if the
+/// table has no value there.
 fn replace(table: &mut Table, path: &str, value: &Value) -> bool {
     let Some((first, rest)) = path.split_once('.') else {
         return match place(table, path) {
@@ -131,7 +131,8 @@ fn replace(table: &mut Table, path: &str, value: &Value) -> bool {
     }
 }
 
-/// The value of `name` or `name[index]`.
+/// The value in `table` that `part` names: `name`, or `name[index]` for an item
+/// of a list.
 fn place<'a>(table: &'a mut Table, part: &str) -> Option<&'a mut Value> {
     match part.split_once('[') {
         None => table.get_mut(part),

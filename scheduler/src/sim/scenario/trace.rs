@@ -1,4 +1,4 @@
-//! TraceQuantity availability: a series in a file of its own.
+//! Availability from a measured trace: a series in a file of its own.
 
 use super::schema::TraceQuantity;
 use crate::availability::{Availability, Step};
@@ -6,7 +6,7 @@ use crate::forecast::Series;
 use crate::sim::bounds::{KEPT_MAX, STEPS_MAX};
 use std::cell::Cell;
 
-/// The files that a scenario names.
+/// The trace files that a scenario names.
 pub(super) struct Traces<'a> {
     /// Returns the text of a file, or why it cannot be read.
     text_of: &'a dyn Fn(&str) -> Result<String, String>,
@@ -17,7 +17,7 @@ pub(super) struct Traces<'a> {
 
 /// The available part of the nodes' CPU from time 0 on.
 pub(super) struct Trace {
-    /// Starts of steps in seconds, and parts from 0 to 1.
+    /// Start of each step in seconds, and the available part of the CPU from 0 to 1.
     steps: Vec<(f64, f64)>,
 }
 

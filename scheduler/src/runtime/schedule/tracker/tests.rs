@@ -363,8 +363,8 @@ fn of_two_attempts_of_unknown_progress_the_one_that_used_less_cpu_is_stopped() {
     assert!(first.attempt_state.is_stopped() && !second.attempt_state.is_stopped());
 }
 
-/// Regression: an attempt waited for its share in a pause. Afterwards a second one began, though
-/// the first could move to the floor.
+/// Regression: an attempt waited for its share in a pause. Afterwards a second attempt began,
+/// though the first could move to the floor.
 #[test]
 fn a_thread_that_can_leave_the_idle_class_is_not_overtaken_and_a_process_is() {
     let mut tracker = tracker(1, 0);
@@ -502,7 +502,7 @@ impl World {
         })
     }
 
-    /// An attempt is done with its records and requests permission to finish.
+    /// Requests the permission to finish for an attempt that is done with its records.
     fn request_finish(&mut self, held: HeldAttempt) {
         if self.tracker.may_finish(held.task, held.attempt) {
             self.finishing.push(held);
@@ -515,7 +515,7 @@ impl World {
         }
     }
 
-    /// An attempt that has the permission to finish does so, or fails.
+    /// Finishes or fails an attempt that has the permission to finish.
     fn finish(&mut self) {
         let Some(held) = self.finishing.pop() else {
             return;
