@@ -19,8 +19,8 @@ const UNKNOWN_BYTES: u64 = 1 << 30;
 /// The least budget by default.
 const DEFAULT_BYTES_MIN: u64 = 64 << 20;
 
-/// The greatest limits, however large the budget is. They are the defaults of the server of CQL. A
-/// greater `request_bytes_max` needs more than this for requests.
+/// Half of the most memory for requests, which is the default of the server of CQL. This limit and the next
+/// two hold however large the budget is, but a large `request_bytes_max` raises this one.
 const HALF_OF_REQUESTS_BYTES_MAX: u64 = 128 << 20;
 const RESULTS_BYTES_MAX: u64 = 352 << 20;
 const STATEMENTS_BYTES_MAX: u64 = 64 << 20;
@@ -43,16 +43,16 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// Returns the budget of a server whose settings have none, on a machine with `machine_bytes`, if
-    /// that is known. Memtables with a limit of their own fit in.
+    /// Returns the budget of a server whose settings have none, on a machine with `machine_bytes`, if that is
+    /// known. The budget is at least twice `memtables_bytes`, the limit on memtables.
     pub fn default_bytes(machine_bytes: Option<u64>, memtables_bytes: u64) -> u64 {
         let quarter = machine_bytes.map_or(UNKNOWN_BYTES, |bytes| bytes / 4);
         let memtables = memtables_bytes.saturating_mul(2);
         quarter.max(DEFAULT_BYTES_MIN).max(memtables)
     }
 
-    /// Divides a budget. A request may have `request_bytes_max`, as far as that fits in. The store
-    /// gets at least 21 of 32 parts.
+    /// Divides a budget. A request may be as long as `request_bytes_max`, if the budget has room for such
+    /// requests. The store gets at least 21 of 32 parts.
     pub fn of(all_bytes: u64, request_bytes_max: u64) -> Self {
         let share = |part: u64, most: u64| (all_bytes / part).min(most);
         let half_bytes_max = HALF_OF_REQUESTS_BYTES_MAX.max(request_bytes_max.saturating_mul(2));

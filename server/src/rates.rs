@@ -5,11 +5,11 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Buckets that are kept. When there are more, full ones are dropped, which changes nothing; if
-/// that is not enough, all are.
+/// The most buckets that are kept. When there are more, full ones are dropped, which changes
+/// nothing; if that is not enough, all are dropped.
 const KEPT_MAX: usize = 4096;
 
-/// A bucket per key.
+/// The token buckets by key.
 #[derive(Debug)]
 pub(super) struct Rates<K> {
     /// Tokens in a full bucket.

@@ -27,7 +27,7 @@ use crate::watch::{GuardWatch, LatencySource};
 /// The options of a [`Colocated`].
 pub struct ColocatedOptions {
     /// The latency objective of the service: analytics shrink before it is missed. With `None`, or if no
-    /// latencies are [recorded](Colocated::record), they get everything that is left.
+    /// latencies are [recorded](Colocated::record), analytics get everything that is left.
     pub objective: Option<Objective>,
     /// Cores that analytics never get.
     pub reserve_cores: f64,
@@ -42,8 +42,8 @@ pub struct ColocatedOptions {
     /// The throughput of the disk that the service and analytics share, in bytes per second; `None`:
     /// analytics read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// The forecast f(t) for policies, in hundredths of a core without the reserve; `None`: the mean that
-    /// was left in the last ten minutes.
+    /// The forecast f(t) for policies, in hundredths of a core without the reserve; `None`: the mean
+    /// capacity that the service left in the last ten minutes.
     pub forecast: Option<Arc<Availability>>,
     /// The source of [`LoadSample::requests`]; `None`: the [recorded](Colocated::record) requests.
     pub requests: Option<Box<dyn RequestSource>>,
@@ -73,7 +73,8 @@ impl ColocatedOptions {
         }
     }
 
-    /// Returns the same for the cores of this machine and an objective of the service.
+    /// Returns the options of [`new`](Self::new) for the cores that this process may use, with this
+    /// objective of the service.
     #[must_use]
     pub fn keeping(objective: Objective) -> Self {
         Self {
@@ -288,7 +289,8 @@ pub struct ColocatedStatus {
     pub load: Option<LoadSample>,
     /// The guard's latest decision; `None` before the first one, and without an objective.
     pub guard: Option<GuardSample>,
-    /// The cost of each level of analytics for the service, for an objective over alone once it is known.
+    /// The cost for the service of each tried level of analytics; empty until it is known, and for an
+    /// objective that is no [multiple](crate::Limit::OverAlone) of the latency without analytics.
     pub price: Vec<PricePoint>,
     /// The jobs.
     pub runtime: RuntimeStatus,

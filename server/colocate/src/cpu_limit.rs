@@ -36,13 +36,13 @@ pub(super) struct CpuLimitMonitor(Vec<Cgroup>);
 #[derive(Debug)]
 struct Cgroup {
     directory: PathBuf,
-    /// `None` before the first sample.
+    /// The counters at the last sample; `None` before the first one.
     periods: Option<Periods>,
     throttled_ratio: f64,
 }
 
 /// The counters of `cpu.stat`, in periods in which the cgroup ran. `throttled_usec` is omitted: it
-/// adds up the waits of all cores, so no duration is comparable.
+/// adds up the waits of all cores, so it cannot be compared with a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Periods {
     all: u64,

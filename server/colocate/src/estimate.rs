@@ -8,8 +8,8 @@ use ebb_scheduler::availability::Availability;
 
 use crate::monitor::MeasuredLoad;
 
-/// The time constant for transactional threads, in seconds: short enough to follow a compressed
-/// day, long enough not to follow a single flush.
+/// The time constant for transactional threads, in seconds: short enough to follow a day of load
+/// that is replayed within minutes, long enough not to follow a single flush.
 const TRANSACTIONAL_S: f64 = 0.35;
 /// The time constant for other processes, in seconds: their measurement is as coarse as the
 /// kernel's ticks.
@@ -24,9 +24,10 @@ const OTHERS_CORES_MIN: f64 = 0.05;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LoadEstimate {
     transactional_cores: Option<f64>,
-    /// The disk throughput; 0 before the first measurement.
+    /// The disk throughput of the load; 0 before the first measurement.
     disk_bytes_per_s: f64,
-    /// Negative while the rounding of ticks makes it so; the getter never returns that.
+    /// The cores that other processes use. Rounding of ticks may make the value negative; the
+    /// getter then returns 0.
     others_cores: f64,
     analytics_cores: f64,
 }
@@ -74,7 +75,7 @@ impl LoadEstimate {
     }
 }
 
-/// The mean capacity that was left recently, for plans without a forecast.
+/// The mean capacity that the load left recently, for plans without a forecast.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeftEstimate {
     first_s: Option<f64>,

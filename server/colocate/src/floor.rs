@@ -72,8 +72,8 @@ impl FloorDecision {
         self != Self::Idle
     }
 
-    /// Returns the cores that threads other than those of jobs may use together: at most the floor,
-    /// regardless of goals. `None` in the idle class.
+    /// Returns the cores that the service's own threads, such as clients' scans, may use together on the
+    /// floor: at most `floor_cores`, even if goals of jobs raise the floor. `None` in the idle class.
     pub(crate) fn shared_cores(self, floor_cores: f64) -> Option<f64> {
         match self {
             Self::Idle => None,
@@ -82,8 +82,8 @@ impl FloorDecision {
         }
     }
 
-    /// Returns the decision for the next control cycle, after a cycle of `self`. The floor is
-    /// `floor_cores`; 0 means none.
+    /// Returns the decision for the next control cycle, after a cycle with the decision `self`. The floor
+    /// is `floor_cores`; 0 means none.
     pub(crate) fn next(
         self,
         floor_cores: f64,

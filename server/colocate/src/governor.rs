@@ -68,8 +68,8 @@ pub struct Machine {
     /// The throughput of the disk that load and analytics share, in bytes per second; `None`: analytics
     /// read without a limit.
     pub disk_bytes_per_s: Option<u64>,
-    /// The forecast f(t) in hundredths of a core, without the reserve; `None`: the mean that was left in
-    /// the last ten minutes.
+    /// The forecast f(t) in hundredths of a core, without the reserve; `None`: the mean capacity that the
+    /// load left in the last ten minutes.
     pub forecast: Option<Arc<Availability>>,
 }
 
@@ -101,15 +101,15 @@ struct State {
     measured_s: Option<f64>,
     left_memory: SteadyMemory,
     cpu_limits: CpuLimitMonitor,
-    /// The limit at the last measurement.
+    /// The CPU limit at the last measurement.
     cpu_limit: Option<CpuLimit>,
     estimate: LoadEstimate,
-    /// The last measurement.
+    /// The last measurement of the load.
     load: MeasuredLoad,
     floor: FloorDecision,
     /// The forecast f(t), if there is one.
     forecast: Option<Arc<Availability>>,
-    /// The capacity that was left, for plans without a forecast.
+    /// The mean capacity that the load left recently, for plans without a forecast.
     left: LeftEstimate,
     guard: Option<Guard>,
     /// The number of sources that feed the guard with windows.
@@ -143,9 +143,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Returns the cores that the load, analytics and others may use together. `self.cores` is rounded
-    /// down from a limit unless it was set lower. The limit does not apply to others: they first use the
-    /// reachable cores beyond the limit.
+    /// Returns the cores that the load, analytics and others may use together. `self.cores` is the limit
+    /// rounded down, unless it was set lower. The limit does not apply to other processes: they first use
+    /// the reachable cores beyond the limit.
     fn cores_with(&self, others_cores: f64, reachable: f64, limit: Option<CpuLimit>) -> f64 {
         let cores = f64::from(self.cores);
         let Some(limit) = limit.filter(|limit| limit.cores < reachable) else {
@@ -277,8 +277,9 @@ impl Governor {
         self.lock().guarded.last()
     }
 
-    /// Returns the cost for the load of each level of analytics that was tried, which the guard measures
-    /// for an objective over alone; empty for another objective, and until the cost is known.
+    /// Returns the cost for the load of each level of analytics that was tried, which the guard measures if
+    /// the objective is a multiple of the latency [without analytics](crate::Limit::OverAlone); empty for
+    /// another objective, and until the cost is known.
     pub fn price(&self) -> Vec<PricePoint> {
         let state = self.lock();
         state.guard.as_ref().map(Guard::price).unwrap_or_default()
@@ -308,8 +309,8 @@ impl Governor {
     }
 
     /// Unregisters a source. After the last one, no windows show that the load keeps its objective, so
-    /// the guard could never grow again; therefore it is released. Returns true if it allows more than
-    /// before.
+    /// analytics could never grow again; therefore the guard is reset and allows everything. Returns true
+    /// if it allows more than before.
     pub(crate) fn end_watch(&self) -> bool {
         let mut state = self.lock();
         state.watches -= 1;
@@ -321,7 +322,7 @@ impl Governor {
         (self.machine).cores_with(others_cores, self.reachable_cores, state.cpu_limit)
     }
 
-    /// Returns the use of each side, given `cores` for load, analytics and others.
+    /// Returns the CPU use of load and analytics, given `cores` for them and for other processes.
     fn cpu_shares(&self, cores: f64, needed_hundredths: u32, state: &State) -> CpuShares {
         let reserve = self.machine.reserve_cores;
         let load = state.estimate.transactional_cores();

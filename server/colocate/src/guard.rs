@@ -42,21 +42,21 @@ const SLACK_GROW: f64 = 0.20;
 const REQUESTS_MIN: u64 = 200;
 /// The maximal length of merged windows, in seconds.
 const GATHER_S_MAX: f64 = 1.0;
-/// The growth per window.
+/// The growth of the allowed part per window.
 const GROWTH: f64 = 0.1;
-/// The growth per window near a known trouble.
+/// The growth of the allowed part per window near the level of a known trouble.
 const GROWTH_CAREFUL: f64 = 0.02;
-/// Smaller parts are rounded down to 0.
+/// The least allowed part; smaller ones are rounded down to 0.
 const ALLOWED_MIN: f64 = 0.02;
-/// The number of windows without growth after a break.
+/// The number of windows without growth after one in which the objective was missed.
 const COOLDOWN_WINDOWS: u32 = 5;
-/// The number of good windows before a known trouble is tested again, the first time. It doubles each
-/// time that the trouble recurs.
+/// The number of good windows after trouble before its level is tried again, the first time. The
+/// number doubles each time that the trouble recurs.
 const RETRY_WINDOWS: u32 = 100;
-/// The maximum number of good windows before a known trouble is tested again: half an hour of
+/// The maximum number of good windows after trouble before its level is tried again: half an hour of
 /// windows of a tenth of a second.
 const RETRY_WINDOWS_MAX: u32 = 18_000;
-/// The part of the level in trouble that is allowed afterwards.
+/// The bound on the allowed part after trouble, as a part of the level at which trouble began.
 const BELOW_TROUBLE: f64 = 0.8;
 /// The part of the request rate in trouble below which the load counts as a different one.
 const OTHER_LOAD: f64 = 0.8;
@@ -70,7 +70,7 @@ pub struct LatencyWindow {
     pub length_s: f64,
     /// The requests that ended in the window.
     pub requests: u64,
-    /// The objective's quantile of their latencies, in microseconds.
+    /// The objective's quantile of the latencies of the requests, in microseconds.
     pub latency_us: f64,
 }
 
@@ -79,8 +79,8 @@ pub struct LatencyWindow {
 pub struct ObservedWindow {
     /// The length, the number of requests and the quantile.
     pub window: LatencyWindow,
-    /// All latencies of the window. Without them an objective over [alone](Limit::OverAlone) ignores
-    /// the window.
+    /// All latencies of the window. Without them the guard ignores the window if its objective is a
+    /// [multiple](Limit::OverAlone) of the latency without analytics.
     pub latencies: LatencyCounts,
 }
 
@@ -149,9 +149,10 @@ pub struct Guard {
 /// The method by which the objective is kept.
 #[derive(Debug, Clone)]
 enum Keeper {
-    /// A latency is kept window by window.
+    /// The controller of an objective that is a latency: decides window by window.
     Latency(Controller),
-    /// The latency of the load alone is measured, and the cost of analytics.
+    /// The keeper of an objective that is a multiple of the latency without analytics: measures that
+    /// latency, and the cost of analytics.
     OverAlone(Price),
 }
 
@@ -190,8 +191,9 @@ impl Guard {
         matches!(&self.keeper, Keeper::OverAlone(price) if price.is_pausing())
     }
 
-    /// Returns whether the load misses its objective or is about to. An objective over alone is in
-    /// danger while a level of at most `hundredths` of a core is known to be too much.
+    /// Returns whether the load misses its objective or is about to. An objective that is a
+    /// [multiple](Limit::OverAlone) of the latency without analytics is in danger while a level of at
+    /// most `hundredths` of a core is known to be too much.
     pub(crate) fn is_in_danger(&self, hundredths: f64) -> bool {
         match &self.keeper {
             Keeper::Latency(controller) => controller.is_tight || controller.cooldown_windows > 0,
@@ -318,7 +320,8 @@ impl Controller {
         })
     }
 
-    /// Merges windows until they have enough requests. The latency is then the maximum of theirs.
+    /// Merges windows until they have enough requests. The latency of the merged window is the
+    /// maximum of theirs.
     fn gather(&mut self, window: LatencyWindow) -> Option<LatencyWindow> {
         let whole = match self.gathered.take() {
             None => window,
@@ -350,7 +353,7 @@ impl Controller {
         self.cooldown_windows = COOLDOWN_WINDOWS;
     }
 
-    /// Records that the currently allowed part is too much.
+    /// Records the currently allowed part as too much, at this request rate.
     fn remember(&mut self, requests_per_s: f64) {
         // If nothing is allowed, analytics are not the cause.
         if self.allowed > 0.0 {

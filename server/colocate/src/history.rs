@@ -11,7 +11,7 @@ use thiserror::Error;
 /// The maximal number of past days that the forecast methods are tested on.
 const BACKTEST_DAYS_MAX: usize = 28;
 
-/// The maximal number of slots, the latest ones: a year of quarters of an hour. 560 KiB.
+/// The maximal number of latest slots that are kept: a year of quarters of an hour, 560 KiB.
 const SLOTS_MAX: u64 = 35_040;
 
 /// The cores that the load used, in equal slots of time: the latest [35,040](SLOTS_MAX).

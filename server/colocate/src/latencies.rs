@@ -24,7 +24,8 @@ use crate::watch::LatencySource;
 /// The number of buckets per doubling of the latency, as a power of two: a bucket is at most 1/32
 /// wide.
 const GROUPING_POWER: u8 = 5;
-/// Latencies from 2 to this power on, in nanoseconds, count as the longest one: 69 seconds.
+/// Latencies of at least 2 to the power of this, in nanoseconds, count as the longest one: 69
+/// seconds.
 const LATENCY_NS_POWER: u8 = 36;
 const LATENCY_NS_MAX: u64 = (1 << LATENCY_NS_POWER) - 1;
 
@@ -100,7 +101,7 @@ fn shard_of_thread() -> usize {
     SHARD.with(|shard| *shard)
 }
 
-/// The counts since the reader's last reading.
+/// A reader that returns the requests counted since its last reading.
 #[derive(Debug)]
 struct Reader {
     latencies: Latencies,
@@ -121,7 +122,7 @@ impl Reader {
     }
 }
 
-/// The requests of some time.
+/// The requests that were counted in some period, by latency.
 struct Requests(Histogram);
 
 impl Requests {

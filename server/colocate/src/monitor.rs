@@ -101,10 +101,10 @@ impl LoadMonitor {
         self
     }
 
-    /// Returns the use since the last call.
+    /// Returns the load, and the other CPU use of the machine, since the last call.
     ///
-    /// The last interval of a thread that has ended is missed; the store's threads and a server's
-    /// connections live longer than an interval.
+    /// The use of a thread after the last call before the thread ends is missed; the store's
+    /// threads and a server's connections live longer than an interval.
     ///
     /// # Errors
     /// See [`LoadMonitor::start`].
@@ -139,9 +139,9 @@ impl LoadMonitor {
 #[derive(Debug, Clone, Copy)]
 struct CpuUse {
     idle_s: f64,
-    /// Used by the threads of this process.
+    /// CPU time used by the threads of this process.
     process_s: f64,
-    /// Used by the processes that run tasks for this one.
+    /// CPU time used by the processes that run tasks for this one.
     tasks_s: f64,
 }
 
@@ -182,7 +182,7 @@ impl Machine {
         }
     }
 
-    /// Returns the idle time of these cores, in seconds since boot.
+    /// Returns the idle time of the allowed cores since boot, in seconds.
     fn idle_s(&self) -> io::Result<f64> {
         let stats = KernelStats::current().map_err(io::Error::other)?;
         Ok(self.idle_ticks(&stats) as f64 / procfs::ticks_per_second() as f64)

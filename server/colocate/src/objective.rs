@@ -1,4 +1,4 @@
-//! The objective of a load: a latency, or a multiple of its latency alone.
+//! The objective of a load: a latency, or a multiple of the latency without analytics.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// The largest accepted factor over alone.
+/// The largest accepted multiple of the latency without analytics.
 const OVER_ALONE_MAX: f64 = 1000.0;
 
 /// A latency limit for the load, as in `p99=2ms` or `p99=1.1x`.

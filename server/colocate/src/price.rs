@@ -1,5 +1,6 @@
 //! The price of analytics: the growth of the tail latency with the allowed level, and the largest
-//! level that keeps the tail within a multiple of the tail alone.
+//! level that keeps the tail within a multiple of *alone*, the tail latency of the load without
+//! analytics.
 //!
 //! ```text
 //!   pauses of analytics ─► alone: the limit is 1.1 of its quantile
@@ -8,12 +9,12 @@
 //! ```
 //!
 //! The latencies of one window prove nothing: with the same load, the p99 of two windows may differ
-//! by a factor of two. So windows are merged into *units* of half a second, and units are the
-//! evidence. A level is *dear* once more requests were above the limit than the objective allows,
-//! by [`SURE`] standard errors. The errors count units, not requests, because the requests of one
-//! stall are not independent. The levels form a monotone curve (pool adjacent violators): more
-//! analytics never make the load faster. Evidence fades, so a level that was dear by chance is
-//! tried again soon, and one that is dear by far after minutes.
+//! by a factor of two. So windows are merged into *units* of up to half a second, and units are the
+//! evidence. A level is *dear* once more requests were above the limit than the objective allows, by
+//! [`SURE`] standard errors. The errors count units, not requests, because the requests of one stall
+//! are not independent. The levels form a monotone curve (pool adjacent violators): more analytics
+//! never make the load faster. Evidence fades, so a level that was dear by chance is tried again
+//! soon, and one that is dear by far after minutes.
 
 use std::collections::VecDeque;
 
@@ -27,46 +28,48 @@ mod tests;
 
 use pauses::Pauses;
 
-/// The number of steps of the allowed part.
+/// The number of levels of analytics above 0: equal steps of the part of the capacity that they may
+/// use.
 pub(crate) const LEVELS: usize = 12;
-/// The time after a change during which analytics of before may still have an effect, in seconds.
+/// The time after a change of the level during which analytics of the former level may still affect
+/// latencies, in seconds.
 const SETTLE_S: f64 = 0.1;
-/// The length of a unit, in seconds.
+/// The length of a unit of merged windows, in seconds; a pause ends one earlier.
 const UNIT_S: f64 = 0.5;
-/// The minimal number of pauses before *alone* is known.
+/// The minimal number of pauses before the latency without analytics counts as known.
 const PAUSES_MIN: usize = 10;
-/// The minimal number of requests before *alone* is known.
+/// The minimal number of requests in pauses before the latency without analytics counts as known.
 const ALONE_REQUESTS_MIN: u64 = 10_000;
-/// The half-life of evidence, in seconds.
+/// The half-life of the weight of measurements, in seconds.
 const HALF_LIFE_S: f64 = 120.0;
-/// The maximal age of evidence, in seconds.
+/// The maximal age of measurements beside analytics, in seconds.
 const KEPT_S: f64 = 600.0;
-/// The maximal age of pauses, in seconds. It is longer because with few requests ten thousand of
-/// them take a while.
+/// The maximal age of measurements in pauses, in seconds. It is longer than `KEPT_S` because a load
+/// with few requests needs long for [`ALONE_REQUESTS_MIN`] requests in pauses.
 const ALONE_KEPT_S: f64 = 3600.0;
-/// The number of the latest pauses that are enough if they have enough requests: with many
-/// requests, these show the machine's present state.
+/// The number of latest pauses after which older ones are ignored, if the latest contain
+/// [`ALONE_REQUESTS_MIN`] requests: the latest show the machine's present state.
 const PAUSES_LATEST: usize = 30;
-/// The number of standard errors above which a level is dear. A level exceeds it by chance in one
-/// of forty evaluations.
+/// The number of standard errors by which the requests above the limit must exceed the allowed ones
+/// for a level to count as too costly. They do so by chance in one of forty evaluations.
 const SURE: f64 = 2.0;
-/// The number of standard errors below which a dear level is tried again. Nothing is measured at
-/// the level meanwhile; its evidence only fades.
+/// The number of standard errors below which a level that was too costly is tried again. Nothing is
+/// measured at the level meanwhile; only its measurements lose weight.
 const RETRY: f64 = 1.0;
-/// The number of units, with as many requests above the limit as the objective allows, that each
-/// level starts with.
+/// The number of imagined units that each level starts with; as many of their requests are above the
+/// limit as the objective allows.
 const PRIOR_UNITS: f64 = 3.0;
 /// A level with this multiple of the allowed requests above the limit is far too much: then the
 /// level is halved.
 const FAR: f64 = 4.0;
-/// The minimal time at a level before the next one is tried, in seconds.
+/// The minimal time at a level before the next higher one is tried, in seconds.
 const RAISE_EVERY_S: f64 = 2.0;
-/// A load whose rate differs by this factor counts as a different one.
+/// A load whose request rate differs by this factor counts as a different one.
 const OTHER_LOAD: f64 = 1.4;
 /// The time without requests after which the load counts as ended, in seconds.
 const SILENCE_S: f64 = 1.0;
 
-/// A window, as input of the curve.
+/// A window of the load, as input of the price curve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurveInput<'a> {
     /// The end of the window, in seconds.
@@ -95,7 +98,7 @@ pub struct PricePoint {
     pub seconds: f64,
     /// The objective's quantile of the latencies of the measured requests, in microseconds.
     pub latency_us: f64,
-    /// The quotient of `latency_us` and the same quantile alone.
+    /// The quotient of `latency_us` and the same quantile without analytics.
     pub over_alone: f64,
     /// The quotient of the requests above the limit and the number that the objective allows, on
     /// the monotone curve: above 1 the objective is missed.
@@ -106,7 +109,8 @@ pub struct PricePoint {
     pub is_dear: bool,
 }
 
-/// Half a second at one level.
+/// About half a second of measurements at one level of analytics; less if a pause began or ended
+/// then.
 #[derive(Debug, Clone)]
 struct Unit {
     t_s: f64,
@@ -120,7 +124,7 @@ struct Unit {
     granted: f64,
 }
 
-/// Weighted sums over units, for computing a part of requests and its error.
+/// Weighted sums over units. They determine the part of requests above the limit, and its error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Evidence {
     above: f64,
@@ -148,14 +152,14 @@ impl Evidence {
         self
     }
 
-    /// Returns the part above the limit, with a prior of `prior` requests of which the part `lets`
-    /// is above.
+    /// Returns the part of requests above the limit, if `prior` requests are added of which the part
+    /// `lets` is above it.
     fn part(&self, lets: f64, prior: f64) -> f64 {
         (self.above + lets * prior) / (self.requests + prior).max(1e-9)
     }
 
-    /// Returns the variance that each request adds to a sum of requests, by the differences between
-    /// units and by the chance of single requests.
+    /// Returns the variance of the number of requests above the limit, per request. It consists of
+    /// the differences between units and of the chance of single requests.
     fn variance(&self) -> f64 {
         let part = self.part(0.0, 0.0);
         let spread = self.above2 - 2.0 * part * self.above_requests + part * part * self.requests2;
@@ -167,17 +171,18 @@ impl Evidence {
 #[derive(Debug, Clone, Copy)]
 struct LevelPrice {
     level: usize,
-    /// The part above the limit, relative to the part that the objective allows.
+    /// The part of requests above the limit, divided by the part that the objective allows.
     above: f64,
     error: f64,
     is_dear: bool,
 }
 
-/// The curve and its decisions. A pure state machine: windows in, a level out; no clock, no thread.
+/// The price curve, and the choice of the level of analytics. A pure state machine: windows in, a
+/// level out; no clock, no thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Price {
     quantile: f64,
-    /// The allowed multiple of the quantile alone.
+    /// The allowed multiple of the quantile without analytics.
     factor: f64,
     level: usize,
     pauses: Pauses,
@@ -187,12 +192,12 @@ pub(crate) struct Price {
     gathering: Option<Unit>,
     units: VecDeque<Unit>,
     alone_us: Option<f64>,
-    /// The levels that were dear at the last evaluation.
+    /// True for each level that was too costly at the last evaluation.
     dear: [bool; LEVELS + 1],
 }
 
 impl Price {
-    /// Creates a curve without evidence: everything is allowed.
+    /// Creates a curve without measurements, which allows analytics everything.
     pub(crate) fn new(quantile: f64, factor: f64) -> Self {
         Self {
             quantile,
@@ -223,7 +228,7 @@ impl Price {
         self.pauses.is_on()
     }
 
-    /// Returns whether any level is dear at which analytics had, on average, at most this many
+    /// Returns whether any level is too costly at which analytics had, on average, at most this many
     /// hundredths of a core.
     pub(crate) fn is_dear_at(&self, hundredths: f64) -> bool {
         let is_at_most = |level: usize| {
@@ -236,12 +241,14 @@ impl Price {
         (0..=LEVELS).any(|level| self.dear[level] && is_at_most(level))
     }
 
-    /// Returns the quantile alone, in microseconds, once it is known.
+    /// Returns the quantile of the load's latencies without analytics, in microseconds, once it is
+    /// known.
     pub(crate) fn alone_us(&self) -> Option<f64> {
         self.alone_us
     }
 
-    /// Returns the limit of the quantile, in microseconds, once *alone* is known.
+    /// Returns the limit of the quantile, in microseconds, once the quantile without analytics is
+    /// known.
     pub(crate) fn limit_us(&self) -> Option<f64> {
         self.alone_us.map(|alone| alone * self.factor)
     }
@@ -293,7 +300,7 @@ impl Price {
         unit.granted += f64::from(seen.granted_hundredths) * seen.length_s;
     }
 
-    /// Adds the gathered unit to the evidence.
+    /// Adds the gathered unit to the measured units, and chooses the next level.
     fn close_unit(&mut self, now_s: f64) {
         let Some(unit) = self.gathering.take() else {
             return;
@@ -346,7 +353,7 @@ impl Price {
         is_far && (requests - expected).abs() > 4.0 * expected.max(1.0).sqrt()
     }
 
-    /// Returns the latest units alone that determine *alone*.
+    /// Returns the latest units without analytics. They determine the latency without analytics.
     fn alone(&self) -> Vec<&Unit> {
         let mut alone = Vec::new();
         let mut requests = 0;
@@ -360,7 +367,7 @@ impl Price {
         alone
     }
 
-    /// Returns the quantile alone, once there are enough measurements.
+    /// Returns the quantile without analytics, in microseconds, once there are enough measurements.
     fn measure_alone(&self) -> Option<f64> {
         let alone = self.alone();
         let mut pool = LatencyCounts::default();
@@ -373,7 +380,8 @@ impl Price {
         (-(now_s - unit.t_s).max(0.0) / HALF_LIFE_S).exp2()
     }
 
-    /// Returns the tried levels as a monotone curve; empty until *alone* is known.
+    /// Returns the tried levels as a monotone curve; empty until the quantile without analytics is
+    /// known.
     fn curve(&self, now_s: f64) -> Vec<LevelPrice> {
         if self.alone_us.is_none() {
             return Vec::new();
@@ -470,8 +478,8 @@ impl Price {
         self.changed_s = now_s;
     }
 
-    /// Returns whether analytics run beside the load, and the load has enough requests for *alone*
-    /// to become known eventually.
+    /// Returns whether analytics run beside the load, and the load has enough requests for its
+    /// latency without analytics to become known eventually.
     fn needs_pauses(&self) -> bool {
         let per_s_min = pauses::requests_per_s_min(ALONE_REQUESTS_MIN, ALONE_KEPT_S);
         let is_enough = |unit: &Unit| unit.requests as f64 >= per_s_min * unit.length_s;

@@ -26,7 +26,7 @@ struct Thread {
     files: Option<ThreadFiles>,
     used: ThreadUse,
     runs_analytics: bool,
-    /// The number of times that its name was read.
+    /// The number of times that the thread's name was read.
     names_read: u8,
 }
 

@@ -22,7 +22,7 @@ pub trait LatencySource: Send {
 }
 
 /// Feeds a governor's guard with windows until it is dropped. When the last watch of a governor is
-/// dropped, the guard is released.
+/// dropped, the guard is reset and allows everything.
 #[derive(Debug)]
 pub struct GuardWatch {
     /// The thread ends when this is dropped.
@@ -61,7 +61,7 @@ impl Drop for Registration {
 }
 
 impl GuardWatch {
-    /// Starts the thread.
+    /// Starts a thread that polls `source` for windows.
     ///
     /// # Errors
     /// If the system refuses to start one.

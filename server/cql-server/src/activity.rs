@@ -1,8 +1,8 @@
-//! The clients of the server, their queries in lanes, and the last requests that were traced. Virtual
-//! tables show them.
+//! The clients of the server, their queries that wait or run in a lane, and the last requests that
+//! were traced. Virtual tables show them.
 //!
-//! Both are bounded: there is an entry for each open connection, and only the newest traces are
-//! kept.
+//! The memory is bounded: there is one client for each open connection, and only the newest traces
+//! are kept.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use ebb_cql::protocol::Version;
 use super::functions::TimeUuids;
 use super::queries::Queries;
 
-/// Traces that are kept. The oldest makes room for a new one.
+/// The number of traces that are kept. The oldest trace makes room for a new one.
 const TRACES_KEPT: usize = 256;
 /// The most bytes of a statement's text in a trace.
 const TRACED_TEXT_BYTES_MAX: usize = 4096;
@@ -84,7 +84,7 @@ pub struct TraceSession {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// A UUID of version 1, later than that of the event before.
+    /// The id of the event: a UUID of version 1, later than the id of the event before.
     pub id: [u8; 16],
     pub activity: String,
     /// Microseconds since the arrival of the request.
@@ -227,7 +227,7 @@ impl Trace {
         self.session.events.push(event);
     }
 
-    /// Keeps the trace. The response is ready.
+    /// Ends the trace when the response is ready, and keeps it.
     pub(super) fn end(mut self) {
         self.session.duration_us = micros(self.begun.elapsed());
         let mut traces = lock(&self.activity.traces);

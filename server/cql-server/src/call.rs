@@ -68,9 +68,9 @@ pub trait Service: Send + Sync + 'static {
         out: &mut BytesMut,
     ) -> Result<Outcome, ErrorResponse>;
 
-    /// Returns the turns of writes that read first: numbers of the rows that they read. Statements
-    /// with the same number should be executed one after another, because concurrent ones conflict
-    /// ([`Outcome::is_in_conflict`]).
+    /// Returns the turns of writes that read first: hashes of the partitions that they read.
+    /// Statements with the same hash should be executed one after another, because concurrent ones
+    /// conflict ([`Outcome::is_in_conflict`]).
     ///
     /// # Errors
     /// The error for the client, if execution would fail with the same error.
@@ -132,8 +132,8 @@ impl StatementKind {
         }
     }
 
-    /// Whether the statement reads the row that it writes. Such writes of one row wait for each
-    /// other.
+    /// Whether the statement reads the row that it writes. Such writes in one partition wait for
+    /// each other.
     pub fn takes_turns(self) -> bool {
         matches!(self.write_type, WriteType::Cas | WriteType::Counter)
     }
@@ -235,7 +235,8 @@ pub struct Call<'a> {
     pub keyspace: Option<&'a str>,
     /// The protocol version of the response.
     pub version: Version,
-    /// The parameters of the request: values, paging, timestamp. A batch has its values elsewhere.
+    /// The parameters of the request: values, paging, timestamp. For a batch they contain no
+    /// values, since each statement has its own.
     pub parameters: QueryParameters<'a>,
     /// The deadline and the cancellation of the statement.
     pub interrupt: &'a Interrupt,

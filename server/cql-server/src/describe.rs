@@ -30,7 +30,7 @@ use super::system::{Facts, LOCAL_KEYSPACES, PARTITIONER, SnapshotRow, snapshot_r
 /// The table that the result's metadata names.
 const TABLE: (&str, &str) = ("system", "describe");
 
-/// The `type` of tables, and below of indexes and user-defined types.
+/// The value of the column `type` for tables.
 const TABLE_KIND: &str = "table";
 const INDEX: &str = "index";
 const TYPE: &str = "type";
@@ -235,7 +235,8 @@ impl Describer<'_> {
     /// Returns the keyspace of this name, which may be that of a snapshot. `None` if there is none.
     ///
     /// # Errors
-    /// If the keyspace is unreadable, or a name with `@` has no snapshot, or one that is unreadable.
+    /// If the keyspace is unreadable, or if a name with `@` stands for a snapshot that is missing
+    /// or unreadable.
     fn find(&self, name: &str) -> Result<Option<Found>, ErrorResponse> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         if let Some(keyspace) = state.schema().keyspace(name) {
@@ -294,8 +295,8 @@ impl Describer<'_> {
         whole
     }
 
-    /// Returns the snapshots of the keyspace in use; all of them without one, or if it is not one of
-    /// users.
+    /// Returns the snapshots of the keyspace in use. Returns all snapshots if no keyspace is in
+    /// use, or one that is not a keyspace of users.
     fn snapshots(&self) -> Vec<Element> {
         let (state, db) = (&self.facts.state, self.facts.catalog.db());
         let users = self

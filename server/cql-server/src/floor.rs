@@ -46,7 +46,7 @@ enum Place {
     Normal,
     Floor(Account),
     Idle {
-        /// True if the kernel has refused to let the thread leave the class.
+        /// True if the kernel has refused to let the thread leave the idle class.
         is_bound: bool,
     },
 }

@@ -54,7 +54,8 @@ pub struct Interrupt {
     is_stopped: Option<Arc<AtomicBool>>,
     /// The CPU time after which a statement ends with its timeout, to go on in another lane.
     cpu_max: Option<Duration>,
-    /// The CPU time after which the thread is lowered, and the function that lowers it.
+    /// The CPU time after which the thread is moved to a lower scheduling class, and the function
+    /// that moves it.
     lower_after: Option<(Duration, fn())>,
     /// True if a statement ends with its timeout when its thread is left behind in the idle class.
     /// The statement then begins anew on the floor.
@@ -215,7 +216,8 @@ struct Current {
 struct Looks {
     yielding: Yielding,
     cap: Option<CpuLimit>,
-    /// The limit at which the thread is lowered, and the function that lowers it.
+    /// The limit at which the thread is moved to a lower scheduling class, and the function that
+    /// moves it.
     lowering: Option<(CpuLimit, fn())>,
 }
 

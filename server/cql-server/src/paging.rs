@@ -24,12 +24,12 @@ pub struct PagingState {
     pub statement: u64,
     /// The last key that was read.
     pub key: Vec<u8>,
-    /// True if the key's partition has returned rows, so that its static columns make no row of
-    /// their own.
+    /// True if live rows of the key's partition, or all of it, were read: then its static columns
+    /// make no row of their own on later pages.
     pub had_rows: bool,
     /// The rows that LIMIT still permits.
     pub left: u64,
-    /// The rows that PER PARTITION LIMIT still permits for this partition.
+    /// The rows that PER PARTITION LIMIT still permits for the key's partition.
     pub left_in_partition: u64,
 }
 

@@ -35,7 +35,7 @@ pub struct Prepared {
     pub(super) columns: Option<Columns>,
     pub(super) kind: StatementKind,
     pub(super) needs_keyspace: bool,
-    /// The current meaning.
+    /// The meaning of the statement under the schema of its last execution.
     pub(super) meaning: ArcSwap<Meaning>,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Meaning {
 }
 
 impl Meaning {
-    /// Returns the write.
+    /// Returns the analysed write.
     ///
     /// # Errors
     /// If the statement does not write rows.
@@ -65,7 +65,7 @@ impl Meaning {
 /// A SELECT with its table.
 #[derive(Debug)]
 pub(super) struct SelectMeaning {
-    /// The schema of the table in the analysis. After an ALTER the table has another one.
+    /// The schema of the table in the analysis. After an ALTER the table has another schema.
     pub(super) schema: Arc<TableSchema>,
     pub(super) select: Select,
     pub(super) markers: Columns,

@@ -52,14 +52,15 @@ pub(super) struct Query {
 /// result, and operators.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The result has a slot among those results of the connection that may wait for the client.
+    /// True if the result has a slot: a connection has a limited number of results that wait until
+    /// the client reads them.
     pub has_place: AtomicBool,
-    /// The request has its turn in the lane.
+    /// True if the request has its turn in the lane.
     pub has_turn: AtomicBool,
     attempts: Mutex<Attempts>,
-    /// The client got a response before there was a result.
+    /// True if the client got a response before there was a result.
     pub is_answered: AtomicBool,
-    /// The statement has to end: the server stops, or an operator has killed the query.
+    /// True if the statement has to end: the server stops, or an operator has killed the query.
     pub is_stopped: Arc<AtomicBool>,
     /// Notified when an operator kills the query.
     pub killed: Notify,
@@ -70,7 +71,7 @@ pub(super) struct Progress {
 struct Attempts {
     /// The start of the attempt that is under way; `None` while the request waits.
     begun_at: Option<Instant>,
-    /// The duration of the attempts before it.
+    /// The total duration of the attempts that have ended.
     ended: Duration,
 }
 

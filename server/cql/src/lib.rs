@@ -4,7 +4,7 @@
 //! ```text
 //! protocol   frames of the native protocol, versions 4 and 5
 //! syntax     text to statements
-//! client     a blocking client, the only one with I/O (feature `client`)
+//! client     a blocking client, the only module with I/O (feature `client`)
 //! ```
 //!
 //! `protocol` and `syntax` do not use each other.

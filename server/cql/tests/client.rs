@@ -11,8 +11,8 @@ use ebb_cql::protocol::{
     Request, Response,
 };
 
-/// Responds to PREPARE with the text as a keyspace, to the later of two first; to an empty text
-/// with an error.
+/// Starts a server that responds to PREPARE with the text as the name of a keyspace, or with an
+/// error if the text is empty. It responds to the requests of one read in reverse order.
 fn serve(compression: Compression) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

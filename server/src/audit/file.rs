@@ -14,9 +14,9 @@ use rustix::process::geteuid;
 
 /// The size at which a file is full, in bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Full files that are kept.
+/// The number of full files that are kept.
 const FULL_KEPT: u32 = 4;
-/// Only the server's user reads it.
+/// The mode of the audit log: only the server's user may read and write it.
 const MODE: u32 = 0o600;
 /// The least space that is held back behind the end of the file, in bytes: some hundred lines.
 const HELD_BYTES_MIN: u64 = 64 << 10;

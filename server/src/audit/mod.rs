@@ -68,7 +68,7 @@ const BOUND: (f64, f64) = (100.0, 0.1);
 #[derive(Debug)]
 pub struct AuditLog {
     name: &'static str,
-    /// Locked before the queue.
+    /// The file of the log. Its lock is taken before that of the queue.
     file: Mutex<AuditFile>,
     /// Lines that wait to be written.
     queue: Mutex<Vec<u8>>,
@@ -76,7 +76,7 @@ pub struct AuditLog {
     wake: Option<SyncSender<()>>,
     last_id: AtomicU64,
     bounds: Rates<Bounded>,
-    /// The refused logins without entries since the last one that has one.
+    /// The number of refused logins since the last one that has an entry.
     left_out: AtomicU64,
     lost: AtomicU64,
 }
@@ -233,7 +233,7 @@ impl AuditLog {
         self.queue(&line(self.next_id(), &entry, "refused", left_out));
     }
 
-    /// Writes what was noted.
+    /// Writes the queued lines to the file.
     pub fn flush(&self) {
         self.write_queued(&mut lock(&self.file));
     }
@@ -296,7 +296,7 @@ fn line(id: u64, entry: &Entry, result: &str, left_out: u64) -> Vec<u8> {
         result: &'a str,
         #[serde(flatten)]
         entry: &'a Entry,
-        /// The number of refused logins without entries since the last one that has one.
+        /// The number of refused logins since the last one that has an entry.
         #[serde(skip_serializing_if = "Option::is_none")]
         left_out: Option<u64>,
     }

@@ -66,7 +66,7 @@ pub(super) async fn log(
     response
 }
 
-/// Returns an entry of this kind with its principal.
+/// Returns an entry of this kind, with the client's principal and address.
 pub(super) fn entry_of(kind: EntryKind, principal: Principal, peer: Peer) -> Entry {
     Entry {
         kind,

@@ -45,7 +45,7 @@ pub enum ClientError {
     /// The server does not answer: it has stopped, or was killed.
     #[error("the server of {data} does not answer: {cause}")]
     Gone {
-        /// The directory of its database.
+        /// The directory of the server's database, or the URL of the server.
         data: PathBuf,
         /// The error of the system or of the protocol.
         cause: String,
@@ -56,7 +56,7 @@ pub enum ClientError {
          the build that serves"
     )]
     Strange {
-        /// The directory of its database.
+        /// The directory of the server's database, or the URL of the server.
         data: PathBuf,
         /// The error of the parser, or the unexpected status.
         cause: String,
@@ -72,7 +72,7 @@ pub enum ClientError {
     /// The system refuses the connection.
     #[error("cannot reach the server of {data}: {source}")]
     System {
-        /// The directory of its database.
+        /// The directory of the server's database, or the URL of the server.
         data: PathBuf,
         source: io::Error,
     },
@@ -83,7 +83,7 @@ pub(super) type Result<T> = std::result::Result<T, ClientError>;
 /// A client of the server that holds a database. Each request uses a connection of its own.
 #[derive(Debug)]
 pub struct JobsClient {
-    /// The directory, or the address, as errors name it.
+    /// The directory of the database, or the URL of the server, as errors name it.
     data: PathBuf,
     port: Option<Port>,
     runtime: Runtime,
@@ -94,7 +94,7 @@ impl JobsClient {
     /// does.
     ///
     /// # Errors
-    /// When the system refuses, as of another user's server.
+    /// When the system refuses the connection, such as to another user's server.
     pub fn of(data: &Path) -> Result<Option<Self>> {
         match socket::connect(data) {
             Ok(None) => Ok(None),
@@ -128,7 +128,7 @@ impl JobsClient {
         })
     }
 
-    /// The directory of the database.
+    /// The directory of the database, or the URL of the server.
     pub fn data(&self) -> &Path {
         &self.data
     }
@@ -179,8 +179,8 @@ impl JobsClient {
         self.answer(Method::DELETE, &format!("/v1/queries/{id}"), None)
     }
 
-    /// The snapshots of a keyspace, or of all, the newest first; if `exact`, with what they pin
-    /// counted.
+    /// The snapshots of a keyspace, or of all, the newest first; if `exact`, with the bytes that they pin
+    /// counted instead of estimated.
     ///
     /// # Errors
     /// When there is no such keyspace, or the server does not answer.
@@ -199,15 +199,15 @@ impl JobsClient {
     /// Creates a snapshot.
     ///
     /// # Errors
-    /// When there is one of this name, or what it is of is not there.
+    /// When there is a snapshot of this name, or the keyspace or table does not exist.
     pub fn create_snapshot(&self, request: &SnapshotRequest) -> Result<SnapshotView> {
         self.post("/v1/snapshots", request)
     }
 
-    /// Lets a snapshot expire so long from now; `None`: never.
+    /// Changes the expiry of a snapshot to this time from now; `None` if it shall not expire.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no such snapshot.
     pub fn renew_snapshot(
         &self,
         keyspace: &str,
@@ -223,7 +223,7 @@ impl JobsClient {
     /// Deletes a snapshot.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is no such snapshot.
     pub fn delete_snapshot(&self, keyspace: &str, name: &str) -> Result<()> {
         self.answer(Method::DELETE, &snapshot(keyspace, name), None)
     }
@@ -265,7 +265,7 @@ impl JobsClient {
         self.post("/v1/what-if", job)
     }
 
-    /// Returns the jobs of an application that run, the newest first; of more than 100 the newest.
+    /// Returns the running jobs of an application, the newest first, at most 100.
     ///
     /// # Errors
     /// When the server does not answer.

@@ -21,10 +21,10 @@ use super::routes::health_routes;
 use super::server::{NICE, accept, listen_at};
 use crate::node::Node;
 
-/// Connections at once. Each of them is closed after one response.
+/// The most connections at once. Each of them is closed after one response.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Answers health checks on threads of its own until it is dropped.
+/// A server that answers health checks, on threads of its own, until it is dropped.
 #[derive(Debug)]
 pub struct HealthServer {
     address: SocketAddr,
@@ -68,7 +68,7 @@ impl HealthServer {
         })
     }
 
-    /// The address at which it listens.
+    /// The address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -86,7 +86,8 @@ fn readiness(node: &OnceLock<Weak<Node>>) -> Readiness {
     }
 }
 
-/// Has the connection closed after a response, so that idle clients take no places.
+/// Has the connection closed after a response, so that idle clients do not use up the limit on
+/// connections.
 async fn close(mut response: Response) -> Response {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);

@@ -57,7 +57,7 @@ pub(super) const OTHER_REQUEST: &str =
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyInHistory;
 
-/// Executes a request with a key until it succeeds, and then no more, however often it comes.
+/// Executes a request with a key, unless it succeeded before: then its repetition gets the stored response.
 pub(super) async fn once(
     State(answers): State<Arc<Answers>>,
     Extension(principal): Extension<Principal>,
@@ -172,7 +172,7 @@ fn key_of(headers: &HeaderMap) -> Result<String, Problem> {
     })
 }
 
-/// Hashes the parts, each with its length, so that the bounds between them count.
+/// Hashes the parts, each with its length: the same bytes in other parts have another hash.
 fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {

@@ -20,7 +20,7 @@ use crate::jobs::JobView;
 /// megabyte.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// A job in a list: its view as JSON, and what lists choose jobs by.
+/// A job in a list: its view as JSON, and the properties by which lists choose jobs.
 #[derive(Debug)]
 pub(super) struct ListedJob {
     pub id: String,
@@ -65,7 +65,7 @@ pub(super) fn page_json(jobs: &[Arc<ListedJob>], next: Option<&str>) -> Result<V
     Ok(json)
 }
 
-/// The jobs of earlier lists, as they are when they do not run.
+/// A cache of views from earlier lists, of jobs that do not run.
 #[derive(Debug, Default)]
 pub(super) struct JobViews(Mutex<Cache>);
 
@@ -95,7 +95,8 @@ impl JobViews {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the job of a row, as it is if it does not run.
+    /// Returns the job of a row, with the view of a job that does not run. It comes from the cache if the row
+    /// is the same.
     ///
     /// # Errors
     /// When the row is not a job.

@@ -32,7 +32,7 @@
 //! | `GET /v1/policies` | the scheduling policies |
 //! | `GET`, `POST /v1/backups` | backups; makes one |
 //! | `GET /v1/stats` | the statistics of the database |
-//! | `POST /v1/verify`, `/v1/restore` | reads every file; takes damaged ones from a backup |
+//! | `POST /v1/verify`, `/v1/restore` | reads every file; replaces damaged ones by those of a backup |
 //! | `GET`, `POST`, `DELETE /v1/session` | the client's principal; logs in; logs out |
 //! | `GET /v1/roles` | the roles of CQL |
 //! | `GET /v1/queries`, `DELETE /v1/queries/{id}` | the queries of CQL that run; kills one |

@@ -104,7 +104,7 @@ impl Port {
     }
 }
 
-/// The host of an address `HOST:PORT`, or `HOST`; of one of IPv6 without its brackets.
+/// The host of an address `HOST:PORT`, or `HOST`; an IPv6 address without its brackets.
 pub(super) fn host_of(address: &str) -> &str {
     match address.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or_default(),

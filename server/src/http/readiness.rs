@@ -38,7 +38,7 @@ enum ReadinessStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 struct ReadinessProblem {
     kind: ProblemKind,
-    /// The table, as `keyspace.table`, if it is a problem of one.
+    /// The table, as `keyspace.table`, if the problem is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     table: Option<String>,
     detail: String,

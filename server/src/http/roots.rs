@@ -11,12 +11,12 @@ use ebb_jobs::request::{ApplicationRequest, JobRequest, OutputPlace, PublishTarg
 use super::problem::{Problem, broken};
 use super::wire::BackupPlace;
 
-/// The folders.
+/// The folders below which requests over the network may have files written.
 #[derive(Debug, Clone, Default)]
 pub struct Roots {
-    /// For outputs of jobs; `None`: jobs write tables only.
+    /// The folder for outputs of jobs; `None`: jobs write tables only.
     pub outputs: Option<PathBuf>,
-    /// For backups; `None`: the port makes and reads none.
+    /// The folder for backups; `None`: requests over the network make and read no backups.
     pub backups: Option<PathBuf>,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn check_no_credentials(request: &JobRequest) -> Result<(), Problem> 
     ))
 }
 
-/// Checks that a path lies below `root`, which is `what`.
+/// Checks that a path lies below `root`. `what` describes `root` in the error.
 fn check_below(root: &Path, path: &Path, what: &str) -> Result<(), Problem> {
     match is_below(root, path) {
         Ok(true) => Ok(()),

@@ -42,9 +42,9 @@ use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::tokens::{Principal, TokenFile, WatchedTokens};
 
-/// Connections over TCP at once. At most half of them are event streams, which stay open for long.
+/// The most connections over TCP at once. At most half of them are event streams, which stay open for long.
 const CONNECTIONS_MAX: u32 = 512;
-/// Connections over the socket at once. They have a limit of their own, so that clients of the port
+/// The most connections over the socket at once. They have a limit of their own, so that clients of the port
 /// cannot keep out commands of this machine.
 const SOCKET_CONNECTIONS_MAX: u32 = 128;
 /// How long a client may take to send the headers of a request.
@@ -56,7 +56,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// still served. The threads for blocking work have the same niceness, because this thread starts them.
 /// So on busy cores a change holds the store's locks for longer.
 pub(super) const NICE: i32 = 10;
-/// Threads for requests that wait for the disk.
+/// The most threads for requests that wait for the disk.
 const BLOCKING_THREADS_MAX: usize = 16;
 
 /// The options of a server, such as the port that it listens on beside the socket.

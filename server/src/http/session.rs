@@ -16,9 +16,9 @@ use crate::tokens::Token;
 /// The path at which pages log in and out.
 pub(super) const SESSION: &str = "/v1/session";
 pub(super) const COOKIE_NAME: &str = "ebb_session";
-/// Sessions at once. A further one ends the session that was used least recently.
+/// The most sessions at once. A further one ends the session that was used least recently.
 const SESSIONS_MAX: usize = 1000;
-/// Sessions of one token at once.
+/// The most sessions of one token at once.
 const SESSIONS_OF_TOKEN_MAX: usize = 50;
 /// The time without a request after which a session ends.
 const IDLE_MAX: Duration = Duration::from_secs(12 * 3600);

@@ -12,14 +12,14 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socke
 /// The name of the socket's file.
 pub const SOCKET: &str = "jobs.sock";
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// The address of the socket. An address has 107 bytes for the path; a longer path is replaced by one
 /// through the open directory in `/proc/self/fd`.
 struct Address {
     path: PathBuf,
-    /// Open for as long as the address is used.
+    /// The directory, which is open for as long as the address is used.
     _directory: Option<File>,
 }
 

@@ -20,7 +20,7 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 pub struct TlsSource(Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>);
 
 impl TlsSource {
-    /// Calls `now` for each connection.
+    /// Creates a source that calls `now` for each connection.
     pub fn new(now: impl Fn() -> Arc<ServerConfig> + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }

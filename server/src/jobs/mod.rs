@@ -53,7 +53,7 @@ pub trait ReadJobs {
     /// exit code, so it is not converted on its way.
     type Error: Error + Send + Sync + 'static;
 
-    /// Returns all jobs that are remembered, the oldest first.
+    /// Returns all known jobs, the oldest first.
     fn list(&self) -> Result<Vec<JobView>, Self::Error>;
 
     /// Returns a job, after waiting for its end for at most `wait`.

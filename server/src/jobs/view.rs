@@ -38,7 +38,7 @@ pub struct Run {
 /// An input as a report names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReadInput {
-    /// The table, or the files.
+    /// The name of the table, or of the files.
     pub name: String,
     /// The snapshot of the table.
     pub snapshot: Option<String>,
@@ -103,7 +103,7 @@ pub struct JobEnd {
     pub parked: bool,
     /// The error that kept the end of the job out of the history, if there was one.
     pub unrecorded: Option<String>,
-    /// The reason why the job took longer than its work, on average over its time.
+    /// The reason why the job took longer than its work needs, on average over its time.
     #[serde(default)]
     pub waited: Option<Wait>,
     /// Lines about the output, if there is more to it than rows: how much of each table a publication
@@ -131,7 +131,7 @@ pub struct Estimate {
 pub enum Restart<J> {
     /// The job runs.
     Runs(J),
-    /// The job had succeeded.
+    /// The job had succeeded before, so it does not start again.
     HadSucceeded(Box<JobRecord>),
     /// The job cannot start again, for this reason, and is recorded as failed.
     GivenUp(String),
@@ -180,7 +180,7 @@ impl JobView {
         run.progress.waits.as_ref()
     }
 
-    /// Returns the reason why the job took longer than its work, if it has ended and there is one.
+    /// Returns the reason why the job took longer than its work needs, if it has ended and there is one.
     pub fn waited(&self) -> Option<&Wait> {
         self.end.as_ref()?.waited.as_ref()
     }
@@ -202,7 +202,7 @@ impl Estimate {
 }
 
 impl<J> Restart<J> {
-    /// Converts the job that runs.
+    /// Converts the handle of the running job, if there is one.
     pub fn map<V>(self, convert: impl FnOnce(J) -> V) -> Restart<V> {
         match self {
             Self::Runs(job) => Restart::Runs(convert(job)),

@@ -10,9 +10,10 @@ use utoipa::ToSchema;
 /// The time over which the progress of a job is judged, in seconds. The governor averages what other
 /// processes use over as long.
 pub(crate) const WINDOW_S: f64 = 2.0;
-/// A job that gets this part of the cores that it could use waits for nothing.
+/// The part of the cores that a job could use: a job that gets this part waits for nothing.
 const PROGRESS_RATIO: f64 = 0.5;
-/// Jobs that are allowed a smaller part of the free cores are stopped.
+/// The least part of the free cores that messages show as a percentage. Jobs that may use less count as
+/// stopped.
 const ALLOWED_RATIO_MIN: f64 = 0.01;
 
 /// The reason why a job that could run makes little progress.
@@ -46,7 +47,8 @@ pub enum Wait {
     Limit {
         /// The limit in cores.
         cores: f64,
-        /// The part of the latest periods in which the cgroup had to wait for the next, 0 to 1.
+        /// The part of the latest periods in which the cgroup used up its limit and had to wait for the next
+        /// period, 0 to 1.
         throttled_ratio: f64,
     },
 }

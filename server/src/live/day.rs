@@ -12,8 +12,8 @@ pub(super) const SECONDS_MAX: usize = 3600;
 pub(super) const COARSE_SECONDS: usize = 10;
 /// Coarse samples that are kept.
 const COARSE_MAX: usize = 8640;
-/// Shares of jobs that are kept in the samples of either length, 5 MB. With more than fifty jobs at
-/// a time they cover less than an hour of seconds.
+/// The most CPU shares of jobs that are kept in the samples of each length, 5 MB. With more than
+/// fifty jobs at a time they cover less than an hour in samples of one second.
 const JOB_POINTS_MAX: usize = 200_000;
 /// Changes of the guard's action that are kept. The guard decides ten times a second.
 const GUARD_MAX: usize = 4096;
@@ -128,7 +128,7 @@ impl Ring {
 pub(super) struct Day {
     seconds: Ring,
     coarse: Ring,
-    /// The samples of a second since the last coarse one.
+    /// The one-second samples since the last coarse sample.
     gathered: Vec<Moment>,
     guard: VecDeque<GuardChange>,
 }

@@ -24,9 +24,9 @@ use tokio::time::sleep;
 const BEHIND_MAX: usize = 256;
 /// Events that are kept for clients that reconnect.
 const KEPT_MAX: usize = 1024;
-/// Streams at once.
+/// The most streams at once.
 const STREAMS_MAX: usize = 256;
-/// The steps over which the streams are spread. As many streams as there may be are 13 in a step.
+/// The steps over which the streams are spread. If there are as many as there may be, a step has 13.
 const STEPS: u32 = 20;
 /// The time between two steps. The last stream gets an event 0.19 s after the first one: events of one
 /// second do not mix with those of the next, and people do not notice.
@@ -51,7 +51,7 @@ pub struct Events(Mutex<Queue>);
 struct Queue {
     kept: VecDeque<Event>,
     last_id: u64,
-    /// None once it is closed.
+    /// The sender to all streams; `None` once the queue is closed.
     sender: Option<Sender<Event>>,
     /// The step of the next stream.
     next_step: u32,

@@ -297,7 +297,8 @@ impl Gatherer {
         self.states = states;
     }
 
-    /// Sends events for snapshots that were created or deleted. The first sample has none to compare with.
+    /// Sends events for snapshots that were created or deleted. The first sample has no earlier one to
+    /// compare with.
     fn snapshots(&mut self) {
         let Some(db) = self.shared.node.db() else {
             return;
@@ -321,7 +322,7 @@ impl Gatherer {
         self.snapshots = Some(now);
     }
 
-    /// Lets the pins of publications go that take too much of the disk.
+    /// Releases the pins of publications that take too much of the disk.
     fn pins(&mut self, now_s: f64) {
         if now_s < self.look_at_pins_s {
             return;

@@ -57,7 +57,7 @@ use self::outlook::ForecastErrors;
 use self::prediction::Ledger;
 use crate::node::Node;
 
-/// Watches a node until it is [closed](Self::close) or dropped.
+/// The observer of a node, until it is [closed](Self::close) or dropped.
 pub struct Live {
     shared: Arc<Shared>,
     gathering: Mutex<Option<Gathering>>,
@@ -107,9 +107,9 @@ pub struct Load {
 pub struct ObjectiveView {
     /// The quantile of the latencies: `p50`, `p99` or `p99.9`.
     pub quantile: String,
-    /// The upper bound in microseconds.
+    /// The upper bound of the latency, in microseconds.
     pub bound_us: Option<f64>,
-    /// The upper bound as a multiple of the latency without analytics.
+    /// The upper bound of the latency, as a multiple of the latency without analytics.
     pub ratio: Option<f64>,
 }
 

@@ -47,13 +47,13 @@ pub struct ForecastPoint {
     /// The moment, in milliseconds since 1970.
     pub at_unix_ms: u64,
     /// Cores that the load, other processes and the guard are expected to keep from jobs: the cores
-    /// of the machine less the reserve, less f(t).
+    /// of the machine less the reserve, less those that are forecast for jobs.
     pub load_cores: f64,
-    /// The lower end of the interval. By the errors of past windows, the actual value is above it
-    /// in 95 of 100 cases. 0 before five windows have passed.
+    /// The lower end of the interval around `load_cores`. By the errors of past windows, the actual
+    /// value is above it in 95 of 100 cases. 0 before five windows have passed.
     pub low_cores: f64,
-    /// The upper end of the interval. By the errors of past windows, the actual value is below it
-    /// in 95 of 100 cases. All cores before five windows have passed.
+    /// The upper end of the interval around `load_cores`. By the errors of past windows, the actual
+    /// value is below it in 95 of 100 cases. All cores before five windows have passed.
     pub high_cores: f64,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn expected(
 /// The errors of forecasts, by window.
 #[derive(Debug, Default)]
 pub(super) struct ForecastErrors {
-    /// The measured cores for jobs less those of the forecast.
+    /// The error of each window: the measured cores for jobs less those of the forecast.
     errors: VecDeque<f64>,
     open: Option<Window>,
 }
@@ -174,7 +174,8 @@ impl ForecastErrors {
         }
     }
 
-    /// The errors at both ends of the interval; `None` before there are enough windows.
+    /// The errors at both ends of the interval around a forecast; `None` before there are enough
+    /// windows.
     fn interval(&self) -> Option<(f64, f64)> {
         if self.errors.len() < WINDOWS_MIN {
             return None;

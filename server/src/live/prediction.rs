@@ -55,7 +55,7 @@ pub(super) struct Ledger {
     followed: BTreeMap<String, Followed>,
     /// The logarithms of the ratio of the actual remaining time to the predicted one, by job.
     errors: VecDeque<f64>,
-    /// |end - predicted end| over the time that remained, for the same jobs.
+    /// |end - predicted end| over the time that remained, for the jobs of `errors`.
     parts: VecDeque<f64>,
 }
 

@@ -2,8 +2,9 @@
 
 use ebb_colocate::{Action, GuardSample};
 
-/// The samples of a second without a stop that end it. The guard gives and takes many times in that
-/// time, and each line of the log would be one of hundreds.
+/// The number of one-second samples without a stop after which a stop has ended. In that time the
+/// guard may stop jobs and let them go on many times: with a line for each, the log would have
+/// hundreds.
 const CALM_SAMPLES: u32 = 10;
 
 /// Whether the guard leaves jobs nothing.

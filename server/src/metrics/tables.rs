@@ -30,11 +30,11 @@ const FIGURES: [Figure; 13] = figures! { table:
     "table_files": table.files, "Files of a table";
     "table_runs": table.runs.len(), "Runs of a table";
     "table_versions": table.versions, "Versions of rows in a table, hidden ones included";
-    "table_bookmarks": table.bookmarks, "Commits at which snapshots of a table stand";
+    "table_bookmarks": table.bookmarks, "Distinct commits at which snapshots cover a table";
     "table_pinned_bytes": table.kept_bytes,
         "About how many bytes only snapshots, holds and views need";
     "table_pinned_error_bytes": table.kept_error_bytes,
-        "How far off the bytes that snapshots pin may well be";
+        "Likely error of the bytes that only snapshots, holds and views need";
     "table_garbage_bytes": table.garbage_bytes, "Bytes kept for snapshots and views that are gone";
     "table_compaction_debt_bytes": table.compaction_debt_bytes,
         "Bytes that merges of a table have to read";

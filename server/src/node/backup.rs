@@ -117,8 +117,8 @@ impl Node {
         finished?.ok_or_else(stopped)
     }
 
-    /// Returns the time as of which the last backup without damage has the data, in milliseconds
-    /// since 1970; `None` if no such backup is known.
+    /// Returns the time at which the last backup without damage captured the data, in milliseconds since
+    /// 1970; `None` if no such backup is known.
     pub fn last_backup_unix_ms(&self) -> Option<u64> {
         let unix_ms = self.last_backup_unix_ms.load(Ordering::Relaxed);
         (unix_ms > 0).then_some(unix_ms)

@@ -6,7 +6,7 @@ use std::time::Instant;
 /// The time over which the rate is measured, in seconds. Shorter ones would show single files and the
 /// sleeps of a limit.
 const WINDOW_S: f64 = 10.0;
-/// The time between two marks, in seconds: their number bounds the memory.
+/// The least time between two marks of the window, in seconds. It bounds their number, and so the memory.
 const MARK_EVERY_S: f64 = 1.0;
 
 /// The rate of one piece of work, which begins now.

@@ -101,7 +101,8 @@ use crate::jobs::Restart;
 pub struct Node {
     registry: Arc<Registry>,
     history: OnceLock<History>,
-    /// The time as of which the last backup without damage has the data; 0 if none is known.
+    /// The time at which the last backup without damage captured the data, in milliseconds since 1970; 0 if
+    /// none is known.
     last_backup_unix_ms: AtomicU64,
     site: Site,
     policy: &'static str,
@@ -109,7 +110,7 @@ pub struct Node {
     colocated: Option<Colocated>,
     runtime: Arc<Runtime>,
     checker: Mutex<Option<FileChecker>>,
-    /// Dropped after everything that may write to the folder.
+    /// The folder for sorted runs. It is dropped after everything that may write to it.
     _spills: Spills,
 }
 
@@ -324,8 +325,8 @@ impl Node {
     }
 }
 
-/// Returns the time as of which the last backup without damage has the data; 0 if the history has
-/// none, or cannot be read.
+/// Returns the time at which the last backup without damage captured the data; 0 if the history has none, or
+/// cannot be read.
 fn last_backup_unix_ms(db: Option<&Db>) -> u64 {
     let history = db.map(History::existing).transpose();
     let last = history.and_then(|history| match history.flatten() {

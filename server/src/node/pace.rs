@@ -26,8 +26,8 @@ impl Pace {
         }
     }
 
-    /// Waits until as many bytes may be done. `bytes_done` is the sum so far. Calls `goes_on` before
-    /// each sleep, and ends the wait early once it returns false.
+    /// Waits until the work may have done `bytes_done` bytes, the sum so far. Calls `goes_on` before each
+    /// sleep, and ends the wait early once it returns false.
     pub fn wait(&mut self, bytes_done: u64, mut goes_on: impl FnMut() -> bool) {
         let now_s = self.begun.elapsed().as_secs_f64();
         let mut wait_s = self.schedule.wait_s(bytes_done, now_s);
@@ -39,15 +39,15 @@ impl Pace {
     }
 }
 
-/// The times at which bytes are due. Work that was slower than the rate gives no credit: it would
-/// be used up at full speed.
+/// The times at which bytes are due. Work that was slower than the rate earns no credit: with it, later work
+/// would run at full speed.
 #[derive(Debug)]
 struct Schedule {
     bytes_per_s: f64,
     bytes_done: u64,
     /// The time at which the bytes so far are due.
     due_s: f64,
-    /// The time of the last look.
+    /// The time of the last call of `wait_s`.
     seen_s: f64,
 }
 

@@ -155,7 +155,7 @@ impl RunningJob {
         }
     }
 
-    /// Returns why the job, which has ended, took longer than its work, by the means over its time.
+    /// Returns why the job, which has ended, took longer than its work needs, by the means over its time.
     pub(super) fn waited(&self, report: &JobReport) -> Option<Wait> {
         let took_s = report.finished_s - report.submitted_s;
         if took_s < WINDOW_S {

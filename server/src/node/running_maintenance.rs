@@ -24,7 +24,7 @@ struct Shared {
     lease: Lease,
     state: Mutex<State>,
     ended: Condvar,
-    /// Notified with `ended`, for tasks that wait without a thread.
+    /// Notified when `ended` is notified, for tasks that wait without a thread.
     notify: Notify,
 }
 
@@ -115,7 +115,7 @@ impl RunningMaintenance {
         self.lock().phase == Phase::Cancelled
     }
 
-    /// Notes how far the work is. Breaks if it is cancelled.
+    /// Notes how far the work is. Returns `Break` if the work is cancelled.
     pub(super) fn advance(&self, now: MaintenanceProgress) -> ControlFlow<()> {
         let mut state = self.lock();
         state.done = now;
@@ -127,7 +127,8 @@ impl RunningMaintenance {
         }
     }
 
-    /// Notes that the work cannot be cancelled from now on. Breaks if it is cancelled.
+    /// Notes that the work cannot be cancelled from now on. Returns `Break` if the work is
+    /// cancelled already.
     pub(super) fn complete(&self) -> ControlFlow<()> {
         let mut state = self.lock();
         if state.phase == Phase::Cancelled {

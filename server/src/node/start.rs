@@ -45,7 +45,8 @@ pub(super) fn submit(
     started
 }
 
-/// Opens a job that is to run: its output can be made, as far as that shows before it has rows.
+/// Opens a job that is to run. Fails if its output cannot be made, as far as that shows before
+/// there are rows.
 fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJob, JobError> {
     request.check()?;
     check_files(request)?;

@@ -163,7 +163,7 @@ mod tests {
         node
     }
 
-    /// The leases at present that have a thread in.
+    /// The present leases that a thread has entered.
     fn entered(node: &Node) -> Vec<String> {
         let is_entered = |job: &JobStatus| job.is_lease && job.tasks_running > 0;
         let jobs = node.runtime().status().jobs.into_iter();

@@ -6,23 +6,23 @@ use std::sync::{Mutex, PoisonError};
 
 use ebb_model::schema::KeyspaceSchema;
 
-/// A change of the content of `system_schema` without a statement.
+/// A change of the content of `system_schema` that no statement caused.
 #[derive(Debug, Clone, Copy)]
 pub enum Announcement<'a> {
     /// A job has created a table.
     TableCreated {
         keyspace: &'a str,
-        /// The table's name.
+        /// The name of the created table.
         table: &'a str,
     },
     /// A snapshot of a CQL keyspace has expired. It is announced only while snapshots are listed as
     /// keyspaces.
     SnapshotExpired {
         keyspace: &'a str,
-        /// The snapshot's name.
+        /// The name of the expired snapshot.
         snapshot: &'a str,
-        /// The keyspace as it was at the snapshot, if a client has read a list that contains the
-        /// snapshot.
+        /// The keyspace as it was at the snapshot; `None` if no client has read a list that
+        /// contains the snapshot.
         then: Option<&'a KeyspaceSchema>,
     },
 }

@@ -40,7 +40,7 @@ pub struct Catalog {
     state: Arc<ArcSwap<CatalogState>>,
     /// Earlier states that a statement may still be using.
     earlier: Mutex<Vec<Weak<CatalogState>>>,
-    /// The grace periods of the state, for the merge operator.
+    /// The grace periods of the current tables, which the merge operator reads.
     grace_periods: GracePeriods,
     snapshots: Arc<SnapshotKeyspaces>,
     announcements: Arc<Announcements>,
@@ -59,7 +59,7 @@ pub struct CatalogState {
     tables: Tables,
 }
 
-/// The tables by keyspace and name.
+/// Tables by keyspace, then by name.
 pub(super) type Tables = HashMap<Arc<str>, HashMap<Arc<str>, Arc<CqlTable>>>;
 
 impl CatalogState {
@@ -225,7 +225,8 @@ impl Catalog {
         &self.roles
     }
 
-    /// Returns the current schema. A statement calls this once, so that all of it uses one schema.
+    /// Returns the current schema. A statement calls this once, so that every step of it uses the
+    /// same schema.
     pub fn state(&self) -> Arc<CatalogState> {
         self.state.load_full()
     }

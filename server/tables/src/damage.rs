@@ -11,7 +11,7 @@ pub(super) type Readable<T> = Result<T, String>;
 /// The reason for an object without a record.
 pub(super) const MISSING: &str = "its record is missing";
 
-/// Separates damage from failures.
+/// Separates damage from failures: damage is the inner error, a failure the outer one.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.
@@ -25,7 +25,7 @@ pub(super) fn readable<T>(read: ebb_storage::Result<T>) -> Result<Readable<T>> {
     }
 }
 
-/// Returns whether a range has no entry. A damaged entry is one.
+/// Returns whether a range has no entry. A damaged entry counts as an entry.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.

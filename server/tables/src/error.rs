@@ -28,7 +28,8 @@ pub enum CatalogError {
     )]
     Foreign {
         keyspace: String,
-        /// The names of the tables that CQL did not create, at least one.
+        /// The names of the tables that CQL did not create. There is at least
+        /// one.
         tables: Vec<String>,
     },
 }

@@ -17,7 +17,7 @@ const TOKEN_KEY: &[u8] = b"token";
 /// The identity of this node, drawn when its database is first served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Random (version 4).
+    /// The random id of this host (version 4).
     pub host_id: Uuid,
     /// The end of the node's only token range; with one node the range is the whole ring.
     pub token: i64,
@@ -79,8 +79,8 @@ impl Identity {
     }
 }
 
-/// Lists the unreadable records of the node, from the reason for the identity and the one for the
-/// bound of timestamps.
+/// Lists the unreadable records of the node. The arguments are the reasons why the identity and the
+/// bound of timestamps cannot be read.
 pub(super) fn node_records(identity: Option<String>, bound: Option<String>) -> Vec<Unreadable> {
     let records = [("identity", identity), ("timestamp bound", bound)];
     let unreadable = |(name, why): (&str, Option<String>)| {

@@ -8,12 +8,12 @@ use crate::names::TableName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no {what} named {name:?} in {place}; {}", list(.what, .known))]
 pub struct Unknown {
-    /// "keyspace", "table", "snapshot" or "job".
+    /// The kind of the missing object: "keyspace", "table", "snapshot" or "job".
     pub what: &'static str,
     pub name: String,
     /// The keyspace or database that was searched.
     pub place: String,
-    /// The existing names.
+    /// The names of the existing objects of this kind.
     pub known: Vec<String>,
 }
 

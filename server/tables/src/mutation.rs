@@ -8,7 +8,7 @@
 #[cfg(feature = "mutations")]
 use std::sync::LazyLock;
 
-/// A broken rule.
+/// A rule of visibility that a switch breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutation {
     /// Deletions of partitions and of ranges hide no row.

@@ -13,9 +13,9 @@ pub const SYSTEM_KEYSPACE: &str = "ebb_system";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct TableName {
-    /// The part before the dot.
+    /// The keyspace: the part before the dot.
     pub keyspace: String,
-    /// The part after the dot.
+    /// The name of the table: the part after the dot.
     pub table: String,
 }
 

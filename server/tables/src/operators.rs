@@ -169,8 +169,8 @@ impl MergeOperator for CqlRow {
     }
 }
 
-/// Returns the bounds of an operand; `None` if the key or the operand is damaged. Plain values have
-/// neither timestamps nor expiries.
+/// Returns the bounds of timestamps and expiries in an operand; `None` if the key or the operand is
+/// damaged. Plain values have neither timestamps nor expiries.
 fn stats_of(key: &[u8], value: &[u8]) -> Option<Stats> {
     if is_value(key) {
         return Some(Stats::NONE);

@@ -130,8 +130,8 @@ impl OwnedSnapshots {
         Ok(())
     }
 
-    /// Removes the record of a deleted snapshot, if it has one, also on a full disk. The caller syncs the
-    /// log.
+    /// Removes the record of a deleted snapshot, if there is one, also on a full disk. The caller
+    /// syncs the log.
     ///
     /// # Errors
     /// If the store fails.

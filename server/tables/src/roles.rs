@@ -44,7 +44,7 @@ pub struct RoleStore {
     pub(super) creating_snapshots: Mutex<()>,
 }
 
-/// The unreadable roles.
+/// The roles whose records cannot be read.
 #[derive(Debug, Clone, Default)]
 struct UnreadableRoles {
     /// The roles by name. Bytes of names that are not UTF-8 are replaced.
@@ -87,7 +87,7 @@ impl UnreadableRoles {
     }
 }
 
-/// The records of roles.
+/// The roles, readable or not, as their records contain them.
 #[derive(Debug, Default)]
 struct StoredRoles {
     roles: Roles,
@@ -153,7 +153,7 @@ pub struct RolesState {
 }
 
 impl RolesState {
-    /// Returns the number of the change that led to this state. Later changes have greater numbers.
+    /// Returns the generation number of this state. Later states have greater numbers.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -300,7 +300,8 @@ impl RoleStore {
         self.state.load_full()
     }
 
-    /// Returns the number of the last change. It is a single atomic load, for frequent checks.
+    /// Returns the generation number of the current state. It is a single atomic load, for frequent
+    /// checks.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }

@@ -22,7 +22,7 @@ use super::table::stored_schema;
 pub const SNAPSHOT_SIGN: char = '@';
 
 /// Returns a keyspace as of a snapshot: its tables with the columns that they had, and the types
-/// that these used. Other types are those of `now`. Unreadable tables are included as such.
+/// that these columns used. Other types are those of `now`. Unreadable tables are included as such.
 ///
 /// # Errors
 /// If there is no such snapshot; errors of the store.
@@ -61,7 +61,7 @@ pub fn keyspace_with_tables_at(
 /// A snapshot as a keyspace.
 #[derive(Debug, Clone)]
 pub struct SnapshotKeyspace {
-    /// `ks@s`.
+    /// The name of the snapshot's keyspace, as in `ks@s`.
     pub name: String,
     /// The sequence number of the snapshot.
     pub seq: SeqNo,

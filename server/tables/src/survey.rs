@@ -172,7 +172,7 @@ impl Tables {
 const NOT_LISTED: &str = "its record says that it is being dropped, but it has tables or snapshots \
                           that the record does not list";
 
-/// Returns the record of a keyspace whose drop has been decided.
+/// Returns the record that marks a keyspace as being dropped, with the fingerprints of its tables.
 ///
 /// # Errors
 /// If the store failed for another reason than damage.

@@ -16,7 +16,7 @@ use ebb_storage::{Clock, Table};
 use super::damage::{Readable, readable};
 use super::error::Result;
 
-/// The key of the bound in `ebb_system.node`.
+/// The key of the bound of timestamps in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
 /// The distance of a new bound above the timestamp for which the bound is raised. After a restart,

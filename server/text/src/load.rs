@@ -57,7 +57,7 @@ impl LoadControl for () {}
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LoadReport {
     pub files: u64,
-    /// Files that were skipped, in the walk or later.
+    /// Files that were skipped, in the search for files or later.
     pub skipped: Vec<Skipped>,
     pub rows: u64,
     /// Rows that a later row with the same key replaced.
@@ -97,7 +97,7 @@ impl Drop for ScratchFiles {
 /// Writes every row of the files into `table`, by one commit: [`sort`], then [`Sorted::ingest`].
 ///
 /// # Errors
-/// The errors of both; nothing was loaded then.
+/// The errors of [`sort`] and of [`Sorted::ingest`]; nothing was loaded then.
 pub fn load(
     table: &Table,
     found: &Found,
@@ -109,8 +109,8 @@ pub fn load(
 }
 
 /// Reads every row of the files, and writes them sorted into files in `scratch`, an empty folder on
-/// the disk of [`LoadOptions::sorted`]. In the file system of the database they can be ingested
-/// without a copy.
+/// the disk of [`LoadOptions::sorted`]. If `scratch` is in the file system of the database, the
+/// files can be ingested without a copy.
 ///
 /// # Errors
 /// [`LoadError`]; `scratch` is empty again then.

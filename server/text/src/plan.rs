@@ -8,12 +8,12 @@ pub(super) struct Task<'a> {
     pub(super) file: &'a TextFile,
     /// The index of the file in the order of the request.
     pub(super) place: u32,
-    /// The bytes of text after which no further row begins.
+    /// The number of bytes of text after which no further row is read.
     pub(super) budget: u64,
 }
 
-/// Returns all tasks. The limit is applied to the sizes of the files beforehand, so that it selects
-/// the same rows with any number of threads.
+/// Returns a task for each file to read. The limit `max_bytes` is applied to the sizes of the files
+/// beforehand, so that it selects the same rows with any number of threads.
 pub(super) fn tasks(files: &[TextFile], max_bytes: Option<u64>) -> Vec<Task<'_>> {
     let mut left = max_bytes.unwrap_or(u64::MAX);
     let mut tasks = Vec::new();

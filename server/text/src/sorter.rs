@@ -38,7 +38,7 @@ pub(super) struct Sorter {
     runs: Vec<Range<u64>>,
 }
 
-/// The place of a row's key and value among the bytes.
+/// The place of a row's key and value in the sorter's `bytes`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     at: usize,
@@ -58,8 +58,9 @@ impl Slot {
 }
 
 impl Sorter {
-    /// Creates a sorter that sorts about `bytes_max` at a time, and writes the rest into a file at
-    /// `path` of `disk`. The path must be unused, and is unused again after each call.
+    /// Creates a sorter that sorts about `bytes_max` bytes of rows at a time. If there are more, it
+    /// writes sorted runs to a file at `path` of `disk`. The path must be unused, and is unused
+    /// again after each call.
     pub(super) fn new(disk: Arc<dyn FileSystem>, path: PathBuf, bytes_max: usize) -> Self {
         Self {
             disk,

@@ -20,7 +20,7 @@ const STDIN: &str = "-";
 pub struct TextFile {
     /// The path as reached from the requested one; `-` is standard input.
     pub path: PathBuf,
-    /// The size in bytes when it was found; 0 for a stream.
+    /// The size in bytes when the file was found; 0 for a stream.
     pub bytes: u64,
     /// True for a pipe, a device or standard input, which can be read only once.
     pub is_stream: bool,
@@ -70,7 +70,7 @@ fn is_stdin(path: &Path) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// The start of the file is not UTF-8 text. A message about it.
+    /// The start of the file is not UTF-8 text: a message about the problem.
     NotText(String),
     /// The file cannot be loaded completely: the problem and its line.
     Bad(String),

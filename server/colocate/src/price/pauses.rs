@@ -6,13 +6,15 @@ use super::{PAUSES_MIN, SETTLE_S};
 const PAUSE_S: f64 = 0.3;
 /// The time from one pause to the next, in seconds: pauses take 3% of the time.
 const EVERY_S: f64 = 10.0;
-/// The same for the first pauses of a load, so that *alone* is known after a quarter of a minute.
+/// The time from one pause to the next for the first pauses of a load, in seconds, so that its
+/// latency without analytics is known after a quarter of a minute.
 const EVERY_S_FIRST: f64 = 1.5;
-/// The time per further early pause of a load that keeps changing, in seconds.
+/// The time after which one more early pause is allowed, in seconds, for a load that keeps
+/// changing.
 const FIRST_AGAIN_S: f64 = 30.0;
 
-/// Returns the requests per second with which the pauses of `kept_s` seconds contain `requests`
-/// requests; with fewer, pauses are useless.
+/// Returns the least request rate at which the pauses within `kept_s` seconds contain `requests`
+/// requests. For a load with fewer requests per second, pauses are useless.
 pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
     requests as f64 / (kept_s / EVERY_S * (PAUSE_S - SETTLE_S))
 }
@@ -22,7 +24,7 @@ pub(super) fn requests_per_s_min(requests: u64, kept_s: f64) -> f64 {
 pub(super) struct Pauses {
     ends_s: Option<f64>,
     next_s: Option<f64>,
-    /// The number of early pauses still allowed, possibly fractional.
+    /// The number of early pauses that are still allowed, possibly fractional.
     soon: f64,
     /// The time of the last update of `soon`.
     counted_s: f64,

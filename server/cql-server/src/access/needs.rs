@@ -133,7 +133,8 @@ impl NeedsContext<'_> {
         Ok(Resource::table(keyspace, name.name.as_str()))
     }
 
-    /// Returns the permissions on the table itself, also for a read at a snapshot.
+    /// Returns the permissions that a SELECT requires. For a read at a snapshot they are those on
+    /// the live table.
     fn select(&self, select: &Select) -> Result<Vec<Need>> {
         let name = in_keyspace(&select.from, self.keyspace)?;
         let table = select.from.name.as_str();
@@ -173,8 +174,8 @@ impl NeedsContext<'_> {
         }
     }
 
-    /// Returns the resource that the snapshot of a DROP covers or, if there is no such snapshot,
-    /// the resource that the statement names. `None` without a keyspace.
+    /// Returns the resource that the snapshot in a DROP SNAPSHOT covers or, if there is no such
+    /// snapshot, the resource that the statement names. `None` without a keyspace.
     fn snapshot(&self, name: &str, scope: Option<&Scope>) -> Result<Option<Resource>> {
         let keyspace = match scope {
             Some(Scope::Keyspace(keyspace)) => keyspace.as_str(),

@@ -15,10 +15,11 @@ use argon2::{Algorithm, Argon2, Params};
 use blake2::Blake2sMac256;
 use blake2::digest::{KeyInit, Mac};
 
-/// Entries of the cache of verified passwords. The oldest entry makes room for a new one.
+/// The number of entries of the cache of verified passwords. The oldest entry makes room for a new
+/// one.
 const CACHE_ENTRIES: usize = 1024;
-/// Limits on the cost of hashes that CREATE ROLE WITH HASHED PASSWORD passes in: memory in KiB,
-/// passes and lanes.
+/// Limits on the cost of hashes from CREATE ROLE WITH HASHED PASSWORD: memory in KiB, passes and
+/// lanes.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
 const PASSES_MAX: u32 = 10;
 const LANES_MAX: u32 = 4;

@@ -116,8 +116,8 @@ fn exists(
     }
 }
 
-/// Returns the named permissions that can be granted on a resource. Those that cannot are passed
-/// over, unless all are of this kind.
+/// Returns the named permissions that can be granted on a resource. Other permissions are ignored,
+/// but it is an error if none can be granted.
 fn permissions(named: &Permissions, on: &Resource) -> Result<PermissionSet> {
     let some = match named {
         Permissions::All => return Ok(on.applicable()),

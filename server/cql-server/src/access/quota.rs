@@ -8,8 +8,8 @@ use super::AccessContext;
 use crate::context::in_keyspace;
 use crate::error::{Result, of_catalog};
 
-/// Checks that the user may create one more snapshot, and returns the room for it. `None` for users
-/// without a role, who have no quota.
+/// Checks that the user may create one more snapshot, and reserves it within the quota. Returns
+/// `None` for users without a role, who have no quota.
 ///
 /// # Errors
 /// If the user holds as many snapshots as the quota allows.

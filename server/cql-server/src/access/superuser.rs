@@ -9,19 +9,19 @@ use super::passwords;
 /// The name of the first superuser.
 pub const FIRST_SUPERUSER: &str = "ebb";
 
-/// Letters of a random password: one of 32 each, so 130 bits.
+/// The number of letters of a random password: each is one of 32, so it has 130 random bits.
 const LETTERS: usize = 26;
 /// Letters and digits without those that look alike (`l`, `1`, `o`, `0`).
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// Creates [`FIRST_SUPERUSER`] with a random password, unless there is a superuser that can log in
-/// with a password. Creates no role if the record of a role of this name, or one that may be,
-/// cannot be read. `keep` gets the password before the role is created, so that a password that
-/// could not be written down is never in use. Returns the result of `keep`.
+/// with a password. Creates no role either if an unreadable record is, or may be, the record of
+/// this role. `keep` gets the password before the role is created, so that a password that could
+/// not be written down is never in use. Returns the result of `keep`, or `None` without a call.
 ///
 /// # Errors
-/// Inside, the error of `keep`; no role is created then. Outside, an error of the store, or
-/// [`FirstSuperuserError::Taken`].
+/// The inner result has the error of `keep`; no role is created then. The outer result has all
+/// other errors.
 pub fn first_superuser<T, E>(
     roles: &RoleStore,
     keep: impl FnOnce(&str) -> Result<T, E>,
@@ -63,7 +63,8 @@ pub fn first_superuser<T, E>(
 /// The reasons why the first superuser could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum FirstSuperuserError {
-    /// A role of this name exists. Making it a superuser would make its members superusers.
+    /// A role named [`FIRST_SUPERUSER`] exists. Making it a superuser would make its members
+    /// superusers.
     #[error(
         "no superuser can log in, and there is a role {} already: start without authentication on \
          a loopback address and create a superuser",

@@ -9,7 +9,7 @@ use ebb_tables::RoleStore;
 
 use crate::error::Result;
 
-/// Slots of the cache of permitted statements, per connection.
+/// The number of slots of the cache of permitted statements, per connection.
 const CACHE_SLOTS: usize = 64;
 
 /// The user of one connection. Permission checks are cached until the roles change; noticing a

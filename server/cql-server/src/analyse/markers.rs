@@ -56,7 +56,8 @@ impl Markers {
         self.names.len()
     }
 
-    /// Sets the receiver of a marker. Ignores a marker behind those of the statement.
+    /// Sets the receiver of a marker. Ignores a marker whose index is beyond those of the
+    /// statement.
     pub fn set(&mut self, marker: &Marker, receiver: &Receiver) {
         if let Some(place) = self.receivers.get_mut(usize::from(marker.index)) {
             *place = Some(receiver.clone());
@@ -85,7 +86,8 @@ impl Markers {
     }
 
     /// Returns the places of the markers that provide the columns of the partition key, in the
-    /// key's order. Empty unless every column has a marker. `of` returns the place for one column.
+    /// key's order. Empty unless every column has a marker. `of` returns the place of the marker
+    /// for the column of a name.
     pub fn partition_key(&self, of: impl Fn(&str) -> Option<u16>) -> Vec<u16> {
         let columns = self.schema.columns_of(ColumnKind::PartitionKey).iter();
         let places: Option<Vec<u16>> = columns.map(|column| of(&column.name)).collect();
@@ -175,8 +177,8 @@ impl<'v> Bound<'v> {
         })
     }
 
-    /// Returns these values for one of the rows that a statement changes; the first row has number
-    /// 0. As in Cassandra, a volatile function returns a new value for each row.
+    /// Returns the bound values for one of the rows that a statement changes; the first row has
+    /// number 0. As in Cassandra, a volatile function returns a new value for each row.
     ///
     /// # Errors
     /// If the statement's time is over.
@@ -195,8 +197,8 @@ impl<'v> Bound<'v> {
         }
     }
 
-    /// Returns these values for the first `markers` places, followed by those of a row of INSERT
-    /// JSON.
+    /// Returns the bound values for the first `markers` places, followed by the values of a row of
+    /// INSERT JSON.
     pub fn with_json(&self, markers: usize, row: impl Iterator<Item = Value<'v>>) -> Self {
         Self {
             json: Some((markers, row.collect())),

@@ -46,9 +46,9 @@ const PRODUCT_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub struct Restrictions {
     pub partition: PartitionRestrictions,
-    /// The restrictions on rows of these partitions that are expressible as ranges of keys.
+    /// The restrictions on rows of the selected partitions that are expressible as ranges of keys.
     pub clustering: ClusteringRestrictions,
-    /// The other restrictions, which each row has to pass.
+    /// The restrictions that no range of keys expresses, which each row has to pass.
     pub predicates: Vec<Predicate>,
     /// True if a clustering column is restricted, by ranges or by predicates.
     pub on_clustering: bool,
@@ -59,8 +59,7 @@ pub struct Restrictions {
 }
 
 impl Restrictions {
-    /// Analyses the WHERE clause of a SELECT. The steps below take their relations out of `parsed`,
-    /// so the facts about relations are read before.
+    /// Analyses the WHERE clause of a SELECT.
     ///
     /// # Errors
     /// Cassandra's errors: among others, that the statement needs ALLOW FILTERING.
@@ -71,6 +70,8 @@ impl Restrictions {
     ) -> Result<Self> {
         let schema = markers.schema().clone();
         let mut parsed = Parsed::new(&schema, relations, markers)?;
+        // The steps below remove their relations from `parsed`, so the facts about relations are
+        // read before.
         let usable = Usable::new(&schema, &parsed, allow_filtering);
         // With an index all filters are permitted here: `choose` finds out whether the index serves
         // them.
@@ -178,7 +179,8 @@ pub fn place(schema: &TableSchema, column: &Column) -> usize {
     places.expect("a column of this table")
 }
 
-/// The number of lists of values, and the total bytes of their values.
+/// The size of one factor of a product of keys: the number of its lists of values, and the total
+/// bytes of the values.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     lists: usize,
@@ -202,8 +204,8 @@ impl Size {
         })
     }
 
-    /// Checks that every list of `self` can be combined with every list of `others`, before
-    /// anything is built.
+    /// Checks the size of a product before it is built: it combines every list of `self` with every
+    /// list of `others`.
     ///
     /// # Errors
     /// If the product has too many keys or too many bytes.

@@ -52,7 +52,7 @@ pub enum Term {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluated<'v> {
     Null,
-    /// The column keeps its value.
+    /// An unset value: the column keeps its present value.
     Unset,
     Value(Cow<'v, [u8]>),
 }
@@ -448,7 +448,7 @@ impl Term {
     }
 }
 
-/// Returns a value that was built here.
+/// Returns an evaluated value that owns its bytes.
 fn owned(bytes: Vec<u8>) -> Evaluated<'static> {
     Evaluated::Value(Cow::Owned(bytes))
 }

@@ -23,8 +23,8 @@ pub fn resolve(name: &TypeName, schema: &TableSchema) -> Result<CqlType> {
     })
 }
 
-/// Resolves the type of a value that is written to a receiver of type `around`, and so has no other
-/// user-defined types.
+/// Resolves the type of a value that is written to a receiver of type `around`. Finds only the
+/// user-defined types within `around`, because the value can contain no others.
 pub fn resolve_within(name: &TypeName, around: &CqlType) -> Result<CqlType> {
     resolve_with(name, &|name| match user_type(around, name) {
         Some(found) => Ok(found),

@@ -30,9 +30,10 @@ use self::database::{database, db_of, files_of, opened, rows_of};
 use self::script::{MERGE_BEFORE, RESTORE_BEFORE, Script, Statement};
 use super::harness::Server;
 
-/// About the size of a block. The whole script runs for each place, so a smaller step takes long.
+/// The distance between two flipped bits: about the size of a block. The whole script runs for each
+/// bit, so a shorter distance takes long.
 const STEP_BYTES: usize = 251;
-/// More keys than a block holds.
+/// The most keys that count as few: more than a block holds.
 const FEW_KEYS: usize = 20;
 
 fn answer(server: &mut Server, text: &str) -> Result<String, ErrorResponse> {

@@ -1,4 +1,4 @@
-//! The feature table of the book: each statement works or fails as the table has it.
+//! The feature table of the book: each statement works or fails as its row of the table claims.
 
 use super::harness::Server;
 

@@ -139,7 +139,8 @@ fn invalid_statements_get_cassandras_errors() {
     }
 }
 
-/// Regression: the first aggregate of a statement accepted them, and its result was null or 0.
+/// Regression: the first aggregate of a statement accepted an aggregate as its argument, and the
+/// result was null or 0.
 #[test]
 fn aggregates_within_aggregates_are_refused() {
     let mut server = squares();

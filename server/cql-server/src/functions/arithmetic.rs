@@ -122,7 +122,8 @@ fn name(operator: Operator) -> &'static str {
     }
 }
 
-/// Returns the error of an operation on values that its types permit.
+/// Returns the error of an operation that is defined for the types of its operands, but not for
+/// their values.
 fn fails<T>(symbol: char, types: &[CqlType; 2], why: impl Display) -> Result<T> {
     let [left, right] = types;
     let what = format!("the operation '{left} {symbol} {right}' failed: {why}");

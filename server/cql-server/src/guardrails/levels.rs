@@ -14,7 +14,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Both, in the order in which settings are displayed.
+    /// Both kinds of access, in the order in which settings are displayed.
     pub(super) const ALL: [Self; 2] = [Self::Read, Self::Write];
 
     pub(super) fn name(self) -> &'static str {

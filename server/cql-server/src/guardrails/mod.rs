@@ -47,11 +47,11 @@ pub struct Threshold {
 /// The guardrails of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guardrails {
-    /// By [`Limit`].
+    /// The thresholds, by [`Limit`].
     thresholds: [Threshold; Limit::ALL.len()],
-    /// By [`Feature`].
+    /// Whether a feature is forbidden, by [`Feature`].
     forbidden: [bool; Feature::ALL.len()],
-    /// By [`Access`].
+    /// The consistency levels that cause warnings or errors, by [`Access`].
     levels: [Levels; Access::ALL.len()],
 }
 

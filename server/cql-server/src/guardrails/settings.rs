@@ -50,7 +50,8 @@ impl Guardrails {
     /// Sets one setting.
     ///
     /// # Errors
-    /// If the value is none of the setting's, or there is no such setting: then the message lists all.
+    /// If the setting does not permit the value, or if there is no such setting: then the message
+    /// lists all settings.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if let Some(feature) = Feature::ALL.into_iter().find(|one| one.setting() == name) {
             let is_enabled: bool =

@@ -88,7 +88,7 @@ impl Shared {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread, or lets it list the tables once more.
+    /// Starts the thread that builds indexes or, if it runs, lets it list the tables once more.
     fn start(self: &Arc<Self>) {
         let mut state = self.state();
         let mut thread = self.thread();

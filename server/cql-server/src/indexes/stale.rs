@@ -14,7 +14,8 @@ use ebb_tables::{Catalog, CqlTable};
 
 use crate::error::{Result, of_key, of_store, of_table};
 
-/// The seconds for which an expired value still counts, for readers of older views.
+/// The seconds after its expiry for which a value counts as live, because readers of older views
+/// may still see it.
 const MARGIN_S: i64 = 60;
 
 /// The most rows of a partition that are read to find a live one.
@@ -51,7 +52,7 @@ fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()
     }
 }
 
-/// Whether the row of an entry has the value.
+/// Whether the row or partition of an index entry still has the value of the entry.
 fn is_right(
     transaction: &Transaction,
     table: &CqlTable,

@@ -37,7 +37,7 @@ pub(crate) struct Case {
     all: BTreeSet<Vec<String>>,
     /// The number of rows with LIMIT.
     most: usize,
-    /// The paging states after each of its rows, except for the last row.
+    /// The paging state after each row of the statement, except for the last row.
     pub(crate) states: Vec<Vec<u8>>,
 }
 

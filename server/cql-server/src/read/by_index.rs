@@ -23,7 +23,7 @@ use crate::interrupt;
 use crate::paging::{self, PagingState};
 
 impl Walk<'_> {
-    /// Passes the rows of the entries to the page, beginning after `resume`.
+    /// Passes to the page the rows that the index entries refer to, beginning after `resume`.
     pub fn run_by_index(
         &mut self,
         entries: Entries<'_>,

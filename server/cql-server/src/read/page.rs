@@ -95,14 +95,15 @@ pub struct Page<'s> {
     row_limits: RowLimits,
     /// The rows that LIMIT still permits.
     pub left: u64,
-    /// The rows that PER PARTITION LIMIT still permits in the partition of `prefix`.
+    /// The rows that PER PARTITION LIMIT still permits in the current partition.
     left_in_partition: u64,
     /// True if the page was full when another row came.
     pub is_cut: bool,
-    /// The key of the last processed row; `prefix` is the part of its partition.
+    /// The key of the last processed row.
     pub last_key: Vec<u8>,
+    /// The prefix that all keys of the current partition share.
     prefix: Vec<u8>,
-    /// `None` if rows are neither aggregated nor grouped.
+    /// The current group; `None` if rows are neither aggregated nor grouped.
     groups: Option<Groups>,
     sorted: Vec<SortedRow>,
     sorted_bytes: usize,
@@ -202,7 +203,8 @@ impl<'s> Page<'s> {
         elapsed >= allowed
     }
 
-    /// Writes the last group and the sorted rows, after the walk.
+    /// Writes the last group and the sorted rows, after the walk. `is_done` is true if the walk has
+    /// reached the last row.
     ///
     /// # Errors
     /// If a function fails, the result is too large or the statement's time is over.
@@ -299,7 +301,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// Takes a row of a statement without groups.
+    /// Adds a row of a statement without groups, and returns the next step of the walk.
     fn plain(&mut self, row: &LiveRow<'_>) -> Result<Flow> {
         interrupt::charge((self.plan.outputs.columns.len() / CELLS_PER_UNIT) as u64)?;
         let context = self.context(row);

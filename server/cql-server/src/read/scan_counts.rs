@@ -20,7 +20,7 @@ pub const AGGREGATE_PAGE_ROWS: u32 = 10_000;
 
 #[derive(Debug)]
 pub struct ScanCounts<'s> {
-    /// `None` for the server's own tables.
+    /// The guardrails on tombstones; `None` for the server's own tables.
     guardrails: Option<&'s Guardrails>,
     schema: &'s TableSchema,
     consistency: Consistency,

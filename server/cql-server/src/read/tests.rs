@@ -190,7 +190,7 @@ fn distinct_statics_of_named_partitions_need_no_key() {
     );
 }
 
-/// Regression: after such a change the set could not be read.
+/// Regression: after the type had gained a field, the set could not be read.
 #[test]
 fn sets_and_map_keys_stay_readable_when_their_type_gains_a_field() {
     let mut server = Server::with(&[
@@ -263,7 +263,8 @@ fn from_json_decodes_what_to_json_encodes() {
     }
 }
 
-/// The error that Cassandra returns first for a statement with several mistakes.
+/// For a statement with several mistakes the expected error is the first one that Cassandra
+/// returns.
 #[test]
 fn invalid_relations_get_cassandras_errors() {
     let mut server = Server::with(&[

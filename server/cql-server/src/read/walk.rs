@@ -60,8 +60,8 @@ impl End {
     }
 }
 
-/// Returns the first key after a cut. The key of the cut begins with a prefix of `prefix_len`
-/// bytes.
+/// Returns the first key after a cut at `key`, whose first `prefix_len` bytes are the prefix of its
+/// partition.
 pub(super) fn behind(key: &[u8], prefix_len: usize) -> Vec<u8> {
     let (prefix, place) = key.split_at(prefix_len);
     // The cut of `End::after`. Keys of rows may begin with 0xff, too, so the next partition is the

@@ -91,8 +91,8 @@ impl SchemaContext<'_> {
     /// Returns the keyspace of a name, and the name.
     ///
     /// # Errors
-    /// If the name is unqualified and no keyspace is in use, or if the keyspace is not one of
-    /// users' or cannot be read.
+    /// If the name is unqualified and no keyspace is in use, or if the keyspace is a snapshot, is
+    /// reserved for the system or cannot be read.
     fn changeable<'n>(
         &'n self,
         name: &'n QualifiedName,
@@ -122,7 +122,7 @@ impl SchemaContext<'_> {
         )))
     }
 
-    /// Returns the keyspace that USE selects: one of users', of the system, or of a snapshot.
+    /// Returns the keyspace that USE selects: a keyspace of users or of the system, or a snapshot.
     fn use_keyspace(&self, name: &str) -> Result<String, ErrorResponse> {
         let state = self.catalog.state();
         check_readable(state.schema(), name, None)?;

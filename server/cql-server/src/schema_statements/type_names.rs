@@ -28,8 +28,8 @@ pub fn resolve_type(
     Ok(ty)
 }
 
-/// Rejects user-defined types without `frozen` in collections without it. The error names the types
-/// as the statement does.
+/// Rejects collections that are not frozen and contain user-defined types that are not frozen. The
+/// error contains the collection as written in the statement.
 fn check_collections(written: &TypeName) -> Result<(), ErrorResponse> {
     let parts: &[&TypeName] = match written {
         TypeName::List(element) | TypeName::Set(element) => &[element],

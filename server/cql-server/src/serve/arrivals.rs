@@ -19,16 +19,17 @@ use std::time::{Duration, Instant};
 /// precise.
 const MARKS_MAX: usize = 32;
 
-/// The arrivals on one connection. Bytes are counted from its first one.
+/// The arrivals on one connection. Bytes are counted from the connection's first one.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// The times by which this many bytes had arrived, the oldest first. There is always at least
-    /// one; everything before the first is served.
+    /// Numbers of bytes, each with the time by which that many bytes had arrived, the oldest first.
+    /// There is always at least one; all bytes before the first mark are served.
     marks: VecDeque<Mark>,
     read_bytes: u64,
     /// The time of the last request that was started, or of the connection's begin.
     served_at: Instant,
-    /// The time since which every read has left bytes behind.
+    /// The time since which every read has left bytes in the socket; `None` if the last one took
+    /// all.
     behind_since: Option<Instant>,
 }
 
@@ -103,8 +104,8 @@ impl Arrivals {
         now.saturating_duration_since(came_at)
     }
 
-    /// An upper bound of [`waited`](Self::waited). A full socket keeps its client from sending, so
-    /// that bytes which the client could not send yet are older than their arrival.
+    /// An upper bound of [`waited`](Self::waited). A full socket keeps its client from sending. So
+    /// bytes may have waited in the client before they arrived, which `waited` does not count.
     pub(super) fn waited_at_most(&mut self, now: Instant, unserved_bytes: usize) -> Duration {
         let behind = self
             .behind_since
@@ -113,7 +114,8 @@ impl Arrivals {
             .max(behind.unwrap_or_default())
     }
 
-    /// Removes the times that no longer matter once all bytes before position `next` are served.
+    /// Removes the arrival times that no longer matter once all bytes before position `next` are
+    /// served.
     fn forget(&mut self, next: u64) {
         while self.marks.get(1).is_some_and(|mark| mark.bytes <= next) {
             self.marks.pop_front();

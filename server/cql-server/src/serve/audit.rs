@@ -24,7 +24,7 @@ pub struct AuditedStatement<'a> {
     pub user: Option<&'a str>,
     /// The text of the statement, with masked constants.
     pub statement: MaskedText<'a>,
-    /// The properties that the masked text may not show.
+    /// The properties of the statement that its masked text may not show.
     pub administration: Administration<'a>,
 }
 
@@ -48,7 +48,8 @@ impl Audit {
         Self(Some(Arc::new(begin)))
     }
 
-    /// Executes a statement between its two entries.
+    /// Calls `execute` for a statement, and writes an entry to the audit log before and after the
+    /// call.
     pub(super) fn execute(
         &self,
         statement: AuditedStatement<'_>,
@@ -80,7 +81,7 @@ pub struct AuditedWrite<'a> {
     pub kind: WriteKind,
     pub keyspace: &'a str,
     pub table: &'a str,
-    /// The number of statements on the table.
+    /// The number of statements of the request that write to the table.
     pub statements: u64,
     /// The result: `done`, `unauthorized`, `invalid` or `failed`; `unknown` if the request was
     /// abandoned or panicked.
@@ -157,7 +158,8 @@ struct TableWrites {
     statements: u64,
 }
 
-/// The writes of a request. Dropping it notes them, so that a panic does so, too.
+/// The writes of a request. They are noted in the audit log when this is dropped, so that a panic
+/// does not hide them.
 pub(super) struct BegunWrites {
     note: Note,
     sender: Sender,

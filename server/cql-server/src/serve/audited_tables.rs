@@ -1,4 +1,4 @@
-//! The tables whose writes are audited, as the setting names them.
+//! The setting that names the tables whose writes are audited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -11,8 +11,9 @@
 //!
 //! A write that computes for long would delay all others: it begins anew in `Lane::Moved`.
 //!
-//! Every write waits for the group before its own. If a write has waited for several groups, the
-//! queue does not drain: the lane rejects the write, if `Session::may_refuse` permits that.
+//! The writes of one sync are a group, and every write waits for the group before its own. If a
+//! write has waited for several groups, the queue does not drain: the lane rejects the write, if
+//! `Session::may_refuse` permits that.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,11 +31,12 @@ use super::pace::WritePace;
 use super::replies::overloaded;
 use crate::call::{Lane, Service};
 
-/// The most writes of one sync, since the first of them waits for all.
+/// The most writes that share one sync. More would let the first of them wait too long.
 const GROUP_WRITES_MAX: usize = 1024;
 
-/// The groups after which the lane rejects a write, if the write has also waited longer than the
-/// limit of overload control. The group that runs when the write arrives does not count.
+/// The number of groups (writes of one sync) that a write may wait for. Then the lane rejects it,
+/// if it has also waited longer than the limit of overload control. The group that runs when the
+/// write arrives does not count.
 const GROUPS_WAITED_MAX: u64 = 4;
 
 /// A write in the queue of the commit lane. It is a trait because a request holds the server's
@@ -59,7 +61,7 @@ pub(super) trait QueuedWrite: Send {
 struct Sent {
     write: Box<dyn QueuedWrite>,
     results: UnboundedSender<LaneResult>,
-    /// The number of groups that had begun when the write arrived.
+    /// The number of groups (writes of one sync) that had begun when the write arrived.
     groups_before: u64,
 }
 
@@ -67,7 +69,7 @@ struct Sent {
 pub(super) struct CommitLane {
     writes: UnboundedSender<Sent>,
     pub pace: Arc<WritePace>,
-    /// The number of groups that have begun.
+    /// The number of groups (writes of one sync) that have begun.
     groups: Arc<AtomicU64>,
 }
 
@@ -120,8 +122,8 @@ impl CommitLane {
 type Ended = (Sent, Option<RequestResult>);
 
 struct CommitThread<S> {
-    /// Weak, so that the database closes when the server is dropped, not when this thread notices
-    /// it. Every queued write keeps the service alive.
+    /// A weak reference: this thread must not keep the database open after the server was dropped.
+    /// Every queued write keeps the service alive.
     service: Weak<S>,
     overload: Arc<Overload>,
     pace: Arc<WritePace>,

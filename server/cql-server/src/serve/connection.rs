@@ -32,10 +32,11 @@ use super::stages::ExecutionSpan;
 use super::stream::Stream;
 use crate::call::{Lane, Service};
 
-/// Frames of a connection in one burst. Then other connections get their turn on this thread.
+/// The most frames that a connection serves in one burst, before other connections get their turn
+/// on its thread.
 const BURST_FRAMES: usize = 64;
-/// The time after which a burst ends even with fewer frames, since parsing and preparing statements
-/// takes longer than executing prepared ones.
+/// The time after which a burst ends even with fewer frames: 64 statements that have to be parsed
+/// take much longer than 64 prepared ones.
 const BURST_TIME: Duration = Duration::from_micros(500);
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
@@ -43,7 +44,7 @@ const READ_BYTES: usize = 64 << 10;
 const LOGIN_BODY_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
-    /// Connections keep only incomplete frames, so one read buffer per thread is enough.
+    /// The read buffer of a thread. One is enough, because connections keep only incomplete frames.
     static READ_BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
@@ -61,28 +62,31 @@ pub(super) struct Connection<S: Service> {
     /// The memory for received bytes beyond [`LARGE_BYTES`].
     memory: RequestMemory,
     arrivals: Arrivals,
-    /// The connection sends far fewer requests than others, so overload control rejects none of
-    /// them.
+    /// True if the connection sends far fewer requests than others. Then overload control rejects
+    /// none of them.
     is_small: bool,
     out: Outbox,
-    /// Point requests of the last read with a response in `out`, whose latency is to be recorded.
+    /// The number of point requests of the last read with a response in `out`, whose latency is to
+    /// be recorded.
     points: u32,
-    /// The times at which their responses were ready, if latencies are measured by stage.
+    /// The times at which the responses to the `points` in `out` were ready, if latencies are
+    /// measured by stage.
     points_ready_at: Vec<Instant>,
     /// The arrival times of the lane writes with a response in `out`.
     writes_received_at: Vec<Instant>,
     /// Slow requests with a response in `out`.
     slow: Vec<Unsent>,
-    /// Created for the first request that runs in a lane, because a channel takes some KiB.
+    /// The channel for results of lanes. It is created for the first request that runs in a lane,
+    /// because a channel takes some KiB.
     results: Option<Results>,
     running: usize,
     events: Option<broadcast::Receiver<SchemaChange>>,
     stop: watch::Receiver<bool>,
-    /// The server stops, and the last requests of the client have been read.
+    /// True if the server stops and the last requests of the client have been read.
     has_read_last: bool,
     /// The client's deadline, first for STARTUP, then for the login; `None` once it has logged in.
     startup: Option<Pin<Box<Sleep>>>,
-    /// `startup` is the deadline for the login, because the client has sent STARTUP.
+    /// True if `startup` is the deadline for the login, because the client has sent STARTUP.
     logs_in: bool,
 }
 
@@ -90,7 +94,7 @@ pub(super) struct Connection<S: Service> {
 struct Results {
     sender: mpsc::UnboundedSender<LaneResult>,
     receiver: mpsc::UnboundedReceiver<LaneResult>,
-    /// Limits the results that wait for this client.
+    /// The limit on the results that wait for this client.
     share: Share,
 }
 
@@ -107,7 +111,7 @@ impl Default for Results {
 
 /// The reason for the end of a connection, which decides how its socket is closed.
 enum Ended {
-    /// Either side is done, or the connection broke.
+    /// The client or the server has finished, or the connection broke.
     Quietly,
     /// The last response is an error, and the client may still be sending.
     WithError,
@@ -301,8 +305,8 @@ impl<S: Service> Connection<S> {
         self.received.has_large_frame(&self.limits())
     }
 
-    /// Sends the error of a request that the client sends too slowly for skipping, and ends the
-    /// connection.
+    /// Sends the error of a too large request whose bytes arrive too slowly to be skipped, and ends
+    /// the connection.
     async fn give_up_skip(&mut self) -> Result<(), Ended> {
         if let Some(problem) = self.received.give_up_skip() {
             self.answer_problem(problem);
@@ -515,7 +519,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Appends a result, and others that are ready.
+    /// Appends the response of a request that has run in a lane, and further ones that are ready.
     fn take_results(&mut self, first: LaneResult) {
         let mut next = Some(first);
         while let Some(LaneResult { stream, reply }) = next {

@@ -14,7 +14,7 @@ pub enum ServerEvent<'a> {
     LoggedIn {
         /// The address of the client.
         address: SocketAddr,
-        /// The role.
+        /// The role of the client.
         user: &'a str,
     },
     /// A login was rejected.
@@ -38,7 +38,7 @@ pub enum ServerEvent<'a> {
         keyspace: Option<&'a str>,
         /// The text of the statement, with masked constants.
         statement: MaskedText<'a>,
-        /// The id of the query to kill, which is a constant in the statement.
+        /// The id of the query to kill, which the masked text of a KILL QUERY does not show.
         query: Option<u64>,
     },
     /// A request failed with a server error: a file is damaged, a read or write failed, or there is a
@@ -56,7 +56,7 @@ pub enum ServerEvent<'a> {
     /// The server rejects no more requests: for two seconds there was nothing to reject, or there
     /// are no requests.
     OverloadEnded {
-        /// Requests that were rejected meanwhile.
+        /// The number of requests that were rejected during the overload.
         refused: u64,
     },
 }

@@ -9,8 +9,8 @@ use webpki::{EndEntityCert, Error, KeyUsage};
 /// certificate is malformed.
 ///
 /// webpki has no function for this time, but its error for an expired certificate contains the
-/// time. At the end of time every certificate is expired. webpki checks the validity first, so that
-/// no authority is needed.
+/// time. So the function verifies the certificate at the latest possible time, when every
+/// certificate is expired. webpki checks the time first, so that no authority is needed.
 pub(super) fn expiry_unix_s(certificate: &CertificateDer<'_>) -> Option<u64> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));

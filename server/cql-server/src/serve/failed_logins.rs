@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 /// The time in which an empty bucket refills. An hour in unit tests, so that no token comes back
 /// while a test runs.
 const FILLS_IN: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 60 });
-/// The number of addresses with a bucket of their own. All others share one.
+/// The most addresses with a bucket of their own. All others share one.
 const ADDRESSES_MAX: usize = 1 << 16;
 
 #[derive(Debug)]
 pub(super) struct FailedLogins {
-    /// Wrong passwords of one address within [`FILLS_IN`]; `None` for no limit.
+    /// The most wrong passwords of one address within [`FILLS_IN`]; `None` for no limit.
     failures_max: Option<u32>,
     buckets: Mutex<HashMap<IpAddr, Bucket>>,
     verified: AtomicU64,
@@ -34,7 +34,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// The tokens at `now`, of at most `most`.
+    /// The number of tokens at `now`, at most `most`.
     fn filled(self, now: Instant, most: u32) -> f64 {
         let most = f64::from(most);
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
@@ -83,7 +83,7 @@ impl FailedLogins {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the token of a right password.
+    /// Puts the token back that was taken for a password, because the password was right.
     pub(super) fn was_right(&self, address: IpAddr, now: Instant) {
         self.add(address, now, 1.0);
     }
@@ -101,8 +101,8 @@ impl FailedLogins {
         may
     }
 
-    /// Adds tokens, or takes them if the number is negative. Returns false, and changes nothing, if
-    /// the bucket has too few.
+    /// Adds tokens to the bucket of an address, or takes them if the number is negative. Returns
+    /// false, and changes nothing, if the bucket has too few.
     fn add(&self, address: IpAddr, now: Instant, tokens: f64) -> bool {
         let Some(most) = self.failures_max else {
             return true;

@@ -36,8 +36,8 @@ pub(super) struct LaneRequest<S: Service> {
     pub memory: RequestMemory,
 }
 
-/// A scan without a reply: its thread cannot leave the idle class, while the floor has come into
-/// use.
+/// A scan without a reply, which begins anew: its thread cannot leave the idle class, and other
+/// scans now run on the [floor](crate::floor).
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {
@@ -384,8 +384,9 @@ pub(super) async fn run_in_lane<S: Service>(
     drop(results.send(LaneResult { stream, reply }));
 }
 
-/// Runs a write once it has its turns, on a thread that serves connections. If writes have to wait
-/// for the disk, the commit lane runs it instead, without turns.
+/// Runs a write once it has its [turns](super::turns) at partitions, on a thread that serves
+/// connections. If writes have to wait for the disk, the commit lane runs it instead, without
+/// turns.
 pub(super) async fn run_in_turn<S: Service>(
     mut request: Box<LaneRequest<S>>,
     results: UnboundedSender<LaneResult>,

@@ -52,7 +52,7 @@ pub(super) const NORMAL_CLASS_CPU_MAX: Duration = Duration::from_millis(20);
 pub(super) struct Lanes {
     scans: ScanThreads,
     ranges: ScanThreads,
-    /// Threads for ranges while the floor is in use.
+    /// Threads for reads of ranges while the [floor](crate::floor) is in use.
     floor: Option<FloorLane>,
     moved: ScanThreads,
     schema: Semaphore,
@@ -61,19 +61,19 @@ pub(super) struct Lanes {
     logins: LowThreads,
 }
 
-/// The lane for reads of ranges that begin while the floor is in use.
+/// The lane for reads of ranges that begin while the [floor](crate::floor) is in use.
 struct FloorLane {
     share: Arc<FloorShare>,
     threads: ScanThreads,
 }
 
-/// The results of one connection that may wait for its client at once, of scans and of moved
-/// statements each. More than a connection has running at once, so that clients which read are not
-/// slowed down. A client that does not read holds no more results than these.
+/// The most results of one connection that wait for its client, counted separately for scans and
+/// for moved statements. It is more than a connection has running at once, so that clients which
+/// read are not slowed down. A client that does not read holds no more results than these.
 const SHARE_RESULTS: usize = 4;
 
-/// A result below this size needs no memory from the pool if it has none yet: other buffers of a
-/// connection have the same size.
+/// A result below this size needs no memory from the pool of results if it has none yet: other
+/// buffers of a connection have the same size.
 const SMALL_BYTES: usize = 64 << 10;
 
 /// The share of one connection in the waiting results. Moved statements have a separate share,
@@ -113,7 +113,7 @@ impl ResultMemory {
 /// A result that waits for its client. Dropping it frees its memory.
 pub(super) struct Waiting<T> {
     pub value: T,
-    /// `None` for results that no lane has counted.
+    /// The memory of the result; `None` for results that no lane has counted.
     pub _memory: Option<ResultMemory>,
 }
 

@@ -32,12 +32,12 @@ use super::turns::Turns;
 use crate::call::Service;
 use crate::queries::Queries;
 
-/// Events that a connection may lag behind before it misses some.
+/// The number of events by which a connection may lag behind before it misses some.
 const EVENTS_KEPT: usize = 256;
 /// The wait before the next accept if the system is out of a resource, such as open files.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// The most time in which threads have to notice the end of the server, unless a third of the
-/// patience for clients is less.
+/// The time in which threads have to end after the server was drained, or a third of the `patience`
+/// of [`CqlServer::drain`] if that is less.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
 /// A server on a socket, on threads of its own, until it is dropped.

@@ -20,19 +20,21 @@ pub struct ServeOptions {
     pub address: SocketAddr,
     /// The number of threads that serve connections, at least two.
     pub threads: usize,
-    /// Scans of one user that run at once while no other user scans. The same number of reads of
-    /// ranges, and of statements that took long on a thread on which others wait, runs beside them.
-    /// A user is a role or, on a server without authentication, the address of a client.
+    /// The most scans of one user that run at once while no other user scans. The same number of
+    /// reads of ranges, and of statements that took long on a thread on which others wait, runs
+    /// beside them. A user is a role or, on a server without authentication, the address of a
+    /// client.
     pub scans_max: usize,
-    /// Scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each user has
-    /// one. The other two kinds have the same limits.
+    /// The most scans of all users that run at once: beyond [`scans_max`](Self::scans_max), each
+    /// user has one. The same limit holds for reads of ranges, and for statements that took long.
     pub scan_threads_max: usize,
     /// Whether reads of ranges, and scans that have used much CPU time, run in the kernel's idle
     /// class, beneath requests. Tests turn it off: on busy cores a thread of that class makes
     /// hardly any progress.
     pub idle_class: bool,
-    /// The floor for reads of ranges and long scans, in place of the idle class while other
-    /// processes keep the CPU busy; `None` for none. Without the idle class it has no effect.
+    /// The floor, a small share of the CPU time for reads of ranges and long scans, in place of the
+    /// idle class while other processes keep the CPU busy; `None` for none. Without the idle class
+    /// it has no effect.
     pub floor: Option<Arc<FloorShare>>,
     /// The most open connections; further ones are closed at once.
     pub connections_max: usize,
@@ -40,8 +42,8 @@ pub struct ServeOptions {
     pub connections_per_address_max: Option<usize>,
     /// The longest request body in bytes, before and after decompression.
     pub body_bytes_max: usize,
-    /// Requests of one connection that run or wait in a lane at once. At the limit, its next frame
-    /// is read when one of them is done.
+    /// The most requests of one connection that run or wait in a lane at once. At the limit, the
+    /// connection's next frame is read when one of them is done.
     pub lane_requests_max: usize,
     /// The most bytes of partially received requests, and the most of requests that wait for their
     /// lane, over all connections. Up to 64 KiB of a partial request, and less than 4 KiB of a
@@ -61,12 +63,12 @@ pub struct ServeOptions {
     pub startup_timeout: Duration,
     /// The time limit of a request.
     pub request_timeout: Duration,
-    /// Passwords that are verified at once, over all connections.
+    /// The most passwords that are verified at once, over all connections.
     pub logins_max: usize,
     /// The time from STARTUP until the client has logged in.
     pub login_timeout: Duration,
-    /// Wrong passwords that an address may try within a minute, and at least one more than
-    /// [`logins_max`](Self::logins_max); zero for no limit.
+    /// The most wrong passwords that an address may try within a minute; zero for no limit. A limit
+    /// of at most [`logins_max`](Self::logins_max) counts as one more than that.
     pub login_failures_max: u32,
     /// The queueing time that counts as overload. While most requests wait longer than this, the
     /// server rejects requests that have waited longer than a twentieth of it. Zero turns overload

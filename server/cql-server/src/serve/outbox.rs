@@ -10,14 +10,14 @@ use tokio::io::AsyncWriteExt;
 use super::lanes::Waiting;
 use super::stream::{Stream, within};
 
-/// With this many bytes to send, sending comes before serving.
+/// The unsent bytes from which on a connection sends responses before it serves more requests.
 const FULL_BYTES: usize = 256 << 10;
 /// The most bytes that are sent at once. Other connections get their turn on this thread before the
 /// rest: sending a large page takes the kernel some hundred microseconds, and compressing a segment
 /// takes as long.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The time that a client may read nothing while results take all the memory for them.
+/// The time that a client may read nothing while the memory for results is used up.
 const PATIENCE_SHORT: Duration = Duration::from_secs(5);
 
 /// The unsent bytes for one client: whole frames.

@@ -45,15 +45,16 @@ use wakeup::Wakeup;
 /// The limit divided by the target. An overload begins when most requests wait longer than the
 /// limit. In an overload, requests are rejected if they have waited longer than the target.
 const LIMIT_OVER_TARGET: u32 = 20;
-/// The length of a turn is the maximum over this number of recent turns, since lengths vary.
+/// The number of recent waits of ready connections for their turn. The longest of them counts,
+/// since they vary.
 const TURNS: usize = 4;
-/// The number of reads over which the mean of unserved bytes moves. The mean is kept in units of 1
-/// / READS bytes.
+/// The number of reads over which the moving mean of unserved bytes is taken. The mean is kept in
+/// units of 1 / READS bytes.
 const READS: u64 = 16;
-/// A connection is small if the mean is this many times its unserved bytes. Connections that share
-/// a load differ by far less, and all of them must lose requests.
+/// A connection is small if the mean connection has more than this many times its unserved bytes.
+/// Connections that share a load differ by far less, and all of them must lose requests.
 const MEAN_OVER_SMALL: u64 = 4;
-/// The interval at which the probe measures a turn.
+/// The interval at which the probe measures how long a ready connection waits for its turn.
 const PROBE_EVERY: Duration = Duration::from_millis(1);
 /// The time for which the probe goes on after the last request.
 const PROBE_FOR: Duration = Duration::from_millis(50);
@@ -64,7 +65,7 @@ pub(super) struct Overload {
     limit: Option<Duration>,
     clock: RunningClock,
     rule: Mutex<Rule>,
-    /// The rule's last decision.
+    /// True if requests are rejected, by the rule's last decision.
     is_rejecting: AtomicBool,
     in_time: AtomicU32,
     late: AtomicU32,
@@ -80,7 +81,7 @@ pub(super) struct Overload {
     unserved: AtomicU64,
     wakeup: Wakeup,
     wake: Notify,
-    /// The thread that ticks. It is parked while the probe sleeps.
+    /// The thread that lets the clock advance. It is parked while the probe sleeps.
     ticker: OnceLock<Thread>,
 }
 
@@ -113,7 +114,7 @@ impl Overload {
         self
     }
 
-    /// Starts the thread that ticks. It ends when this value is dropped.
+    /// Starts the thread that lets the clock advance. It ends when this value is dropped.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -214,8 +215,8 @@ impl Overload {
         }
     }
 
-    /// Decides at the end of an interval. Returns whether requests are rejected in the next one,
-    /// and whether the last overload is definitely over.
+    /// Applies the rule at the end of an interval. Returns whether requests are rejected in the
+    /// next one, and whether the last overload is definitely over.
     fn decide(&self) -> (bool, bool) {
         let take = |counter: &AtomicU32| counter.swap(0, Ordering::Relaxed);
         let interval = Interval {

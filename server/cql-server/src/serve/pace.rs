@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-/// A write that takes longer has waited for the store, or for a core.
+/// The time above which a write is slow: it has waited for the store, or for a core.
 const SLOW: Duration = Duration::from_millis(4);
 /// The time after a slow write for which other writes count as slow.
 const SLOW_FOR: Duration = Duration::from_millis(250);
-/// A thread that has been in a write for this long may stay there.
+/// The time in a write after which a thread may be stuck there.
 pub(super) const STUCK: Duration = Duration::from_millis(1);
 /// The interval of the watchdog while there are writes.
 const WATCH_EVERY: Duration = Duration::from_millis(2);
@@ -95,7 +95,8 @@ impl WritePace {
 
     /// Runs a write on a serving thread.
     pub(super) fn run<T>(&self, write: impl FnOnce() -> T) -> T {
-        /// Counts the write, even if it panics.
+        /// A running write in the count of `inside`. Dropping this removes it, even if the write
+        /// panics.
         struct Inside<'a>(&'a AtomicU32);
         impl Drop for Inside<'_> {
             fn drop(&mut self) {

@@ -9,7 +9,8 @@ use ebb_cql::protocol::{
 use super::requests::LARGE_BYTES;
 use super::skip::Skip;
 
-/// Segments that are opened for a frame before other connections get their turn: some hundred KiB.
+/// The most segments that are opened for a frame before other connections get their turn: some
+/// hundred KiB.
 const SEGMENTS_MAX: usize = 4;
 /// The flag of a frame with a compressed body. The body begins with its uncompressed length.
 const COMPRESSED: u8 = 1;
@@ -70,7 +71,7 @@ pub(super) struct Received {
     /// memory than a frame and a segment.
     sealed: BytesMut,
     frames: BytesMut,
-    /// The bytes of the opened segments that contained `frames`.
+    /// The length of the opened segments that contained `frames`, as they were received.
     opened_bytes: usize,
     /// The first frame, if it is being skipped.
     skip: Option<Skip>,
@@ -107,7 +108,8 @@ impl Received {
         }
     }
 
-    /// The memory of these bytes, with the uncompressed length of opened segments.
+    /// The memory of the received bytes that are not served yet, with the uncompressed length of
+    /// opened segments.
     pub(super) fn held_bytes(&self) -> usize {
         self.sealed.len() + self.frames.len()
     }

@@ -22,7 +22,7 @@ pub(super) const LARGE_BYTES: usize = 64 << 10;
 /// The unit of memory. Waiting frames with shorter bodies need none.
 const UNIT_BYTES: usize = 4 << 10;
 
-/// The memory and the turns, shared by all connections.
+/// The memory of requests and the turns of large ones, shared by all connections.
 pub(super) struct Requests {
     received: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
@@ -57,7 +57,7 @@ impl Requests {
     /// Takes memory for a frame that waits for its lane, with a body of `body_bytes`.
     ///
     /// # Errors
-    /// OVERLOADED, if other frames have taken all of it.
+    /// OVERLOADED, if other frames have taken all of the memory.
     pub(super) fn wait(&self, body_bytes: usize) -> Result<RequestMemory, ErrorResponse> {
         if body_bytes < UNIT_BYTES {
             return Ok(RequestMemory::default());

@@ -83,8 +83,8 @@ impl ResultPages {
         self.pages += 1;
     }
 
-    /// Takes the missing ones of `pages` pages, without waiting. Returns false, and takes none, if
-    /// there are too few.
+    /// Takes pages until the result has `pages` of them, without waiting. Returns false, and takes
+    /// none, if there are too few.
     pub(super) fn try_grow(&mut self, pages: usize) -> bool {
         let more = pages.saturating_sub(self.pages);
         let left = if pages > 1 {

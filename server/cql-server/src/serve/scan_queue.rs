@@ -52,10 +52,10 @@ pub(super) struct Started<W> {
 /// The CPU time that a scan used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// Little, but the scan ended early. The next one may be long or short.
+    /// Little CPU time, but the scan ended early. The next one may be long or short.
     Unknown,
     Short,
-    /// So much that the user's next scan begins in the low class.
+    /// So much CPU time that the user's next scan begins in the low class.
     Long,
 }
 

@@ -36,7 +36,7 @@ type Work = Box<dyn FnOnce() -> bool + Send>;
 pub(super) enum ScanClass {
     Normal,
     Low,
-    /// The floor, from the start.
+    /// The [floor](crate::floor), from the start of the scan.
     Floor,
     /// The normal class, or the lowest one for a user whose last scan used more than this CPU time.
     /// The code that executes a scan lowers its thread at the same limit.
@@ -62,7 +62,7 @@ impl ClassControl {
     };
 }
 
-/// The threads. Dropping this ends them, after the queued work.
+/// The threads for scans. Dropping this ends them, after the queued work.
 pub(super) struct ScanThreads(Arc<Inner>);
 
 struct Inner {
@@ -72,7 +72,7 @@ struct Inner {
     spare_for: Duration,
     scan_class: ScanClass,
     class: ClassControl,
-    /// The floor that the threads may enter.
+    /// The [floor](crate::floor) that the threads may enter.
     floor: Option<Arc<FloorShare>>,
     state: Mutex<State>,
     wake: Condvar,
@@ -199,7 +199,8 @@ impl Inner {
         }
     }
 
-    /// Whether a thread has to be started: for the base, or for a scan that may run.
+    /// Whether a thread has to be started: because there are fewer than the base, or for a scan
+    /// that may run.
     fn lacks_thread(&self, state: &State) -> bool {
         let is_below_base = !state.is_closed && state.threads < self.base;
         let is_for_scan = state.queue.may_start() && state.idle + state.starting == 0;

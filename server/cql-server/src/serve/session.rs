@@ -29,7 +29,7 @@ use crate::call::{Interrupt, Lane, Service, Statement, StatementKind, TimeOut};
 use crate::interrupt;
 
 pub(super) enum HandleResult<S: Service> {
-    /// The response was appended.
+    /// The response was appended to the connection's buffer.
     Answered {
         /// True for a statement that ran inline, whose latency shows the state of the server.
         is_point: bool,
@@ -379,7 +379,7 @@ impl<S: Service> Session<S> {
         Ok(())
     }
 
-    /// Logs a client in whose certificate has the identity of a role. All other clients need a
+    /// Logs the client in if its certificate has the identity of a role. All other clients need a
     /// password.
     fn log_in_by_certificate(&mut self) -> Result<(), ErrorResponse> {
         let (None, Some(login), Some(identity)) = (

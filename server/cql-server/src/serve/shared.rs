@@ -37,7 +37,8 @@ pub(super) struct Shared<S: Service> {
     pub failed_logins: Arc<FailedLogins>,
     pub connections_refused: Arc<AtomicU64>,
     pub traffic: Arc<Traffic>,
-    /// The turns of TLS handshakes to compute keys, so that some threads go on serving.
+    /// The turns in which TLS handshakes compute keys: half as many as threads, so that the others
+    /// go on serving.
     pub handshakes: Semaphore,
     pub events: broadcast::Sender<SchemaChange>,
     pub stop: watch::Sender<bool>,

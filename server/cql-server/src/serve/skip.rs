@@ -68,13 +68,13 @@ pub(super) struct Progress(Option<Step>);
 #[derive(Debug)]
 struct Step {
     by: Pin<Box<Sleep>>,
-    /// The total of skipped bytes on the connection at which the next step begins.
+    /// The total of skipped bytes on the connection that the client has to reach in time.
     bytes: u64,
 }
 
 impl Progress {
-    /// Notes the total of skipped bytes on the connection; `None` if it is not skipping. Each step
-    /// may take as long as `patience`.
+    /// Notes the total of skipped bytes on the connection; `None` if it is not skipping. For each
+    /// [`STEP_BYTES`] the client has the time `patience`.
     pub(super) fn note(&mut self, skipped_bytes: Option<u64>, patience: Duration) {
         let Some(skipped_bytes) = skipped_bytes else {
             self.0 = None;
@@ -88,7 +88,7 @@ impl Progress {
         }
     }
 
-    /// Becomes ready when the client has sent too little in the time of a step.
+    /// Becomes ready when the client has sent fewer than [`STEP_BYTES`] in its time for them.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
             Some(step) => step.by.as_mut().poll(context),

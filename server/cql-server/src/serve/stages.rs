@@ -41,14 +41,15 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    /// Records a request whose response is ready.
+    /// Records the time in the queue and the execution time of a request whose response is ready.
     pub(super) fn record_run(&self, received_at: Instant, ran: ExecutionSpan) {
         let queued = ran.begun_at.saturating_duration_since(received_at);
         self.queued.record(queued);
         self.executed.record(ran.took());
     }
 
-    /// Records responses that were sent at `sent_at`, by the times at which they were ready.
+    /// Records how long responses took to be sent: they were ready at the times `ready_at`, and
+    /// sent at `sent_at`.
     pub(super) fn record_sent(&self, ready_at: impl Iterator<Item = Instant>, sent_at: Instant) {
         for ready_at in ready_at {
             self.sent

@@ -26,7 +26,7 @@ pub(super) const TLS_HANDSHAKE: u8 = 0x16;
 #[derive(Debug)]
 pub(super) enum Stream {
     Plain(TcpStream),
-    /// Boxed, so that plain connections do not take its memory.
+    /// A TLS connection. The stream is boxed, so that plain connections do not take its memory.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

@@ -42,7 +42,7 @@ use crate::interrupt;
 /// A service whose statements are named after their effects.
 #[derive(Default)]
 struct Fake {
-    /// While it is closed, scans and stalled writes wait.
+    /// The gate for scans and stalled writes, which wait while it is closed.
     gate: Gate,
     cancelled: AtomicUsize,
     /// The number of `hold` statements that are being parsed or were. While the gate is closed,
@@ -52,7 +52,7 @@ struct Fake {
     executed: AtomicUsize,
     /// True if writes are acknowledged after a sync.
     waits_for_sync: bool,
-    /// While it is closed, syncs wait.
+    /// The gate for syncs, which wait while it is closed.
     sync_gate: Gate,
     /// The number of syncs that have begun.
     syncs_begun: AtomicUsize,

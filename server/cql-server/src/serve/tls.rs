@@ -26,7 +26,8 @@ pub struct TlsOptions {
     pub certificate: PathBuf,
     /// The PEM file of the certificate's private key, unencrypted.
     pub key: PathBuf,
-    /// The PEM file of the authorities of client certificates. Without it the server requests none.
+    /// The PEM file of the authorities of client certificates. Without it the server requests no
+    /// certificates.
     pub client_authorities: Option<PathBuf>,
     /// True if clients need no certificate. A client's certificate is verified in any case.
     pub is_client_optional: bool,
@@ -103,7 +104,7 @@ impl Tls {
     }
 
     /// Loads the files again, if their contents differ from those at the last load. Returns whether
-    /// they did.
+    /// the contents differed.
     ///
     /// # Errors
     /// The errors of [`load`](Self::load), once for the same contents. Then the previous
@@ -127,7 +128,7 @@ impl Tls {
         Arc::clone(&self.in_use.load().config)
     }
 
-    /// The time at which the first certificate of the current chain expires, in seconds since the
+    /// The earliest time at which a certificate of the current chain expires, in seconds since the
     /// Unix epoch; `None` if none of them can be parsed.
     #[must_use]
     pub fn expires_unix_s(&self) -> Option<u64> {

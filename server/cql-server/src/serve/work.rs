@@ -65,7 +65,7 @@ pub(super) struct Work<S: Service> {
 }
 
 pub(super) enum Inline {
-    /// The response was appended.
+    /// The response was appended to the buffer of the connection.
     Answered(Outcome),
     /// Nothing was appended; the request has to run in this lane.
     Lane(Lane),

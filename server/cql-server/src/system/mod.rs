@@ -45,7 +45,7 @@ pub(crate) use self::virtual_table::{VirtualRow, VirtualTable};
 use crate::activity::Activity;
 use crate::indexes::BuildFailures;
 
-/// `release_version`: the version of Cassandra whose CQL and error messages these are. Drivers
+/// `release_version`: the version of Cassandra whose CQL and error messages the server has. Drivers
 /// choose by it which tables they read.
 const RELEASE_VERSION: &str = "4.1.0";
 /// The version of CQL that Cassandra 4.1 has.

@@ -9,7 +9,7 @@ use super::cells::{bigint, inet, int, text};
 use super::virtual_table::{Definition, RowSet};
 use super::{Facts, Lookup};
 
-/// The columns for times have the names in Cassandra's table.
+/// The table `queries`. Its columns for times have the same names as in Cassandra's table.
 pub(super) const QUERIES: Definition = Definition {
     keyspace: "system_views",
     name: "queries",

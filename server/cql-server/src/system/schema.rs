@@ -159,7 +159,7 @@ const OPTION_COLUMNS: [&str; 22] = [
     "speculative_retry text",
 ];
 
-/// Appends the columns of options. The schema sorts the columns.
+/// Appends [`OPTION_COLUMNS`] to a table's own columns. The schema sorts all of them.
 const fn with_options<const OWN: usize, const ALL: usize>(
     own: [&'static str; OWN],
 ) -> [&'static str; ALL] {

@@ -19,7 +19,7 @@ pub(super) struct Definition {
     pub(super) keyspace: &'static str,
     pub(super) name: &'static str,
     pub(super) comment: &'static str,
-    /// `name type` for each column.
+    /// The columns, each as `name type`.
     pub(super) columns: &'static [&'static str],
     /// The partition key, a single column, and then the clustering columns.
     pub(super) primary_key: &'static [&'static str],

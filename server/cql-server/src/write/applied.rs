@@ -28,8 +28,8 @@ use crate::read::serialize;
 /// The name of the column with the outcome.
 const APPLIED: &str = "[applied]";
 
-/// The number of keys, deleted ones included, among which the first row of a partition is searched.
-/// If it is not among them, the response does without it.
+/// The number of keys, deleted ones included, among which the first live row of a partition is
+/// searched. If none of them is a live row, the response contains at most the static columns.
 const FIRST_ROW_KEYS_MAX: usize = 1_000;
 
 /// The columns that the response to a conditional write contains.
@@ -186,8 +186,9 @@ impl<'a> Answer<'a> {
         self.or_statics(Vec::new())
     }
 
-    /// Without a row, returns one of the static columns, if a static column with a condition or a
-    /// change has a value, whether or not it is returned.
+    /// Returns `rows` or, if there are none, one row of the static columns. The latter only if a
+    /// static column with a condition or a change has a value, whether or not that column is
+    /// returned.
     fn or_statics(&self, mut rows: Vec<Cells>) -> Result<Vec<Cells>> {
         if !rows.is_empty() {
             return Ok(rows);

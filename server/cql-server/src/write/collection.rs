@@ -264,7 +264,7 @@ fn is_among(ty: &CqlType, others: &[&[u8]], value: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Adds all parts of a collection or user-defined type.
+/// Adds all parts of a collection or user-defined type to a row.
 fn add(
     ty: &CqlType,
     column: u32,

@@ -192,7 +192,7 @@ impl<'v> ConditionalWrite<'v> {
         }
     }
 
-    /// Decides the conditions once, and writes if all of them hold.
+    /// Evaluates the conditions once, and writes if all of them hold.
     ///
     /// # Errors
     /// Cassandra's errors for impossible comparisons and invalid values, or an error of the store.

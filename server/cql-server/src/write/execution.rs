@@ -64,7 +64,7 @@ pub(super) struct Execution<'c> {
     /// The number of operations so far that added to a list.
     list_operations: u32,
     bytes: usize,
-    /// `None` for a single statement, whose size is not limited.
+    /// The size of a batch; `None` for a single statement, whose size is not limited.
     batch_size: Option<BatchSize>,
     operand: Vec<u8>,
     guardrails: &'c Guardrails,
@@ -373,8 +373,8 @@ struct PartitionChanges<'e, 'v, 'c> {
 }
 
 impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
-    /// Writes the static columns, if the statement changes any. `number` counts the partitions
-    /// before.
+    /// Writes the static columns, if the statement changes any. `number` is the number of the
+    /// partition among those of the statement, from 0.
     fn statics(&mut self, number: usize) -> Result<()> {
         if !self.changes.iter().any(Change::is_static) {
             return Ok(());
@@ -398,7 +398,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         })
     }
 
-    /// Writes one row. `number` counts the rows of the statement before.
+    /// Writes one row. `number` is the number of the row among those of the statement, from 0.
     fn row(&mut self, target: &RowTarget<'_>, number: usize, has_marker: bool) -> Result<()> {
         interrupt::charge(1)?;
         let key = target.key(self.schema.layout(), self.partition)?;

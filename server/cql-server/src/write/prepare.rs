@@ -63,7 +63,7 @@ pub(super) fn prepare(
     })
 }
 
-/// Checks that counters are used as they may be.
+/// Checks that a write of counters is no INSERT, and has no timestamp and no TTL.
 fn check_counters(write: &Write) -> Result<()> {
     let (timestamp, ttl) = match write {
         Write::Insert(_) => {

@@ -83,7 +83,7 @@ impl WriteStatement {
         &self.partition_key
     }
 
-    /// Whether the name of a table is unqualified.
+    /// Whether the name of one of the statement's tables is unqualified.
     pub fn needs_keyspace(&self) -> bool {
         self.needs_keyspace
     }
@@ -108,7 +108,8 @@ impl WriteStatement {
         }
     }
 
-    /// Hashes of the partitions of the statement, at which requests take turns.
+    /// Returns a hash of each partition that the statement writes: requests with the same hash take
+    /// turns.
     pub fn turns(&self, catalog: &Catalog, values: Values<'_>) -> Result<Vec<u64>> {
         let bound = Bound::new(values, &self.markers, catalog.timestamps().now_us())?;
         let mut turns = Vec::new();

@@ -13,7 +13,8 @@ use super::session::{
 };
 
 const ROWS: i32 = 1_000;
-/// No divisor of the rows of a partition: the last page is a short one.
+/// The rows of a page. They are no divisor of the rows of a partition, so that the last page is
+/// short.
 const PAGE_ROWS: i32 = 77;
 
 /// Returns the name for a number.

@@ -22,7 +22,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use tokio::runtime::Builder;
 
-/// Creates the keyspace of all tests.
+/// The statement that creates the keyspace of all tests.
 pub(crate) const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = \
      {'class': 'SimpleStrategy', 'replication_factor': 1}";
 

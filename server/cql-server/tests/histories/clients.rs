@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::history::{Action, Operation, Outcome};
 
-/// There are few values, so that conditions on them often hold.
+/// The number of values: few, so that conditions on them often hold.
 const VALUES: i32 = 4;
 
 /// A clock of increasing times across all threads.

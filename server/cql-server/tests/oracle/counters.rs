@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::step::Form;
 
-/// The columns. The first one is static.
+/// The columns of the table of counters. The first one is static.
 pub const COLUMNS: [&str; 3] = ["s", "a", "b"];
 
 pub const CREATE: &str = "CREATE TABLE ks.n (k int, c int, s counter STATIC, a counter, b counter, \
@@ -119,7 +119,8 @@ impl Change {
 }
 
 impl Counters {
-    /// Applies a request. If `forgets`, it makes a mistake.
+    /// Applies a request. If `forgets`, it makes a mistake: all increments of a batch add to the
+    /// values before the batch.
     pub fn execute(&mut self, count: &Count, forgets: bool) {
         let before = self.clone();
         for Change { k, c, what } in &count.changes {

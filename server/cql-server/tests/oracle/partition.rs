@@ -75,8 +75,9 @@ impl Rules {
         self.0 == Some(flaw)
     }
 
-    /// Cassandra 4.1's `Cells.reconcile`: the newer one wins; then a null, then an expiring value,
-    /// the later the better; then the greater bytes; then the shorter TTL.
+    /// Whether the new cell wins, by Cassandra 4.1's `Cells.reconcile`: the newer one wins; then a
+    /// null, then an expiring value, the later the better; then the greater bytes; then the shorter
+    /// TTL.
     fn wins(self, new: &Cell, old: &Cell) -> bool {
         let flipped = |flaw, rank: i32| if self.has(flaw) { -rank } else { rank };
         let key = |cell: &Cell| {
@@ -103,7 +104,8 @@ impl Rules {
         new_key > old_key
     }
 
-    /// Cassandra 4.1's `LivenessInfo.supersedes`.
+    /// Whether the new marker of a row replaces the old one, by Cassandra 4.1's
+    /// `LivenessInfo.supersedes`.
     fn marks(self, new: (i64, Life), old: (i64, Life)) -> bool {
         let key = |(timestamp_us, life): (i64, Life)| (timestamp_us, life.map(|(end, _)| end));
         key(new) > key(old)

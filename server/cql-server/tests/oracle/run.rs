@@ -31,7 +31,7 @@ pub const BEGIN_S: i64 = 1_000;
 pub struct Counts {
     /// Write statements, including each one in a batch.
     pub writes: u64,
-    /// The requests that both rejected.
+    /// The requests that both the server and the model rejected.
     pub refused: u64,
     pub selects: u64,
     pub pages: u64,
@@ -308,7 +308,7 @@ impl Run {
         self.compare_refusal(expected, done)
     }
 
-    /// Checks that both executed a request, or both rejected it.
+    /// Checks that both the server and the model executed a request, or both rejected it.
     fn compare_refusal(
         &mut self,
         expected: std::result::Result<(), Refused>,

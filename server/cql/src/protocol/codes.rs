@@ -1,6 +1,6 @@
 //! Enums that are encoded as numbers and have names in the specification.
 
-/// Declares such an enum, with the number and the name of each variant.
+/// Declares an enum with a number and a name for each variant.
 macro_rules! codes {
     (
         $(#[$meta:meta])*

@@ -6,7 +6,7 @@ use lz4_flex::block;
 
 use super::fault::{ProtocolError, Result};
 
-/// Shorter bodies are not compressed, because they would hardly shrink.
+/// The minimal length of a body that is compressed: shorter bodies would hardly shrink.
 pub const COMPRESSED_BODY_BYTES_MIN: usize = 512;
 /// The maximal number of plain bytes per byte of a block.
 const EXPANSION_MAX: usize = 255;

@@ -68,7 +68,7 @@ pub enum ErrorKind {
     FunctionFailure {
         keyspace: String,
         function: String,
-        /// The CQL types of its arguments.
+        /// The CQL types of the function's arguments.
         argument_types: Vec<String>,
     },
     /// A write failed for another reason than a timeout.
@@ -409,8 +409,8 @@ impl From<ProtocolError> for ErrorResponse {
 }
 
 impl From<FrameError> for ErrorResponse {
-    /// Returns the response to a client that sent such a frame. A body that is too long is an invalid
-    /// request, with Cassandra's message, because the client did not violate the protocol.
+    /// Returns the response to a client that sent an invalid frame. A body that is too long is an
+    /// invalid request, with Cassandra's message, because the client did not violate the protocol.
     fn from(error: FrameError) -> Self {
         match error {
             FrameError::TooLong {

@@ -67,7 +67,7 @@ impl OpenFrame {
         frame
     }
 
-    /// Requests a trace.
+    /// Sets the flag by which a request requires a trace.
     pub fn trace(&self, out: &mut BytesMut) {
         out[self.start + 1] |= flag::TRACING;
     }

@@ -114,7 +114,8 @@ impl<'a> Reader<'a> {
         Consistency::from_code(self.short("consistency level")?)
     }
 
-    /// Reads a `[string list]`. The list takes at most eight times its bytes.
+    /// Reads a `[string list]`. The result takes at most eight times the memory of the encoded
+    /// list.
     pub fn string_list(&mut self, what: &'static str) -> Result<Vec<&'a str>> {
         let count = self.short(what)?;
         (0..count).map(|_| self.string(what)).collect()

@@ -159,7 +159,7 @@ fn patch(out: &mut BytesMut, at: usize, number: i32) {
 /// Received rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
-    /// `None` if the request left the columns out.
+    /// The columns; `None` if the response omits them.
     pub columns: Option<Columns>,
     /// The start of the next page, if there is one.
     pub paging_state: Option<Bytes>,

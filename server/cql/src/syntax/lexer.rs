@@ -301,7 +301,7 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Returns the number of leading bytes of a kind.
+/// Returns the number of leading bytes for which `of` returns true.
 fn count(bytes: &[u8], of: impl Fn(u8) -> bool) -> usize {
     let other = bytes.iter().position(|&byte| !of(byte));
     other.unwrap_or(bytes.len())

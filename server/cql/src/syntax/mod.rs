@@ -7,7 +7,7 @@
 //! error    errors with their places
 //! ```
 //!
-//! [`parse`] accepts CQL 3.4.5 as Cassandra 4.1 does, and ebb's own statements about snapshots.
+//! [`parse`] accepts CQL 3.4.6 as Cassandra 4.1 does, and ebb's own statements about snapshots.
 //! Names are converted to the form in which they are compared; nothing is checked against a schema.
 //! Every text results in a statement or an error. No text causes a panic, takes more time or memory
 //! than a constant times its length, or results in a tree that is too high for the stack. The

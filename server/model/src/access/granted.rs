@@ -8,7 +8,7 @@ use super::resource::Resource;
 /// A permission that a statement requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// The permission.
+    /// The required permission.
     pub permission: Permission,
     /// The resource that the permission applies to.
     pub on: Resource,

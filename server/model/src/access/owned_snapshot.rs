@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema::{SchemaError, read_record};
 
-/// The only format that this version writes and reads.
+/// The only format of records that this version writes and reads.
 const FORMAT: u32 = 1;
 
 /// A snapshot that a role created. It is deserialized from the list in a role's record of an earlier

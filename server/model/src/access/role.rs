@@ -10,7 +10,7 @@ use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 use crate::schema::{SchemaError, read_record};
 
-/// The only format that this version writes and reads.
+/// The only format of records that this version writes and reads.
 const FORMAT: u32 = 1;
 
 /// A role. Its name is the key of [`Roles`](super::Roles).

@@ -50,7 +50,7 @@ impl fmt::Display for Order {
 pub struct ClusteringColumn {
     /// The type. Collections are frozen, and durations are not allowed.
     pub ty: CqlType,
-    /// The sort order.
+    /// The sort order of the column.
     pub order: Order,
 }
 

@@ -238,7 +238,8 @@ fn are_reconstructible<E>(
     Ok(parts.rest().is_empty())
 }
 
-/// A decoded tuple has all its components, and its nulls have the length -1.
+/// Returns whether a tuple can be decoded from its form: if each component can, none is missing,
+/// and nulls have the length -1.
 fn is_reconstructible_tuple<'t, E>(
     value: &[u8],
     types: impl Iterator<Item = &'t CqlType>,

@@ -68,7 +68,7 @@ impl PartitionKey {
         Self::from_bytes(bytes)
     }
 
-    /// Takes the serialized form.
+    /// Creates a partition key from its serialized form.
     ///
     /// # Errors
     /// [`KeyError::Empty`], [`KeyError::TooLong`].
@@ -88,7 +88,7 @@ impl PartitionKey {
         &self.bytes
     }
 
-    /// Returns the token.
+    /// Returns the token of the partition.
     pub fn token(&self) -> Token {
         self.token
     }

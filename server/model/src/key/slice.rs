@@ -72,7 +72,7 @@ pub fn token_range(start: Bound<Token>, end: Bound<Token>) -> ByteRange {
 /// One end of a slice: values for consecutive clustering columns, compared as a tuple.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceBound<'a> {
-    /// At least one value; the other end may have a different number.
+    /// The values, at least one. The other end of the slice may have a different number of values.
     pub values: &'a [&'a [u8]],
     /// True if rows that begin with these values are part of the slice.
     pub inclusive: bool,

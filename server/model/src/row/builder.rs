@@ -34,7 +34,7 @@ pub struct RowBuilder<'o> {
     /// The greatest timestamp written so far.
     greatest: i64,
     recent: Recent,
-    /// The least column id that is still allowed.
+    /// The least column id that may be written next, because ids ascend.
     next_id: u64,
     collection: Option<OpenCollection>,
     error: Option<&'static str>,
@@ -43,10 +43,11 @@ pub struct RowBuilder<'o> {
 /// The state of a collection that is being written.
 #[derive(Debug)]
 struct OpenCollection {
-    /// The offset of the tag, and `next_id` before it: an empty collection is removed again.
+    /// The offset of the collection's tag, and the value of `next_id` before the tag. They are
+    /// needed to remove an empty collection again.
     tag_at: usize,
     next_id: u64,
-    /// The offset of the section.
+    /// The offset of the section with the collection's elements.
     section: usize,
     recent: Recent,
     /// The range of the last element's path.

@@ -171,7 +171,8 @@ impl Marker {
 }
 
 /// The clustering as it was written, if it cannot be decoded from the key (1.0 or 1.00). The
-/// encoding is up to the caller. The newer one wins, then the greater.
+/// encoding is up to the caller. Of two, the newer wins; if their timestamps are equal, the
+/// greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Original<'a> {
     /// The client's timestamp.

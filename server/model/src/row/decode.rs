@@ -10,7 +10,7 @@ use super::error::RowError;
 /// The first byte of a row operand: kind 1, version 1.
 pub(super) const ROW_FORMAT: u8 = 0x11;
 
-/// Bits of the second byte.
+/// The bits of the second byte of a row operand.
 pub(super) mod flags {
     pub(in super::super) const DELETION: u8 = 1;
     pub(in super::super) const MARKER: u8 = 2;
@@ -73,7 +73,7 @@ impl<'a> RowRef<'a> {
         },
     };
 
-    /// Decodes the parts before the columns.
+    /// Decodes the parts of a row operand before its columns.
     ///
     /// # Errors
     /// If the bytes do not begin as a row operand does.
@@ -199,7 +199,7 @@ pub struct Columns<'a> {
     reader: Reader<'a>,
     base: i64,
     recent: Recent,
-    /// The least id that is still allowed.
+    /// The least column id that may come next, because ids ascend.
     next_id: u64,
 }
 
@@ -348,8 +348,8 @@ fn read_cell<'a>(
     })
 }
 
-/// Decodes a timestamp, stored as its distance below the base; without one of its own it equals the
-/// base.
+/// Decodes a timestamp, stored as its distance below the base. If `own` is false, none is stored,
+/// and the timestamp equals the base.
 #[inline]
 fn read_timestamp(reader: &mut Reader<'_>, base: i64, own: bool) -> Result<i64, RowError> {
     let below = if own { reader.varint()? } else { 0 };

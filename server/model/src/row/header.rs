@@ -18,7 +18,7 @@ use super::view::RowView;
 /// The first byte of a header operand: kind 2, version 1.
 const HEADER_FORMAT: u8 = 0x21;
 
-/// Bits of the second byte.
+/// The bits of the second byte of a header operand.
 mod flags {
     pub(super) const DELETION: u8 = 1;
     pub(super) const RANGES: u8 = 2;
@@ -31,7 +31,7 @@ mod flags {
 #[derive(Debug, Clone)]
 pub struct Header<'a> {
     deletion: Option<Deletion>,
-    /// Disjoint and ascending.
+    /// The deletions of ranges, disjoint and ascending.
     ranges: Vec<RangeDeletion<'a>>,
     static_row: Option<RowRef<'a>>,
 }

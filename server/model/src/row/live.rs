@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Deletion, Lifetime, is_shadowed};
 
-/// A live value.
+/// The live value of a cell, as a reader sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveCell<'a> {
     /// The value in the native serialization of its type.

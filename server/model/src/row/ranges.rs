@@ -22,7 +22,7 @@ pub struct RangeDeletion<'a> {
     pub start: &'a [u8],
     /// The first bytes after the range; `None` for the end of the partition.
     pub end: Option<&'a [u8]>,
-    /// The deletion.
+    /// The deletion of these rows.
     pub deletion: Deletion,
 }
 

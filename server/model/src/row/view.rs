@@ -17,14 +17,14 @@ pub struct RowView<'a> {
     /// The greatest deletion that covers the whole row, its own included.
     deletion: Option<Deletion>,
     read_time_s: i64,
-    /// The hidden cells, by ascending column.
+    /// The hidden cells of dropped columns, by ascending id of the column.
     dropped: &'a [DroppedCells],
 }
 
 /// The hidden cells of a dropped column. They stay hidden when the column is added again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DroppedCells {
-    /// The id of the column.
+    /// The id of the dropped column.
     pub column: u32,
     /// The greatest hidden timestamp, in microseconds since 1970.
     pub timestamp_us: i64,

@@ -81,9 +81,9 @@ pub enum Indexed<'v> {
 /// need.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedColumn<'s> {
-    /// The index.
+    /// The index of the column.
     pub index: &'s IndexSchema,
-    /// The column.
+    /// The indexed column.
     pub column: &'s Column,
 }
 

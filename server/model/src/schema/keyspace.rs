@@ -59,7 +59,7 @@ impl KeyspaceSchema {
         self
     }
 
-    /// Returns the name.
+    /// Returns the name of the keyspace.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::key::Order;
 use crate::types::{CqlType, DEPTH_MAX};
 
-/// The only format that this version writes and reads.
+/// The only format of records that this version writes and reads.
 const FORMAT: u32 = 1;
 
 #[derive(Deserialize)]

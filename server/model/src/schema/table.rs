@@ -47,13 +47,13 @@ impl ColumnKind {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// The id in stored rows.
+    /// The id of the column in stored rows.
     pub id: ColumnId,
-    /// The name, lower case unless it was quoted.
+    /// The name of the column, lower case unless it was quoted.
     pub name: Arc<str>,
-    /// The type.
+    /// The type of the column.
     pub ty: CqlType,
-    /// The role in the row.
+    /// The role of the column in its row.
     pub kind: ColumnKind,
     /// The index among the partition key's or clustering columns, from 0; 0 for other columns.
     pub position: usize,
@@ -64,14 +64,14 @@ pub struct Column {
 /// A dropped column. Its id stays reserved for a column of the same name that is added later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedColumn {
-    /// The id in stored rows.
+    /// The id of the dropped column in stored rows.
     pub id: ColumnId,
-    /// The name.
+    /// The name of the dropped column.
     pub name: Arc<str>,
     /// The type, with user-defined types turned into tuples, because the types may be dropped or
     /// changed later.
     pub ty: CqlType,
-    /// Static or regular.
+    /// The role of the dropped column: static or regular.
     pub kind: ColumnKind,
     /// The timestamp in microseconds since 1970 up to which the column's cells are hidden: the one of
     /// `USING TIMESTAMP`, or else the time of the drop.
@@ -81,11 +81,11 @@ pub struct DroppedColumn {
 /// The content of a `CREATE TABLE` statement.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
-    /// The keyspace.
+    /// The keyspace of the new table.
     pub keyspace: String,
     /// The table's name.
     pub name: String,
-    /// A new id.
+    /// The id of the new table.
     pub id: Uuid,
     /// Name, type and whether the column is static, in the order of the statement.
     pub columns: Vec<(String, CqlType, bool)>,
@@ -324,12 +324,12 @@ impl TableSchema {
         &self.dropped_cells
     }
 
-    /// Returns the options.
+    /// Returns the options of the table.
     pub fn options(&self) -> &TableOptions {
         &self.options
     }
 
-    /// Returns the layout of the keys.
+    /// Returns the layout of the table's keys.
     pub fn layout(&self) -> &KeyLayout {
         &self.layout
     }

@@ -40,7 +40,7 @@ pub struct Unreadable {
     pub name: Option<String>,
     /// The snapshot whose record is unreadable; `None` for the current record.
     pub snapshot: Option<String>,
-    /// The reason.
+    /// The reason why the object cannot be read.
     pub why: String,
 }
 

@@ -154,7 +154,7 @@ struct Parser<'a> {
     rest: &'a str,
     text: &'a str,
     resolve: &'a dyn Fn(&str) -> Option<Arc<UserType>>,
-    /// The text is from a record: see [`CqlType::parse_stored`].
+    /// Whether the text is from a record: see [`CqlType::parse_stored`].
     is_stored: bool,
 }
 

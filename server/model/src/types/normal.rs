@@ -146,7 +146,7 @@ fn each<'p, E>(
 }
 
 /// Encodes a tuple or user-defined type of the components that the value has, each in its normal
-/// form. Returns `None` if all have it already, or if the value is damaged.
+/// form. Returns `None` if all components have it already, or if the value is damaged.
 fn components<'t, E>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],

@@ -139,7 +139,7 @@ fn compare_scaled((a, a_scale): (&BigUint, i32), (b, b_scale): (&BigUint, i32)) 
 /// The exponent is never expanded: 1e2000000000 has one digit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digits {
-    /// Zero has no digits and exponent 0.
+    /// The sign of the number. Zero has no digits and the exponent 0.
     pub sign: Sign,
     /// The place of the decimal point, relative to the first digit.
     pub exponent: i64,

@@ -93,8 +93,8 @@ impl CqlType {
     }
 }
 
-/// Checks a collection whose elements have one type, or whose entries have two. `may_be_null` is about its
-/// elements.
+/// Checks a collection whose elements have one type, or whose entries have two. `may_be_null` is
+/// true if elements may be null.
 fn validate_collection(
     kind: &str,
     bytes: &[u8],

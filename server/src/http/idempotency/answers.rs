@@ -18,11 +18,11 @@ const STORED_MAX: usize = 8;
 /// The responses by key.
 #[derive(Debug)]
 pub(in crate::http) struct Answers {
-    /// No thread waits for the database under this lock. A key is taken there while its row is written or
-    /// deleted, so no row is deleted after another request has replaced it, and requests with different keys
-    /// do not wait for each other.
+    /// The responses in memory. No thread waits for the database under this lock. A key is taken while its
+    /// row is written or deleted, so no row is deleted after another request has replaced it, and requests
+    /// with different keys do not wait for each other.
     remembered: Mutex<Remembered>,
-    /// The table; `None` without a database.
+    /// The table of responses; `None` without a database.
     rows: Option<ResponseRows>,
     /// Permits for storing a response, see [`STORED_MAX`].
     permits: Arc<Semaphore>,

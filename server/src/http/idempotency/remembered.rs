@@ -26,14 +26,14 @@ pub(super) struct Remembered {
 /// The state of a key.
 #[derive(Debug)]
 enum Answer {
-    /// The request of this hash is executed, or the row of its response is written.
+    /// The request of this hash is being executed, or the row of its response is being written.
     Awaited { request: String },
     /// The response to the request of this hash.
     Given {
         request: String,
         response: StoredResponse,
     },
-    /// The response was dropped, and its row is deleted.
+    /// The response was dropped, and its row is being deleted.
     Dropped,
 }
 
@@ -52,9 +52,10 @@ pub(super) struct StoredResponse {
 pub(super) enum Step {
     Execute,
     Replay(StoredResponse),
-    /// Refuse it: the key came with another request.
+    /// Refuse the request: its key came with another one.
     Conflict,
-    /// Refuse it for now: the first request is executed, or the row of its response is written or deleted.
+    /// Refuse the request for now: the first one with its key is being executed, or the row of its response
+    /// is being written or deleted.
     Busy,
 }
 

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::remembered::{REMEMBERED, StoredResponse};
 
-/// The table, in [`SYSTEM_KEYSPACE`].
+/// The name of the table of responses in [`SYSTEM_KEYSPACE`].
 pub(super) const TABLE: &str = "responses";
 
-/// The table, which is created with its first row. Threads that use it do not wait for each other.
+/// The table of responses, which is created with its first row. Threads that use it do not wait for each
+/// other.
 #[derive(Debug)]
 pub(super) struct ResponseRows {
     db: Db,

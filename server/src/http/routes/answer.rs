@@ -25,7 +25,7 @@ use crate::node::Node;
 use crate::tokens::Principal;
 
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
-/// A body, or why it was not read.
+/// The body of a request, or the reason why it was not read.
 pub(super) type Body = Result<Bytes, BytesRejection>;
 
 /// A value as the body of a response.
@@ -59,7 +59,7 @@ pub(super) async fn work<T: Send + 'static>(
     blocking(move || work(&node)).await?.map_err(Problem::from)
 }
 
-/// The database of a node, for `what`: "a backup".
+/// Returns the database of a node. `what` is the work that needs it, for the error: "a backup".
 pub(super) fn database<'n>(node: &'n Node, what: &str) -> Result<&'n Db, JobError> {
     let no = || JobError::NoDatabase(what.to_string());
     node.db().ok_or_else(no)
@@ -80,7 +80,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     Ok(done)
 }
 
-/// Requests that may read or write whole tables at once.
+/// The most requests at once that may read or write whole tables.
 const LONG_WORK_MAX: usize = 4;
 
 /// Permits for requests that take long. Their number leaves threads to other requests, such as
@@ -108,7 +108,8 @@ impl LongWork {
     }
 }
 
-/// Requests that read rows at once. A scan takes its thread for as long as it passes over deleted rows.
+/// The most requests at once that read rows. A scan takes its thread for as long as it passes over deleted
+/// rows.
 const ROW_WORK_MAX: usize = 8;
 
 /// Permits for requests that read rows. Their number leaves threads to other requests, and bounds the
@@ -133,7 +134,7 @@ impl RowWork {
     }
 }
 
-/// The query of work that reads the whole database.
+/// The query parameters of a request that reads the whole database.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]

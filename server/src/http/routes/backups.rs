@@ -62,7 +62,7 @@ struct BackupMade {
     linked_bytes: u64,
     /// The bytes that were copied.
     copied_bytes: u64,
-    /// The bytes that an older backup in the folder had. They were verified.
+    /// The bytes of files that an older backup in the folder had already. They were verified and not copied.
     kept_bytes: u64,
     /// The files that are damaged, missing or unreadable, each with `path`, `offset` and `detail`.
     /// The backup is made nevertheless, but an older one may have what these lack.

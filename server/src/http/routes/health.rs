@@ -47,7 +47,7 @@ async fn live() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// Whether it takes writes and jobs
+/// Whether the server takes writes and jobs
 #[utoipa::path(
     get, path = "/health/ready", operation_id = "ready", tag = "health", security(),
     responses(

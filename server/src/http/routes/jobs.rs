@@ -61,7 +61,7 @@ fn request_of(
     Ok(request)
 }
 
-/// Checks that a job from `peer` may write its output. Over the socket it is the server's own user, who
+/// Checks that a job from `peer` may write its output. A client of the socket is the server's own user, who
 /// may write anywhere.
 fn check_output(peer: Peer, roots: &Roots, request: &JobRequest) -> Result<(), Problem> {
     if peer.address.is_some() {
@@ -428,8 +428,8 @@ async fn restart(
 
 /// Submits the request of a job that failed or was cancelled again, as another job
 ///
-/// It takes what the submission of the request would take. An input without a named snapshot is read as
-/// it is now.
+/// It takes the token and the permissions that submitting the request would take. An input without a named
+/// snapshot is read as it is now.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),

@@ -18,7 +18,8 @@ use crate::live::{Forecast, LikeJob, Load, Tasks, WhatIf, WhatIfAnswer};
 use crate::tokens::Principal;
 
 const SECONDS_DEFAULT: u32 = 600;
-/// A day: the load is kept for as long, and forecasts reach as far.
+/// The longest time span of a query, a day: the load is kept for as long, and forecasts reach as
+/// far.
 const SECONDS_MAX: u32 = 86_400;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {

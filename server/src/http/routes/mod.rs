@@ -18,7 +18,7 @@
 //! | `live` | `/v1/load`, `/v1/forecast`, `/v1/what-if` |
 //! | `events` | `/v1/events` |
 //! | `openapi` | `/openapi.json`, made of the others |
-//! | `answer`, `paging` | what all of them answer by, and lists |
+//! | `answer`, `paging` | helpers that the routes share; the pages of lists |
 
 mod answer;
 mod backups;

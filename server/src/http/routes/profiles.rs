@@ -37,7 +37,7 @@ async fn profiles(
     Ok(Json(ProfileList { profiles, next }))
 }
 
-/// Returns the place of a profile in lists. A job measures one profile.
+/// Returns the place of a profile in lists. It is unique, because a job measures one profile.
 fn place(profile: &ProfileRecord) -> String {
     format!("{}/{}", profile.application, profile.job)
 }

@@ -79,8 +79,8 @@ fn no_key(key: &[u8], table: &TableName, snapshot: Option<&str>) -> Problem {
 
 /// Returns a page of the rows of a key range
 ///
-/// It takes what `get` takes. Each page shows the table as it is at that time, unless the request
-/// names a snapshot. A page ends after 1 MiB of keys and values.
+/// It takes the same token as `get`. Each page shows the table as it is at that time, unless the
+/// request names a snapshot. A page ends after 1 MiB of keys and values.
 #[utoipa::path(
     post, path = "/v1/tables/{keyspace}/{table}/scan", operation_id = "scan_rows", tag = "tables",
     params(

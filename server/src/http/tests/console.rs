@@ -6,10 +6,12 @@ use flate2::write::GzEncoder;
 use super::*;
 use crate::http::frozen::whole_list;
 
-/// The bar for the script of the page: its bytes after compression by gzip, the usual measure for scripts.
+/// The limit on the length of the script of the page, after compression by gzip, the usual measure for
+/// scripts.
 const SCRIPT_GZIP_BYTES_MAX: usize = 150_000;
 
-/// An answer without a token: its status, its head and its body. A tag is one that is known.
+/// The response to a request without a token: its status, its head and its body. `tag` is the entity tag of
+/// the copy that the client has.
 fn look(server: &HttpServer, path: &str, tag: Option<&str>) -> (u16, String, String) {
     // A line of the head after that of the host.
     let known = tag.map(|tag| format!("\r\nIf-None-Match: {tag}"));

@@ -34,13 +34,14 @@ pub struct SnapshotView {
     pub read_bytes: u64,
     /// An estimate of the bytes that are kept for this snapshot alone, made without reading data.
     pub pinned_bytes: u64,
-    /// How far off the estimate may well be.
+    /// The likely error of `pinned_bytes`: the actual bytes may be that many more or fewer. If it is about as
+    /// large as `pinned_bytes`, little is known.
     pub pinned_error_bytes: u64,
     /// The bytes of files that are kept for this snapshot alone, counted by a pass over its tables.
     /// Only present if the request has `exact=true`.
     pub pinned_exact_bytes: Option<u64>,
-    /// The purpose for which ebb keeps it, if no user created it. Such snapshots are only listed with
-    /// `exact=true`.
+    /// The purpose for which ebb keeps the snapshot, if no user created it. Such snapshots are only listed
+    /// with `exact=true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_for: Option<String>,
 }
@@ -109,7 +110,7 @@ impl SnapshotView {
         }
     }
 
-    /// Sets what was counted for this snapshot.
+    /// Sets the bytes that are kept for this snapshot alone, as a pass over its tables counted them.
     pub fn set_pinned(&mut self, pins: &SnapshotPins) {
         let name = (self.keyspace.clone(), self.name.clone());
         self.pinned_exact_bytes = pins.alone.get(&name).map(|pinned| pinned.file_bytes);

@@ -99,9 +99,11 @@ pub struct BookmarkView {
 pub struct MergeView {
     /// The ids of the input runs, the newest first.
     pub inputs: Vec<u64>,
-    /// Versions that the merge has read.
+    /// Versions that the merge has read in its current part, and versions that its earlier parts
+    /// wrote.
     pub read_versions: u64,
-    /// Versions in the part of the inputs that is left, and versions that the merge has written.
+    /// Versions that are left in the input runs, and versions that the earlier parts of the merge
+    /// wrote.
     pub all_versions: u64,
     /// Bytes of the input files that are left.
     pub all_bytes: u64,

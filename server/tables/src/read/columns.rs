@@ -242,7 +242,7 @@ impl<'p> ProjectedPartition<'p> {
 pub struct ProjectedRow<'r> {
     clustering: &'r [u8],
     view: RowView<'r>,
-    /// Empty if no clustering column is requested.
+    /// The clustering values of the row; empty if no clustering column is requested.
     clustering_values: Vec<Vec<u8>>,
 }
 

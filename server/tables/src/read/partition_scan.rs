@@ -33,7 +33,7 @@ pub struct PartitionScan<'s> {
     reversed: bool,
     /// The indexes of the clusterings, or of the ranges of clusterings, that the scan has not begun.
     left: Range<usize>,
-    /// The step of the only row, which was read with the header.
+    /// The step of the only selected row, which was read with the header.
     only: Option<RowStep>,
     /// The range of keys that the next step opens.
     next_range: Option<ByteRange>,

@@ -31,7 +31,7 @@ use super::stored_row::StoredRow;
 pub struct RowScan<'s> {
     source: Source<'s>,
     schema: &'s TableSchema,
-    /// The end of the range.
+    /// The end of the scanned range of keys; `None` if it has no upper end.
     to: Option<&'s [u8]>,
     entries: Entries<'s>,
     /// An entry that was read ahead: the first row of the current partition, or the first entry after

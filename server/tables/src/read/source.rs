@@ -10,7 +10,7 @@ use super::error::Result;
 /// Headers and rows as operands, by keys of the engine, at one instant.
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'s> {
-    /// A table of the store, and the use of the block cache by its ranges.
+    /// A table of the store, and how reads of its ranges use the block cache.
     Stored(&'s dyn TableReader, Cache),
     /// Computed rows, in the order of their keys.
     Memory(&'s [Entry]),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 /// A row as it is stored, visible or not.
 #[derive(Debug)]
 pub struct StoredRow {
-    /// The key of the engine.
+    /// The row's key in the engine.
     pub key: Bytes,
     pub operand: Bytes,
     /// The length of the prefix that all keys of the partition share.
@@ -13,7 +13,7 @@ pub struct StoredRow {
 }
 
 impl StoredRow {
-    /// Returns the encoded clustering.
+    /// Returns the encoded clustering of the row.
     #[inline]
     pub fn clustering(&self) -> &[u8] {
         &self.key[self.prefix_len + 1..]
@@ -24,7 +24,7 @@ impl StoredRow {
 /// the caller paces itself by steps.
 #[derive(Debug)]
 pub enum RowStep {
-    /// The next step opens a range of keys.
+    /// No row yet: the next step opens a range of keys.
     Seek,
     /// A stored row that the selection contains.
     Row(StoredRow),

@@ -50,8 +50,8 @@ impl CsvFields {
         }
     }
 
-    /// Takes a field without quotes, or the rest of one, from `from` on. Returns the place of its
-    /// end, which is a delimiter or the end of the record.
+    /// Adds a field without quotes, or the rest of one, whose text begins at `from`. Returns the
+    /// place of its end, which is a delimiter or the end of the record.
     fn take_unquoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let rest = &record[from..];
         let bytes = memchr(self.dialect.delimiter, rest).unwrap_or(rest.len());
@@ -68,7 +68,7 @@ impl CsvFields {
         Ok(from + bytes)
     }
 
-    /// Takes a field in quotes, whose text begins at `from`. Returns the place of its end, like
+    /// Adds a field in quotes, whose text begins at `from`. Returns the place of its end, like
     /// [`Self::take_unquoted`].
     fn take_quoted(&mut self, record: &[u8], from: usize) -> Result<usize, CsvProblem> {
         let mut at = from;

@@ -54,13 +54,14 @@ pub enum CsvProblem {
     /// A field in quotes does not end.
     #[error("a quote is still open at the end of the CSV record")]
     OpenQuote,
-    /// A quote in the middle of this field, from 1, which does not begin with one.
+    /// The field with this number, from 1, contains a quote but does not begin with one.
     #[error("a quote stands inside field {0}, which does not begin with a quote")]
     QuoteInField(usize),
-    /// Another byte than a delimiter or a line end after the closing quote of this field, from 1.
+    /// The closing quote of the field with this number, from 1, is followed by a byte that is
+    /// neither a delimiter nor a line end.
     #[error("text follows the closing quote of field {0}")]
     TextAfterQuote(usize),
-    /// A line end outside of quotes.
+    /// The bytes contain a line end outside of quotes, so they are several records.
     #[error("there is more than one CSV record")]
     Several,
 }

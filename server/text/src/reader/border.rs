@@ -28,9 +28,10 @@ use crate::csv::{CsvDialect, Machine};
 /// The number of bytes per read.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// The part of the distance from the last known border to the place that the search after the place
-/// may read. Bytes without quotes may leave both possibilities open; then the file is read from the
-/// known border. With this bound, all borders of such a file together cost about one reading of it.
+/// The search for a border after a place may read one part in this many of the distance from the last
+/// known border to that place. Bytes without quotes may leave both possibilities open; then the file
+/// is read from the known border. With this bound, all borders of such a file together cost about one
+/// reading of it.
 const SEARCH_SHARE: u64 = 8;
 
 /// The assumed maximal length of a record where a likely border is enough. A sample looks at dozens of
@@ -78,7 +79,7 @@ struct Search<'a, F: ?Sized> {
     file: &'a F,
     file_bytes: u64,
     record_bytes_max: u64,
-    /// See [`SEARCH_SHARE`].
+    /// The [`SEARCH_SHARE`], which tests replace.
     search_share: u64,
     block_bytes: usize,
 }
@@ -116,7 +117,7 @@ impl<'a, F: ReadAt + ?Sized> Search<'a, F> {
         self.walk(known, at, dialect)
     }
 
-    /// Returns the likely border by the bytes after `at`, without a walk.
+    /// Returns the likely border by the bytes after `at` alone, without reading from a known border.
     fn likely_border(&self, at: u64, kind: RecordKind) -> io::Result<u64> {
         if at == 0 {
             return Ok(0);

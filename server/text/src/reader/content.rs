@@ -25,7 +25,7 @@ pub enum ForeignContent {
          plain or compressed by gzip"
     )]
     Format(&'static str),
-    /// The file is a Parquet file, which only loads read.
+    /// The file is a Parquet file, which `ebb load` reads, but not as text.
     #[error(
         "is a file in the format Parquet, which is no text: ebb load makes a table of it if it is \
          named, or if a folder of Parquet files alone is"
@@ -69,7 +69,8 @@ impl Content {
         Ok(Self::of_start(start))
     }
 
-    /// Returns the same by the first [`START_BYTES`] bytes alone.
+    /// Returns the encoding of a text, or the reason why it is not readable, by its first
+    /// [`START_BYTES`] bytes alone.
     pub(crate) fn of_start(start: &[u8]) -> Result<Self, ForeignContent> {
         if start.starts_with(GZIP) {
             return Ok(Self::Gzip);

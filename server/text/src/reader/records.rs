@@ -28,9 +28,9 @@ pub enum RecordKind {
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The offset of its first byte in the text.
+    /// The offset of the record's first byte in the text.
     pub offset: u64,
-    /// The line in which it begins. The line at which reading began is 1.
+    /// The line in which the record begins. The line at which reading began is 1.
     pub line: u64,
     /// The text of the record without its line end.
     pub text: &'a [u8],
@@ -82,7 +82,7 @@ pub struct Records<'a> {
 /// A record at the start of the unread bytes.
 struct Found {
     text_bytes: usize,
-    /// The number of bytes with the line end.
+    /// The record's length in bytes, line end included.
     all_bytes: usize,
     fields: usize,
     /// True if a field is in quotes, so that the record may contain several lines.

@@ -9,7 +9,7 @@ use crate::reader::Records;
 pub(crate) struct Columns {
     /// The line of the header, or of the first record.
     pub(crate) line: u64,
-    /// `None` without a header.
+    /// The names of the columns; `None` without a header.
     pub(crate) names: Option<Vec<String>>,
     pub(crate) count: usize,
 }

@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub(super) value: Vec<u8>,
     /// The line in which the row begins, from 1.
     pub(super) line: u64,
-    /// The number of bytes in the file, line end included.
+    /// The number of bytes that the row takes in the file, line end included.
     pub(super) text_bytes: u64,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct Rows<'a> {
 
 /// The source of a row's key.
 enum Key {
-    /// These bytes, followed by the line number.
+    /// The row's line: these bytes are the start of the key, and the line number follows.
     Line(Vec<u8>),
-    /// The field at this place.
+    /// The field of a CSV record at this place.
     Field { at: usize, column: String },
-    /// The member of this name.
+    /// The member of the JSON object with this name, or path of names.
     Member(String),
 }
 

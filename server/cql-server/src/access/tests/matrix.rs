@@ -97,7 +97,7 @@ struct Case {
 }
 
 enum Requirement {
-    /// A login only.
+    /// No permission: any logged-in user may execute the statement.
     Nothing,
     /// Every permission in the list, each on one of its resources. The narrowest resource is first.
     Each(&'static [(Permission, &'static [&'static str])]),
@@ -325,7 +325,7 @@ fn cases(kind: Kind) -> Vec<Case> {
     }
 }
 
-/// Creates whatever the cases name, and drops whatever they create.
+/// Statements that create the objects that the cases name, and drop the objects that they create.
 const SCENE: &[&str] = &[
     "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE KEYSPACE IF NOT EXISTS other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -370,7 +370,7 @@ fn list_query(server: Server) -> (Server, Listed) {
     (Server { executor, ..server }, listed)
 }
 
-/// Sets the scene again, as a user with all permissions.
+/// Undoes the effects of a case: executes [`SCENE`] again, as a user with all permissions.
 fn set(server: &mut Server) {
     let user = std::mem::replace(&mut server.user, User::anyone());
     SCENE.iter().for_each(|text| server.run(text));

@@ -1,4 +1,4 @@
-//! Decisions about a connection's permissions, and the changes that end them.
+//! Cached decisions about the permissions of a connection, and the changes that invalidate them.
 
 use std::sync::Arc;
 

@@ -46,8 +46,8 @@ enum EqualValues {
 }
 
 impl ClusteringRestrictions {
-    /// Takes the restrictions on clustering columns: as ranges of keys as far as possible, and the
-    /// rest as predicates.
+    /// Removes the restrictions on clustering columns from `parsed`. Returns them as ranges of keys
+    /// as far as possible, and appends the rest to `predicates`.
     pub(super) fn new(
         schema: &TableSchema,
         parsed: &mut Parsed,

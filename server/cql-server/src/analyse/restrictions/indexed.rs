@@ -67,7 +67,7 @@ pub(super) struct Usable {
 
 impl Usable {
     /// Collects the usable indexes. An unfinished index counts unless ALLOW FILTERING is an
-    /// alternative; execution then rejects the statement.
+    /// alternative; execution rejects a statement that uses it.
     pub(super) fn new(schema: &TableSchema, parsed: &Parsed, allow_filtering: bool) -> Self {
         let columns = schema.columns();
         let mut relations = Vec::new();
@@ -178,8 +178,8 @@ const VALUE_LEN_MAX: usize = 65_535;
 const RANK_OF_KEY: u8 = 5;
 
 /// Returns the terms that an index looks up for a relation, with the rank, or `None` if it does not
-/// serve the relation. A whole value usually has fewer rows than an element does, and a row index
-/// has smaller hits than an index of partitions.
+/// serve the relation. Ranks prefer whole values, which usually have fewer rows than elements do,
+/// and indexes of rows, since reading a row costs less than reading a partition.
 fn served(indexed: IndexedColumn<'_>, kind: &RestrictionKind) -> Option<(Vec<Term>, u8)> {
     let target = indexed.index.target;
     let by = |terms: &[&Term], rank| Some((terms.iter().map(|&term| term.clone()).collect(), rank));

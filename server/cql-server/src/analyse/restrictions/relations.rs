@@ -127,7 +127,7 @@ impl Parsed {
         others
     }
 
-    /// Takes all restrictions whose first column is at `place`.
+    /// Removes and returns all restrictions whose first column is at `place`.
     pub fn take(&mut self, place: usize) -> Vec<Restriction> {
         self.restrictions
             .extract_if(.., |restriction| restriction.columns[0] == place)
@@ -145,7 +145,7 @@ impl Parsed {
         &self.restrictions
     }
 
-    /// Takes the remaining restrictions as predicates.
+    /// Removes the remaining restrictions, and returns them as predicates.
     pub fn take_rest(&mut self) -> Vec<Predicate> {
         self.restrictions.drain(..).map(Predicate::of).collect()
     }

@@ -13,14 +13,14 @@ pub struct Writing {
     pub statement: Statement,
     /// The part of the rows that the statement writes.
     pub written: Written,
-    /// `None` without IF.
+    /// The properties of the IF; `None` without IF.
     pub conditional: Option<Conditional>,
 }
 
 /// The properties of an IF that decide which keys the statement may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Conditional {
-    /// The statement writes other than static columns, whatever the IF tests.
+    /// True if the statement writes more than static columns, whatever the IF tests.
     pub writes_rows: bool,
 }
 

@@ -89,8 +89,8 @@ impl Outputs {
         Ok((Output::Call(found, outputs), returns))
     }
 
-    /// Returns the expressions of a call's arguments. Those that are not prepared are prepared for
-    /// the receiver at their place.
+    /// Returns the expressions of a call's arguments. Arguments that are `None` in `prepared` are
+    /// prepared for the receiver at their place.
     fn arguments(
         &mut self,
         args: &[Selector],

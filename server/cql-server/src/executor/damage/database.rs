@@ -22,7 +22,7 @@ const SCHEMA: [&str; 7] = [
 ];
 
 pub(super) const PARTITIONS: i32 = 8;
-/// The rows of a partition.
+/// The number of rows of a partition.
 pub(super) const ROWS: i32 = 6;
 /// The values of the indexed column are below this one.
 pub(super) const VALUES: i32 = 7;

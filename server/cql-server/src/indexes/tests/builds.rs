@@ -219,7 +219,8 @@ fn a_build_beside_writers_and_readers_misses_no_row() {
     });
 }
 
-/// Such a writer commits rows without entries of the index, so the build has to read them.
+/// A writer with the earlier schema commits rows without entries of the index, so the build has to
+/// read them.
 #[test]
 fn a_build_waits_for_writers_with_an_earlier_schema() {
     let mut server = Server::with(&[TABLE]);

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
-/// Late intervals in a row that start rejecting. A single one may be the burst after a pause.
+/// The number of late intervals in a row after which requests are rejected. A single one may be the
+/// burst after a pause.
 const LATE_INTERVALS: u32 = 3;
-/// Intervals after an overload during which a single late interval starts rejecting again: two
-/// seconds. If the demand exceeds the capacity, the overload returns as soon as rejecting stops.
+/// The number of intervals after an overload (two seconds) in which a single late interval makes
+/// the server reject requests again. If the demand exceeds the capacity, the overload returns as
+/// soon as rejecting stops.
 const ALERT_INTERVALS: u32 = 20;
 
 /// The counts of an interval, of requests that may be rejected.
@@ -14,14 +16,15 @@ const ALERT_INTERVALS: u32 = 20;
 pub(super) struct Interval {
     /// Requests that waited at most the limit.
     pub in_time: u32,
-    /// Served requests that waited longer.
+    /// Served requests that waited longer than the limit.
     pub late: u32,
     pub rejected: u32,
 }
 
 impl Interval {
-    /// The majority decides, unlike CoDel's minimum: connections are served in turns, so that a
-    /// single polite connection, which never waits long, would hide an overload.
+    /// Whether most requests waited longer than the limit. CoDel looks at the shortest wait
+    /// instead; but connections are served in turns, so that a single polite connection, which
+    /// never waits long, would hide an overload.
     fn is_late(self) -> bool {
         self.late > self.in_time
     }
@@ -32,7 +35,7 @@ impl Interval {
 pub(super) struct Rule {
     rejects: bool,
     late_in_a_row: u32,
-    /// The remaining intervals in which a single late one starts rejecting.
+    /// The number of remaining intervals in which a single late one suffices to reject requests.
     alert_for: u32,
 }
 

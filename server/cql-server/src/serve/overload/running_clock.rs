@@ -64,7 +64,7 @@ impl RunningClock {
     }
 }
 
-/// A `u64` of nanoseconds lasts for five centuries.
+/// Returns a time in nanoseconds. A `u64` of them lasts for five centuries.
 fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }

@@ -14,11 +14,11 @@ const SERVE: Duration = Duration::from_micros(50);
 /// The time that the thread takes to reject a request.
 const REJECT: Duration = Duration::from_nanos(700);
 const REQUEST_BYTES: usize = 100;
-/// The limits of a real connection.
+/// The limits of a real connection on its reads and bursts.
 const READ_BYTES: usize = 64 << 10;
 const BURST_FRAMES: usize = 64;
 const BURST_TIME: Duration = Duration::from_micros(500);
-/// Requests that fit into a socket before its client has to wait.
+/// The number of requests that fit into a socket before its client has to wait.
 const SOCKET: usize = 1500;
 
 /// The times at which a client sends its requests.
@@ -83,8 +83,8 @@ fn rejected(clients: &[Client]) -> usize {
     clients.iter().map(|client| client.rejected).sum()
 }
 
-/// Serves for `span`. Requests from before `lead` do not count. At each time of `pauses` the
-/// machine stops for a while.
+/// Runs the model for `span`. Requests from before `lead` do not count. At each time of `pauses`
+/// the machine stops for a while.
 fn run(
     overload: &Overload,
     clients: &mut [Client],
@@ -204,7 +204,7 @@ fn serve_one(
 }
 
 const SPAN: Duration = Duration::from_secs(4);
-/// The expectations hold from the second second on: until then the rule has not decided.
+/// The time at the start of a run whose requests do not count: until then the rule has not decided.
 const LEAD: Duration = Duration::from_secs(1);
 
 #[test]

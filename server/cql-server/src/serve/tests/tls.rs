@@ -39,12 +39,12 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// Writes `name.pem` and `name.key`, without an identity.
+    /// Signs a certificate without an identity, and writes `name.pem` and `name.key`.
     fn sign(&self, name: &str) {
         self.sign_as(name, None);
     }
 
-    /// Writes `name.pem` and `name.key`, with an identity in the certificate.
+    /// Signs a certificate with an identity, if there is one, and writes `name.pem` and `name.key`.
     pub(super) fn sign_as(&self, name: &str, identity: Option<&str>) {
         let issuer = Issuer::from_params(&self.params, &self.key);
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();

@@ -164,8 +164,8 @@ fn serial_reads_wait_for_a_sync_of_the_writes_that_they_read() {
 #[test]
 fn writes_that_have_waited_for_several_groups_are_rejected() {
     const CLIENTS: usize = 50;
-    /// Each client waits after a batch of writes, so that no write is late before the server reads
-    /// it.
+    /// The number of batches of writes of each client. A client waits after each, so that no write
+    /// is late before the server reads it.
     const BATCHES: i16 = 4;
     const BATCH: i16 = 32;
     const EACH: i16 = BATCHES * BATCH;

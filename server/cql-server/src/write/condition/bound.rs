@@ -23,7 +23,7 @@ pub(in crate::write) struct BoundCondition<'v> {
     condition: &'v ColumnCondition,
     part: BoundPart<'v>,
     operator: Operator,
-    /// The values to compare with: several for IN, otherwise one. One of them must fit.
+    /// The values to compare the column with: one or, for IN, several. One of them has to match.
     values: Vec<Value<'v>>,
 }
 
@@ -194,7 +194,7 @@ fn null(operator: Operator, is_null: bool) -> Result<bool> {
     }
 }
 
-/// Whether the found value compares with the other one as the operator requires.
+/// Whether `found`, of type `ty`, satisfies the operator with `value`, for example `found < value`.
 fn satisfies(operator: Operator, ty: &CqlType, found: &[u8], value: &[u8]) -> Result<bool> {
     let order = || {
         interrupt::charge_bytes(found.len().min(value.len()))?;

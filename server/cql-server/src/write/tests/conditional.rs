@@ -303,7 +303,7 @@ fn protocol_batches_have_the_same_response() {
     );
 }
 
-/// Clients write with wrong clocks, and in wrong units.
+/// Clients send timestamps of wrong clocks, or in wrong units.
 #[test]
 fn an_applied_write_is_visible_over_any_timestamps() {
     // In an hour, in nanoseconds, and close to the greatest timestamp.

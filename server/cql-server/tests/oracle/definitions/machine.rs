@@ -48,8 +48,8 @@ pub struct Memory {
     executor: Option<Executor>,
 }
 
-/// The power is lost at one of the first calls of the disk, of as many (two to this power) as the
-/// longest statements make.
+/// The bound of a random exponent b: the power is lost within the first 2^b calls of the disk. The
+/// longest statements make as many calls.
 const CALLS_BITS_MAX: u32 = 8;
 
 impl Memory {

@@ -33,8 +33,8 @@ const FOLDER: &str = "EBB_ORACLE_FOLDER";
 /// The begin of the line in which a child reports its address or its error.
 const REPORT: &str = "schema oracle: ";
 
-/// A statement is killed after a number of thread yields, below two to this power: from before it
-/// is read until after it is done.
+/// The server is killed after a random number of thread yields, below two to this power: from
+/// before the statement is read until after it is done.
 const TURNS_BITS_MAX: u32 = 15;
 
 pub struct Process {
@@ -47,7 +47,7 @@ pub struct Process {
 struct Serving {
     child: Child,
     client: Client,
-    /// Kept open, so that the child can go on writing.
+    /// The child's output, which is kept open so that the child can go on writing.
     _output: BufReader<ChildStdout>,
 }
 

@@ -61,7 +61,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads a page and compares it with the model. Returns whether there are more.
+    /// Reads a page and compares it with the model. Returns whether there are more pages.
     pub(super) fn next(&mut self, open: &mut Open) -> Result<bool> {
         let size = (open.size != usize::MAX).then_some(open.size);
         let counts = open.select.counts();

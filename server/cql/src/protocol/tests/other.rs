@@ -1,4 +1,4 @@
-//! The same frames through `cassandra-protocol`, an independent implementation.
+//! Frames that `cassandra-protocol`, an independent implementation, decodes and encodes.
 
 use bytes::BytesMut;
 use cassandra_protocol::compression::Compression as OtherCompression;
@@ -309,7 +309,7 @@ fn the_other_implementation_decodes_the_types_of_columns() {
     assert_eq!(specs, expected);
 }
 
-/// The samples are too short for compression.
+/// Has bodies of its own, because the samples are too short for compression.
 #[test]
 fn long_bodies_are_compressed_both_ways() {
     let text = "SELECT a FROM t ".repeat(1000);

@@ -58,8 +58,8 @@ pub struct CreateTable {
     pub if_not_exists: bool,
     /// The columns as written; names may be repeated.
     pub columns: Vec<ColumnDefinition>,
-    /// `None` if the statement has none, which is an error of the statement but not of its syntax.
-    /// `c int PRIMARY KEY` is the key of that one column.
+    /// The primary key; `c int PRIMARY KEY` makes a key of the one column `c`. `None` if the
+    /// statement has no key, which is an error of the statement but not of its syntax.
     pub primary_key: Option<PrimaryKey>,
     /// `CLUSTERING ORDER BY (c DESC)`, as written.
     pub clustering_order: Vec<(Name, Order)>,

@@ -20,7 +20,7 @@ pub enum DescribeTarget {
     Keyspaces,
     /// `[ONLY] KEYSPACE [ks]`.
     Keyspace {
-        /// `None` for the keyspace in use.
+        /// The keyspace; `None` for the keyspace in use.
         name: Option<Name>,
         /// True to leave out the keyspace's contents.
         only: bool,

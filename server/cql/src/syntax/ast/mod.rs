@@ -1,6 +1,6 @@
 //! The syntax tree of a statement.
 //!
-//! The tree of CQL 3.4.5 (Cassandra 4.1) and of ebb's own statements about snapshots and queries.
+//! The tree of CQL 3.4.6 (Cassandra 4.1) and of ebb's own statements about snapshots and queries.
 //! It owns its strings, and contains no positions and no types of a schema. Texts that differ only
 //! in white space, comments, the case of words or redundant quotes result in equal trees.
 //!

@@ -69,7 +69,7 @@ pub struct DropRole {
 pub struct RoleMembership {
     /// The role whose permissions are granted or revoked.
     pub role: Name,
-    /// The role that gets or loses them.
+    /// The role that gets or loses the permissions of `role`.
     pub member: Name,
 }
 

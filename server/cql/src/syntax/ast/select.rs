@@ -59,8 +59,8 @@ pub enum Selector {
     WriteTime(Box<Selector>),
     /// `maxwritetime(c)`.
     MaxWriteTime(Box<Selector>),
-    /// `ttl(c)`. The argument of these three functions is a [`Selector::Column`], or parts of one
-    /// by [`Selector::Field`], [`Selector::Element`] and [`Selector::Slice`].
+    /// `ttl(c)`. The argument of `writetime`, `maxwritetime` and `ttl` is a [`Selector::Column`],
+    /// or a part of one by [`Selector::Field`], [`Selector::Element`] and [`Selector::Slice`].
     Ttl(Box<Selector>),
     /// `f(a, b)`.
     Call {

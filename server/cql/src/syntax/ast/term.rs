@@ -85,6 +85,6 @@ pub struct Constant {
 pub struct Marker {
     /// The number of markers before this one in the statement; a batch counts as one statement.
     pub index: u16,
-    /// `Some` for `:name`.
+    /// The name of a marker `:name`; `None` for `?`.
     pub name: Option<Name>,
 }

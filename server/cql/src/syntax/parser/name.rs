@@ -21,7 +21,7 @@ impl Parser<'_> {
         self.is_name(self.here())
     }
 
-    /// Returns the name in a token that is one.
+    /// Returns the name in a token for which [`Self::is_name`] is true.
     pub(super) fn name_of(&self, token: Token) -> Name {
         let source = self.source(token);
         match token.kind {

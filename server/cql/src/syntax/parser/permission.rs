@@ -49,7 +49,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Returns whether permissions come next, not a role of such a name.
+    /// Returns whether permissions come next, and not a role with the name of a permission.
     fn at_permissions(&self) -> bool {
         let follows = ["ON", "PERMISSION", "PERMISSIONS"];
         (self.at_word("ALL") || self.permission_ahead().is_some())

@@ -77,7 +77,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// Parses `role TO member`, or with another word between.
+    /// Parses `role TO member` or `role FROM member`: `between` is the word between the names.
     pub(super) fn membership(&mut self, between: &str) -> Result<RoleMembership> {
         let role = self.role()?;
         self.expect_word(between)?;

@@ -208,7 +208,7 @@ impl Parser<'_> {
         Ok(Selector::Call { function, args })
     }
 
-    /// Parses the special forms that look like calls.
+    /// Parses CAST, WRITETIME, MAXWRITETIME or TTL, which look like calls of functions.
     fn special_call(&mut self) -> Result<Selector> {
         if self.eat_word("CAST") {
             self.at += 1;

@@ -1,5 +1,5 @@
-//! The parser of statements: chooses the kind, and parses the small ones and those that ebb does
-//! not serve.
+//! The parser of statements: chooses the kind of a statement, and parses short statements and those
+//! that ebb does not serve.
 
 use super::{Parser, Result};
 use crate::syntax::ast::{

@@ -415,7 +415,7 @@ fn a_record_that_spells_a_users_type_like_a_native_one_is_read_right_or_refused(
     }
 }
 
-/// Otherwise ALTER TYPE would change the meaning of stored values.
+/// If the types differed, ALTER TYPE would change the meaning of stored values.
 #[test]
 fn a_table_and_its_keyspace_have_the_same_types_or_the_table_is_out_of_service() {
     let before = with_type(&schema(), "u", &[("a", CqlType::Int)]);

@@ -62,8 +62,7 @@ fn take(text: &mut &str, symbol: char) -> Option<()> {
 }
 
 /// Takes a date in the form of ISO 8601 off the front: `yyyy-mm-dd`. Years of five to ten digits
-/// have a sign,
-/// and those before the year 0 a minus sign.
+/// have a sign, and those before the year 0 a minus sign.
 fn take_iso_date(text: &mut &str) -> Option<(i64, i64, i64)> {
     let is_negative = take(text, '-').is_some();
     let has_plus = !is_negative && take(text, '+').is_some();

@@ -208,7 +208,8 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .then(|| pairs.map(|p| p[0] << 4 | p[1]).collect())
 }
 
-/// Accepts only the form with hyphens: `Uuid` parses others too, which are invalid in CQL.
+/// Parses a uuid in the form with hyphens only: the other forms that `Uuid` parses are invalid in
+/// CQL.
 fn uuid(text: &str) -> Option<Uuid> {
     (text.len() == 36).then(|| Uuid::parse_str(text).ok())?
 }

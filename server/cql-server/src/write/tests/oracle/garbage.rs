@@ -28,7 +28,7 @@ use super::model::Model;
 use super::{ExpectedSnapshot, open};
 use crate::executor::harness::Server;
 
-/// The shortest grace period of the table. Late writes come sooner.
+/// The shortest grace period of the table, longer than any write is late.
 const GRACE_S: i64 = 20;
 /// The most seconds by which timestamps are ahead of the clock.
 const SKEW_S: i64 = 2;
@@ -40,9 +40,9 @@ const KEY_COLUMNS: usize = 3;
 /// A mistake of the merge operator.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// Purges the header but keeps the rows that it deletes.
+    /// Purges the header of a partition but keeps the rows that the header deletes.
     OverlooksHeads,
-    /// Purges deletions although older versions exist elsewhere.
+    /// Purges deletions although older versions exist in runs that are not merged.
     OverlooksOthers,
     /// Purges deletions at once, although older writes may still arrive, and expired values
     /// although snapshots still see them.
@@ -55,7 +55,7 @@ enum Fault {
     HasNoGroups,
 }
 
-/// The operator, with a mistake.
+/// The merge operator of CQL tables, with a mistake.
 #[derive(Debug)]
 struct Faulty(CqlRow, Fault);
 
@@ -307,8 +307,8 @@ impl Trial {
         }
     }
 
-    /// Checks some columns of a row, whose expected text is `row`. Such a read may skip a part of
-    /// the row.
+    /// Checks some columns of a row, whose expected text is `row`. A read of some columns may skip
+    /// a part of the row.
     fn check_columns(&mut self, from: &str, (k, c, d): (i32, i32, i32), row: Option<&str>) {
         let all: Vec<&str> = COLUMNS.split(", ").collect();
         let count = self.rng.random_range(1..3);
@@ -420,7 +420,7 @@ fn purging_is_invisible_to_readers_and_purges_all_garbage() {
     assert!(purged > 0 || runs == 1, "no key went in any run");
 }
 
-/// Checks that the test above detects each of these mistakes.
+/// Checks that [`run`] fails with each [`Fault`] of the merge operator.
 #[test]
 fn mistakes_of_the_merge_operator_are_detected() {
     for fault in [

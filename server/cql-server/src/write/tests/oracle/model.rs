@@ -13,7 +13,8 @@ pub(super) type Place = (&'static str, Option<i32>);
 /// The rows of a partition between bounds on their clustering.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
-    /// Up to two values, and whether the bound is inclusive.
+    /// The lower bound: a value of `c`, possibly one of `d`, and whether the bound is inclusive.
+    /// `None` without a bound.
     pub(super) lower: Option<(i32, Option<i32>, bool)>,
     pub(super) upper: Option<(i32, Option<i32>, bool)>,
 }

@@ -14,7 +14,7 @@ use super::names::{COLUMNS, INDEXES, KEYSPACES, Names, SNAPSHOTS, TABLES, TYPES,
 use super::statement::{Name, Replication, Statement};
 use super::step::Step;
 
-/// Above these numbers, objects are dropped more often.
+/// The numbers of tables, types and snapshots above which these are dropped more often.
 const TABLES_MAX: usize = 7;
 const TYPES_MAX: usize = 10;
 const SNAPSHOTS_MAX: usize = 5;
@@ -191,7 +191,7 @@ impl Generator {
         all[self.rng.random_range(0..all.len())].clone()
     }
 
-    /// Draws one of these, seldom `None`. Always `None` if existing are none.
+    /// Draws one of `all`, or seldom `None`; always `None` if `all` is empty.
     fn one_of<T: Clone>(&mut self, all: &[T]) -> Option<T> {
         let is_some = !all.is_empty() && self.chance(0.93);
         is_some.then(|| self.pick(all))
@@ -215,7 +215,8 @@ impl Generator {
         }
     }
 
-    /// Draws a keyspace, mostly an existing one. The next functions do the same for other objects.
+    /// Draws the name of a keyspace, mostly of an existing one. The next functions do the same for
+    /// other objects.
     fn keyspace(&mut self, model: &Model) -> String {
         let existing = self.key_of(&model.keyspaces);
         existing.unwrap_or_else(|| self.some_name(KEYSPACES))
