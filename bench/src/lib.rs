@@ -14,8 +14,8 @@
 //!   threads       the results of threads
 //! ```
 //!
-//! The commands `ebb demo` and `ebb sim` run `demo` and `sim`; `command_line` is the one of the
-//! binary `ebb-bench`.
+//! The commands `ebb demo` and `ebb sim` run `demo` and `sim`; `command_line` is the command line
+//! of the binary `ebb-bench`.
 
 #![forbid(unsafe_code)]
 

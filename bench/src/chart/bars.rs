@@ -24,14 +24,15 @@ pub struct BarChart {
     pub x_label: String,
     /// The label of the axis of the bars: the quantity and its unit.
     pub y_label: String,
-    /// The end of the axis. Higher bars are cut there and labelled with their value. `None` ends
-    /// the axis above the highest bar.
+    /// The upper end of the axis of the bars. Higher bars are cut there and labelled with their
+    /// value. `None` ends the axis above the highest bar.
     pub y_max: Option<f64>,
     /// The names of the series, at most as many as there are [`COLOURS`].
     pub series: Vec<String>,
     /// The groups, from left to right.
     pub groups: Vec<Group>,
-    /// One more value for each group, drawn as a line or as levels; `None` for bars only.
+    /// The form in which one more value of each group is drawn, a line or levels; `None` for bars
+    /// only.
     pub line: Option<Line>,
 }
 
@@ -60,7 +61,7 @@ pub struct Group {
 /// A bar and the ends of its spread, none of them negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// The height.
+    /// The height of the bar.
     pub value: f64,
     /// The lower end of the spread.
     pub low: f64,

@@ -99,7 +99,8 @@ impl Picture {
     }
 }
 
-/// Draws text at a place. `escaped` is text without markup; `how` has more attributes.
+/// Draws text at a place. `escaped` is text without markup; `how` has more SVG attributes of the
+/// text.
 pub fn text(svg: &mut String, (x, y): (f64, f64), how: &str, escaped: &str) {
     let _ = write!(svg, r#"<text x="{x:.1}" y="{y:.1}" {how}>{escaped}</text>"#);
 }

@@ -18,7 +18,8 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Creates a plane over the whole width. `x` and `y` are the values at the ends of the axes.
+    /// Creates a plane over the whole width of its picture. `x` and `y` are the values at the ends
+    /// of the axes.
     #[must_use]
     pub fn new(top: f64, height: f64, x: (f64, f64), y: (f64, f64)) -> Self {
         let scale = |values, pixels| Scale {
@@ -64,7 +65,7 @@ impl Plane {
         self.grid(svg, ticks.map(|tick| (tick, short(tick))));
     }
 
-    /// Draws a horizontal line at a value; `how` has its attributes.
+    /// Draws a horizontal line at a value; `how` has the SVG attributes of the line.
     pub fn across(&self, svg: &mut String, value: f64, how: &str) {
         let (at, (left, right)) = (self.at_y(value), self.x.pixels);
         let _ = write!(
@@ -73,7 +74,7 @@ impl Plane {
         );
     }
 
-    /// Draws a vertical line at a value; `how` has its attributes.
+    /// Draws a vertical line at a value; `how` has the SVG attributes of the line.
     pub fn upright(&self, svg: &mut String, value: f64, how: &str) {
         let (at, (bottom, top)) = (self.at_x(value), self.y.pixels);
         let _ = write!(
@@ -124,8 +125,8 @@ impl Plane {
         path
     }
 
-    /// Draws a line through the points, with gaps at NaN. `title` is the tooltip; `how` has
-    /// attributes.
+    /// Draws a line through the points, with gaps at NaN. `title` is the tooltip; `how` has the SVG
+    /// attributes of the line.
     pub fn line(
         &self,
         svg: &mut String,

@@ -89,7 +89,7 @@ impl Comparison {
         Ok(page)
     }
 
-    /// Returns the page; empty without runs.
+    /// Returns the HTML page that compares the days; empty without days.
     fn html(&self) -> String {
         let Some(first) = self.runs.first() else {
             return String::new();

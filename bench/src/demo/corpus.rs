@@ -14,13 +14,13 @@ pub const TEXT_BYTES_MAX: u64 = 64 << 20;
 pub struct Corpus {
     /// A description of the source, for people.
     pub description: String,
-    /// The folders that were searched.
+    /// The folders that were searched for text.
     pub paths: Vec<PathBuf>,
-    /// Files that were loaded.
+    /// The number of loaded files.
     pub files: u64,
-    /// Lines, one row each.
+    /// The number of loaded lines. Each line is a row of the table.
     pub rows: u64,
-    /// Bytes of the lines.
+    /// Total length of the loaded lines, in bytes.
     pub bytes: u64,
 }
 

@@ -9,9 +9,9 @@ pub const HOURS: f64 = 24.0;
 /// The hour of the load's peak; the ebb is twelve hours earlier (read from the thesis's f(t),
 /// burstiness level 3).
 const PEAK_HOUR: f64 = 18.0;
-/// The load's part of the machine at its peak and at its ebb. The thesis goes up to 80%. On two
-/// cores a merge of runs occupies one core for a while, and the load must fit on the rest without
-/// queueing.
+/// The part of the machine that the load uses at its peak ([`EBB_SHARE`] at its ebb). The thesis
+/// goes up to 80%. On two cores a merge of runs occupies one core for a while, and the load must
+/// fit on the rest without queueing.
 const PEAK_SHARE: f64 = 0.50;
 const EBB_SHARE: f64 = 0.05;
 /// The number of steps of the forecast f(t): one for each quarter of an hour.

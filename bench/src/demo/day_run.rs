@@ -33,8 +33,8 @@ const REFRESH_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_PER_DAY: f64 = 120.0;
 /// Snapshots created over the day, to show their effect on the load.
 const SNAPSHOTS: u32 = 20;
-/// Late jobs may run for this part of a day longer, at least for [`GRACE_S_MIN`] seconds. Then they
-/// are cancelled.
+/// The extra time of late jobs after the end of the day, as a part of the day; at least
+/// [`GRACE_S_MIN`] seconds. Jobs that still run then are cancelled.
 const GRACE_OF_DAY: f64 = 0.5;
 const GRACE_S_MIN: f64 = 60.0;
 
@@ -49,9 +49,9 @@ pub(super) struct DayRun<'a> {
     pub(super) forecast: Arc<Availability>,
     pub(super) policy: Policy,
     pub(super) objective: Option<Objective>,
-    /// Submitted at midnight.
+    /// The jobs that are submitted at midnight.
     pub(super) jobs: Vec<DayJob>,
-    /// Submitted at [`EXTRA_HOUR`].
+    /// The job that is submitted at [`EXTRA_HOUR`].
     pub(super) extra: DayJob,
     /// The node of the server, if the demo has one; it was started with the day's policy.
     pub(super) served: Option<Arc<Node>>,

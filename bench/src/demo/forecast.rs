@@ -19,25 +19,27 @@ use super::policy::Policy;
 /// The parts of a forecast that a policy may plan with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trust {
-    /// The part of a forecast from the known shape of the day.
+    /// The part that a policy may plan with if the forecast is made from the known shape of the
+    /// day.
     known: f64,
-    /// The part of a measured forecast, which includes merges of runs.
+    /// The part that a policy may plan with if the forecast is measured, and so includes merges of
+    /// runs.
     measured: f64,
     /// The load is forecast as the level that it stays below with this probability.
     confidence: f64,
 }
 
 impl Trust {
-    /// For policies that finish jobs just in time, and for the sizing of jobs. Beside the load a
-    /// task needs up to half as much CPU time more than in the measurement before the day, and
-    /// merges come at unpredictable times.
+    /// The trust for policies that finish jobs just in time, and for the sizing of jobs. It leaves
+    /// a margin: beside the load a task needs up to 1.5 times the CPU time that was measured before
+    /// the day, and merges come at unpredictable times.
     pub(super) const CAUTIOUS: Self = Self {
         known: 0.75,
         measured: 0.85,
         confidence: 0.8,
     };
-    /// For policies that serve jobs as early as possible. With a smaller forecast they would only
-    /// give up jobs that could still meet their goals.
+    /// The trust for policies that serve jobs as early as possible. With a smaller forecast these
+    /// policies would only give up jobs that could still meet their goals.
     const EVEN: Self = Self {
         known: 1.0,
         measured: 1.0,

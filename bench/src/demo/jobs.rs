@@ -154,7 +154,7 @@ pub(super) fn output_file(setup: &Setup, run: &str, job: &str) -> PathBuf {
     setup.output.join(run).join(format!("{job}.txt"))
 }
 
-/// Returns the specification of a job of the demo, without a goal.
+/// Returns the specification of a job of the demo. The specification has no goal.
 pub(super) fn spec(
     setup: &Setup,
     (run, job): (&str, &str),

@@ -14,14 +14,15 @@ use super::jobs::{Application, RepeatedText, spec};
 use super::load::{LoadPace, LoadReport};
 use super::setup::Setup;
 
-/// Lengths of the measurements of the load: at full speed, at about its peak, and at about its ebb.
+/// The length of the measurement of the load at full speed. [`AT_PEAK`] and [`AT_EBB`] are the
+/// lengths at about its peak and at about its ebb.
 const FLAT_OUT: Duration = Duration::from_millis(1000);
 const AT_PEAK: Duration = Duration::from_millis(2000);
 const AT_EBB: Duration = Duration::from_millis(700);
-/// The rate of the measurement at the ebb, as a part of the peak's.
+/// The rate of the measurement at the ebb, as a part of the rate at the peak.
 const EBB_OF_PEAK: f64 = 0.1;
-/// While tasks are measured the load runs at this part of its peak, about its mean over the day: it
-/// shares caches and memory with the tasks.
+/// The rate of the load while tasks are measured, as a part of its peak: about its mean over the
+/// day. The load runs because it shares caches and memory with the tasks.
 const BESIDE_TASKS: f64 = 0.5;
 /// The number of pieces of the text, and the number of tasks (a piece each) in a measured job.
 const PIECES: usize = 32;

@@ -4,7 +4,7 @@
 //!   corpus ─► setup ─► measure ─► plan ─► day_run ─► outcome ─► table, JSON, report
 //!             store    costs      sizes   a day      │
 //!                                                     └─► comparison
-//!   load    threads of this process, or a client in another that asks through CQL
+//!   load    threads of this process, or a client in another process, through CQL
 //!   served  the same with a server, so that the day can be watched
 //! ```
 //!

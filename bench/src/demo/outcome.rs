@@ -52,16 +52,16 @@ pub struct JobOutcome {
     pub id: JobId,
     pub name: String,
     pub application: String,
-    /// The time of submission, in seconds since the start of the day.
+    /// The time at which the job was submitted, in seconds since the start of the day.
     pub submitted_s: f64,
     /// The completion time goal, in seconds since the start of the day.
     pub goal_s: Option<f64>,
-    /// The time at which the output was complete; `None` if it never was.
+    /// The time at which the job's output was complete; `None` if it never was complete.
     pub finished_s: Option<f64>,
-    /// The completion time in the simulator, with the capacity that was left on this day. `None` if
-    /// the job does not complete there, or the day had no policy.
+    /// The job's completion time in the simulator, with the capacity that was left on this day.
+    /// `None` if the job does not complete there, or the day had no policy.
     pub simulated_finish_s: Option<f64>,
-    /// The prediction of its end when half of its time had passed.
+    /// The prediction of the job's end when half of its time had passed.
     pub half_way: Option<HalfWay>,
     /// Whether the job finished by its goal; `None` without a goal.
     pub met: Option<bool>,
@@ -81,19 +81,19 @@ pub struct HalfWay {
     pub at_s: f64,
     /// The predicted end, in seconds since the start of the day.
     pub finish_s: f64,
-    /// The error of the prediction over the time that remained.
+    /// The error of the prediction, divided by the time that remained until the end of the job.
     pub error_ratio: f64,
 }
 
 /// The load's latency without analytics, and with them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Transactional {
-    /// The same day without jobs, run faster.
+    /// The latency on the same day without jobs, run faster.
     pub alone: Latency,
-    /// The whole day with the jobs, including the hours after the last job.
+    /// The latency over the whole day with the jobs, including the hours after the last job.
     pub with_analytics: Latency,
-    /// Operations beside the jobs that the server rejected for overload. Their latencies are not
-    /// counted.
+    /// Operations that the server rejected for overload on the day with jobs. Their latencies are
+    /// not counted.
     pub refused: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Series {
     pub guard: Vec<GuardSample>,
     /// The capacity that each job was granted and used, per control cycle.
     pub cycles: Vec<CycleSample>,
-    /// f(t): (time in seconds, hundredths of a core for analytics).
+    /// The forecast f(t): pairs of a time in seconds and hundredths of a core for analytics.
     pub forecast: Vec<(f64, f64)>,
     /// Latency of the load over time.
     pub latency: Vec<LatencySample>,
@@ -138,9 +138,9 @@ pub struct Series {
 pub struct LatencySample {
     /// Start of the interval, in seconds since the start of the day.
     pub t_s: f64,
-    /// Median, in microseconds.
+    /// The median latency, in microseconds.
     pub p50_us: f64,
-    /// 99th percentile, in microseconds.
+    /// The 99th percentile of latencies, in microseconds.
     pub p99_us: f64,
 }
 
@@ -165,8 +165,8 @@ impl Outcome {
         (met().count(), met().filter(|met| *met).count())
     }
 
-    /// Returns the error of the predictions that were made half-way, over the time that remained: the
-    /// mean over the jobs. `None` if there is no such prediction.
+    /// Returns the mean error of the predictions that were made half-way, each divided by the time
+    /// that remained until the end of the job. `None` if there is no such prediction.
     pub fn half_way_error(&self) -> Option<f64> {
         let errors = self.jobs.iter().filter_map(|job| job.half_way);
         let errors: Vec<f64> = errors.map(|half_way| half_way.error_ratio).collect();
@@ -174,8 +174,8 @@ impl Outcome {
         (count > 0).then(|| errors.iter().sum::<f64>() / count as f64)
     }
 
-    /// Returns a line on the guard: windows that kept the objective, and the lowest level it
-    /// allowed.
+    /// Returns a line on the guard: windows that kept the objective, and the smallest part of the
+    /// capacity left that it allowed for jobs.
     pub(super) fn guard_line(&self, objective: Objective) -> String {
         let windows = &self.series.guard;
         let broken = windows.iter().filter(|sample| sample.slack < 0.0).count();

@@ -7,7 +7,8 @@ use crate::chart::{Picture, Plane, text};
 
 /// One colour per job, in the order of submission; distinct also without colour vision.
 pub(super) const JOB_COLOURS: [&str; 4] = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0"];
-/// A variable of the report's style sheet, because its value depends on the colour scheme.
+/// The colour of the load: a variable of the report's style sheet, because its value depends on the
+/// colour scheme.
 pub(super) const LOAD_COLOUR: &str = "var(--load)";
 
 const TOP: f64 = 26.0;

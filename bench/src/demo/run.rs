@@ -30,7 +30,7 @@ const ALONE_FASTER: f64 = 3.0;
 /// The part of the machine that analytics never get: for timers, the kernel, and load that the
 /// forecast does not cover.
 const RESERVE: f64 = 0.05;
-/// If other processes use more than this part of the machine, the demo prints a warning.
+/// The part of the machine above which the demo warns about the CPU use of other processes.
 const OTHERS_MUCH: f64 = 0.15;
 /// The snapshot that the jobs read.
 const SNAPSHOT: &str = "midnight";
@@ -107,7 +107,7 @@ struct Preparation {
     text: SnapshotTable,
     /// The cost of a pass over the text in seconds of CPU time, in the order of the applications.
     pass_cpu_s: Vec<f64>,
-    /// The pinned table from which child processes read, if tasks run in such.
+    /// The pinned table from which child processes read, if tasks run in child processes.
     pin: Option<PinnedTable>,
     /// The node of a server that has the store open.
     served: Option<Arc<Node>>,
@@ -370,7 +370,8 @@ pub(super) fn reserve_cores(cores: u32) -> f64 {
     RESERVE * f64::from(cores)
 }
 
-/// Returns the text as an input that costs `cpu_s` seconds, in tasks of about `task_cpu_s`.
+/// Returns the text as an input that costs `cpu_s` seconds of CPU time, in tasks of about
+/// `task_cpu_s`.
 fn size(
     text: &SnapshotTable,
     pass_cpu_s: f64,

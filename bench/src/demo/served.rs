@@ -34,7 +34,8 @@ use super::outcome::Outcome;
 use super::run::{reserve_cores, run_days};
 use super::setup;
 
-/// The token in the console's address is valid for ten times the length of the day, and this long.
+/// The time for which the token in the console's address is valid beyond ten times the length of
+/// the day.
 const TOKEN_LONGER: Duration = Duration::from_secs(3600);
 /// The time that running requests have to end when the servers stop.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -55,9 +56,9 @@ pub struct Served {
 /// with `client_args` and an address, it has to call [`run_client`](super::run_client).
 ///
 /// # Errors
-/// Those of [`run`](super::run), and of opening a port and starting a process. The options must not
-/// ask for more than one day, for tasks in processes, or for the forecast of the oracle, which
-/// needs a rehearsal.
+/// The errors of [`run`](super::run), of opening a port and of starting a process. Options with
+/// more than one day, with tasks in processes, or with the forecast of the oracle, which needs a
+/// rehearsal, are an error.
 pub fn serve(
     options: &DemoOptions,
     http: SocketAddr,

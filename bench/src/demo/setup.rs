@@ -18,7 +18,7 @@ const RECORDS: u64 = 100_000;
 /// Size of a memtable. Small memtables are flushed often, at a small cost each, so the load of a
 /// short day is as even as that of a long one.
 const MEMTABLE_BYTES: usize = 16 << 20;
-/// The keyspace of the text, and its table.
+/// The keyspace of the text; [`TEXT`] is its table.
 pub(super) const KEYSPACE: &str = "demo";
 pub(super) const TEXT: &str = "text";
 /// The file that marks a folder of the demo. A folder that has it may be emptied.
@@ -40,7 +40,7 @@ pub(super) struct Setup {
     pub(super) text: Table,
     pub(super) load: Load,
     pub(super) corpus: Corpus,
-    /// The folders for the jobs' output and for their spill files.
+    /// The folder for the jobs' output; `spill` is the folder for their spill files.
     pub(super) output: PathBuf,
     pub(super) spill: PathBuf,
 }

@@ -72,7 +72,8 @@ struct IdleMemory {
     memory_bytes: u64,
     /// Anonymous memory of the process with an empty database, in bytes.
     memory_empty_bytes: u64,
-    /// The difference, divided by the number of entries.
+    /// The difference between the memory with the entries and that with an empty database, divided
+    /// by the number of entries.
     bytes_per_entry: f64,
 }
 

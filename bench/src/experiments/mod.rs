@@ -53,10 +53,10 @@ pub enum Experiment {
     /// Serves CQL from a process of its own: throughput compared with Redis, CPU compared with the
     /// store in process, the tail beside jobs, idle connections, the start
     Serving(serving::ServingArgs),
-    /// The server of serving's jobs
+    /// One process of serving: the server with jobs (hidden)
     #[command(hide = true)]
     ServingHost(serving::HostArgs),
-    /// Threads of the idle class beside serving's load
+    /// One process of serving: threads of the idle class (hidden)
     #[command(hide = true)]
     ServingIdlers(serving::IdlersArgs),
     /// Repeats section 5.2.4 of the thesis: reads of a snapshot, and reads beside one, compared

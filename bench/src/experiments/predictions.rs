@@ -2,7 +2,7 @@
 //!
 //! The day's load and its jobs are real. The node predicts the ends of running jobs 120 times a
 //! day. Of each job the last prediction before half of its time had passed counts: the error is the
-//! distance from the predicted end to the real one, over the time that remained.
+//! distance from the predicted end to the real one, divided by the time that remained.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ Examples:
   ebb-bench experiments predictions
   ebb-bench experiments predictions --policy fair --seconds 120 --json-file predictions.json";
 
-/// A day of the load alone takes this part of a day.
+/// The length of a day of the load alone, as a part of a day with jobs.
 const ALONE_OF_DAY: f64 = 1.0 / 3.0;
 /// The time that loading and measuring usually takes, in seconds.
 const AROUND_S: f64 = 25.0;

@@ -18,8 +18,8 @@ pub struct Study {
     pub algorithms: Vec<Algorithm>,
     /// The stop threshold of COGE, from 0 to below 1.
     pub eps: f64,
-    /// If given, the whole relaxation is solved, too, to this gap (a part, above 0), for a second
-    /// bound.
+    /// The gap (a part, above 0) to which the whole relaxation is solved, too, for a second bound;
+    /// `None` to leave this out.
     pub converged: Option<f64>,
     /// The limits of the search of `lp-search`.
     pub search: Search,
@@ -30,7 +30,8 @@ pub struct Study {
 pub struct MsjoBound {
     /// The sum that is bounded: of `jobs` or of `tasks`.
     pub objective: &'static str,
-    /// The gap, as a part of the bound: the whole relaxation may be better by as much.
+    /// The gap to which the relaxation was solved: `value` is at least (1 - `eps`) times
+    /// `no_violation_value`.
     pub eps: f64,
     /// The lower bound.
     pub value: f64,
@@ -40,7 +41,7 @@ pub struct MsjoBound {
     pub programmes: u32,
     /// The number of rows for sets of tasks in the last programme.
     pub set_rows: usize,
-    /// CPU time, in seconds.
+    /// CPU time of the computation of the bound, in seconds.
     pub cpu_s: f64,
 }
 

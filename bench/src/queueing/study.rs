@@ -45,8 +45,8 @@ pub struct QueueingRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct QueueingResult {
     pub title: String,
-    /// The boundary of the capacity region for this mix, in tasks per slot; `None` if there are too
-    /// many kinds of nodes to plan.
+    /// The boundary of the capacity region for the scenario's model, in tasks per slot; `None` if
+    /// there are too many kinds of nodes to plan.
     pub capacity: Option<f64>,
     /// Slots at the start that do not count.
     pub warmup_slots: u64,

@@ -1,10 +1,10 @@
 //! Agenda: assigns the operations of an open loop to threads.
 //!
-//! An operation has no thread until it is due. A thread without an operation that is due sleeps
-//! until its own one by count is due (the first if no other thread waits, the second if one does).
-//! Then it takes the oldest operation that is due, which may be another one. So no two threads wake
-//! up for one operation, and a thread that wakes up late delays an operation only if no other
-//! thread is free.
+//! An operation has no thread until it is due. A thread that finds no operation due sleeps until
+//! one of the next operations is due: the first if no other thread waits, the second if one does,
+//! and so on. Then it takes the oldest operation that is due, which may be another one. So no two
+//! threads wake up for one operation, and a thread that wakes up late delays an operation only if
+//! no other thread is free.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -51,7 +51,7 @@ impl Chooser {
         })
     }
 
-    /// Draws the number of a record, below `records_now`. That must never shrink between calls.
+    /// Draws the number of a record, below `records_now`, which must never shrink between calls.
     pub fn choose(&mut self, records_now: u64, rng: &mut impl Rng) -> u64 {
         match &mut self.0 {
             Kind::Scrambled { ranks, records } => fnv1a(ranks.rank(rng)) % *records,
@@ -71,7 +71,7 @@ impl Chooser {
 pub struct Zipfian {
     items: u64,
     zeta: f64,
-    /// The sum for the first two ranks.
+    /// The sum of `1 / i^THETA` for `i` of 1 and 2.
     zeta_2: f64,
     eta: f64,
 }

@@ -11,7 +11,8 @@ pub(super) fn histogram(digits: u8) -> Histogram<u64> {
     Histogram::new_with_bounds(1, NANOS_MAX, digits).expect("the bounds are valid")
 }
 
-/// The digits of final reports: percentiles are exact to 0.1%, in 0.3 MB.
+/// The significant digits of the histograms of final reports: percentiles are exact to 0.1%, and a
+/// histogram has 0.3 MB.
 pub(super) const DIGITS: u8 = 3;
 
 /// A summary of latencies, in microseconds; all fields are 0 without latencies.

@@ -14,10 +14,11 @@ pub type RateSchedule = Arc<dyn Fn(f64) -> f64 + Send + Sync>;
 /// The moments at which operations start.
 #[derive(Clone, Default)]
 pub enum Pace {
-    /// At the end of the previous operation of the same thread.
+    /// A closed loop: an operation starts at the end of the previous one of the same thread.
     #[default]
     Closed,
-    /// At the rate of a schedule, evenly spaced; any free thread takes an operation that is due.
+    /// An open loop: operations start evenly spaced at the rate of a schedule. Any free thread
+    /// takes an operation that is due.
     Open(RateSchedule),
 }
 
@@ -56,7 +57,7 @@ pub(super) struct Arrivals {
     rate: RateSchedule,
     burst: u32,
     now_s: f64,
-    /// The growth of the integral that is left until the next moment.
+    /// The growth of the rate's integral that is left until the next operations are due.
     remaining: f64,
 }
 

@@ -12,7 +12,6 @@
 //! itself, and a long system call of another thread do. So results have the part of the time that
 //! was left out, by condition. The sentinels also check whether a kernel thread ran that is busy
 //! even while this process is idle.
-//! process does nothing.
 
 use std::fs::File;
 use std::io;
@@ -40,16 +39,17 @@ const LATE: Duration = Duration::from_micros(500);
 const LOOK: Duration = Duration::from_secs(1);
 /// CPU time within [`LOOK`] that makes a kernel thread a busy one.
 const BUSY: Duration = Duration::from_millis(1);
-/// CPU time of a busy thread between two looks of a sentinel that counts as a pause.
+/// CPU time of a busy kernel thread between two wake-ups of a sentinel that counts as a pause.
 const RAN: Duration = Duration::from_micros(100);
-/// Pauses that are closer than this are merged.
+/// The distance below which two pauses are merged.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The flag of a process that is a kernel thread.
 pub(crate) const PF_KTHREAD: u32 = 0x0020_0000;
-/// Operations that were due this long before a pause may still have been under way when it began.
+/// The time before a pause that is hidden, too: operations that were due in it may still have been
+/// under way when the pause began.
 const BEFORE: Duration = Duration::from_millis(1);
-/// The backlog of a pause is worked off in twice the length of the pause: a load of two thirds of
-/// the machine needs that long.
+/// The time after a pause that is hidden, too, as a multiple of the pause: at a load of two thirds
+/// of the machine, the backlog of a pause takes twice its length.
 const AFTER: u32 = 2;
 
 /// The sentinels, one on each core that this process may use.
@@ -187,14 +187,14 @@ fn stand(core: usize, kernel_threads: &[KernelThread], over: &AtomicBool) -> Vec
     pauses
 }
 
-/// If pauses hide more than this part of a time, all of it counts: the rest would not be
-/// representative.
+/// The largest part of a span of time that pauses may hide. If they hide more, the whole span
+/// counts, because the rest would not be representative.
 pub(crate) const HIDDEN_MAX: f64 = 0.5;
 
-/// The times at which operations that are due do not count; none by default.
+/// Hidden spans of time: an operation that was due in one does not count. None by default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pauses {
-    /// Ascending, without overlaps.
+    /// The hidden spans, ascending, without overlaps.
     shadows: Vec<Span>,
 }
 

@@ -10,16 +10,16 @@ use hdrhistogram::Histogram;
 use super::latencies::{DIGITS, histogram};
 use super::pauses::Pauses;
 
-/// The operations of an open loop that were due in a part of the run, in nanoseconds. An operation
-/// that no thread took counts with the time that it had waited at the end of the run; else a load
-/// that is too high would look fast.
+/// Histograms, in nanoseconds, of the operations of an open loop that were due in a part of the
+/// run. An operation that no thread took counts with the time that it had waited at the end of the
+/// run; else a load that is too high would look fast.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// From the moment at which an operation was due to its end.
+    /// Times from the moment at which an operation was due to its end.
     pub latencies: Histogram<u64>,
-    /// From the moment at which an operation was due until a thread took it.
+    /// Times from the moment at which an operation was due until a thread took it.
     pub dispatch: Histogram<u64>,
-    /// From the moment at which a batch was due until all of its operations had ended.
+    /// Times from the moment at which a batch was due until all of its operations had ended.
     pub batches: Histogram<u64>,
     /// The part of the section that was left out because the machine paused; `None` if pauses were
     /// not observed.
@@ -35,11 +35,12 @@ pub(super) struct DoneOperation {
     pub completes_batch: bool,
 }
 
-/// The same times in 16 bytes, because a run keeps one of these for each operation if pauses are
-/// left out.
+/// The times of a [`DoneOperation`] in 16 bytes, because a run keeps one of these for each
+/// operation if pauses are left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackedOperation {
-    /// Twice the nanoseconds, plus 1 if the operation completes its batch.
+    /// Twice the nanoseconds from the start of the run until the operation was due, plus 1 if the
+    /// operation completes its batch.
     due: u64,
     latency_s: f32,
     dispatch_s: f32,

@@ -65,7 +65,7 @@ impl Interval {
     }
 }
 
-/// The intervals so far. Clones share them, and outlive the run.
+/// The intervals of a run so far. Clones share them, and outlive the run.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline(Arc<Mutex<Vec<Interval>>>);
 

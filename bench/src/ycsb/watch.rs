@@ -23,7 +23,7 @@ use super::latencies::{DIGITS, Latencies, histogram};
 /// The windows of a run, shared with all workers.
 #[derive(Debug)]
 pub(super) struct Board {
-    /// The number of opens and closes so far: odd while a window is open.
+    /// The number of opens and closes of windows so far: odd while a window is open.
     state: AtomicU64,
     start: Instant,
     windows: Mutex<Vec<Window>>,
@@ -100,7 +100,8 @@ impl Board {
         Instant::now().duration_since(self.start).as_secs_f64()
     }
 
-    /// Returns the state. Workers read it before and after each write.
+    /// Returns the number of opens and closes of windows so far. Workers read it before and after
+    /// each write.
     pub(super) fn state(&self) -> u64 {
         self.state.load(Ordering::Acquire)
     }

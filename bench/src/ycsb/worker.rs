@@ -63,7 +63,7 @@ pub(super) struct Tally {
     pub(super) nanos: [Histogram<u64>; Operation::ALL.len()],
     /// The sections, by the moments at which operations were due.
     pub(super) sections: Vec<Section>,
-    /// If pauses are left out: the operations, which are assigned to sections at the end.
+    /// The operations, which are assigned to sections at the end; empty unless pauses are left out.
     pub(super) packed: Vec<PackedOperation>,
     /// Writes that overlapped a window: the window, and the latency in nanoseconds.
     pub(super) watched: Vec<(usize, u64)>,

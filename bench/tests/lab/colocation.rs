@@ -6,10 +6,11 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The trial is given up after this number of runs in which other processes left jobs no CPU.
+/// The number of runs, in each of which other processes left jobs no CPU, after which the trial is
+/// given up.
 const RUNS_MAX: u32 = 10;
 
-/// Runs the trial; again if other processes leave jobs no CPU.
+/// Runs the trial, and repeats it if other processes leave jobs no CPU.
 fn trial(json: &Path, figures: &Path) -> Output {
     for _ in 0..RUNS_MAX {
         let output = Command::new(env!("CARGO_BIN_EXE_ebb-bench"))

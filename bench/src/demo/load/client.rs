@@ -1,4 +1,5 @@
-//! The client's side: follows the orders on its standard input, and sends the load through CQL.
+//! The client process of the load: follows the orders on its standard input, and sends the load
+//! through CQL.
 
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -16,8 +17,8 @@ use crate::ycsb::{Interval, Latencies, Pace};
 
 /// Connections of the client, over one thread.
 const CONNECTIONS: usize = 32;
-/// How often an open loop sends the operations that are due and reads the responses. If it did so
-/// for each request, the wake-ups of client and server would cost more than the request.
+/// The interval at which an open loop sends the operations that are due and reads the responses. If
+/// it woke up for each request, the wake-ups of client and server would cost more than the request.
 const TICK: Duration = Duration::from_micros(500);
 /// Length of the intervals that the client reports.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -27,9 +27,9 @@ use crate::ycsb::{Driver, Interval, Pace, ReadFrom, Report, RunOptions};
 
 /// The bytes of a value: few, so that the cost of a request is the store's work and not copying.
 pub(super) const VALUE_BYTES: usize = 256;
-/// Operations that are due together: those of one page that a front end builds. An operation takes
-/// microseconds. One by one, they would wake a thread tens of thousands of times a second, and the
-/// measurement would be one of wake-ups.
+/// The number of operations that are due together, such as those of one page that a front end
+/// builds. An operation takes microseconds. Operations that are due one by one would wake a thread
+/// tens of thousands of times a second, and the measurement would be one of wake-ups.
 const BURST: u32 = 50;
 
 /// The rate of the load.
@@ -71,7 +71,8 @@ impl LoadPace {
 pub(super) struct LoadReport {
     /// Operations done per second.
     pub ops_per_s: f64,
-    /// Latencies from the intended start of each operation, in microseconds.
+    /// The median latency from the intended start of each operation, in microseconds; percentiles
+    /// follow.
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
@@ -169,10 +170,10 @@ pub(super) struct LoadUse<'a> {
 /// Cores that were used between two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct UsedCores {
-    /// Used by the load: the store's work and, if the client is another process, the client's own
-    /// work, because it takes cores from jobs just the same.
+    /// Cores used by the load: the store's work and, if the client is another process, the client's
+    /// own work, because it takes cores from jobs just the same.
     pub load: f64,
-    /// Used by other processes, or taken by the host.
+    /// Cores used by other processes, or taken by the host of a virtual machine.
     pub others: f64,
 }
 
@@ -250,7 +251,7 @@ impl LoadRun {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
-    /// Loads records until the table has this number.
+    /// Loads records until the table has `records` records.
     Load { records: u64 },
     /// Runs the load for this time, or until it is stopped.
     Run {

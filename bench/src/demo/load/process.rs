@@ -95,8 +95,8 @@ impl LoadProcess {
         })
     }
 
-    /// Loads records until the table has this number. Calls `progress` with the number loaded so
-    /// far.
+    /// Loads records until the table has `records` records. Calls `progress` with the number loaded
+    /// so far.
     ///
     /// # Errors
     /// When the server or the process fails.

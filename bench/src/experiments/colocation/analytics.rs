@@ -18,7 +18,7 @@ use super::setup::Setup;
 
 /// The length of a control cycle, in seconds.
 const CYCLE_S: f64 = 0.1;
-/// The reduces of a job. Each window ends before the maps do.
+/// The number of reduce tasks of a job. None runs, because each window ends before the maps do.
 const REDUCES: u32 = 1;
 /// Completion time goals of the jobs beside the load, in seconds; the last job has none.
 const GOALS_S: [Option<f64>; 3] = [Some(600.0), Some(3600.0), None];

@@ -124,9 +124,9 @@ impl ColocationArgs {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Extent {
     pub window: Duration,
-    /// The first number of rounds; at least 1.
+    /// The number of rounds that run in any case; at least 1.
     pub rounds: u32,
-    /// The most rounds, if the first ones give intervals that are too wide.
+    /// The most rounds that run if `rounds` rounds give intervals that are too wide.
     pub rounds_max: u32,
 }
 

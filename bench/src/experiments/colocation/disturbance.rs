@@ -20,8 +20,8 @@ use crate::ycsb::PF_KTHREAD;
 
 /// The largest part of the machine's time that the host may take during a window that counts.
 const STEAL_MAX: f64 = 0.001;
-/// The largest part of the machine that other processes may use during such a window. The system's
-/// own processes use about 0.005 to 0.01.
+/// The largest part of the machine that other processes may use during a window that counts. The
+/// system's own processes use about 0.005 to 0.01.
 const OTHERS_MAX: f64 = 0.02;
 
 /// The parts of the machine (0 to 1) that were not available to load and jobs.

@@ -16,7 +16,7 @@ const TASKS: u32 = 4000;
 /// Rows of a range that is read through the block cache. A range with more rows counts as long, and
 /// long ranges bypass the cache.
 const ROWS_A_RANGE: usize = 1000;
-/// A task adds to the shared counter once it has read this many bytes. Threads that updated a
+/// The bytes that a task reads before it adds them to the shared counter. Threads that updated a
 /// shared counter for each row would contend for it, and the measurement would be one of
 /// contention.
 const BYTES_PER_COUNT: u64 = 64 << 10;

@@ -38,10 +38,10 @@ pub struct GoalsRow {
     pub finished_hours: Vec<Option<f64>>,
     /// The 99th percentile of the load, in microseconds: the median over the days.
     pub p99_us: f64,
-    /// The error of f(t): the mean absolute difference from the granted capacity, over the mean
-    /// granted capacity. The median over the days.
+    /// The error of f(t): the mean absolute difference from the granted capacity, divided by the
+    /// mean granted capacity. The median over the days.
     pub forecast_off: f64,
-    /// The signed error of f(t): above 0 it promised more capacity than there was.
+    /// The signed error of f(t): above 0 if f(t) promised more capacity than there was.
     pub forecast_bias: f64,
 }
 

@@ -4,10 +4,10 @@
 //! ```text
 //!   args ─► run ─► trial ─► window          parts; rounds of windows in random order
 //!                    │        │ setup        one store, one load, one text
-//!                    │        │ analytics    endless jobs, held back by what
-//!                    │        └ disturbance  what others did to it
+//!                    │        │ analytics    endless jobs, managed or unmanaged
+//!                    │        └ disturbance  the window's disturbance by others
 //!                  ratios ─► report          all windows together; tables, JSON, SVG
-//!                    │ counts, bootstrap     latencies put together, and how sure
+//!                    │ counts, bootstrap     pooled latencies, and intervals for their ratios
 //!            goals                            the demo's days in turn
 //! ```
 //!

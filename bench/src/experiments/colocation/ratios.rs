@@ -20,10 +20,10 @@ pub struct Ratios {
     pub batch_p99: Estimate,
     /// The ratio of the 99th percentiles of the time until a thread took an operation that was due.
     pub dispatch_p99: Estimate,
-    /// The ratio of the 99th percentiles before a window counts, when the guard has not measured
-    /// the new load yet; `None` without such a time.
+    /// The ratio of the 99th percentiles during the lead of a window, when the guard has not
+    /// measured the new load yet; `None` without a lead.
     pub lead_p99: Option<Estimate>,
-    /// CPU used by jobs over the CPU that the load alone left idle.
+    /// CPU used by jobs, divided by the CPU that the load alone left idle.
     pub idle_cpu_used: f64,
     /// Bytes of rows that jobs read per second; `None` without jobs, and if jobs run in processes.
     pub jobs_bytes_per_s: Option<f64>,

@@ -67,10 +67,10 @@ pub struct LoadRow {
     pub unmanaged_p999_over_alone: f64,
     pub alone_again_p999_over_alone: f64,
     pub noise_p999: f64,
-    /// CPU time of managed jobs over the CPU time that the load alone leaves idle.
+    /// CPU time of managed jobs, divided by the CPU time that the load alone leaves idle.
     pub idle_cpu_used: f64,
-    /// CPU time of unmanaged jobs over the CPU time that the load alone leaves idle; above 1 if
-    /// they take some from the load.
+    /// CPU time of unmanaged jobs, divided by the CPU time that the load alone leaves idle; above 1
+    /// if they take some from the load.
     pub unmanaged_idle_cpu_used: f64,
     pub trial: Trial,
 }

@@ -24,13 +24,14 @@ use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
 const LOADS: [u32; 3] = [30, 50, 70];
 /// The most rounds of a steady load, if its windows need more than the default.
 const ROUNDS_MAX: u32 = 60;
-/// Unmanaged jobs run in one round of this many: their effect is so large that few windows show it.
+/// The number of rounds of which one has unmanaged jobs: their effect is so large that few windows
+/// show it.
 const UNMANAGED_EVERY: u32 = 5;
 /// The intervals after which tasks yield, in microseconds; `None` for never.
 const YIELDS_US: [Option<u64>; 4] = [Some(50), Some(100), Some(200), None];
-/// The load of the parts that use only one.
+/// The load of the parts that use only one load, as a part of the machine.
 const MIDDLE: f64 = 0.5;
-/// A block cache that holds about a third of the records.
+/// The size of a block cache that holds about a third of the records.
 const SMALL_CACHE_BYTES: u64 = 8 << 20;
 /// The disk's assumed bandwidth for read tokens, in bytes per second: about half of what jobs read
 /// without a limit.
@@ -177,7 +178,8 @@ impl Parts<'_> {
         self.trial("policies", &middle(self.setup)?, extent, &contenders)
     }
 
-    /// Measures what keeps the p99 low. Returns the objective of the guard, too.
+    /// Measures the p99 with and without the means that keep it low: the guard, the idle class, the
+    /// pacing. Returns the objective of the guard, too.
     fn guard(&self) -> Result<(Objective, Trial)> {
         let (load, extent) = (middle(self.setup)?, self.args.extent((2, 12), (2, 2)));
         // The latencies alone, which the objective is relative to.

@@ -26,7 +26,7 @@ pub const BATCH: u32 = 50;
 pub const LEAD: Duration = Duration::from_millis(500);
 /// The longest measurement of the load's cost; shorter windows shorten it.
 const MEASURED_MAX: Duration = Duration::from_secs(2);
-/// In windows up to this length, operations that were due while the machine paused are left out.
+/// The longest window that leaves out operations that were due while the machine paused.
 const PAUSES_WITHIN: Duration = Duration::from_secs(10);
 /// The largest error of a load's use of the machine, as a part of the intended use.
 const SHARE_OFF_MAX: f64 = 0.02;
@@ -43,8 +43,8 @@ pub struct Load {
     pub batch: u32,
     /// The time before the load counts.
     pub lead: Duration,
-    /// The ends of the sections of the time that counts, without the last, from the end of the lead
-    /// on.
+    /// The moments at which the time that counts is cut into sections, relative to the end of the
+    /// lead. The end of the last section is not among them.
     pub cuts: Vec<Duration>,
 }
 

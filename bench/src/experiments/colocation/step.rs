@@ -20,7 +20,7 @@ const TO: f64 = 0.6;
 const BEFORE: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(1);
 const PIECE: Duration = Duration::from_millis(100);
-/// The latency has recovered when its ratio to that of the load alone is at most this.
+/// The largest ratio of the latency to that of the load alone at which the latency has recovered.
 const BACK: f64 = 1.2;
 
 #[derive(Debug, Clone, Serialize)]
@@ -29,13 +29,14 @@ pub struct Step {
     pub to: f64,
     /// The pieces of 100 ms after the step.
     pub windows: Vec<StepWindow>,
-    /// The first of the last pieces (counted from 1) in which the p99 with managed jobs is within
-    /// 1.2 times that of the load alone; `None` if the last piece is not.
+    /// The first piece (counted from 1) from which on the p99 with managed jobs stays within 1.2
+    /// times that of the load alone; `None` if the last piece exceeds this.
     pub managed_back_in_window: Option<usize>,
-    /// The first of the last pieces in which the p99 with unmanaged jobs is within this bound.
+    /// The first piece (counted from 1) from which on the p99 with unmanaged jobs stays within 1.2
+    /// times that of the load alone.
     pub unmanaged_back_in_window: Option<usize>,
-    /// The first of the last pieces in which the p99 of the load alone, measured again, is within
-    /// this bound: noise.
+    /// The first piece (counted from 1) from which on the p99 of the load alone, measured again,
+    /// stays within 1.2 times that of the first measurement: noise.
     pub alone_again_back_in_window: Option<usize>,
     /// The trial of the whole second after the step.
     pub trial: Trial,
@@ -108,7 +109,8 @@ fn step_window(trial: &Trial, piece: usize) -> StepWindow {
     }
 }
 
-/// Returns the first piece, counted from 1, after which no ratio is above [`BACK`].
+/// Returns the first piece, counted from 1, such that neither its ratio nor any later one is above
+/// [`BACK`].
 fn back_in_window(
     ratios: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator,
 ) -> Option<usize> {

@@ -20,8 +20,8 @@ use crate::experiments::statistics::mean;
 
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// The target for the interval of alone against alone, to either side, if the number of rounds was
-/// not given.
+/// The half width of the confidence interval of alone against alone for which the number of needed
+/// rounds is estimated.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -31,7 +31,8 @@ const ALONE: [&str; 2] = ["alone", "alone again"];
 pub struct Contender {
     pub name: String,
     pub beside: Beside,
-    /// Runs in one round of this many, starting with the first; at least 1.
+    /// The number of rounds of which the contender runs in one, starting with the first round; at
+    /// least 1.
     pub every: u32,
 }
 

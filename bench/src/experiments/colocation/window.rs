@@ -12,8 +12,8 @@ use super::disturbance::{Disturbance, Observer};
 use super::setup::{Load, Setup};
 use crate::ycsb::{HIDDEN_MAX, Section};
 
-/// CPU time is sampled at this part of the window, before its end: a thread that has ended is no
-/// longer counted.
+/// The part of a window after which CPU time is sampled: before its end, because the CPU time of a
+/// thread that has ended is no longer counted.
 const MEASURED: f64 = 0.98;
 
 #[derive(Debug, Clone, Serialize)]

@@ -1,5 +1,5 @@
-//! Wang, theorems 2 to 4: near the boundary, the backlog times the distance from the boundary tends
-//! to (sigma^2 + nu^2) / 2, and no policy has a smaller limit.
+//! Wang, theorems 2 to 4: near the boundary of the capacity region, the backlog times the distance
+//! from the boundary tends to (sigma^2 + nu^2) / 2, and no policy has a smaller limit.
 //!
 //! Ten nodes, with data on eight of them: the boundary is 8 alpha + 2 gamma = 6.8 tasks per slot.
 //! Jobs have one task, so arrivals are Poisson and sigma^2 is the load; nu^2 is 8 alpha (1 - alpha)
@@ -17,9 +17,9 @@ use crate::sim::{Curves, Line};
 
 const BOUNDARY: f64 = 6.8;
 const SERVICE_VARIANCE: f64 = 1.6;
-/// Distances from the boundary, each with the length of its measurement in quarters of the slots. A
-/// backlog is independent of its past after about (sigma^2 + nu^2) / eps^2 slots, 3,400 at the
-/// smallest distance.
+/// Distances from the boundary of the capacity region, each with the length of its measurement in
+/// quarters of the slots. A backlog is independent of its past after about (sigma^2 + nu^2) / eps^2
+/// slots, 3,400 at the smallest distance.
 const DISTANCES: [(f64, u64); 6] = [(1.6, 1), (0.8, 1), (0.4, 1), (0.2, 2), (0.1, 4), (0.05, 16)];
 
 pub fn run(setting: &Setting) -> Result<Part> {
@@ -54,7 +54,8 @@ pub fn run(setting: &Setting) -> Result<Part> {
     })
 }
 
-/// Returns the backlog times the distance from the boundary: the quantity whose limit is known.
+/// Returns the backlog times the distance from the boundary of the capacity region: the quantity
+/// whose limit is known.
 fn scaled(row: &QueueingRow) -> Option<f64> {
     let distance = BOUNDARY - row.tasks_per_slot;
     row.measured.backlog.map(|backlog| distance * backlog)

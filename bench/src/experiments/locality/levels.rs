@@ -111,7 +111,8 @@ pub fn run(setting: &Setting) -> Result<Part> {
 
 /// The policy that the others are compared with.
 const OURS: &str = "late-binding";
-/// The bar for its mean task delay, over the least of the published policies.
+/// The bar for the ratio of the mean task delay of [`OURS`] to the least one of the published
+/// policies.
 const BAR: f64 = 1.03;
 
 /// Returns the delays of one policy by load; `None` where the backlog grows.
@@ -129,7 +130,8 @@ fn best(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     (0..LOADS.len()).map(of).collect()
 }
 
-/// Returns for each load the delay of [`OURS`] over the least of the published policies.
+/// Returns for each load the ratio of the delay of [`OURS`] to the least delay of the published
+/// policies.
 fn ratios(rows: &[QueueingRow]) -> Vec<Option<f64>> {
     let both = delays_of(rows, OURS).into_iter().zip(best(rows));
     both.map(|(ours, best)| Some(ours? / best?)).collect()

@@ -51,14 +51,14 @@ pub struct Backup {
     pub rate_ops_per_s: f64,
     /// The p99 of reads alone, in microseconds.
     pub p99_us: f64,
-    /// The ratio of the p99 of reads alone to that in other such windows: noise.
+    /// The ratio of the p99 of reads alone to that in other windows of reads alone: noise.
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads beside backups to that alone.
     pub beside: Estimate,
     /// Backups that completed beside windows.
     pub backups: u64,
-    /// Windows of each condition (alone, alone again, beside) that were not spoiled. Spoiled windows
-    /// count too if any condition has fewer than two others.
+    /// Windows of each condition (alone, alone again, beside) that were not spoiled. Spoiled
+    /// windows count too if any condition has fewer than two unspoiled ones.
     pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,
@@ -180,7 +180,7 @@ pub fn measure(setting: &Setting<'_>) -> Result<Backup> {
     })
 }
 
-/// The bytes of key and value of a record.
+/// Returns the bytes of key and value of a record.
 pub(super) fn record_bytes(args: &ServingArgs) -> u64 {
     KEY_BYTES as u64 + args.value_bytes
 }

@@ -26,9 +26,9 @@ use crate::ycsb::cql::{Plan, RawClient, enter_idle_class, pages};
 /// Rows of the pager's pages, unless they reach the server's limit of bytes before.
 const PAGE_ROWS: u32 = 1000;
 
-/// The condition with three jobs in the server.
+/// The index of the condition with three jobs in the server.
 const JOBS: usize = 2;
-/// The condition with a client that pages.
+/// The index of the condition with a client that pages.
 const PAGER: usize = 3;
 /// The number of conditions. The first two are the load alone.
 const CONDITIONS: usize = 4;
@@ -56,8 +56,8 @@ pub struct BesideLoad {
     pub paused: Option<Vec<f64>>,
     /// Rows that the pager read per second.
     pub paged_rows_per_s: f64,
-    /// Windows of each condition that others did not spoil. Spoiled windows count too if any
-    /// condition has fewer than two others.
+    /// Windows of each condition that other processes did not spoil. Spoiled windows count too if
+    /// any condition has fewer than two unspoiled ones.
     pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,

@@ -35,8 +35,8 @@ const FILES_MAX: u32 = 1024;
 const CONNECTIONS: u64 = 500;
 /// The bar for the ratio of the p99 of reads with the limit to that with all SSTables open.
 const P99_MAX: f64 = 1.05;
-/// A file has at least this part of the bytes of keys and values that went into it: about half of a
-/// value can be compressed, see `ycsb::records`.
+/// The smallest size of a file, as a part of the keys and values that were written to it: about
+/// half of a value can be compressed, see `ycsb::records`.
 const COMPRESSED_MIN: f64 = 0.4;
 /// Rows of the scan's pages.
 const PAGE_ROWS: u32 = 1000;
@@ -58,12 +58,13 @@ pub struct Descriptors {
     pub rate_ops_per_s: f64,
     /// The p99 of reads with all SSTables open, in microseconds.
     pub p99_us: f64,
-    /// The ratio of the p99 of reads with all SSTables open to that in other such windows: noise.
+    /// The ratio of the p99 of reads with all SSTables open to that in other windows with all
+    /// SSTables open: noise.
     pub open_again: Estimate,
     /// The ratio of the p99 of reads with the limit to that with all SSTables open.
     pub limited: Estimate,
     /// Windows of each condition (open, open again, limited) that were not spoiled. Spoiled windows
-    /// count too if any condition has fewer than two others.
+    /// count too if any condition has fewer than two unspoiled ones.
     pub windows: Vec<usize>,
     /// Blocks that reads with the limit did not find in the cache, over all windows.
     pub cache_misses: u64,

@@ -36,8 +36,8 @@ impl Embedded {
         })
     }
 
-    /// Returns the CPU time of this process for an operation, in microseconds. It has the driver's
-    /// own work, and background work that falls into the run.
+    /// Returns the CPU time of this process for an operation, in microseconds. It includes the
+    /// driver's own work, and background work that falls into the run.
     pub fn cpu_us(&self, workload: Workload, length: Duration) -> Result<f64> {
         let options = RunOptions {
             duration: Some(length),

@@ -55,8 +55,9 @@ const P99_MAX: f64 = 1.2;
 /// megabytes; the rest is for memtables, the block cache and what the allocator keeps.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
-/// The conditions, behind the load alone: beside the statements, and beside threads of the idle class
-/// that count or write to much memory.
+/// The index of the condition beside the statements, which comes after the load alone. [`COUNTING`]
+/// and [`WRITING`] are the conditions beside threads of the idle class that count or write to much
+/// memory.
 const STATEMENTS: usize = ALONE.len();
 const COUNTING: usize = STATEMENTS + 1;
 const WRITING: usize = STATEMENTS + 2;
@@ -97,7 +98,7 @@ pub struct EndlessStatements {
     pub timed_out_s_max: f64,
     /// Scans of the third user that completed.
     pub scans: u64,
-    /// The longest time of such a scan, in seconds.
+    /// The longest time of a completed scan of the third user, in seconds.
     pub scan_s_max: f64,
     /// Scans of the third user that timed out.
     pub scans_timed_out: u64,

@@ -23,15 +23,16 @@ use crate::ycsb::cql::{prepare, query};
 /// The results of the part, round by round: writes per second.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct HotRow {
-    /// `UPDATE`.
+    /// Writes per second by `UPDATE` without a condition.
     pub plain_per_s: Vec<f64>,
-    /// `UPDATE ... IF EXISTS`, which always holds.
+    /// Writes per second by `UPDATE ... IF EXISTS`, whose condition always holds.
     pub conditional_per_s: Vec<f64>,
-    /// Applied `UPDATE ... IF v = x`, where x is the value that the connection read last.
+    /// Applied writes per second by `UPDATE ... IF v = x`, where x is the value that the connection
+    /// read last.
     pub swapped_per_s: Vec<f64>,
-    /// Answered `UPDATE ... IF v = x`, applied or not.
+    /// Responses per second to `UPDATE ... IF v = x`, applied or not.
     pub compared_per_s: Vec<f64>,
-    /// `UPDATE ... SET c = c + n`, each time with another n.
+    /// Writes per second by `UPDATE ... SET c = c + n` of a counter, each time with another n.
     pub counted_per_s: Vec<f64>,
 }
 

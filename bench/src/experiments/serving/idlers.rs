@@ -97,7 +97,7 @@ fn pass(memory: &mut [u64]) {
     }
 }
 
-/// The process, which is killed when this value is dropped.
+/// The process with the threads of the idle class. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Idlers(Child);
 

@@ -34,13 +34,13 @@ const SEED: u64 = 19;
 /// The result of the part: CPU time of the server in microseconds, round by round.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Indexed {
-    /// A write to the table without an index.
+    /// CPU time of a write to the table without an index.
     pub plain_write_us: Vec<f64>,
-    /// A write to the table with an index, which changes the indexed column.
+    /// CPU time of a write that changes the indexed column of the table with an index.
     pub indexed_write_us: Vec<f64>,
-    /// Ten reads of one row each by its key.
+    /// CPU time of ten reads of one row each by its key.
     pub ten_reads_us: Vec<f64>,
-    /// Ten rows found by the index, which is about the number that one read finds.
+    /// CPU time for ten rows found by the index, which is about the number that one read finds.
     pub ten_found_us: Vec<f64>,
 }
 
@@ -70,7 +70,7 @@ impl Indexed {
 
 /// The table without an index.
 pub(super) const PLAIN: &str = "ix.plain";
-/// The statement that writes a row: the numbers `k`, the key, and `g`, and a text.
+/// The statement that writes a row: the numbers `k` (the key) and `g`, and the text `v`.
 const WRITE: &str = "INSERT INTO ix.plain (k, g, v) VALUES (?, ?, ?)";
 
 const SCHEMA: [&str; 4] = [

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::threads::pause;
 
-/// The time until `perf` counts. It prints nothing when it begins.
+/// The time that `perf` gets to begin: it prints nothing when it begins to count.
 const ATTACH: Duration = Duration::from_millis(500);
 
 /// A count under way. `perf` is ended when this value is dropped.
@@ -25,8 +25,8 @@ impl Drop for Instructions {
 }
 
 impl Instructions {
-    /// Begins to count what a process executes in user mode. The process has to be idle until this
-    /// returns. `None` if `perf` is not installed.
+    /// Begins to count the instructions that a process executes in user mode. The process has to be
+    /// idle until this returns. Returns `None` if `perf` is not installed.
     pub(super) fn start(pid: i32) -> Result<Option<Self>> {
         let mut perf = Command::new("perf");
         perf.args(["stat", "-x", ",", "-e", "instructions:u", "-p"]);
@@ -52,7 +52,8 @@ impl Instructions {
     }
 }
 
-/// Returns the count in what `perf` printed; `None` if there is a reason in its place.
+/// Returns the count in the output of `perf`; `None` if `perf` printed a reason in place of the
+/// count.
 fn counted(printed: &str) -> Option<u64> {
     let mut lines = printed.lines();
     let line = lines.find(|line| line.contains("instructions"))?;

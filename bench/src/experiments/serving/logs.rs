@@ -25,7 +25,7 @@ const WORKLOAD: &str = "b";
 /// The bar for the ratio of the cost of a request with the log to that without.
 const RATIO_MAX: f64 = 1.01;
 
-/// Returns one kind of cost.
+/// A function that returns one kind of cost.
 type Kind = fn(&Cost) -> &[f64];
 
 /// The cost of a request, round by round.
@@ -42,16 +42,17 @@ pub struct Cost {
 pub struct Logs {
     /// Requests of each run.
     pub requests: u64,
-    /// The server with `--log off`.
+    /// The cost at the server with `--log off`.
     pub silent: Cost,
-    /// The server with the default level.
+    /// The cost at the server with the default level of the log.
     pub logged: Cost,
-    /// Another server with `--log off`, after the one with the log.
+    /// The cost at another server with `--log off`, which serves after the one with the log.
     pub silent_again: Cost,
 }
 
 impl Logs {
-    /// Returns one kind of cost: with the log over without, and one server without over the other.
+    /// Returns two ratios of one kind of cost: with the log to without, and of the two servers
+    /// without a log to each other.
     fn ratios(&self, kind: Kind) -> [Option<f64>; 2] {
         let (silent, again) = (kind(&self.silent), kind(&self.silent_again));
         let around = means_of_rounds(silent, again);

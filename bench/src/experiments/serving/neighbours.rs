@@ -34,7 +34,7 @@ use crate::experiments::statistics::{median, median_ratio};
 use crate::number::fixed;
 use crate::threads::{pause, value_of};
 
-/// Busy programs.
+/// The number of busy programs.
 const PROGRAMS: usize = 2;
 /// The goal of the aggregates that have one, in seconds.
 const GOAL_S: f64 = 5.0;
@@ -55,7 +55,7 @@ const JOB_MAX: Duration = Duration::from_secs(600);
 pub struct Neighbours {
     /// Rows of the aggregated table.
     pub rows: u64,
-    /// Busy programs.
+    /// The number of busy programs.
     pub programs: usize,
     /// Wall time of an aggregate alone, in seconds, round by round.
     pub alone_s: Vec<f64>,
@@ -71,14 +71,14 @@ pub struct Neighbours {
     pub rate_ops_per_s: f64,
     /// The p99 of reads without jobs, in microseconds.
     pub p99_us: f64,
-    /// The ratio of the p99 of reads without jobs to that in other such windows: noise.
+    /// The ratio of the p99 of reads without jobs to that in other windows without jobs: noise.
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads with jobs to that without.
     pub with_jobs: Estimate,
     /// Aggregates that completed in the windows with jobs.
     pub completed: u64,
     /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
-    /// windows count too if any condition has fewer than two others.
+    /// windows count too if any condition has fewer than two unspoiled ones.
     pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,

@@ -39,12 +39,12 @@ const PEAK_IN_FLIGHT: usize = 1;
 const CORES: [usize; 2] = [0, 1];
 /// The part of a core that the server gets.
 const PART_OF_CORE: f64 = 0.2;
-/// The loads, over the peak.
+/// The loads, as multiples of the peak rate.
 const LOADS: [f64; 2] = [0.5, 3.0];
 
 /// The number of connections that flood, beside a polite one.
 const FLOODS: u64 = 3;
-/// The load of the polite connection, over the peak.
+/// The load of the polite connection, as a part of the peak rate.
 const POLITE_LOAD: f64 = 0.1;
 
 struct Clients {
@@ -61,15 +61,16 @@ pub struct OverloadedLoad {
     pub half: Vec<Window>,
     /// Windows at three times the peak.
     pub three_times: Vec<Window>,
-    /// One connection at a tenth of the peak, beside three others at half of it.
+    /// Windows of one connection at a tenth of the peak, beside three others at half of the peak.
     pub polite_beside_half: Vec<Window>,
-    /// The same connection beside three others at three times the peak.
+    /// Windows of one connection at a tenth of the peak, beside three others at three times the
+    /// peak.
     pub polite_beside_three_times: Vec<Window>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Window {
-    /// Latencies of served requests, in microseconds.
+    /// The median latency of served requests, in microseconds; percentiles follow.
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,

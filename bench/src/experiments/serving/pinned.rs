@@ -22,12 +22,12 @@ use crate::ycsb::cql::{KEYSPACE, Operations, Plan, TABLE};
 
 /// Snapshots of a round.
 const SNAPSHOTS: u64 = 5;
-/// The bars for reported bytes over freed bytes.
+/// The lower bar for the ratio of reported bytes to freed bytes; [`RATIO_MAX`] is the upper one.
 const RATIO_MIN: f64 = 0.9;
 const RATIO_MAX: f64 = 1.1;
 /// The time after the last request in which the server becomes idle, and begins to merge.
 const IDLE: Duration = Duration::from_secs(3);
-/// The longest wait for its merges.
+/// The longest wait for the server's merges.
 const MERGES_MAX: Duration = Duration::from_secs(600);
 
 /// The result of the part, round by round.

@@ -11,7 +11,7 @@ use procfs::process::Process;
 
 use crate::ycsb::cql::ServerProcess;
 
-/// The timeout for its first response.
+/// The timeout for the first response of Redis.
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// A Redis server. It is killed when this value is dropped.

@@ -15,7 +15,7 @@ use super::window::{Window, Windows};
 use crate::console::progress_bar;
 use crate::ycsb::cql::RawClient;
 
-/// Draws the order of windows.
+/// The seed from which the order of windows is drawn.
 const SEED: u64 = 0xebb;
 
 pub struct Setting<'a> {

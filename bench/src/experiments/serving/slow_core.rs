@@ -15,7 +15,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::ycsb::enter_real_time_class;
 
-/// Other threads get the core once in this time.
+/// The interval in which other threads get the core once.
 const EVERY: Duration = Duration::from_micros(250);
 
 /// A slowed core. It has its full speed again when this value is dropped.

@@ -27,7 +27,7 @@ const STAGES: [&str; 3] = ["queued", "executed", "sent"];
 /// stages have all operations of a window, also those before latencies count.
 #[derive(Debug, Default)]
 pub struct Stages {
-    /// `None` before the first window.
+    /// Delays of operations until the client sent them; `None` before the first window.
     late_nanos: Option<Histogram<u64>>,
     server: ServerStages,
 }

@@ -17,8 +17,9 @@ use crate::ycsb::{Pace, Workload};
 const WORKLOAD: &str = "b";
 /// The time at the beginning of a window that does not count.
 pub(super) const LEAD: Duration = Duration::from_millis(500);
-/// How often the client sends the operations that are due and reads the responses. If it did so for
-/// each request, the wake-ups would double the cost of a request for both client and server.
+/// The interval at which the client sends the operations that are due and reads the responses. If
+/// it woke up for each request, the wake-ups would double the cost of a request for both client and
+/// server.
 const TICK: Duration = Duration::from_micros(100);
 /// The number of closed loops whose median rate is the peak: the first one has cold caches.
 const PEAK_RUNS: usize = 3;

@@ -46,24 +46,27 @@ use crate::ycsb::cql::{Plan, RawClient, enter_idle_class};
 const P99_MAX: f64 = 1.1;
 /// Event streams that are open at once.
 const STREAMS: usize = 200;
-/// Jobs in the list, which is the number that a server remembers.
+/// The number of jobs in the list: the most that a server remembers.
 const JOBS: u32 = 1000;
 /// The list of all jobs, in one page.
 const LIST: &str = "/v1/jobs?limit=1000";
-/// The time between two looks of the consoles' thread.
+/// The time between two looks of the consoles' thread, which at each look lists jobs, scrapes
+/// metrics, reads streams or does nothing.
 const LOOK: Duration = Duration::from_millis(100);
-/// The looks of a second. Lists, scrapes and reads of the streams come each once a second, at different
-/// looks: monitoring systems and consoles do not know of each other.
+/// The number of looks of the consoles' thread in a second. Lists, scrapes and reads of the streams
+/// come each once a second, at different looks: monitoring systems and consoles do not know of each
+/// other.
 const LOOKS: u32 = 10;
-/// The look of each second at which the jobs are listed.
+/// The number, from 0, of the look in each second at which the consoles' thread lists the jobs.
 const LIST_AT: u32 = 0;
-/// The look of each second at which the metrics are scraped.
+/// The number, from 0, of the look in each second at which the consoles' thread scrapes the
+/// metrics.
 const SCRAPE_AT: u32 = 3;
-/// The look of each second at which the streams are read.
+/// The number, from 0, of the look in each second at which the consoles' thread reads the streams.
 const READ_AT: u32 = 6;
 /// The beginning of the names of the server's threads for HTTP.
 const HTTP_THREADS: &str = "ebb-http";
-/// How long streams are open before a window begins.
+/// The time for which streams are open before a window begins.
 const SETTLE: Duration = Duration::from_millis(300);
 /// The pause after a window, with consoles or without: only with the next sample does the server notice
 /// that a stream is closed, and then it accepts others.
@@ -81,7 +84,8 @@ pub struct WatchedLoad {
     pub p50_us: f64,
     /// The p99 of reads without consoles, in microseconds.
     pub p99_us: f64,
-    /// The ratio of the p99 of reads without consoles to that in other such windows: noise.
+    /// The ratio of the p99 of reads without consoles to that in other windows without consoles:
+    /// noise.
     pub alone_again: Estimate,
     /// The ratio of the p99 of reads with consoles to that without.
     pub watched: Estimate,
@@ -100,7 +104,7 @@ pub struct WatchedLoad {
     /// The CPU time of the consoles' thread, which is in the idle class, in milliseconds per second.
     pub consoles_cpu_ms_per_s: f64,
     /// Windows of each condition (without, without again, with) that were not spoiled. Spoiled
-    /// windows count too if any condition has fewer than two others.
+    /// windows count too if any condition has fewer than two unspoiled ones.
     pub windows: Vec<usize>,
     /// Operations that were due and never began, over all windows.
     pub unserved: u64,
@@ -287,7 +291,8 @@ fn ms_per_s(cpu: Duration, took: Duration) -> f64 {
 }
 
 impl Console {
-    /// Creates a token in the database `data`. `line` is the server's output with its HTTP address.
+    /// Returns a console with a new token in the database `data`. `line` is the server's output
+    /// with its HTTP address.
     fn of(data: &Path, line: &str) -> Result<Self> {
         let address = line.strip_prefix("listening for HTTP on http://");
         let address = address.with_context(|| format!("no address for HTTP in {line:?}"))?;

@@ -54,9 +54,9 @@ pub struct Beside {
     /// The client's operations that the server rejected for overload.
     pub refused: u64,
     /// Windows that were not spoiled. Spoiled windows count too if any condition has fewer than two
-    /// others.
+    /// unspoiled ones.
     pub windows: usize,
-    /// The largest resident memory of the server of a window, in bytes.
+    /// The largest resident memory of the server in any window, in bytes.
     pub most_bytes: u64,
 }
 

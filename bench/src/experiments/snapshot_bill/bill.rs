@@ -37,7 +37,8 @@ struct Processes<'a> {
 }
 
 impl Processes<'_> {
-    /// Runs both cases; which one is first alternates.
+    /// Runs the case with a snapshot and the case without. Which one is first alternates between
+    /// rounds.
     fn round(&self, round: u64) -> Result<Round> {
         Ok(if round.is_multiple_of(2) {
             let with = self.run(Case::With)?;

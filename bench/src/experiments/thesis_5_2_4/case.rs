@@ -20,8 +20,8 @@ use crate::ycsb::{
     Driver, Latencies, LatencyFrom, Operation, Pace, ReadFrom, Report, RunOptions, Source, Workload,
 };
 
-/// A process warms its cache with one read for this many records. At the usual sizes that fills the
-/// cache, and all compared processes do the same.
+/// The number of records for each read with which a process warms its cache. At the usual sizes the
+/// reads fill the cache, and all compared processes do the same.
 const RECORDS_PER_WARM_UP: u64 = 4;
 
 /// The fewest operations of an execution at a target rate: the mean of fewer is not meaningful.

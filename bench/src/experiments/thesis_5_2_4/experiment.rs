@@ -135,7 +135,8 @@ impl Processes<'_> {
     }
 }
 
-/// Converts a target of the thesis: to the same part of full speed here as it was of the thesis's.
+/// Converts a target rate of the thesis to a rate here: the same part of full speed here as the
+/// target was of full speed in the thesis.
 fn target_ops_per_s(run: Run, results: &Results) -> Option<f64> {
     let Load::Target(target) = run.load else {
         return None;

@@ -47,11 +47,12 @@ pub const TABLE_5_5: [(Mix, [f64; 2]); 5] = [
     (Mix::E, [12.07, 12.73]),
 ];
 
-/// Mean latency of S/N in the first and in the last of ten executions, in milliseconds (section
-/// 5.2.4.4).
+/// Mean latency of S/N (a new snapshot for each execution) in the first and in the last of ten
+/// executions, in milliseconds (section 5.2.4.4).
 pub const SNAPSHOT_EACH_MS: [f64; 2] = [18.17, 22.87];
 
-/// SSTables in the cluster after ten executions, for Original and S/N.
+/// SSTables in the cluster after ten executions, for Original and S/N (a new snapshot for each
+/// execution).
 pub const SSTABLES_AFTER: [u32; 2] = [193, 532];
 
 /// Returns the thesis's full speed, in operations per second. For workload D it is from the text.

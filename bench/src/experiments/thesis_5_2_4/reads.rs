@@ -31,7 +31,7 @@ impl Reads {
     /// The lines of Figure 5.12.
     pub const OVER_ITERATIONS: [Self; 3] = [Self::Original, Self::Snapshot, Self::NewestSnapshot];
 
-    /// Returns the thesis's name.
+    /// Returns the thesis's name of this way to read.
     pub fn label(self) -> &'static str {
         match self {
             Self::Original => "Original",

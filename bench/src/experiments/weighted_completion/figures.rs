@@ -69,7 +69,7 @@ pub fn run(figure: &'static Figure, seeds: Option<u64>, threads: usize) -> Resul
     Ok(part)
 }
 
-/// Returns the mean over seeds.
+/// Returns the mean over seeds of the number at position `name`, in the cases at `x`.
 fn at(cases: &[Numbers], x: f64, name: usize) -> f64 {
     let of = cases.iter().filter(|case| case.x == x);
     Interval::of(&of.map(|case| case.numbers[name]).collect::<Vec<_>>()).mean

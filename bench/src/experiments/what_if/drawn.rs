@@ -18,7 +18,8 @@ const OTHER_CPU_S: std::ops::Range<f64> = 0.5..3.0;
 const OTHER_GOAL_FACTOR: std::ops::Range<f64> = 1.2..4.0;
 /// The part of the machine that jobs get if nothing else runs.
 const CAPACITY: f64 = 0.95;
-/// A run is given up after this multiple of the time that its work takes, and [`LIMIT_MORE_S`].
+/// The multiple of the time of a run's work, plus [`LIMIT_MORE_S`], after which the run is given
+/// up.
 const LIMIT_FACTOR: f64 = 3.0;
 /// Seconds that a run may take beyond [`LIMIT_FACTOR`] before it is given up.
 const LIMIT_MORE_S: f64 = 3.0;
@@ -39,7 +40,7 @@ pub(super) struct TrialPlan {
     pub other: DrawnJob,
     /// Duration of a run with the other job on an otherwise idle machine, in seconds.
     pub takes_s: f64,
-    /// The same without the other job.
+    /// Duration of a run without the other job on an otherwise idle machine, in seconds.
     pub takes_alone_s: f64,
     /// The time after which a run is given up, in seconds.
     pub limit_s: f64,

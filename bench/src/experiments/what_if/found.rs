@@ -13,12 +13,13 @@ pub(super) struct Found {
     given_up: u32,
     /// The predicted victims against the real ones.
     victims: Agreement,
-    /// The same by the first pair of runs alone. `None` if there is only one.
+    /// The predicted victims against the real ones in the first pair of runs alone. `None` if there
+    /// is only one pair.
     by_first_pair: Option<Agreement>,
     /// The victims in the second pair of runs, as a prediction of those in the first: it shows how
     /// much of the outcome is chance. `None` if there is only one pair.
     by_repetition: Option<Agreement>,
-    /// |predicted end - end| of the other job over the time it took: the mean.
+    /// The mean of |predicted end - end| of the other job, divided by the time that this job took.
     other_error_ratio: f64,
     /// Times of predictions beside [`MANY_JOBS`] jobs, in the order of the requests.
     answers: Vec<Answer>,
@@ -33,14 +34,15 @@ struct Agreement {
     real: usize,
     /// Real victims that were predicted.
     both: usize,
-    /// `both` over `predicted`. `None` if no victim was predicted.
+    /// `both` divided by `predicted`. `None` if no victim was predicted.
     precision: Option<f64>,
-    /// `both` over `real`. `None` if there was no real victim.
+    /// `both` divided by `real`. `None` if there was no real victim.
     recall: Option<f64>,
 }
 
 impl Agreement {
-    /// Compares two answers to whether the job of a trial with an index is a victim.
+    /// Compares the victims by `is_predicted` with those by `is_real`. Both functions get a trial
+    /// and the index of a job.
     fn of(
         trials: &[Trial],
         is_predicted: fn(&Trial, usize) -> bool,

@@ -41,9 +41,9 @@ Examples:
 It prints beforehand how long it takes, and how long at most. Run nothing else meanwhile: jobs
 get what others leave.";
 
-/// The experiment ends when this number of trials in a row were given up.
+/// The number of trials given up in a row after which the experiment ends.
 const GIVEN_UP_MAX: u32 = 3;
-/// Without a terminal, a line of progress is printed after this number of trials.
+/// The number of trials after which a line of progress is printed if there is no terminal.
 const LINE_EVERY: usize = 10;
 
 /// The number of trials, and the size of their jobs.

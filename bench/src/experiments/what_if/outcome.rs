@@ -84,8 +84,8 @@ impl Trial {
         self.was_running(job) && self.pairs.get(pair).is_some_and(lost)
     }
 
-    /// |predicted end - end| of the other job over the time it took. `None` if there is no run with
-    /// that job.
+    /// Returns |predicted end - end| of the other job, divided by the time that this job took.
+    /// `None` if there is no run with that job.
     pub fn other_error_ratio(&self) -> Option<f64> {
         let other = self.first()?.other?;
         Some((other.predicted_finish_s - other.finish_s).abs() / other.finish_s)
@@ -97,7 +97,7 @@ impl Trial {
         self.first().is_some_and(ran)
     }
 
-    /// The first run with the other job.
+    /// Returns the first run with the other job.
     fn first(&self) -> Option<&TrialRun> {
         self.pairs.first().map(|pair| &pair.with)
     }

@@ -35,7 +35,8 @@ pub(super) const MANY_JOBS: u32 = 100;
 const QUESTIONS: usize = 50;
 /// The usual time of warming up and of timing predictions, in seconds.
 pub(super) const AROUND_S: f64 = 15.0;
-/// The most by which that time may be longer, in seconds.
+/// The most seconds by which the time of warming up and of timing predictions may exceed
+/// [`AROUND_S`].
 pub(super) const AROUND_LIMIT_S: f64 = 90.0;
 /// CPU time of a job that warms up, in seconds.
 const WARM_UP_CPU_S: f64 = 2.0;
@@ -59,7 +60,7 @@ pub(super) struct Host {
 /// The time that a prediction took.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Answer {
-    /// From a new connection to the complete response, in milliseconds.
+    /// The time from a new connection to the complete response, in milliseconds.
     pub over_http_ms: f64,
     /// The time that the server reports in the response, in milliseconds.
     pub in_server_ms: f64,

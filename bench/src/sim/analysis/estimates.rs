@@ -6,7 +6,7 @@ use crate::sim::picture::Heat;
 
 /// Returns the slots that a job needs, as a multiple of the first estimate, when `distance` percent
 /// of the time to its goal is left and a map takes `length` percent of that time: the number of
-/// waves that fitted at first over the number that still fits. Infinite if none fits.
+/// waves that fitted at first, divided by the number that still fits. Infinite if none fits.
 fn slots_factor(distance: f64, length: f64) -> f64 {
     (100.0 / length).floor() / (distance / length).floor()
 }

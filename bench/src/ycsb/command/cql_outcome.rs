@@ -53,7 +53,7 @@ pub struct CqlSettings {
     /// Requests under way on each connection.
     pub in_flight: u64,
     /// The interval at which an open loop sent due operations and read responses, in microseconds;
-    /// 0 for without delay.
+    /// 0 if it did so without delay.
     pub tick_us: u64,
     pub threads: usize,
     pub idle_class: bool,

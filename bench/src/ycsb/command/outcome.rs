@@ -65,7 +65,8 @@ pub struct BytesWritten {
     pub flush_bytes: u64,
     /// Bytes of SSTables written by compactions.
     pub compaction_bytes: u64,
-    /// Bytes of WAL, flushes and compactions over `user_bytes`; `None` if nothing was written.
+    /// Bytes of WAL, flushes and compactions, divided by `user_bytes`; `None` if nothing was
+    /// written.
     pub amplification: Option<f64>,
 }
 
@@ -73,7 +74,7 @@ pub struct BytesWritten {
 #[derive(Debug, Serialize)]
 pub struct Reads {
     pub point_reads: u64,
-    /// Runs that were searched.
+    /// Runs of SSTables that a read searched.
     pub runs_touched_per_read: f64,
     pub blocks_read_per_read: f64,
     pub blocks_cached_per_read: f64,

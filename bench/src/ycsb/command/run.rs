@@ -48,8 +48,8 @@ struct Bench {
     table: Table,
     dir: PathBuf,
     stop: Arc<AtomicBool>,
-    /// Declared last: fields are dropped in order, so the database is closed before its directory
-    /// goes.
+    /// The directory of the database if it is a temporary one. Declared last: fields are dropped in
+    /// order, so the database is closed before its directory is removed.
     _temporary: Option<tempfile::TempDir>,
 }
 

@@ -1,5 +1,5 @@
-//! The same steps through ScyllaDB's driver for Rust: the cost for an application, with everything
-//! that the built-in client leaves out.
+//! Sends the steps of a plan through ScyllaDB's driver for Rust: the cost for an application, with
+//! everything that the built-in client leaves out.
 //!
 //! Each thread has its own session, runtime and tasks, so threads share nothing but the table's
 //! records.

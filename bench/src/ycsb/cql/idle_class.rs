@@ -8,7 +8,6 @@ use ebb_threads::{SchedulingClass, lower_current_thread};
 ///
 /// # Errors
 /// If the system does not grant the class.
-/// When the system does not grant it.
 pub(crate) fn enter_idle_class() -> Result<()> {
     let class = lower_current_thread();
     ensure!(

@@ -1,4 +1,4 @@
-//! The same workloads through CQL, against a server in another process.
+//! YCSB's workloads through CQL, against a server in another process.
 //!
 //! ```text
 //!   statements ── keyspace, table, prepared statements

@@ -16,23 +16,24 @@ pub(crate) struct Plan {
     pub operations: Operations,
     /// The pace at which operations begin.
     pub pace: Pace,
-    /// How often an open loop sends the operations that are due and reads the responses. In between
-    /// it sleeps, which saves wake-ups of client and server and makes latencies longer by up to
-    /// twice this. With zero the client wakes up for each operation and response.
+    /// The interval at which an open loop sends the operations that are due and reads the
+    /// responses. In between it sleeps, which saves wake-ups of client and server and makes
+    /// latencies longer by up to twice the interval. With zero the client wakes up for each
+    /// operation and response.
     pub tick: Duration,
     /// The most requests in flight on each connection, 1 to 1024.
     pub in_flight: usize,
-    /// The run ends after this number of operations.
+    /// The number of operations after which the run ends.
     pub operations_max: Option<u64>,
-    /// The run ends after this time.
+    /// The time after which the run ends.
     pub duration: Option<Duration>,
-    /// The run ends when this becomes true.
+    /// A flag that ends the run.
     pub stop: Arc<AtomicBool>,
     /// The latencies of operations that began, or were due, within this time from the start are not
     /// counted.
     pub lead: Duration,
     /// If true, the latencies of operations that were due while the machine paused are not counted.
-    /// For an open loop of some seconds; requires CAP_SYS_NICE, and has no effect without.
+    /// Meant for an open loop of some seconds; requires CAP_SYS_NICE, and has no effect without.
     pub leave_out_pauses: bool,
     /// If true, operations that the server rejects for overload are counted, and a load sends them
     /// again. Otherwise such a response is an error.
@@ -40,7 +41,7 @@ pub(crate) struct Plan {
     /// Length of the values written, in bytes.
     pub value_bytes: usize,
     /// The length of intervals, and the channel to which each interval is sent when it has ended.
-    /// For a client with one thread.
+    /// Only for a client with one thread.
     pub intervals: Option<(Duration, Sender<Interval>)>,
     /// Seed of the operations. Each thread draws the same ones in each run with the same seed.
     pub seed: u64,

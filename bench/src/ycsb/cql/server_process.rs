@@ -123,7 +123,8 @@ impl ServerProcess {
     /// done. Returns false if that did not happen within `patience`.
     pub(crate) fn settle(&self, patience: Duration) -> Result<bool> {
         const LOOK_EVERY: Duration = Duration::from_millis(500);
-        /// CPU time of an idle server between two looks: its governor samples the load.
+        /// The most CPU time of an idle server between two measurements: its governor samples the
+        /// load.
         const QUIET_CPU_S: f64 = 0.025;
         let mut left = patience;
         let mut before = self.usage()?;

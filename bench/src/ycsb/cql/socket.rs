@@ -70,7 +70,7 @@ impl Socket {
     /// Sends encrypted bytes that are still in the buffer.
     ///
     /// # Errors
-    /// Those of a write to the socket. `WouldBlock` if bytes are left.
+    /// The errors of a write to the socket; `WouldBlock` if bytes are left.
     pub(super) fn send_rest(&mut self) -> io::Result<()> {
         if let Self::Encrypted(stream) = self {
             let (connection, tcp) = (&mut stream.conn, &mut stream.sock);

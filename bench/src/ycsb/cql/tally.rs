@@ -15,9 +15,9 @@ pub(crate) struct Tally {
     /// Latencies that count, in nanoseconds, by the position in [`Operation::ALL`].
     pub nanos: [Histogram<u64>; Operation::ALL.len()],
     /// Delays of operations of an open loop, from the time at which each was due until it was sent,
-    /// in nanoseconds. Only of operations that count, but those in pauses included.
+    /// in nanoseconds. Only operations that count are recorded, also those in pauses.
     pub late_nanos: Histogram<u64>,
-    /// If pauses are left out: the operations that count unless they were due in a pause.
+    /// The operations that count unless they were due in a pause; empty unless pauses are left out.
     pub timed: Vec<TimedOperation>,
     /// The time for which the machine paused while latencies counted, with the time until the
     /// backlog was worked off. `None` if pauses were not observed.

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustls::ClientConfig;
 
-/// How long a client waits for a response, so that it goes on if the server sends none.
+/// The time for which a client waits for a response before it goes on without one.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// The most connections that a thread keeps open.
 const HELD_MAX: usize = 100;
