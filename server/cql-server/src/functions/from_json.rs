@@ -279,14 +279,21 @@ pub fn row<'c>(
     }
 }
 
-/// Resolves column names as CQL does: without quotes the case is ignored.
+/// Resolves column names as CQL does: without quotes the case is ignored. Of several names of one
+/// column, one with quotes or capitals wins over the plain one, as in Cassandra.
 fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> {
-    let name = |name: String| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
+    let column_of = |name: &str| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),
         None => name.to_lowercase(),
     };
-    let entries = object.into_iter();
-    entries.map(|(key, raw)| (name(key), raw)).collect()
+    let entries = object.into_iter().map(|(name, raw)| {
+        let column = column_of(&name);
+        let is_plain = column == name;
+        (is_plain, column, raw)
+    });
+    let (plain, others): (Vec<_>, Vec<_>) = entries.partition(|(is_plain, ..)| *is_plain);
+    let entries = plain.into_iter().chain(others);
+    entries.map(|(_, column, raw)| (column, raw)).collect()
 }
 
 /// Splits an object into its values by their names. Of equal names the last value counts.

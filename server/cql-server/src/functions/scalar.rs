@@ -44,9 +44,7 @@ pub fn named(name: &str, schema: &TableSchema) -> Vec<Function> {
         "unixtimestampof" => vec![of_ms(full, CqlType::Timeuuid, CqlType::Bigint, long)],
         "token" => vec![token(full, schema)],
         _ => {
-            // A counter is converted to bytes as a bigint.
-            let is_other = |ty: &CqlType| !matches!(ty, CqlType::Blob | CqlType::Counter);
-            let from = |text: &str| CqlType::native(text).filter(is_other);
+            let from = |text: &str| CqlType::native(text).filter(|ty| *ty != CqlType::Blob);
             if let Some(ty) = name.strip_suffix("asblob").and_then(from) {
                 return vec![as_blob(full, ty)];
             }
@@ -225,7 +223,26 @@ mod tests {
         );
         assert_eq!(
             server.refused(&select("counterAsBlob(k)", 1)),
-            "Unknown function 'counterasblob'"
+            "Type error: k cannot be passed as argument 0 of function system.counterasblob of type \
+             counter"
+        );
+    }
+
+    #[test]
+    fn counters_are_converted_to_blobs_and_back() {
+        let mut server = Server::with(&[
+            "CREATE TABLE t (k int PRIMARY KEY, n counter)",
+            "UPDATE t SET n = n + blobAsCounter(0x0000000000000102) WHERE k = 1",
+            "UPDATE t SET n = n + 1 WHERE k = 1",
+        ]);
+        assert_eq!(
+            server.rows("SELECT n, counterAsBlob(n), blobAsCounter(counterAsBlob(n)) FROM t"),
+            "259 0x0000000000000103 259"
+        );
+        assert_eq!(
+            server.refused("UPDATE t SET n = n + blobAsCounter(0x0102) WHERE k = 1"),
+            "In call to function blobascounter, value 0x0102 is not a valid binary representation \
+             for type counter"
         );
     }
 }

@@ -264,6 +264,46 @@ fn collections_are_indexed_by_values_keys_entries_and_as_a_whole() {
 }
 
 #[test]
+fn values_that_reach_the_limit_of_an_index_are_refused() {
+    let table = "CREATE TABLE t (k int PRIMARY KEY, v text, items list<text>, members set<text>, \
+                 keyed map<text, int>, valued map<int, text>, entry map<text, text>)";
+    let mut server = Server::with(&[table]);
+    for on in [
+        "v",
+        "items",
+        "members",
+        "keys(keyed)",
+        "valued",
+        "entries(entry)",
+    ] {
+        server.run(&format!("CREATE INDEX ON t ({on})"));
+    }
+    server.wait_until_all_built();
+    // The size of an entry is that of its key, of its value (here 2) and 6.
+    for (column, literal, limit) in [
+        ("v", "'X'", 65_535),
+        ("items", "['X']", 65_535),
+        ("members", "{'X'}", 65_535),
+        ("keyed", "{'X': 1}", 65_535),
+        ("valued", "{1: 'X'}", 65_535),
+        ("entry", "{'X': 'ab'}", 65_527),
+    ] {
+        let update = |len: usize| {
+            let literal = literal.replace('X', &"x".repeat(len));
+            format!("UPDATE t SET {column} = {literal} WHERE k = 1")
+        };
+        server.run(&update(limit - 1));
+        assert_eq!(
+            server.refused(&update(limit)),
+            format!(
+                "Cannot index value of size 65535 for index t_{column}_idx on ks.t({column}) \
+                 (maximum allowed size=65535)"
+            )
+        );
+    }
+}
+
+#[test]
 fn restrictions_that_the_index_does_not_serve_need_filtering() {
     let mut server = Server::with(&[
         "CREATE TABLE t (a int, b int, c int, d int, s int STATIC, v int, w int, \

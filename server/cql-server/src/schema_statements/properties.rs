@@ -11,6 +11,9 @@ use crate::error::of_schema;
 
 type Entries = BTreeMap<String, String>;
 
+/// The bound above which Cassandra's `BloomCalculations` has filters for `bloom_filter_fp_chance`.
+const BLOOM_CHANCE_BOUND: f64 = 6.71e-5;
+
 pub(super) fn value(value: &PropertyValue) -> OptionValue {
     match value {
         PropertyValue::Constant(constant) => OptionValue::Text(constant.text.clone()),
@@ -49,8 +52,9 @@ fn set_table_option(
     written: &PropertyValue,
 ) -> Result<(), ErrorResponse> {
     let mut value = value(written);
-    if let OptionValue::Map(entries) = &mut value {
-        complete(name, entries)?;
+    match &mut value {
+        OptionValue::Map(entries) => complete(name, entries)?,
+        OptionValue::Text(text) => check(name, text)?,
     }
     options.set(name, value).map_err(|error| match error {
         // For Cassandra, mistakes after WITH are syntax errors.
@@ -67,15 +71,58 @@ fn complete(option: &str, entries: &mut Entries) -> Result<(), ErrorResponse> {
             *entries = compression(std::mem::take(entries))?;
             Ok(())
         }
+        "caching" => caching(entries),
         _ => Ok(()),
     }
 }
 
-fn in_package(package: &str, class: &str) -> String {
-    if class.contains('.') {
+/// Rejects the values that Cassandra rejects although they are of the option's kind. The schema
+/// accepts them, because tables of earlier versions have them.
+fn check(option: &str, text: &str) -> Result<(), ErrorResponse> {
+    match option {
+        "additional_write_policy" | "speculative_retry" => retry_policy(text),
+        "read_repair" if !is_one_of(text, &["BLOCKING", "NONE"]) => {
+            Err(invalid_value(option, text))
+        }
+        "bloom_filter_fp_chance" => match text.parse::<f64>() {
+            Ok(chance) if chance <= BLOOM_CHANCE_BOUND || chance > 1.0 => {
+                Err(ErrorResponse::config(format!(
+                    "{option} must be larger than {BLOOM_CHANCE_BOUND:E} and less than or equal \
+                     to 1.0 (got {text})"
+                )))
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn invalid_value(option: &str, text: &str) -> ErrorResponse {
+    ErrorResponse::config(format!("Invalid value {text} for option '{option}'"))
+}
+
+fn is_one_of(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Returns the full name of a class, which by default is in this package of Cassandra's. Another
+/// name than `known` in that package is an error with the text `unknown`; a class of another
+/// package may be one that an installation of Cassandra was given.
+fn full_class(
+    package: &str,
+    known: &[&str],
+    class: &str,
+    unknown: impl FnOnce(&str) -> String,
+) -> Result<String, ErrorResponse> {
+    let package = format!("org.apache.cassandra.{package}.");
+    let full = if class.contains('.') {
         class.to_string()
     } else {
-        format!("org.apache.cassandra.{package}.{class}")
+        format!("{package}{class}")
+    };
+    match full.strip_prefix(&package) {
+        Some(own) if !known.contains(&own) => Err(ErrorResponse::config(unknown(&full))),
+        _ => Ok(full),
     }
 }
 
@@ -85,10 +132,105 @@ fn no_class(option: &str) -> ErrorResponse {
     ))
 }
 
+/// Checks the entries of `caching`, with the errors of Cassandra's `CachingParams.fromMap`.
+fn caching(entries: &Entries) -> Result<(), ErrorResponse> {
+    let refuse = |message: String| Err(ErrorResponse::config(message));
+    let is_word = |text: &str| is_one_of(text, &["ALL", "NONE"]);
+    let is_count =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i32>().is_ok();
+    let mut others = Vec::new();
+    for (name, text) in entries {
+        match name.as_str() {
+            "keys" if !is_word(text) => {
+                return refuse(format!(
+                    "Invalid value '{text}' for caching sub-option '{name}': only 'ALL' and \
+                     'NONE' are allowed"
+                ));
+            }
+            "rows_per_partition" if !is_word(text) && !is_count(text) => {
+                return refuse(format!(
+                    "Invalid value '{text}' for caching sub-option '{name}': only 'ALL', 'NONE', \
+                     and integer values are allowed"
+                ));
+            }
+            "keys" | "rows_per_partition" => {}
+            other => others.push(other),
+        }
+    }
+    if others.is_empty() {
+        Ok(())
+    } else {
+        refuse(format!(
+            "Invalid caching sub-options [{}]: only 'keys' and 'rows_per_partition' are allowed",
+            others.join(", ")
+        ))
+    }
+}
+
+/// Checks a policy for repeated requests: a word, `99p`, `10ms`, or two of the latter as in
+/// `MIN(99p, 10ms)`. The errors are those of Cassandra's `SpeculativeRetryPolicy`, which name
+/// `speculative_retry` also for `additional_write_policy`.
+fn retry_policy(text: &str) -> Result<(), ErrorResponse> {
+    if is_one_of(text, &["ALWAYS", "NEVER", "NONE"]) {
+        return Ok(());
+    }
+    let Some((first, second)) = two_thresholds(text) else {
+        threshold(text)?;
+        return Ok(());
+    };
+    match (threshold(first), threshold(second)) {
+        (Ok(first), Ok(second)) if first == second => Err(ErrorResponse::config(format!(
+            "Invalid value {text} for option 'speculative_retry': MIN()/MAX() arguments should be \
+             of different types, but both are of type {first}"
+        ))),
+        (Ok(_), Ok(_)) => Ok(()),
+        _ => Err(invalid_value("speculative_retry", text)),
+    }
+}
+
+/// Splits `MIN(99p, 10ms)` into its arguments.
+fn two_thresholds(text: &str) -> Option<(&str, &str)> {
+    let (function, rest) = text.split_once('(')?;
+    let (first, second) = rest.strip_suffix(')')?.split_once(',')?;
+    is_one_of(function, &["MIN", "MAX"])
+        .then(|| (first.trim_ascii_end(), second.trim_ascii_start()))
+}
+
+/// Checks a threshold such as `99p` or `10ms`, and returns Cassandra's name of its type.
+fn threshold(text: &str) -> Result<&'static str, ErrorResponse> {
+    let invalid = || invalid_value("speculative_retry", text);
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, unit) = text.split_at(unit_at.unwrap_or(text.len()));
+    let number: f64 = number.parse().map_err(|_| invalid())?;
+    if unit.eq_ignore_ascii_case("ms") {
+        Ok("FIXED")
+    } else if !is_one_of(unit, &["p", "percentile"]) {
+        Err(invalid())
+    } else if number > 0.0 && number < 100.0 {
+        Ok("PERCENTILE")
+    } else {
+        Err(ErrorResponse::config(format!(
+            "Invalid value {text} for PERCENTILE option 'speculative_retry': must be between (0.0 \
+             and 100.0)"
+        )))
+    }
+}
+
+/// Cassandra's compaction strategies, those of Cassandra 5.0 included.
+const COMPACTION_STRATEGIES: [&str; 5] = [
+    "DateTieredCompactionStrategy",
+    "LeveledCompactionStrategy",
+    "SizeTieredCompactionStrategy",
+    "TimeWindowCompactionStrategy",
+    "UnifiedCompactionStrategy",
+];
+
 fn compaction(entries: &mut Entries) -> Result<(), ErrorResponse> {
     let class = entries.get_mut("class");
     let class = class.ok_or_else(|| no_class("compaction"))?;
-    *class = in_package("db.compaction", class);
+    *class = full_class("db.compaction", &COMPACTION_STRATEGIES, class, |full| {
+        format!("Unable to find compaction strategy class '{full}'")
+    })?;
     let has_thresholds = [
         "SizeTieredCompactionStrategy",
         "TimeWindowCompactionStrategy",
@@ -109,6 +251,15 @@ const COMPRESSOR_OPTIONS: [&str; 4] = [
     "crc_check_chance",
     "lz4_compressor_type",
     "lz4_high_compressor_level",
+];
+
+/// Cassandra's own compressors.
+const COMPRESSORS: [&str; 5] = [
+    "DeflateCompressor",
+    "LZ4Compressor",
+    "NoopCompressor",
+    "SnappyCompressor",
+    "ZstdCompressor",
 ];
 
 /// Checks the options of compression, with the errors of Cassandra's `CompressionParams.fromMap`, and
@@ -193,6 +344,13 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
         }
         Ok(ratio) => ratio,
     };
+    // An empty `sstable_compression` turns compression off; an empty `class` was rejected above.
+    let class = if class.is_empty() {
+        None
+    } else {
+        let unknown = |full: &str| format!("Could not create Compression for type {full}");
+        Some(full_class("io.compress", &COMPRESSORS, &class, unknown)?)
+    };
     let unknown: Vec<&str> = given
         .keys()
         .map(String::as_str)
@@ -204,12 +362,11 @@ fn compression(mut given: Entries) -> Result<Entries, ErrorResponse> {
             unknown.join(", ")
         ));
     }
-    // An empty `sstable_compression` turns compression off; an empty `class` was rejected above.
     // Without a compressor the other options do not matter.
-    if class.is_empty() {
+    let Some(class) = class else {
         return Ok(disabled());
-    }
-    given.insert("class".to_string(), in_package("io.compress", &class));
+    };
+    given.insert("class".to_string(), class);
     given.insert("chunk_length_in_kb".to_string(), chunk);
     // 0 is the default, and is left out.
     if ratio > 0.0 {

@@ -103,8 +103,9 @@ pub(super) fn alter(context: &SchemaContext<'_>, alter: &AlterTable) -> Done {
     })
 }
 
-/// Returns the table as ALTER TABLE changes it. Columns are changed one after the other, so that each
-/// change is checked against the result of those before it.
+/// Returns the table as ALTER TABLE changes it. Columns are added and dropped one after the other, so
+/// that each change is checked against the result of those before it. Renames are checked against
+/// the table as it was.
 fn changed_table(
     context: &SchemaContext<'_>,
     of: &KeyspaceSchema,
@@ -155,13 +156,11 @@ fn changed_table(
             }
         }
         TableChange::Rename { if_exists, columns } => {
-            for (from, to) in columns {
-                if *if_exists && next.column(from.as_str()).is_none() {
-                    continue;
-                }
-                let renamed = next.rename_column(from.as_str(), to.as_str());
-                next = renamed.map_err(of_schema)?;
-            }
+            let renames = columns
+                .iter()
+                .map(|(from, to)| (from.as_str(), to.as_str()));
+            let renames = renames.filter(|(from, _)| !*if_exists || table.column(from).is_some());
+            next = table.rename_columns(renames).map_err(of_schema)?;
         }
         TableChange::With(written) => {
             let mut options = next.options().clone();

@@ -91,14 +91,10 @@ fn next(schema: &Schema, keyspace: &str, name: &str, change: &TypeChange) -> Nex
             Ok(Some(next.map_err(of_schema)?))
         }
         TypeChange::Rename { if_exists, fields } => {
-            let mut next = schema.clone();
-            for (from, to) in fields {
-                if *if_exists && ty.field(from.as_str()).is_none() {
-                    continue;
-                }
-                let renamed = next.rename_field(keyspace, name, from.as_str(), to.as_str());
-                next = renamed.map_err(of_schema)?;
-            }
+            let renames = fields.iter().map(|(from, to)| (from.as_str(), to.as_str()));
+            let renames = renames.filter(|(from, _)| !*if_exists || ty.field(from).is_some());
+            let next = schema.rename_fields(keyspace, name, renames);
+            let next = next.map_err(of_schema)?;
             Ok((next != *schema).then_some(next))
         }
         TypeChange::Retype { .. } => Err(ErrorResponse::invalid(

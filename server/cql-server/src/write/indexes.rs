@@ -5,13 +5,13 @@
 //! has its entry.
 
 use ebb_model::key::PartitionKey;
-use ebb_model::schema::{ColumnKind, IndexTarget, Indexed, IndexedColumn, TableSchema};
+use ebb_model::schema::{ColumnKind, IndexedColumn, TableSchema};
 use ebb_tables::write::RowBuffer;
 
 use crate::error::{Result, invalid, of_key, of_type};
 use crate::interrupt;
 
-/// Cassandra's limit: an indexed value has fewer bytes than this. Keys of maps are always shorter.
+/// Cassandra's limit: an indexed value has fewer bytes than this.
 const VALUE_LEN_LIMIT: usize = 65_535;
 
 /// Passes to `put` the entries of a written row, each as the prefix of the entry's key and the key
@@ -87,10 +87,7 @@ fn put_values(
     mut put: impl FnMut(Vec<u8>),
 ) -> Result<()> {
     for value in row.values(indexed.column.id.0) {
-        let value_len = match (value, indexed.index.target) {
-            (_, IndexTarget::Keys) => 0,
-            (Indexed::Cell(value) | Indexed::Element(_, value), _) => value.len(),
-        };
+        let value_len = indexed.value_len(value).map_err(of_type)?;
         if value_len >= VALUE_LEN_LIMIT {
             return invalid(format!(
                 "Cannot index value of size {value_len} for index {} on {}.{}({}) (maximum \

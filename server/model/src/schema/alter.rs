@@ -122,26 +122,34 @@ impl TableSchema {
         next.checked()
     }
 
-    /// Returns the table with a key column renamed.
+    /// Returns the table with key columns renamed, as pairs of old and new names. As in Cassandra,
+    /// the names of this table are taken even if the columns get other names at the same time, so
+    /// two columns cannot swap their names. Of two new names for one column the later counts.
     ///
     /// # Errors
-    /// If there is no such column, it is not part of the key, or the new name is taken.
-    pub fn rename_column(&self, from: &str, to: &str) -> Result<Self, SchemaError> {
-        let column = self.existing(from)?;
-        if column.kind >= ColumnKind::Static {
-            return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
-        }
-        if self.column(to).is_some() {
-            return invalid(format!(
-                "Cannot rename column {from} to {to} in table '{}.{}'; another column with that \
-                 name already exists",
-                self.keyspace, self.name
-            ));
-        }
-        self.check_not_indexed("rename", column)?;
+    /// If there is no such column, it is not part of the key, or a new name is taken.
+    pub fn rename_columns<'n>(
+        &self,
+        renames: impl IntoIterator<Item = (&'n str, &'n str)>,
+    ) -> Result<Self, SchemaError> {
         let mut next = self.clone();
-        for c in next.columns.iter_mut().filter(|c| *c.name == *from) {
-            c.name = to.into();
+        for (from, to) in renames {
+            let column = self.existing(from)?;
+            if column.kind >= ColumnKind::Static {
+                return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
+            }
+            let renamed = next.column(to).filter(|other| other.id != column.id);
+            if self.column(to).or(renamed).is_some() {
+                return invalid(format!(
+                    "Cannot rename column {from} to {to} in table '{}.{}'; another column with \
+                     that name already exists",
+                    self.keyspace, self.name
+                ));
+            }
+            self.check_not_indexed("rename", column)?;
+            for c in next.columns.iter_mut().filter(|c| c.id == column.id) {
+                c.name = to.into();
+            }
         }
         next.checked()
     }

@@ -1,6 +1,6 @@
 //! A schema of all keyspaces, and the changes that concern more than one table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -387,30 +387,36 @@ impl Schema {
         self.with_type(UserType::new(keyspace, name, fields)?)
     }
 
-    /// Returns the schema with a field of a user-defined type renamed.
+    /// Returns the schema with fields of a user-defined type renamed, as pairs of old and new names.
+    /// All are renamed at once, so two fields can swap their names. Of two new names for one field
+    /// the later counts.
     ///
     /// # Errors
-    /// If there is no such field, or the new name is taken.
-    pub fn rename_field(
+    /// If there is no such field, or two fields would have the same name.
+    pub fn rename_fields<'n>(
         &self,
         keyspace: &str,
         name: &str,
-        from: &str,
-        to: &str,
+        renames: impl IntoIterator<Item = (&'n str, &'n str)>,
     ) -> Result<Self, SchemaError> {
         let old = self.existing_type(keyspace, name)?;
-        let Some(place) = old.field(from) else {
-            return invalid(format!(
-                "Unkown field {from} in user type {keyspace}.{name}"
-            ));
-        };
-        if old.field(to).is_some() {
-            return invalid(format!(
-                "Duplicate field name {to} in type {keyspace}.{name}"
-            ));
-        }
         let mut fields = old.fields().to_vec();
-        fields[place].0 = to.into();
+        for (from, to) in renames {
+            let Some(place) = old.field(from) else {
+                return invalid(format!(
+                    "Unkown field {from} in user type {keyspace}.{name}"
+                ));
+            };
+            fields[place].0 = to.into();
+        }
+        let mut names = BTreeSet::new();
+        for (field, _) in &fields {
+            if !names.insert(field) {
+                return invalid(format!(
+                    "Duplicate field name {field} in type {keyspace}.{name}"
+                ));
+            }
+        }
         self.with_type(UserType::new(keyspace, name, fields)?)
     }
 

@@ -77,6 +77,17 @@ pub enum Indexed<'v> {
     Element(&'v [u8], &'v [u8]),
 }
 
+/// The bytes that Cassandra adds to an entry of a map that it indexes: a length and an end for the
+/// key, and the same for the value.
+const ENTRY_FRAMING_LEN: usize = 6;
+
+/// Returns the length of the key or member of this type that a path is the ordered form of.
+fn len_in_path(ty: &CqlType, path: &[u8]) -> Result<usize, TypeError> {
+    let key = ordered::decode(ty, &mut ordered::Reader::new(path, false));
+    let key = key.map_err(|malformed| TypeError::new(malformed.what))?;
+    Ok(key.len())
+}
+
 /// An index together with its column. It computes the prefixes that writers and readers of entries
 /// need.
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +127,26 @@ impl IndexedColumn<'_> {
             }
         }
         Ok(entry_prefix(self.index.id, &form))
+    }
+
+    /// Returns the length of a value as Cassandra limits it: that of the indexed part in native
+    /// serialization, and for an entry that of key and value with six bytes of framing.
+    ///
+    /// # Errors
+    /// If the value is invalid for the column's type.
+    pub fn value_len(&self, value: Indexed<'_>) -> Result<usize, TypeError> {
+        let (path, value) = match value {
+            Indexed::Cell(value) => return Ok(value.len()),
+            Indexed::Element(path, value) => (path, value),
+        };
+        match (self.index.target, &self.column.ty) {
+            (_, CqlType::Set { element, .. }) => len_in_path(element, path),
+            (IndexTarget::Keys, CqlType::Map { key, .. }) => len_in_path(key, path),
+            (IndexTarget::Entries, CqlType::Map { key, .. }) => {
+                Ok(len_in_path(key, path)? + value.len() + ENTRY_FRAMING_LEN)
+            }
+            _ => Ok(value.len()),
+        }
     }
 
     /// Returns the key prefix of the index entries of all rows with this value, with this map key,

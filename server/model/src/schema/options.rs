@@ -231,8 +231,7 @@ impl TableOptions {
 /// Checks a value, and returns it in its normal form.
 fn normal(name: &str, kind: Kind, value: &OptionValue) -> Result<OptionValue, SchemaError> {
     let text = match (kind, value) {
-        // The entries have no normal form here: the server of CQL expands and checks those of compaction
-        // and compression, and the others have no effect.
+        // The entries have no normal form here: the server of CQL checks and expands them.
         (Kind::Map, OptionValue::Map(_)) => return Ok(value.clone()),
         (Kind::Extensions, OptionValue::Map(entries)) => {
             let entries = entries.iter().map(|(key, value)| match blob(value) {

@@ -404,7 +404,7 @@ fn described_statements_with_deep_types_and_odd_options_are_accepted() {
         assert!(refused.contains("100 levels deep at most"), "{refused}");
     }
     let options = "min_index_interval = '+128' AND crc_check_chance = '.5' AND \
-                   bloom_filter_fp_chance = '1e-5' AND cdc = 'YES' AND extensions = {'a': 0XFF}";
+                   bloom_filter_fp_chance = '1e-4' AND cdc = 'YES' AND extensions = {'a': 0XFF}";
     server.run(&format!("{} WITH {options}", create(49)));
     let printed = described(&server, "t");
     server.run("DROP TABLE k.t");

@@ -25,6 +25,22 @@ fn a_json_text_provides_the_values_of_all_columns() {
 }
 
 #[test]
+fn a_name_with_quotes_or_capitals_wins_over_the_plain_one() {
+    let session = session(&[T]);
+    for (names, v) in [
+        (r#""v": 4, "V": 5"#, 5),
+        (r#""V": 6, "v": 4"#, 6),
+        (r#""\"v\"": 7, "v": 4"#, 7),
+        (r#""v": 4, "\"v\"": 8"#, 8),
+    ] {
+        session.write(&format!(
+            r#"INSERT INTO t JSON '{{"k": 1, "c": "a", {names}}}'"#
+        ));
+        assert_eq!(session.show("t"), [format!("k 1, c 'a', v {v}")], "{names}");
+    }
+}
+
+#[test]
 fn a_json_text_can_be_bound_and_used_in_a_batch() {
     let session = session(&[T]);
     let text = Value::Bytes(br#"{"k": 2, "c": "", "v": 7}"#);

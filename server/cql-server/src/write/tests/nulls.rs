@@ -132,7 +132,12 @@ fn failing_conversions_get_cassandras_errors() {
             "In call to function blobastext, value 0xff is not a valid binary representation for \
              type text",
         ),
-        ("v", "counterAsBlob(1)", "Unknown function 'counterasblob'"),
+        (
+            "v",
+            "counterAsBlob(1)",
+            "Type error: cannot assign result of function system.counterasblob (type blob) to v \
+             (type int)",
+        ),
         (
             "b",
             "CAST(1 AS blob)",

@@ -4,7 +4,7 @@
 //! effects of accepted statements, and returns an error only for impossible ones, such as a second
 //! table with the same name, or a column of a missing type.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::statement::{Name, NewColumn, Options, Replication, Statement, Target};
 use super::types::{Type, Types};
@@ -197,16 +197,18 @@ impl Model {
             }
             Statement::RenameFields { name, fields } => {
                 let there = self.fields(name)?;
+                let mut renamed = there.clone();
                 for (from, to) in fields {
-                    if there.iter().any(|(field, _)| field == to) {
-                        return Err(format!("field {to} is there"));
-                    }
-                    let mut fields = there.iter_mut();
-                    match fields.find(|(field, _)| field == from) {
-                        Some((field, _)) => field.clone_from(to),
+                    match there.iter().position(|(field, _)| field == from) {
+                        Some(at) => renamed[at].0.clone_from(to),
                         None => return Err(format!("there is no field {from}")),
                     }
                 }
+                let names: BTreeSet<&String> = renamed.iter().map(|(field, _)| field).collect();
+                if names.len() < renamed.len() {
+                    return Err(format!("two fields of {name} have one name"));
+                }
+                *there = renamed;
                 Ok(())
             }
             Statement::DropType { name, if_exists } => self.drop_type(name, *if_exists),
@@ -251,7 +253,12 @@ impl Model {
             }
             Statement::RenameColumns { name, columns } => {
                 let table = self.keyspace(&name.keyspace)?.table(&name.name)?;
-                (columns.iter()).try_for_each(|(from, to)| table.rename(from, to))
+                // Of two new names for one column the later counts.
+                let renames = columns
+                    .iter()
+                    .map(|(from, to)| (from.as_str(), to.as_str()));
+                let renames: BTreeMap<&str, &str> = renames.collect();
+                (renames.into_iter()).try_for_each(|(from, to)| table.rename(from, to))
             }
             Statement::AlterOptions { name, options } => {
                 let table = self.keyspace(&name.keyspace)?.table(&name.name)?;

@@ -110,26 +110,40 @@ fn changes_of_tables_are_refused_in_cassandras_words() {
             "Cannot drop PRIMARY KEY column c",
         ),
         (
-            table.rename_column("x", "y"),
+            table.rename_columns([("x", "y")]),
             "Column x was not found in table 'ks.t'",
         ),
         (
-            table.rename_column("v", "y"),
+            table.rename_columns([("v", "y")]),
             "Cannot rename non PRIMARY KEY column v",
         ),
         (
-            table.rename_column("c", "v"),
+            table.rename_columns([("c", "v")]),
             "Cannot rename column c to v in table 'ks.t'; another column with that name already exists",
+        ),
+        (
+            table.rename_columns([("c", "z"), ("d", "c")]),
+            "Cannot rename column d to c in table 'ks.t'; another column with that name already exists",
+        ),
+        (
+            table.rename_columns([("c", "z"), ("d", "z")]),
+            "Cannot rename column d to z in table 'ks.t'; another column with that name already exists",
+        ),
+        (
+            table.rename_columns([("c", "z"), ("z", "y")]),
+            "Column z was not found in table 'ks.t'",
         ),
     ] {
         assert_eq!(message(result), text);
     }
-    let renamed = table.rename_column("c", "z").unwrap();
+    let renamed = table.rename_columns([("c", "z")]).unwrap();
     assert_eq!(
         renamed.column("z").unwrap().id,
         table.column("c").unwrap().id
     );
     assert_eq!(renamed.layout(), table.layout());
+    let later = table.rename_columns([("c", "y"), ("c", "z")]).unwrap();
+    assert_eq!(later, renamed);
 
     let counters = TableSchema::create(definition(&["k int", "n counter"], &["k"], &[])).unwrap();
     assert!(counters.is_counter());
@@ -219,7 +233,9 @@ fn a_changed_type_changes_all_its_users() {
     let old = schema.table("ks", "t").unwrap().column("v").unwrap();
     assert_ne!(old.ty, *ty);
 
-    let renamed = next.rename_field("ks", "phone", "kind", "sort").unwrap();
+    let renamed = next
+        .rename_fields("ks", "phone", [("kind", "sort")])
+        .unwrap();
     assert_eq!(
         renamed
             .keyspace("ks")
@@ -229,6 +245,53 @@ fn a_changed_type_changes_all_its_users() {
             .field("sort"),
         Some(2)
     );
+}
+
+#[test]
+fn fields_are_renamed_all_at_once() {
+    let schema = with_table()
+        .add_field("ks", "phone", "kind", CqlType::Ascii)
+        .unwrap();
+    let names = |renames: &[(&str, &str)]| {
+        let renamed = schema.rename_fields("ks", "phone", renames.iter().copied());
+        let renamed = renamed.unwrap();
+        let phone = renamed.keyspace("ks").unwrap().user_type("phone").unwrap();
+        let names: Vec<&str> = phone.fields().iter().map(|(field, _)| &**field).collect();
+        names.join(" ")
+    };
+    let before = names(&[]);
+    let old: Vec<&str> = before.split(' ').collect();
+    let [first, second, third] = old[..] else {
+        panic!("three fields: {before}");
+    };
+    assert_eq!(
+        names(&[(first, second), (second, first)]),
+        format!("{second} {first} {third}"),
+        "two fields swap their names"
+    );
+    assert_eq!(
+        names(&[(first, second), (second, "x")]),
+        format!("{second} x {third}"),
+        "a field takes the former name of another"
+    );
+    assert_eq!(
+        names(&[(third, "x"), (third, "y")]),
+        format!("{first} {second} y"),
+        "the later of two new names counts"
+    );
+    assert_eq!(names(&[(first, first)]), before, "a field keeps its name");
+    for (renames, text) in [
+        (
+            [(first, "x"), ("x", "y")],
+            "Unkown field x in user type ks.phone",
+        ),
+        (
+            [(first, "x"), (second, "x")],
+            "Duplicate field name x in type ks.phone",
+        ),
+    ] {
+        assert_eq!(message(schema.rename_fields("ks", "phone", renames)), text);
+    }
 }
 
 #[test]
@@ -257,7 +320,7 @@ fn changes_of_types_are_refused_in_cassandras_words() {
             "Cannot add new field a of type int to user type ks.phone as the type is being used in partition key by the following tables: ks.in_key",
         ),
         (
-            schema.rename_field("ks", "phone", "x", "y"),
+            schema.rename_fields("ks", "phone", [("x", "y")]),
             "Unkown field x in user type ks.phone",
         ),
         (

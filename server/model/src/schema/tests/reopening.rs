@@ -322,7 +322,7 @@ fn an_object_that_cannot_be_read_is_named_and_dropped_and_nothing_takes_its_name
         // The unreadable table may use any type.
         for refused in [
             schema.add_field("ks", "address", "a", CqlType::Int),
-            schema.rename_field("ks", "address", "street", "road"),
+            schema.rename_fields("ks", "address", [("street", "road")]),
             schema.drop_type("ks", "address"),
         ] {
             assert!(message(refused).contains(&named));

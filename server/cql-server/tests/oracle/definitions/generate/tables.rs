@@ -22,7 +22,7 @@ const OTHER_OPTIONS: [&str; 10] = [
     "min_index_interval = '+128'",
     "crc_check_chance = '.5'",
     "bloom_filter_fp_chance = 1e-1",
-    "speculative_retry = 'it''s 99p'",
+    "speculative_retry = 'MIN(99.5p, 10ms)'",
     "cdc = 'TRUE'",
 ];
 
