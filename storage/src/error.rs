@@ -120,7 +120,8 @@ pub enum Error {
     /// A named thing is not there.
     #[error("no {what} named {name:?}")]
     NotFound {
-        /// "keyspace", "table" or "snapshot".
+        /// "keyspace", "table", "snapshot", "backup", or "unexpired snapshot" if one of this name has
+        /// expired.
         what: &'static str,
         /// The name that was looked up.
         name: String,

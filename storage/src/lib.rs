@@ -97,7 +97,9 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{
     Bounding, CompactionPicker, Pick, PinnedBytes, RunShape, TableShape, TieredPicker,
 };
-pub use db::{Event, FileCheck, Health, IngestInfo, LargeGroup, SnapshotPins, SpaceUse};
+pub use db::{
+    Event, FileCheck, Health, IngestInfo, LargeGroup, NAME_BYTES_MAX, SnapshotPins, SpaceUse,
+};
 pub use disk::{Disk, DiskCall, LocalDisk, StuckCall};
 pub use error::{Error, ErrorKind, Result};
 pub use file_system::{FileSystem, ReadFile, SyncFile, WriteFile};

@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use ebb_server::http::{JobsClient, SnapshotList, SnapshotRequest, SnapshotView};
 use ebb_storage::{Db, SnapshotOptions};
 use indicatif::HumanBytes;
-use serde_json::json;
 
 use super::attached::Attached;
 use super::database::{self, or_known, unknown_snapshot, unknown_table};
@@ -112,9 +111,9 @@ struct List {
     /// Also count the bytes that deleting each would free; this reads its tables.
     #[arg(long)]
     pinned: bool,
-    /// Print a JSON array of objects with keyspace, name, commit, tables,
-    /// single_table, created, expires (or null), runs, approximate_bytes and,
-    /// with --pinned, pinned_bytes and, if ebb keeps the snapshot, held_for.
+    /// Print a JSON array with the objects of `GET /v1/snapshots`: keyspace, name, tables,
+    /// created_unix_ms, expires_unix_ms (or null), read_bytes, pinned_bytes (an estimate) and so
+    /// on; with --pinned also pinned_exact_bytes and, if ebb keeps the snapshot, held_for.
     #[arg(long)]
     json: bool,
 }
@@ -245,37 +244,16 @@ fn delete(args: &Delete) -> Result<()> {
     ))
 }
 
-/// Prints the snapshots. In JSON, `pinned_bytes` and `held_for` are left out where there are none.
+/// Prints the snapshots.
 fn list(args: &List) -> Result<()> {
     let list = match args.attached.server()? {
         Some(server) => listed_by(&server, args)?,
         None => listed_in(&args.attached.location.open_to_read()?, args)?,
     };
     let listed = list.snapshots;
-    let rfc3339 = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
     let mut printer = Printer::new();
     if args.json {
-        let object = |view: &SnapshotView| {
-            let mut object = json!({
-                "keyspace": view.keyspace,
-                "name": view.name,
-                "commit": view.sequence,
-                "tables": view.tables,
-                "single_table": view.single_table,
-                "created": rfc3339(at(view.created_unix_ms)),
-                "expires": view.expires_unix_ms.map(at).map(rfc3339),
-                "runs": view.runs,
-                "approximate_bytes": view.read_bytes,
-            });
-            if let Some(bytes) = view.pinned_exact_bytes {
-                object["pinned_bytes"] = bytes.into();
-            }
-            if let Some(holder) = &view.held_for {
-                object["held_for"] = json!(holder);
-            }
-            object
-        };
-        printer.json(&listed.iter().map(object).collect::<Vec<_>>())?;
+        printer.json(&listed)?;
     } else {
         let now = SystemTime::now();
         let row = |view: &SnapshotView| {
@@ -283,7 +261,7 @@ fn list(args: &List) -> Result<()> {
                 view.keyspace.clone(),
                 view.name.clone(),
                 view.sequence.to_string(),
-                rfc3339(at(view.created_unix_ms)),
+                humantime::format_rfc3339_seconds(at(view.created_unix_ms)).to_string(),
                 expires(view, now),
                 HumanBytes(view.read_bytes).to_string(),
             ];

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// The longest time in years. Sums of longer times and the clock could overflow.
-const YEARS_MAX: u64 = 1000;
-const TIME_MAX: Duration = Duration::from_secs(YEARS_MAX * 366 * 24 * 60 * 60);
+use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 
 /// Parses `30s` or `1h 5m`: a time above zero, up to the bound.
 pub(super) fn to_come(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Err(_) => Err("expected a time, as in 30s, 2h or 7days".to_string()),
         Ok(time) if time.is_zero() => Err("it has to lie in the future".to_string()),
-        Ok(time) if time > TIME_MAX => Err(format!("expected at most {YEARS_MAX} years")),
+        Ok(time) if time > LIFETIME_MAX => {
+            Err(format!("expected at most {LIFETIME_YEARS_MAX} years"))
+        }
         Ok(time) => Ok(time),
     }
 }

@@ -23,6 +23,7 @@ use ebb_cql::syntax::ast::{
 };
 use ebb_model::schema::{KeyspaceSchema, TableSchema};
 use ebb_storage::{Db, ErrorKind, SnapshotOptions, SnapshotScope, SnapshotTable};
+use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 use ebb_tables::{CatalogState, SNAPSHOT_SIGN, schema_at};
 
 use super::context::{SchemaContext, in_keyspace};
@@ -352,6 +353,11 @@ fn expiry(properties: &[Property]) -> Result<Option<Duration>, ErrorResponse> {
                 "ttl must be a time that is not zero, as in '90s', '1h' or '7 days' (got '{text}')"
             ))
         })?;
+        if parsed > LIFETIME_MAX {
+            return Err(ErrorResponse::config(format!(
+                "ttl must be at most {LIFETIME_YEARS_MAX} years (got '{text}')"
+            )));
+        }
         ttl = Some(parsed);
     }
     Ok(ttl)

@@ -61,6 +61,9 @@ pub enum JobError {
     BackupCancelled,
     #[error("the verification was cancelled")]
     VerificationCancelled,
+    /// The job that is to be changed runs, or does not run; the text is the remedy.
+    #[error("{0}")]
+    State(String),
     /// A job that is to be changed has ended.
     #[error("{application} {id} {how}: there is nothing to {change}")]
     Ended {

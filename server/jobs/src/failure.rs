@@ -61,8 +61,11 @@ impl Failure {
         if cause.is::<Damage>() || cause.is::<DamagedRow>() {
             return Some(Self::Corrupt);
         }
-        let has_ended = matches!(cause.downcast_ref(), Some(JobError::Ended { .. }));
-        if has_ended || cause.is::<RequestError>() || cause.is::<InvalidInput>() {
+        let of_state = matches!(
+            cause.downcast_ref(),
+            Some(JobError::Ended { .. } | JobError::State(_))
+        );
+        if of_state || cause.is::<RequestError>() || cause.is::<InvalidInput>() {
             return Some(Self::Invalid);
         }
         if let Some(error) = cause.downcast_ref::<io::Error>() {

@@ -6,7 +6,7 @@
 //! ```text
 //!   the record cannot be read ────────────────────────> nothing: an error
 //!   its output exists, and it was about to put it ────> it succeeded
-//!   it ended its process too often, its output was ───> it failed
+//!   its process ended too often, its output was ──────> it failed
 //!   for a terminal that is gone, or no request starts it
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
@@ -42,6 +42,7 @@ pub fn fate(
         id,
         application,
         starts,
+        parks,
         ..
     } = record;
     if record.state != RecordState::Started {
@@ -56,9 +57,15 @@ pub fn fate(
     if record.commits && output_is_there(&request)? {
         return Ok(Fate::Succeeded);
     }
-    if *starts >= STARTS_MAX {
+    // A process that parked the job stopped for another reason.
+    if starts.saturating_sub(*parks) >= STARTS_MAX {
+        let parked = if *parks == 0 {
+            String::new()
+        } else {
+            format!(" ({parks} times it was parked)")
+        };
         return Ok(Fate::GiveUp(format!(
-            "{application} {id} was started {starts} times, and each time its process ended \
+            "{application} {id} was started {starts} times{parked}, and each time its process ended \
              before it: not started again"
         )));
     }
@@ -84,7 +91,7 @@ pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
         RecordState::Failed | RecordState::Cancelled => {}
         RecordState::Succeeded => return Err(ended(record, "retry")),
         RecordState::Started => {
-            return Err(JobError::senseless(format!(
+            return Err(JobError::State(format!(
                 "{application} {id} is unfinished: restart it, which keeps its id and snapshots"
             )));
         }
@@ -128,6 +135,7 @@ mod tests {
             state: RecordState::Started,
             started_unix_ms: 0,
             starts,
+            parks: 0,
             commits,
             written_us: None,
             ended_unix_ms: None,
@@ -155,6 +163,22 @@ mod tests {
                 Fate::GiveUp(_) => "give up",
             };
             assert_eq!(found, expected, "{record:?}, output there: {is_there}");
+        }
+    }
+
+    #[test]
+    fn only_starts_that_were_not_parked_count_against_a_job() {
+        for (starts, parks, is_started) in [
+            (STARTS_MAX, 1, true),
+            (STARTS_MAX + 40, 41, true),
+            (STARTS_MAX + 40, 40, false),
+        ] {
+            let record = JobRecord {
+                parks,
+                ..record(OutputPlace::File("x.tsv".into()), starts, false)
+            };
+            let fate = fate(&record, |_| Ok(false)).unwrap();
+            assert_eq!(matches!(fate, Fate::Start(_)), is_started, "{fate:?}");
         }
     }
 

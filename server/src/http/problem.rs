@@ -66,8 +66,10 @@ impl From<JobError> for Problem {
     fn from(error: JobError) -> Self {
         let failure = Failure::of(&error);
         let status = match failure {
-            // 409 and not 422: the request would have made sense before the end of the job.
-            Failure::Invalid if matches!(error, JobError::Ended { .. }) => StatusCode::CONFLICT,
+            // 409 and not 422: the request makes sense in another state of the job.
+            Failure::Invalid if matches!(error, JobError::Ended { .. } | JobError::State(_)) => {
+                StatusCode::CONFLICT
+            }
             Failure::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
             Failure::NotFound => StatusCode::NOT_FOUND,
             Failure::Closed => StatusCode::SERVICE_UNAVAILABLE,

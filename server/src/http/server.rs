@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::{Extension, Router};
 use ebb_threads::nice_current_thread;
 use hyper::Request;
@@ -25,6 +25,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::access::{Access, Peer, check};
 use super::audit::log;
+use super::bodies::check_body;
 use super::deadline::{BodyDeadline, WriteDeadline};
 use super::headers::harden;
 use super::idempotency::{Answers, once};
@@ -204,6 +205,7 @@ impl HttpServer {
         let answers = Arc::new(Answers::open(node.db()));
         let routes = routes
             .layer(from_fn_with_state(answers, once))
+            .layer(from_fn(check_body))
             .layer(from_fn_with_state(Arc::clone(&audit), log));
         // Only the server's own user can open the socket, and may do everything.
         let owner = Principal::owner();

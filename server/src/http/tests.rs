@@ -241,6 +241,14 @@ fn bytes_that_are_no_request_are_answered_or_the_connection_ends() {
                 .is_some_and(|text| !text.is_empty())
         );
     }
+    // The headers suffice: the server does not wait for this body.
+    let refused = problem(&post(2 << 20, b""));
+    assert_eq!(refused["status"], 413, "{refused}");
+    let zipped = "POST /v1/jobs HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+                  content-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}";
+    let said = response_to(dir.path(), zipped.as_bytes(), false);
+    assert!(said.contains("accept-encoding: identity\r\n"), "{said}");
+    assert_eq!(problem(&said)["status"], 415, "{said}");
     for (line, status) in [
         ("GET /nowhere", 404),
         ("GET /v1/jobs/last", 404),

@@ -92,8 +92,8 @@ pub trait Jobs: ReadJobs {
     /// is recorded as failed.
     ///
     /// # Errors
-    /// When the job runs or has ended, or this build does not know its request. The job stays as it
-    /// is then.
+    /// When the job runs or has ended, another job writes to its table, or this build does not know its
+    /// request. The job stays as it is then.
     fn restart(&self, id: &str) -> Result<RestartView, Self::Error>;
 
     /// Submits the request of a job that failed or was cancelled again, as another job. An input without

@@ -15,10 +15,10 @@ use ebb_scheduler::runtime::JobState;
 use serde_json::json;
 use tracing::{info, warn};
 
-use super::Shared;
 use super::ahead::Ahead;
 use super::day::{GuardChange, JobName, LoadPoint, Moment};
 use super::stops::{Stop, Stops};
+use super::{Shared, sum};
 use crate::node::{Node, RunningJob, StoreRequests};
 
 /// The time between two samples.
@@ -219,13 +219,13 @@ impl Gatherer {
         });
         let loads = loads.unwrap_or_default();
         let mean = |of: fn(&ebb_colocate::LoadSample) -> f64| {
-            loads.iter().map(of).sum::<f64>() / loads.len().max(1) as f64
+            sum(loads.iter().map(of)) / loads.len().max(1) as f64
         };
         let point = LoadPoint {
             at_unix_ms: now_unix_ms,
             load_cores: mean(|load| load.transactional_cores),
             others_cores: mean(|load| load.others_cores),
-            analytics_cores: per_s(used.values().sum()),
+            analytics_cores: per_s(sum(used.values().copied())),
             capacity_cores: per_s(capacity),
             requests_per_s: requests.requests_per_s,
             p50_us: requests.p50_us,

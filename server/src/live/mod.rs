@@ -165,6 +165,12 @@ impl Drop for Live {
     }
 }
 
+/// Returns the sum of numbers, 0.0 for none. [`Iterator::sum`] returns -0.0 for none, which clients show
+/// with its sign.
+fn sum(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, |sum, number| sum + number)
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::prediction::PredictionErrorView;
+use super::sum;
 
 /// The length of the recent time whose CPU time for jobs is extrapolated, in seconds.
 pub(super) const LATELY_S: f64 = 60.0;
@@ -167,7 +168,7 @@ impl ForecastErrors {
     }
 
     pub(super) fn view(&self) -> ForecastErrorView {
-        let sum: f64 = self.errors.iter().map(|error| error.abs()).sum();
+        let sum = sum(self.errors.iter().map(|error| error.abs()));
         ForecastErrorView {
             mean_abs_cores: sum / self.errors.len().max(1) as f64,
             windows: self.errors.len(),

@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::sum;
+
 /// Jobs whose errors are kept.
 const ERRORS_MAX: usize = 64;
 /// The number of jobs in the prior.
@@ -144,7 +146,7 @@ impl Ledger {
         let jobs = self.parts.len();
         PredictionErrorView {
             jobs,
-            mean_error_ratio: self.parts.iter().sum::<f64>() / jobs.max(1) as f64,
+            mean_error_ratio: sum(self.parts.iter().copied()) / jobs.max(1) as f64,
         }
     }
 }

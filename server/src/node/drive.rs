@@ -14,7 +14,7 @@ use tracing::{error, info, warn};
 
 use super::Node;
 use super::expect::Prospect;
-use super::registry::Registry;
+use super::registry::{JobClaim, Registry};
 use super::running::{RunningJob, Stop};
 use crate::jobs::{JobEnd, Wait};
 
@@ -165,6 +165,14 @@ struct Recording {
 }
 
 impl Recording {
+    /// Records that the job is parked, and no end: the next node finds the record of an unfinished job. That
+    /// is recorded even if the attempts could not be written.
+    fn park(&self) -> Result<(), HistoryError> {
+        let recorded = self.recorder.finish();
+        self.history.park(&self.record)?;
+        recorded.map(drop)
+    }
+
     /// Records how the job ended. If it succeeded, records its profile too, for later jobs with the same
     /// work. The end is recorded even if the attempts could not be written.
     fn end(
@@ -199,13 +207,14 @@ impl Recording {
     }
 }
 
-/// Submits an open job, and starts a thread that waits for its end.
+/// Submits an open job, and starts a thread that waits for its end, with the claim to the job and its output.
 pub(super) fn begin(
     node: &Node,
     request: JobRequest,
     record: JobRecord,
     mut open_job: OpenJob,
     prospect: Prospect,
+    claim: JobClaim,
 ) -> Result<RunningJob, JobError> {
     let recording = match node.history()? {
         Some(history) => {
@@ -245,7 +254,7 @@ pub(super) fn begin(
     node.registry.add(job.clone());
     let driver = thread::Builder::new()
         .name("ebb-job".to_owned())
-        .spawn(move || drive(&driven, steps, open_job, recording, &registry));
+        .spawn(move || drive(&driven, steps, open_job, recording, claim, &registry));
     match driver {
         Ok(driver) => node.registry.keep(driver),
         Err(error) => {
@@ -265,6 +274,7 @@ fn drive(
     mut steps: Steps,
     mut open_job: OpenJob,
     recording: Option<Recording>,
+    claim: JobClaim,
     registry: &Registry,
 ) {
     let report = steps.see_through(job);
@@ -272,8 +282,7 @@ fn drive(
     let waited = job.waited(&report);
     let notes = open_job.commits.notes();
     let ended = match recording {
-        // The attempts are written, but no end: the next node finds the record of an unfinished job.
-        Some(recording) if parked => recording.recorder.finish().map(|_| ()),
+        Some(recording) if parked => recording.park(),
         Some(mut recording) => {
             let beside = (waited.as_ref(), &notes[..]);
             recording.end(&report, beside, job, &open_job.input_label())
@@ -283,9 +292,9 @@ fn drive(
     if parked {
         open_job.keep();
     }
-    // The job's own snapshots are deleted before the end is published, so that a client that waited for
-    // the end no longer sees them.
-    drop((steps, open_job));
+    // The job's own snapshots are deleted, and its output table is free for another job, before the end is
+    // published to the clients that wait for it.
+    drop((steps, open_job, claim));
     let end = JobEnd {
         report,
         parked,

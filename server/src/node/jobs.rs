@@ -13,7 +13,7 @@ use ebb_scheduler::runtime::JobState;
 use serde_json::json;
 
 use super::Node;
-use super::registry::EndedJob;
+use super::registry::{EndedJob, JobClaim};
 use super::running::RunningJob;
 use super::running_maintenance::RunningMaintenance;
 use super::start;
@@ -31,7 +31,7 @@ impl ReadJobs for Node {
         let record = self.job(id)?;
         if let Some(job) = self.running(&record.id) {
             job.wait_timeout(wait);
-            return Ok(job.view());
+            return self.present_view(&job);
         }
         let Some(work) = self.running_maintenance(&record.id) else {
             return Ok(JobView::remembered(record));
@@ -92,8 +92,7 @@ impl Jobs for Node {
     }
 
     fn discard(&self, id: &str) -> Result<JobView, JobError> {
-        let record = self.job(id)?;
-        self.check_not_running(&record)?;
+        let (record, _claim) = self.claim(id)?;
         if record.state != RecordState::Started {
             return Err(ended(&record, "discard"));
         }
@@ -103,13 +102,19 @@ impl Jobs for Node {
     }
 }
 
+/// The error of a change to a job that runs.
+pub(super) fn running(record: &JobRecord) -> JobError {
+    let (application, id) = (&record.application, &record.id);
+    JobError::State(format!("{application} {id} is running: cancel it first"))
+}
+
 /// The error of a cancellation of a job that does not run.
 fn not_running(record: &JobRecord) -> JobError {
     if record.state != RecordState::Started {
         return ended(record, "cancel");
     }
     let (application, id) = (&record.application, &record.id);
-    JobError::senseless(format!(
+    JobError::State(format!(
         "{application} {id} is unfinished and does not run: restart or discard it"
     ))
 }
@@ -190,7 +195,9 @@ impl Node {
     /// See [`Jobs::retry`].
     pub(crate) fn request_to_retry(&self, id: &str) -> Result<JobRequest, JobError> {
         let record = self.job(id)?;
-        self.check_not_running(&record)?;
+        if self.is_running(&record.id) {
+            return Err(running(&record));
+        }
         // The record that was read before may be older than the end.
         request_to_retry(&self.job(&record.id)?)
     }
@@ -212,6 +219,23 @@ impl Node {
             Some(work) => work.view(),
             None => JobView::remembered(record),
         }
+    }
+
+    /// Returns a job that ran a moment ago. If it has ended, the record is that of the end, as in a list of
+    /// jobs.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    pub(crate) fn present_view(&self, job: &RunningJob) -> Result<JobView, JobError> {
+        let view = job.view();
+        let recorded = match (&view.end, self.existing_history()?) {
+            (Some(_), Some(history)) => history.job(job.id())?,
+            _ => None,
+        };
+        Ok(match recorded {
+            Some(record) => JobView { record, ..view },
+            None => view,
+        })
     }
 
     /// Returns at most `count_max` attempts at the tasks of a job, each with its place in the job, in the
@@ -296,16 +320,17 @@ impl Node {
         self.history()?.ok_or_else(no)
     }
 
-    pub(super) fn check_not_running(&self, record: &JobRecord) -> Result<(), JobError> {
-        let JobRecord {
-            application, id, ..
-        } = record;
-        if self.is_running(id) {
-            return Err(JobError::senseless(format!(
-                "{application} {id} is running: cancel it first"
-            )));
-        }
-        Ok(())
+    /// Claims a job in the history that does not run, so that no other request starts or discards it.
+    /// Returns its present record.
+    ///
+    /// # Errors
+    /// When there is no such job, it runs or is claimed, or the history cannot be read.
+    pub(super) fn claim(&self, id: &str) -> Result<(JobRecord, JobClaim), JobError> {
+        let record = self.job(id)?;
+        let claim = self.registry.claim(&record.id);
+        let claim = claim.ok_or_else(|| running(&record))?;
+        // The job may have ended between the first read and the claim.
+        Ok((self.job(&record.id)?, claim))
     }
 
     /// Records the end of a job that does not start, and deletes its snapshots.

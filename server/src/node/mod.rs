@@ -22,7 +22,7 @@
 //! | `start`, `expect` | the start of a job, and the facts that are known before it |
 //! | `jobs` | the running jobs and those in the history, by the trait [`Jobs`](crate::jobs::Jobs) |
 //! | `running`, `drive` | the handle of a running job, and the thread that drives it to its end |
-//! | `registry`, `ended` | the running jobs, and counts of the ended ones by outcome |
+//! | `registry`, `ended` | the running jobs, claims to jobs, and counts of the ended ones by outcome |
 //! | `spills` | the folder for sorted runs |
 //! | `store` | a store's measurements of its own requests |
 //! | `verify`, `backup` | the verification of the database, and a backup, under a lease |

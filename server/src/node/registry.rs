@@ -1,8 +1,12 @@
 //! The registry of the jobs that a node runs.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+
+use ebb_jobs::request::OutputPlace;
+use ebb_scheduler::runtime::{SubmitError, TaskError};
+use ebb_tables::names::TableName;
 
 use super::ended::EndedJobs;
 use super::running::{RunningJob, Stop};
@@ -22,6 +26,8 @@ pub(super) struct Registry {
 struct State {
     jobs: BTreeMap<String, RunningJob>,
     maintenance: BTreeMap<String, RunningMaintenance>,
+    /// The claimed jobs by id, each with the table that it writes to, if there is one.
+    claims: BTreeMap<String, Option<TableName>>,
     /// The threads that drive jobs to their end.
     drivers: Vec<JoinHandle<()>>,
     /// The latest id that a node without a history gave to a job.
@@ -51,6 +57,20 @@ impl Registry {
         let mut state = self.lock();
         state.last_id = now_unix_ms.max(state.last_id + 1);
         format!("{:013}", state.last_id)
+    }
+
+    /// Claims a job, to start it or to change its record, until the result is dropped. Returns `None` if
+    /// it is claimed already, or runs.
+    pub(super) fn claim(self: &Arc<Self>, id: &str) -> Option<JobClaim> {
+        let mut state = self.lock();
+        if state.claims.contains_key(id) || state.runs(id) {
+            return None;
+        }
+        state.claims.insert(id.to_string(), None);
+        Some(JobClaim {
+            registry: Arc::clone(self),
+            id: id.to_string(),
+        })
     }
 
     /// Adds a job. If the node is closed already, stops the job as the others were stopped.
@@ -92,8 +112,7 @@ impl Registry {
 
     /// Returns whether a job, a backup or a verification runs.
     pub(super) fn is_running(&self, id: &str) -> bool {
-        let state = self.lock();
-        state.jobs.contains_key(id) || state.maintenance.contains_key(id)
+        self.lock().runs(id)
     }
 
     /// Counts an ended job by its outcome, removes it, and returns the word for the outcome.
@@ -146,6 +165,45 @@ impl Registry {
             // An error is a panic of the thread, which has printed itself.
             let _ = driver.join();
         }
+    }
+}
+
+impl State {
+    fn runs(&self, id: &str) -> bool {
+        self.jobs.contains_key(id) || self.maintenance.contains_key(id)
+    }
+}
+
+/// The sole right to start a job or to change its record, until this is dropped.
+pub(super) struct JobClaim {
+    registry: Arc<Registry>,
+    id: String,
+}
+
+impl JobClaim {
+    /// Claims the table for the rows of the job, too. Two jobs that find a table without rows would mix
+    /// theirs in it. A file or a folder takes no claim, because the second job to commit fails.
+    ///
+    /// # Errors
+    /// When another job has claimed the table.
+    pub(super) fn take_output(&self, place: &OutputPlace) -> Result<(), SubmitError> {
+        let OutputPlace::Table(table) = place else {
+            return Ok(());
+        };
+        let mut state = self.registry.lock();
+        let taken = (state.claims.iter()).find(|&(_, taken)| taken.as_ref() == Some(table));
+        if let Some((other, _)) = taken {
+            let cause = format!("job {other} writes to table {table}: wait until it has ended");
+            return Err(SubmitError::Output(TaskError::failed(cause)));
+        }
+        state.claims.insert(self.id.clone(), Some(table.clone()));
+        Ok(())
+    }
+}
+
+impl Drop for JobClaim {
+    fn drop(&mut self) {
+        self.registry.lock().claims.remove(&self.id);
     }
 }
 

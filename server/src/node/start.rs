@@ -12,6 +12,7 @@ use serde_json::json;
 use super::Node;
 use super::drive::{begin, failed};
 use super::expect::prospect;
+use super::jobs::running;
 use super::running::RunningJob;
 use crate::jobs::{Estimate, Restart};
 
@@ -34,10 +35,13 @@ pub(super) fn submit(
         None => node.unrecorded(&request),
     };
     let id = record.id.clone();
-    let started = match prospect(node, &request, &open_job, free) {
-        Ok(prospect) => begin(node, request, record, open_job, prospect),
-        Err(error) => Err(error),
-    };
+    // A restart of all unfinished jobs may have claimed it since it was recorded. Then it runs by that.
+    let claim = node.registry.claim(&id).ok_or_else(|| running(&record))?;
+    let started = claim
+        .take_output(&request.output.to)
+        .map_err(JobError::from)
+        .and_then(|()| prospect(node, &request, &open_job, free))
+        .and_then(|prospect| begin(node, request, record, open_job, prospect, claim));
     if let (Err(_), Some(history)) = (&started, history) {
         // It never started.
         history.forget(&id)?;
@@ -75,8 +79,7 @@ pub(super) fn estimate(node: &Node, request: &JobRequest) -> Result<Estimate, Jo
 
 /// See [`Node::restart`].
 pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobError> {
-    let record = node.job(id)?;
-    node.check_not_running(&record)?;
+    let (record, claim) = node.claim(id)?;
     let history = node.recorded()?;
     let there = |request: &JobRequest| output_is_there(request, record.written_us, &node.site);
     let request = match fate(&record, there)? {
@@ -91,11 +94,13 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
             return Ok(Restart::GivenUp(cause));
         }
     };
+    // Before the record is changed: the job stays unfinished if another one writes to its table.
+    claim.take_output(&request.output.to)?;
     let free = request.goal_s.map(|_| free_cores(node));
     let started = open(node, &request, &record.own_snapshots).and_then(|open_job| {
         let again = history.begin_again(&record, open_job.own_snapshots())?;
         let prospect = prospect(node, &request, &open_job, free)?;
-        begin(node, *request, again, open_job, prospect)
+        begin(node, *request, again, open_job, prospect, claim)
     });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);

@@ -2,14 +2,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use ebb_colocate::LoadSample;
-use ebb_jobs::history::RecordState;
+use ebb_jobs::history::{RecordState, STARTS_MAX};
 use ebb_jobs::pi::Variant;
 use ebb_jobs::request::{
     ApplicationRequest, InputRequest, JobRequest, OutputPlace, PiRequest, TableInput,
     WordcountRequest,
 };
 use ebb_scheduler::runtime::Outcome;
-use ebb_storage::TableOptions;
+use ebb_storage::{NAME_BYTES_MAX, TableOptions};
 use ebb_test_support::wait::until;
 
 use super::*;
@@ -182,6 +182,20 @@ fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
 }
 
 #[test]
+fn an_output_table_with_too_long_a_name_is_refused_before_the_job_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let name = format!("app.{}", "t".repeat(NAME_BYTES_MAX + 1));
+    let refused = node.submit(wordcount(table(&name))).err();
+    let refused = refused.expect("no table has such a name").to_string();
+    assert!(refused.contains("more than 128 bytes"), "{refused}");
+    assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (0, 0));
+    let name = format!("app.{}", "t".repeat(NAME_BYTES_MAX));
+    let job = node.submit(wordcount(table(&name))).unwrap();
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+}
+
+#[test]
 fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
     let dir = tempfile::tempdir().unwrap();
     let id = {
@@ -208,6 +222,104 @@ fn a_parked_job_starts_again_on_the_next_node_over_its_snapshot() {
     assert_eq!(node.job(&id).unwrap().state, RecordState::Cancelled);
     assert!(node.restart(&id).is_err(), "it has ended");
     assert_eq!(node.unfinished().unwrap(), []);
+}
+
+#[test]
+fn a_job_may_be_parked_more_often_than_its_process_may_be_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let job = node.submit(endless(table("app.pi"))).unwrap();
+    let id = job.id().to_string();
+    node.shutdown(Stop::Park);
+    drop((job, node));
+    for starts in 2..=STARTS_MAX + 2 {
+        let node = open(dir.path());
+        let Restart::Runs(job) = node.restart(&id).unwrap() else {
+            panic!("start {starts} does not run");
+        };
+        assert_eq!(
+            (job.record().starts, job.record().parks),
+            (starts, starts - 1)
+        );
+        node.shutdown(Stop::Park);
+    }
+}
+
+#[test]
+fn the_view_of_a_job_that_has_just_ended_has_the_record_of_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let job = node.submit(endless(table("app.pi"))).unwrap();
+    let running = node.present_view(&job).unwrap();
+    assert_eq!(
+        (running.record.state, running.end),
+        (RecordState::Started, None)
+    );
+    assert!(job.cancel());
+    job.wait();
+    let ended = node.present_view(&job).unwrap();
+    assert_eq!(ended.record, node.job(job.id()).unwrap());
+    assert_eq!(ended.record.state, RecordState::Cancelled);
+    assert!(ended.end.is_some() && ended.run.is_some());
+}
+
+#[test]
+fn a_job_into_the_table_of_a_running_job_is_refused_until_that_one_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let first = node.submit(endless(table("app.out"))).unwrap();
+    let refused = node.submit(wordcount(table("app.out"))).err();
+    let refused = refused.expect("the rows would be mixed").to_string();
+    let expected = format!("job {} writes to table app.out", first.id());
+    assert!(refused.contains(&expected), "{refused}");
+    assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (1, 0));
+    assert!(first.cancel());
+    first.wait();
+    let second = node.submit(wordcount(table("app.out"))).unwrap();
+    assert_eq!(second.wait().report.outcome, Outcome::Succeeded);
+}
+
+#[test]
+fn an_unfinished_job_stays_so_while_another_one_writes_to_its_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let parked = node.submit(endless(table("app.out"))).unwrap();
+    let id = parked.id().to_string();
+    node.shutdown(Stop::Park);
+    drop((parked, node));
+    let node = open(dir.path());
+    let before = node.job(&id).unwrap();
+    let other = node.submit(endless(table("app.out"))).unwrap();
+    let refused = node.restart(&id).err();
+    let refused = refused.expect("the rows would be mixed").to_string();
+    let expected = format!("job {} writes to table app.out", other.id());
+    assert!(refused.contains(&expected), "{refused}");
+    assert_eq!(node.job(&id).unwrap(), before);
+    assert!(other.cancel());
+    other.wait();
+    let Restart::Runs(job) = node.restart(&id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert!(job.cancel());
+    job.wait();
+}
+
+#[test]
+fn a_claimed_job_is_neither_started_nor_discarded() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let request = wordcount(table("app.counts"));
+    let history = History::open(node.db().unwrap()).unwrap();
+    let id = history.begin(&request, Vec::new(), None).unwrap().id;
+    let (_, claim) = node.claim(&id).unwrap();
+    for refused in [node.restart(&id).err(), node.discard(&id).err()] {
+        let refused = refused.expect("it is claimed").to_string();
+        assert!(refused.contains("is running"), "{refused}");
+    }
+    assert_eq!(node.job(&id).unwrap().state, RecordState::Started);
+    drop(claim);
+    node.discard(&id).unwrap();
+    assert_eq!(node.job(&id).unwrap().state, RecordState::Cancelled);
 }
 
 #[test]

@@ -40,6 +40,7 @@ mod form;
 mod grace;
 mod identity;
 mod lazy;
+pub mod lifetime;
 mod load;
 pub mod lookup;
 mod mutation;

@@ -288,9 +288,9 @@ impl Db {
     /// the same file system shares the bytes, and so the damage, unless it was copied.
     ///
     /// # Errors
-    /// [`Error::InvalidRequest`] for a directory that is no backup; [`Error::Io`], [`Error::DiskFull`]:
-    /// files that were restored before stay restored. A file that the backup does not have is no
-    /// error: the report lists it.
+    /// [`Error::NotFound`] when there is no such directory; [`Error::InvalidRequest`] for one that is no
+    /// backup; [`Error::Io`], [`Error::DiskFull`]: files that were restored before stay restored. A file
+    /// that the backup does not have is no error: the report lists it.
     pub fn restore(&self, backup: impl AsRef<Path>) -> Result<RestoreReport> {
         maintenance::restore(&self.inner, backup.as_ref())
     }

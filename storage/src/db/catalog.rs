@@ -20,8 +20,8 @@ pub(crate) struct Catalog {
     last_table_id: TableId,
 }
 
-/// The longest name, in bytes.
-const NAME_BYTES_MAX: usize = 128;
+/// The longest name of a keyspace, a table or a snapshot, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
 
 impl Catalog {
     pub(crate) fn add_keyspace(&mut self, name: &str) {

@@ -55,6 +55,7 @@ mod write_stall;
 mod write_throttling;
 
 pub(crate) use accept_loss::Rest;
+pub use catalog::NAME_BYTES_MAX;
 pub(crate) use catalog::{Catalog, check_name};
 pub(crate) use engine::{Access, Capture, Engine};
 pub(crate) use events::EventListeners;

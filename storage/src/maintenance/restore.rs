@@ -5,6 +5,7 @@
 //! and one edit of the manifest replaces the damaged file by the copy.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -82,10 +83,16 @@ pub(crate) fn restore(engine: &Engine, dir: &Path) -> Result<RestoreReport> {
 /// out.
 ///
 /// # Errors
-/// [`Error::InvalidRequest`] if the directory has neither a manifest nor SSTables; [`Error::Io`].
+/// [`Error::NotFound`] if there is no such directory; [`Error::InvalidRequest`] if it has neither a manifest
+/// nor SSTables; [`Error::Io`].
 fn files_by_id(engine: &Engine, dir: &Path) -> Result<HashMap<FileId, PathBuf>> {
     let mut by_id = HashMap::new();
-    for path in engine.disk().list(dir).map_err(Error::io("list", dir))? {
+    let listed = engine.disk().list(dir);
+    let listed = listed.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found("backup", dir.display().to_string()),
+        _ => Error::io("list", dir)(error),
+    });
+    for path in listed? {
         if matches!(FileKind::of(&path), Some(FileKind::SsTable(_)))
             && let Some(id) = id_of_file(engine.disk(), &path)?
         {

@@ -371,11 +371,11 @@ impl State {
         let found = self.find(keyspace, name);
         let live = found.filter(|bookmark| !bookmark.record.has_expired(now_ms));
         live.cloned().ok_or_else(|| Error::NotFound {
-            what: "snapshot",
-            name: match found {
-                Some(_) => format!("{name}, which has expired"),
-                None => name.to_string(),
+            what: match found {
+                Some(_) => "unexpired snapshot",
+                None => "snapshot",
             },
+            name: name.to_string(),
         })
     }
 }

@@ -80,7 +80,9 @@ fn alone(pins: &SnapshotPins, name: &str) -> PinnedBytes {
 
 fn assert_expired<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     match outcome {
-        Err(e @ Error::NotFound { .. }) => assert!(e.to_string().contains("expired"), "{e}"),
+        Err(e @ Error::NotFound { .. }) => {
+            assert_eq!(e.to_string(), "no unexpired snapshot named \"s\"");
+        }
         other => panic!("{other:?}"),
     }
 }

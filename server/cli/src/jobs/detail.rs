@@ -245,6 +245,7 @@ mod tests {
             state: RecordState::Failed,
             started_unix_ms: 1_795_293_012_345,
             starts: 2,
+            parks: 0,
             commits: false,
             written_us: None,
             ended_unix_ms: Some(1_795_293_013_595),

@@ -211,6 +211,7 @@ mod tests {
             state: RecordState::Succeeded,
             started_unix_ms: 1_795_293_012_345,
             starts: 1,
+            parks: 0,
             commits: true,
             written_us: None,
             ended_unix_ms: Some(1_795_293_112_345),

@@ -63,7 +63,8 @@ pub(super) struct InputArgs {
 /// The columns of a CQL table to read, for an application without columns of its own.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ColumnsArg {
-    /// Read only these columns of a CQL table, and those of its primary key.
+    /// Read only these columns of a CQL table as the value of a row. Those of the primary key make up the
+    /// key of the row.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     columns: Vec<String>,
 }

@@ -148,7 +148,8 @@ fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
     assert!(!place.ebb("stats").ok().contains("damaged"));
     place.ebb("verify").ok();
     assert_eq!(place.ebb("scan app.lines").ok(), before);
-    assert_ne!(place.ebb("restore missing").code, 0);
+    let said = place.ebb("restore missing").fails(3);
+    assert!(said.contains("no backup named"), "{said}");
 }
 
 #[test]

@@ -105,6 +105,11 @@ fn options_that_do_not_fit_a_cql_table_are_refused_with_its_columns() {
     let words = "run wordcount --table shop.orders --output - --columns";
     let said = place.ebb(&format!("{words} none")).fails(3);
     assert!(said.contains("no column named \"none\""), "{said}");
+    let said = place.ebb(&format!("{words} name,customer")).fails(2);
+    assert!(
+        said.contains("column customer of table shop.orders is in"),
+        "{said}"
+    );
     let said = place.ebb(&format!("{job} --of paid")).fails(2);
     assert!(said.contains("column paid is \"true\""), "{said}");
     place.write("a.txt", "one\n");

@@ -1,6 +1,9 @@
 //! DESCRIBE, with the requests and the columns of cqlsh.
 
+use std::time::Duration;
+
 use ebb_model::types::elements::pairs;
+use ebb_storage::SnapshotOptions;
 
 use super::*;
 use crate::testing::Session;
@@ -151,6 +154,22 @@ fn snapshots_are_described_by_their_create_statements() {
     let all = described(&session, "DESCRIBE SNAPSHOTS");
     assert_eq!(all.len(), 2);
     assert!(all[1][3].starts_with("CREATE SNAPSHOT s ON KEYSPACE other;\n"));
+}
+
+#[test]
+fn a_snapshot_that_expires_after_the_year_9999_is_described() {
+    let session = Session::with_table();
+    let app = session.catalog.db().existing_keyspace("app").unwrap();
+    let options = SnapshotOptions {
+        table: None,
+        expires_in: Some(Duration::from_secs(1 << 40)),
+    };
+    app.create_snapshot_with("far", options).unwrap();
+    let listed = described(&session, "DESC SNAPSHOTS");
+    assert!(
+        listed[0][3].contains(", expires 9999-12-31T23:59:59Z;"),
+        "{listed:?}"
+    );
 }
 
 #[test]

@@ -55,8 +55,8 @@ const HISTORY_VERSION: &str = "1";
 /// The number of ended jobs that are kept, beside the last backup without damage.
 const ENDED_JOBS_MAX: usize = 1000;
 
-/// The largest number of starts of a job. If its process ended before the job each time,
-/// the job may be the reason.
+/// The largest number of starts of a job that were not parked. If its process ended before the job each
+/// time, the job may be the reason.
 pub const STARTS_MAX: u32 = 3;
 
 /// The result of the history's operations.
@@ -180,6 +180,17 @@ impl History {
         self.attempts.forget(&job.id)?;
         self.put(&again)?;
         Ok(again)
+    }
+
+    /// Records that a process that stops has parked a job, which the next process starts again.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn park(&self, job: &JobRecord) -> Result<()> {
+        self.put(&JobRecord {
+            parks: job.parks.saturating_add(1),
+            ..job.clone()
+        })
     }
 
     /// Records that a job is about to put its output in place and, for a table of CQL, the

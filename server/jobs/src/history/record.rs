@@ -71,6 +71,10 @@ impl Submission {
     }
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A job in the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -91,6 +95,10 @@ pub struct JobRecord {
     pub started_unix_ms: u64,
     /// The number of starts, from 1.
     pub starts: u32,
+    /// The number of starts after which the process parked the job because it stopped. Not written if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parks: u32,
     /// Whether the last start was about to put the output in place. If the job did not end
     /// then and there is an output, the job has made it.
     pub commits: bool,
@@ -139,6 +147,7 @@ impl JobRecord {
             state: RecordState::Started,
             started_unix_ms,
             starts: 1,
+            parks: 0,
             commits: false,
             written_us: None,
             ended_unix_ms: None,

@@ -1,7 +1,7 @@
 //! Checks of a request that reads a table that CQL made, and the columns that the job
 //! reads.
 
-use ebb_model::schema::TableSchema;
+use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_tables::lookup::{LookupError, Unknown};
 
 use crate::error::JobError;
@@ -41,6 +41,34 @@ pub(super) fn check(request: &TableInput, schema: &TableSchema) -> Result<(), Jo
                 .collect(),
         })
         .into()),
+    }
+}
+
+/// Checks the columns that are to make up the value of a row, for an application that reads nothing but
+/// values. One of the primary key would be left out silently: it is part of the row's key.
+///
+/// # Errors
+/// When one of them is of the primary key.
+pub(super) fn check_columns_of_values(
+    request: &TableInput,
+    schema: &TableSchema,
+) -> Result<(), JobError> {
+    let is_key = |column: &&String| {
+        let column = schema.column(column.as_str());
+        column.is_some_and(|column| {
+            matches!(
+                column.kind,
+                ColumnKind::PartitionKey | ColumnKind::Clustering
+            )
+        })
+    };
+    match request.columns.iter().find(is_key) {
+        None => Ok(()),
+        Some(column) => Err(JobError::senseless(format!(
+            "column {column} of table {} is in the primary key, and so in no value: name other columns; \
+             select looks into it, with a condition such as '{column} ~ TEXT'",
+            request.table
+        ))),
     }
 }
 

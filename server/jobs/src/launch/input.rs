@@ -17,7 +17,8 @@ use crate::error::JobError;
 use crate::history::OwnSnapshot;
 use crate::records::{RecordFormat, ValueFormat};
 use crate::request::{
-    CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths, TableInput, ValueKind,
+    ApplicationRequest, CsvInput, GeneratedInput, InputRequest, JobRequest, KeySelection, Paths,
+    TableInput, ValueKind,
 };
 use crate::{CqlInput, CqlText, FileKind, FilesInput, Generator, LenientCsvInput, SnapshotInput};
 
@@ -95,8 +96,7 @@ pub(super) fn open(
                 let name = || JobError::NoDatabase(table.table.to_string());
                 let db = site.db.as_ref().ok_or_else(name)?;
                 let own = own.iter().find(|own| own.input == number);
-                let columns = request.application.columns();
-                open_table(db, table, own, files.splits, columns)?
+                open_table(db, table, own, files.splits, &request.application)?
             }
             InputRequest::Text(text) => {
                 let input = files.open(&text.paths, FileKind::Text, text.skip_bad)?;
@@ -169,7 +169,7 @@ fn open_table(
     request: &TableInput,
     own: Option<&OwnSnapshot>,
     splits: usize,
-    columns: Option<Vec<&str>>,
+    application: &ApplicationRequest,
 ) -> Result<OpenInput, JobError> {
     // The snapshot comes first: the schema below is that of the snapshot, which later changes of
     // the table do not touch.
@@ -178,7 +178,10 @@ fn open_table(
     // Only tables that CQL made have a schema.
     if let Some(schema) = schema_at(&table, &request.table.to_string())? {
         cql::check(request, &schema)?;
-        let wanted = cql::wanted(request, &schema, columns);
+        if application.takes_whole_values() {
+            cql::check_columns_of_values(request, &schema)?;
+        }
+        let wanted = cql::wanted(request, &schema, application.columns());
         let text = CqlText::new(Arc::new(schema), table.read_time_ms(), wanted.as_deref());
         return Ok(OpenInput {
             format: text.format(),

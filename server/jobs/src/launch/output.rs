@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ebb_scheduler::runtime::{Output, VecOutput};
+use ebb_storage::NAME_BYTES_MAX;
 use ebb_tables::lookup;
 use ebb_tables::names::TableName;
 use ebb_tables::{Catalog, CatalogError, is_cql_keyspace, is_cql_table};
@@ -139,6 +140,11 @@ impl Place {
         };
         if name.keyspace == SYSTEM_KEYSPACE {
             let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
+            return Err(JobError::senseless(text));
+        }
+        // The table may be created only when the job has computed its rows.
+        if name.table.len() > NAME_BYTES_MAX {
+            let text = format!("the name of table {name} has more than {NAME_BYTES_MAX} bytes");
             return Err(JobError::senseless(text));
         }
         let named = || JobError::NoDatabase(request.output.to.to_string());

@@ -297,10 +297,17 @@ impl Output for CqlOutput {
             let indexes = |table: &CqlTable| -> Vec<u32> {
                 (table.schema().indexes().iter().map(|index| index.id)).collect()
             };
-            if now.is_none_or(|now| indexes(&now) != indexes(&table)) {
+            let now = now.filter(|now| indexes(now) == indexes(&table));
+            let Some(now) = now else {
                 return Err(TaskError::failed(format!(
                     "an index of table {} was created or dropped while rows were put in place: \
                      start the job again",
+                    self.name()
+                )));
+            };
+            if !self.plan.fits(now.schema()) {
+                return Err(TaskError::failed(format!(
+                    "a column of table {} that the job writes was dropped while it ran",
                     self.name()
                 )));
             }

@@ -78,6 +78,12 @@ macro_rules! applications {
                 match self { $(Self::$variant(options) => options.columns(),)* }
             }
 
+            /// Returns whether the application reads the value of a row as a whole, whatever its
+            /// options are.
+            pub(crate) fn takes_whole_values(&self) -> bool {
+                match self { $(Self::$variant(_) => $options::TAKES_WHOLE_VALUES,)* }
+            }
+
             /// Returns the number of reduce tasks, if the user chooses it.
             pub(super) fn reduces(&self) -> Option<u32> {
                 match self { $(Self::$variant(options) => options.reduces(),)* }

@@ -50,8 +50,9 @@ async fn events(
     credential: Option<Extension<Credential>>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Problem> {
-    let last = headers.get("last-event-id");
-    let last = last.and_then(|id| id.to_str().ok()?.parse().ok());
+    let last = headers.get("last-event-id").filter(|id| !id.is_empty());
+    // An id that no event of ebb has is like one of an earlier server: its client missed events.
+    let last = last.map(|id| id.to_str().ok().and_then(|id| id.parse().ok()).unwrap_or(0));
     let Some(subscription) = live.subscribe(last) else {
         let text = "there are as many event streams as a server has: ask again later";
         let status = StatusCode::SERVICE_UNAVAILABLE;

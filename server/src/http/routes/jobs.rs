@@ -255,6 +255,14 @@ async fn list(
 ) -> Result<JsonBytes, Problem> {
     let listed = query_of(listed)?;
     let limit = limit_of(listed.limit)?;
+    // Ids are compared as texts: most other texts would lie before all of them, or behind.
+    let is_no_id =
+        |after: &str| after.is_empty() || after.bytes().any(|byte| !byte.is_ascii_digit());
+    if listed.after.as_deref().is_some_and(is_no_id) {
+        return Err(Problem::senseless(
+            "after: this is no `next` of a page of jobs",
+        ));
+    }
     let json = blocking(move || {
         let found = jobs_of(&node, &job_views, &listed, limit + 1)?;
         let (found, next) = page(found, limit, |job| job.id.clone());
@@ -353,9 +361,12 @@ async fn show(
     let Some(job) = node.running(&record.id) else {
         return Ok(Json(JobView::remembered(record)));
     };
-    // The view shows whether the job has ended.
     let _ = tokio::time::timeout(wait, job.ended()).await;
-    Ok(Json(job.view()))
+    if job.end().is_none() {
+        return Ok(Json(job.view()));
+    }
+    let view = work(node, move |node| node.present_view(&job));
+    view.await.map(Json)
 }
 
 /// Cancels a job
@@ -415,7 +426,9 @@ async fn attempts(
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/restart", operation_id = "restart_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
-    responses((status = 200, description = "The result", body = RestartView)),
+    responses((status = 200, description = "The result", body = RestartView),
+        (status = 409, description = "The job runs or has ended", body = Problem,
+            content_type = "application/problem+json")),
 )]
 async fn restart(
     State(Served { node, .. }): At,
@@ -435,7 +448,7 @@ async fn restart(
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
     responses((status = 201, description = "The new job", body = JobView,
         headers(("location" = String, description = "The path of the new job"))),
-        (status = 409, description = "The job has succeeded, or its output is there", body = Problem,
+        (status = 409, description = "The job runs or has succeeded, or its output is there", body = Problem,
             content_type = "application/problem+json")),
 )]
 async fn retry(
@@ -466,7 +479,9 @@ async fn retry(
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/discard", operation_id = "discard_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
-    responses((status = 200, description = "The job in the history", body = JobView)),
+    responses((status = 200, description = "The job in the history", body = JobView),
+        (status = 409, description = "The job runs or has ended", body = Problem,
+            content_type = "application/problem+json")),
 )]
 async fn discard(
     State(Served { node, .. }): At,

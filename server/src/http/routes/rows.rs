@@ -120,13 +120,21 @@ async fn scan(
 
 type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Returns the bounds of the rows that follow those of the page before.
+/// Returns the bounds of the rows that follow those of the page before. An `after` outside of the range,
+/// which is no `next` of a page of it, does not widen the range.
 fn range_of(request: &ScanRequest) -> Result<KeyBounds, String> {
     let key = |key: &Option<Octets>| key.clone().map(Octets::into_bytes).transpose();
     let (from, to) = (key(&request.from)?, key(&request.to)?);
+    let after = key(&request.after)?.filter(|after| {
+        if request.reverse {
+            to.as_ref().is_none_or(|to| after <= to)
+        } else {
+            from.as_ref().is_none_or(|from| from <= after)
+        }
+    });
     let from = from.map_or(Bound::Unbounded, Bound::Included);
     let to = to.map_or(Bound::Unbounded, Bound::Excluded);
-    Ok(match (key(&request.after)?, request.reverse) {
+    Ok(match (after, request.reverse) {
         (None, _) => (from, to),
         (Some(after), false) => (Bound::Excluded(after), to),
         (Some(after), true) => (from, Bound::Excluded(after)),
@@ -181,6 +189,29 @@ mod tests {
         let entry = |(key, bytes): (u8, &usize)| (vec![key].into(), vec![0_u8; *bytes].into());
         let entries: Vec<Entry> = (0..).zip(values).map(entry).collect();
         entries.into_iter().map(Ok)
+    }
+
+    #[test]
+    fn a_page_begins_after_the_one_before_and_never_outside_of_the_range() {
+        let bounds = |after: &str, reverse| {
+            range_of(&ScanRequest {
+                from: Some(Octets::Text("c".to_string())),
+                to: Some(Octets::Text("m".to_string())),
+                after: Some(Octets::Text(after.to_string())),
+                reverse,
+                ..ScanRequest::default()
+            })
+        };
+        let included = |key: &str| Bound::Included(key.as_bytes().to_vec());
+        let excluded = |key: &str| Bound::Excluded(key.as_bytes().to_vec());
+        for (after, reverse, expected) in [
+            ("e", false, (excluded("e"), excluded("m"))),
+            ("e", true, (included("c"), excluded("e"))),
+            ("a", false, (included("c"), excluded("m"))),
+            ("x", true, (included("c"), excluded("m"))),
+        ] {
+            assert_eq!(bounds(after, reverse), Ok(expected), "{after}, {reverse}");
+        }
     }
 
     #[test]

@@ -181,6 +181,11 @@ fn jobs_are_listed_by_pages_the_newest_first() {
     assert_eq!((page, next.as_ref()), (newest(3..5), Some(&ids[3])));
     let (page, next) = list(&format!("limit=3&after={}", next.unwrap()));
     assert_eq!((page, next), (newest(0..3), None));
+    for after in ["", "x", "app/lines"] {
+        let request = format!("GET /v1/jobs?after={after}");
+        let (status, answer) = ask(&server, &request, "localhost", Some(&token), "");
+        assert_eq!(status, 422, "{after:?}: {answer}");
+    }
     assert_eq!(list("state=ended").0, newest(0..5));
     assert_eq!(list("state=running").0, [""; 0]);
     assert_eq!(list("state=unfinished&name=pi").0, [""; 0]);
@@ -256,6 +261,16 @@ fn files_are_written_below_the_roots_only() {
     let db = ebb_storage::Db::open(dir.path().join("backups/monday"), Options::default());
     assert!(db.is_ok(), "{db:?}");
     drop(db);
+    let none = json!({"name": "tuesday"}).to_string();
+    let (status, problem) = ask(
+        &server,
+        "POST /v1/restore",
+        "localhost",
+        Some(&admin),
+        &none,
+    );
+    assert_eq!(status, 404, "{problem}");
+    assert!(problem.contains("backups/tuesday"), "{problem}");
     let (status, _, problem) = backup(&admin, "monday", "7");
     assert_eq!(status, 422, "it was opened for writing: {problem}");
 }

@@ -157,6 +157,11 @@ fn the_load_of_the_last_seconds_and_the_forecast_are_served() {
         "no job used anything"
     );
     assert!(samples.contains(&point), "{point} in {load}");
+    let unused = point["analytics_cores"].as_f64().unwrap();
+    assert!(
+        unused.is_sign_positive(),
+        "{unused}, which ebb top would show"
+    );
     assert_eq!(load["objective"]["ratio"], 1.1);
     let forecast = json(&get("/v1/forecast?seconds=60").1);
     assert_eq!(forecast["source"], "last-ten-minutes");
@@ -183,6 +188,9 @@ fn a_stream_goes_on_where_it_was_and_ends_with_the_server() {
     assert_eq!(next(&mut again, "id: ").unwrap(), following);
     let mut unknown = stream(&server, &token, Some("1"));
     event(&mut unknown, "reset");
+    for id in ["x", "-1", "99999999999999999999"] {
+        event(&mut stream(&server, &token, Some(id)), "reset");
+    }
     assert!(server.drain(LONG), "streams do not keep it");
     assert_eq!(next(&mut unknown, "never"), None);
 }

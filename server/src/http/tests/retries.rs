@@ -13,7 +13,7 @@ fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
     );
     let first = own.submit(&request).unwrap().record.id;
     let running = refused(own.retry(&first));
-    assert_eq!((running.status, running.failure), (422, Failure::Invalid));
+    assert_eq!((running.status, running.failure), (409, Failure::Invalid));
     assert!(running.detail.contains("cancel it first"), "{running}");
     assert!(own.cancel(&first).unwrap());
     wait_for_end(&own, &first);

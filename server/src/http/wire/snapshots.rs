@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ebb_jobs::pins::holder;
 use ebb_storage::{SnapshotInfo, SnapshotPins, SnapshotScope};
+use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -73,7 +74,7 @@ pub struct SnapshotRequest {
     pub table: Option<String>,
     /// The lifetime of the snapshot in seconds; `null` if it does not expire.
     #[serde(default)]
-    #[schema(exclusive_minimum = 0)]
+    #[schema(exclusive_minimum = 0, maximum = 31_622_400_000.0)]
     pub expires_in_s: Option<f64>,
 }
 
@@ -84,7 +85,7 @@ pub struct SnapshotRenewal {
     /// The lifetime in seconds from now; `null` if the snapshot no longer expires.
     // Required: a request without the field must not keep a snapshot for ever.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(exclusive_minimum = 0, required)]
+    #[schema(exclusive_minimum = 0, maximum = 31_622_400_000.0, required)]
     pub expires_in_s: Option<f64>,
 }
 
@@ -121,11 +122,16 @@ impl SnapshotView {
 /// expire.
 ///
 /// # Errors
-/// When `expires_in_s` is not a positive duration.
+/// When `expires_in_s` is not a positive duration, or is too long.
 pub(in crate::http) fn time_to_come(expires_in_s: Option<f64>) -> Result<Option<Duration>, String> {
     let Some(seconds) = expires_in_s else {
         return Ok(None);
     };
+    if seconds > LIFETIME_MAX.as_secs_f64() {
+        return Err(format!(
+            "expires_in_s: {seconds:e} is more than {LIFETIME_YEARS_MAX} years; null is for ever"
+        ));
+    }
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() => Ok(Some(time)),
         _ => Err(format!("expires_in_s: {seconds} is no time to come")),

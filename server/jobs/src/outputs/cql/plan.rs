@@ -42,6 +42,13 @@ pub(super) struct WaitingRow {
 }
 
 impl RowPlan {
+    /// Returns whether the table, which now has this schema, still has all columns of the plan. Those of
+    /// the primary key cannot be dropped.
+    pub(super) fn fits(&self, schema: &TableSchema) -> bool {
+        let mut ids = self.statics.iter().chain(&self.cells).map(|(id, _)| *id);
+        ids.all(|id| schema.column_by_id(ColumnId(id)).is_some())
+    }
+
     /// Creates a plan for rows with the format `rows` into a table of `schema`. Columns
     /// match by name. The columns of the rows' key that match none are, in their order, the
     /// columns of the table's primary key that are left. If only static columns are

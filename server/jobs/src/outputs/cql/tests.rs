@@ -291,6 +291,26 @@ fn a_table_that_is_dropped_meanwhile_gets_no_rows() {
     assert!(error.contains("dropped or created while"), "{error}");
 }
 
+#[test]
+fn a_job_fails_if_a_column_that_it_writes_is_dropped_meanwhile() {
+    let fixture = fixture();
+    fixture.output("t", rows()).unwrap().commit().unwrap();
+    let output = fixture.output("t", rows()).unwrap();
+    write(&output, 0, &[("a,b", "1,1")]).unwrap();
+    let drop = |schema: &ebb_model::schema::Schema| {
+        let dropped = schema.alter_table("ks", "t", |table| table.drop_column("x", 1));
+        Ok::<_, CatalogError>(Some(dropped.unwrap()))
+    };
+    assert!(fixture.catalog.change(drop).flatten().unwrap());
+    let error = output.commit().unwrap_err().to_string();
+    assert!(error.contains("a column of table ks.t"), "{error}");
+    let table = fixture.catalog.state().table("ks", "t").unwrap().clone();
+    assert_eq!(
+        table.rows().range::<&[u8], _>(PARTITIONS_START..).count(),
+        0
+    );
+}
+
 /// The format `k, c | s, l, m, u` with a static set, a list, a map and a frozen tuple.
 pub(super) fn with_collections(fixture: &Fixture) -> RecordFormat {
     let column = |(name, ty, is_static): (&str, &str, bool)| {
