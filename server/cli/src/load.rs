@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::builder::RangedU64ValueParser;
 use ebb_storage::{Db, ErrorKind, SortedWriterOptions, TableOptions};
+use ebb_tables::is_cql_table;
 use ebb_text::csv::CsvDialect;
 use ebb_text::{Duplicates, LoadOptions, LoadReport, SkipReason, Skipped, Sorted, TextFormat};
 use indicatif::{DecimalBytes, HumanFloatCount};
@@ -20,7 +21,7 @@ use self::scratch::Scratch;
 #[cfg(feature = "publish")]
 use self::typed::load as load_typed;
 use self::watch::Watch;
-use super::database::{self, Location};
+use super::database::Location;
 use super::error::CliError;
 use super::interrupt;
 use super::names::{TableName, refuse_system};
@@ -237,11 +238,15 @@ fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
 /// Fails if CQL made the table.
 fn refuse_made_by_cql(db: &Db, name: &TableName) -> Result<(), CliError> {
     let keyspace = db.existing_keyspace(&name.keyspace);
-    match keyspace.and_then(|keyspace| keyspace.existing_table(&name.table)) {
-        Ok(table) => database::refuse_cql(&table),
-        // The load makes the table, or fails for the same reason.
-        Err(_) => Ok(()),
+    let table = keyspace.and_then(|keyspace| keyspace.existing_table(&name.table));
+    // If the table cannot be opened, the load makes it, or fails for the same reason.
+    if !table.is_ok_and(|table| is_cql_table(&table)) {
+        return Ok(());
     }
+    Err(CliError::Usage(format!(
+        "table {name} was made by CQL: ebb load fills it from files called .parquet and from \
+         Iceberg tables only; COPY ... FROM of cqlsh fills it from CSV"
+    )))
 }
 
 /// Makes the rows part of the table. On an error, drops the table or keyspace that was created for them.

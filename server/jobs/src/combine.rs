@@ -12,6 +12,7 @@ use super::error::JobError;
 use super::options::one;
 use super::records::csv::push_fields;
 use super::records::{Column, Columns, RecordFormat, UnknownColumn};
+use super::seen::SeenColumns;
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -99,13 +100,23 @@ pub fn spec(
     grouping: Grouping,
     reduces: u32,
 ) -> JobSpec {
-    JobSpec::new(name, input, Arc::new(GroupMapper { grouping }), output)
+    let seen = SeenColumns::new(match &grouping {
+        Grouping::Key => &[],
+        Grouping::Columns(columns) => columns.names(),
+    });
+    let mapper = GroupMapper {
+        grouping,
+        seen: Arc::clone(&seen),
+    };
+    let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(add), reduces.max(1))
-        .combiner(Arc::new(add))
+        .combiner(Arc::new(add));
+    seen.required(spec)
 }
 
 struct GroupMapper {
     grouping: Grouping,
+    seen: Arc<SeenColumns>,
 }
 
 impl Mapper for GroupMapper {
@@ -119,6 +130,7 @@ impl Mapper for GroupMapper {
             Grouping::Columns(columns) => {
                 let mut group = Vec::new();
                 columns.read(key, value, |fields| {
+                    self.seen.record(fields);
                     push_fields(&mut group, fields.iter());
                     Ok(())
                 })?;

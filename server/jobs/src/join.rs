@@ -12,6 +12,7 @@ use super::inputs::{Side, Union};
 use super::options::one;
 use super::records::csv::push_field;
 use super::records::{Column, Columns, Fields, KEY, RecordFormat, UnknownColumn, set_apart};
+use super::seen::SeenColumns;
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -191,12 +192,16 @@ pub fn spec(
         left_bytes_max: LEFT_BYTES_MAX,
     };
     let is_record = left_columns + right_columns > 1;
+    let seen = SeenColumns::of_sides(&left.key.name, &right.key.name);
     let mapper = SideMapper {
         left,
         right,
         is_record,
+        seen: Arc::clone(&seen),
     };
-    JobSpec::new(name, input, Arc::new(mapper), output).reducer(Arc::new(reducer), reduces.max(1))
+    let spec = JobSpec::new(name, input, Arc::new(mapper), output)
+        .reducer(Arc::new(reducer), reduces.max(1));
+    seen.required(spec)
 }
 
 /// Emits the columns of a row that the result has, after the byte of the row's side: as a
@@ -205,6 +210,7 @@ struct SideMapper {
     left: JoinSide,
     right: JoinSide,
     is_record: bool,
+    seen: Arc<SeenColumns>,
 }
 
 const LEFT: u8 = 0;
@@ -219,7 +225,10 @@ impl Mapper for SideMapper {
         };
         let other = match &of.on {
             On::Other(column) => {
-                let field = |fields: &Fields| Ok(fields.get(0).map(<[u8]>::to_vec));
+                let field = |fields: &Fields| {
+                    self.seen.record_one(usize::from(side), fields.has(0));
+                    Ok(fields.get(0).map(<[u8]>::to_vec))
+                };
                 match column.read(key, value, field)? {
                     Some(field) => Some(field),
                     None => return Ok(()),

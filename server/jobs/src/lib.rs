@@ -21,6 +21,7 @@
 //! | `chain` | jobs that each read the output of the one before |
 //! | `processes` | tasks in processes of their own |
 //! | `application` | the interface of an application; `request::APPLICATIONS` lists all |
+//! | `seen` | the columns that occurred in any record |
 //! | `options` | bounds and defaults of options that several applications have |
 //! | `publish` | snapshots as Iceberg tables, with the feature `publish` |
 //! | `aggregate`, `combine`, `grep` and so on | one application each: its options, its job |
@@ -65,6 +66,7 @@ mod publish;
 pub mod records;
 pub mod request;
 pub mod restart;
+mod seen;
 pub mod select;
 pub mod simulate;
 pub mod sort;

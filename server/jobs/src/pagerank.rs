@@ -30,6 +30,7 @@ use super::error::{JobError, RequestError};
 use super::options::{one, part_of_one, within};
 use super::outputs::Relay;
 use super::records::{Column, Columns, InvalidRow, RecordFormat, UnknownColumn, shown};
+use super::seen::SeenColumns;
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -154,7 +155,21 @@ impl Edges {
         }
     }
 
-    fn read(&self, key: &[u8], value: &[u8]) -> Result<Option<[Vec<u8>; 2]>, TaskError> {
+    /// Returns notes on the columns of the edges, for the maps of one job.
+    fn seen(&self) -> Arc<SeenColumns> {
+        SeenColumns::new(match self {
+            Self::Text => &[],
+            Self::Columns(columns) => columns.names(),
+        })
+    }
+
+    /// Returns the names of a link, and notes which of its columns the row has.
+    fn read(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        seen: &SeenColumns,
+    ) -> Result<Option<[Vec<u8>; 2]>, TaskError> {
         match self {
             Self::Text => {
                 if value.starts_with(b"#") || value.trim_ascii().is_empty() {
@@ -172,6 +187,7 @@ impl Edges {
                 }
             }
             Self::Columns(columns) => columns.read(key, value, |fields| {
+                seen.record(fields);
                 let names = fields.iter().flatten().filter(|name| !name.is_empty());
                 let names: Vec<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
                 Ok(<[Vec<u8>; 2]>::try_from(names).ok())
@@ -237,14 +253,18 @@ impl PageRank {
         match step {
             Step::Links => {
                 let name = format!("{} links", self.name);
+                let seen = self.edges.seen();
                 let mapper = EdgeMapper {
                     edges: self.edges.clone(),
+                    seen: Arc::clone(&seen),
                 };
                 let reducer = LinksReducer {
                     links_bytes_max: LINKS_BYTES_MAX,
                 };
-                JobSpec::new(name, Arc::clone(&self.input), Arc::new(mapper), output)
-                    .reducer(Arc::new(reducer), self.reduces)
+                let input = Arc::clone(&self.input);
+                let spec = JobSpec::new(name, input, Arc::new(mapper), output)
+                    .reducer(Arc::new(reducer), self.reduces);
+                seen.required(spec)
             }
             Step::Shares(ranking) => {
                 let name = format!("{} step {}", self.name, self.jobs_done);
@@ -429,11 +449,12 @@ fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
 /// links.
 struct EdgeMapper {
     edges: Edges,
+    seen: Arc<SeenColumns>,
 }
 
 impl Mapper for EdgeMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
-        let Some([from, to]) = self.edges.read(key, value)? else {
+        let Some([from, to]) = self.edges.read(key, value, &self.seen)? else {
             return Ok(());
         };
         let mut link = Vec::new();

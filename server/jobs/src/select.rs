@@ -2,7 +2,6 @@
 //! as in Gridmix's job of this name.
 
 mod condition;
-mod seen;
 
 use std::sync::Arc;
 
@@ -11,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::condition::Condition;
-use self::seen::{SeenColumns, SeenOutput};
 use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::{JobError, RequestError};
 use super::options::part_of_one;
 use super::records::csv::push_fields;
 use super::records::{Column, Columns, InvalidInput, InvalidRow, RecordFormat, check, double_name};
+use super::seen::SeenColumns;
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -173,19 +172,12 @@ pub fn spec(
     output: Arc<dyn Output>,
     selection: Selection,
 ) -> JobSpec {
-    let seen = Arc::new(SeenColumns::new(selection.columns.names()));
-    let output = SeenOutput {
-        inner: output,
-        seen: Arc::clone(&seen),
-    };
+    let seen = SeenColumns::new(selection.columns.names());
     let mapper = SelectMapper {
         selection,
         seen: Arc::clone(&seen),
     };
-    JobSpec {
-        notes: Some(seen),
-        ..JobSpec::new(name, input, Arc::new(mapper), Arc::new(output))
-    }
+    seen.required(JobSpec::new(name, input, Arc::new(mapper), output))
 }
 
 struct SelectMapper {

@@ -11,6 +11,7 @@ use super::error::JobError;
 use super::options::one;
 use super::records::number::ordered_text;
 use super::records::{Columns, RecordFormat, UnknownColumn, check, number_of};
+use super::seen::SeenColumns;
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -132,7 +133,13 @@ impl Order {
         self.by.names().is_empty() && !self.numeric && !self.reverse
     }
 
-    /// Appends bytes whose order is that of the rows.
+    /// Returns notes on the columns of the order, for the maps of one job.
+    pub(super) fn seen(&self) -> Arc<SeenColumns> {
+        SeenColumns::new(self.by.names())
+    }
+
+    /// Appends bytes whose order is that of the rows, and notes the columns of the order that
+    /// the row has.
     ///
     /// # Errors
     /// When the row does not match its schema, or a field is not a number.
@@ -140,6 +147,7 @@ impl Order {
         &self,
         key: &[u8],
         value: &[u8],
+        seen: &SeenColumns,
         ordered: &mut Vec<u8>,
     ) -> Result<(), TaskError> {
         if self.by.names().is_empty() {
@@ -151,6 +159,7 @@ impl Order {
             self.push(Some(value), key, "value", ordered)?;
         } else {
             self.by.read(key, value, |fields| {
+                seen.record(fields);
                 for (field, name) in fields.iter().zip(self.by.names()) {
                     self.push(field, key, name, ordered)?;
                 }
@@ -205,17 +214,19 @@ pub fn spec(
         is_plain: order.is_plain(),
         keeps_key: order.keeps_key(),
     };
+    let seen = order.seen();
     let mapper = KeyMapper {
         is_plain: reducer.is_plain,
         keeps_key: reducer.keeps_key,
         order,
+        seen: Arc::clone(&seen),
     };
     let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(reducer), reduces.max(1));
-    match reduces {
+    seen.required(match reduces {
         0 | 1 => spec,
         _ => spec.globally_sorted(),
-    }
+    })
 }
 
 /// Emits each row under the bytes that order it. The emitted value has the parts of key and
@@ -226,6 +237,7 @@ pub fn spec(
 /// ```
 struct KeyMapper {
     order: Order,
+    seen: Arc<SeenColumns>,
     is_plain: bool,
     keeps_key: bool,
 }
@@ -233,7 +245,7 @@ struct KeyMapper {
 impl Mapper for KeyMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
         let mut ordered = Vec::new();
-        self.order.key(key, value, &mut ordered)?;
+        self.order.key(key, value, &self.seen, &mut ordered)?;
         match (self.is_plain, self.keeps_key) {
             (true, true) => emit.emit(&ordered, key),
             (true, false) => emit.emit(&ordered, b""),
@@ -423,7 +435,7 @@ mod tests {
     fn a_field_that_is_no_number_fails_the_job_and_is_named() {
         let order = Order::new(&RecordFormat::text(), &[], true, false).unwrap();
         let error = order
-            .key(b"row", b"x1", &mut Vec::new())
+            .key(b"row", b"x1", &order.seen(), &mut Vec::new())
             .unwrap_err()
             .to_string();
         assert!(

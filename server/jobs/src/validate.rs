@@ -13,6 +13,7 @@ use super::application::{Application, Materials};
 use super::chain::Work;
 use super::error::JobError;
 use super::records::{Column, RecordFormat};
+use super::seen::SeenColumns;
 use super::sort::{Order, OrderRequest};
 
 #[cfg(feature = "args")]
@@ -63,9 +64,15 @@ pub fn spec(
     output: Arc<dyn Output>,
     order: Order,
 ) -> JobSpec {
-    JobSpec::new(name, input, Arc::new(ValueMapper { order }), output)
+    let seen = order.seen();
+    let mapper = ValueMapper {
+        order,
+        seen: Arc::clone(&seen),
+    };
+    let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(emit_result), 1)
-        .combiner(Arc::new(combine))
+        .combiner(Arc::new(combine));
+    seen.required(spec)
 }
 
 /// A summary of consecutive values.
@@ -177,12 +184,13 @@ impl Summary {
 
 struct ValueMapper {
     order: Order,
+    seen: Arc<SeenColumns>,
 }
 
 impl Mapper for ValueMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
         let mut ordered = Vec::new();
-        self.order.key(key, value, &mut ordered)?;
+        self.order.key(key, value, &self.seen, &mut ordered)?;
         emit.emit(b"", &Summary::of(ordered, value).encode()?)
     }
 }

@@ -6,7 +6,7 @@ use super::fits::{self, Need, PolicyMeasure};
 use super::generated::generator;
 use super::listed::{ListedJob, listed_jobs};
 use super::nodes::{self, Kind};
-use super::numbers::{FieldResult, between, log_sd, positive, seconds};
+use super::numbers::{FieldResult, between, log_sd, positive, seconds, shown};
 use super::schema::{self, File};
 use super::size::Size;
 use super::supply;
@@ -112,7 +112,7 @@ fn check_forecast_error(error: &ForecastError) -> FieldResult<()> {
         SECONDS_MAX,
     )?;
     if !(0.01..=0.99).contains(&error.quantile) {
-        let what = format!("between 0.01 and 0.99, got {}", error.quantile);
+        let what = format!("between 0.01 and 0.99, got {}", shown(error.quantile));
         return Err(FieldError::new("forecast_error.quantile", what));
     }
     Ok(())

@@ -1,15 +1,29 @@
 //! Checks that the numbers of a scenario lie within their bounds.
 
+use std::fmt::{Display, LowerExp};
+
 use super::error::FieldError;
 use crate::sim::bounds::{FACTOR_MAX, LOG_SD_MAX, SECONDS_MAX, TASK_SECONDS_MIN};
 
 /// A value, or the error of an invalid field.
 pub(super) type FieldResult<T> = Result<T, FieldError>;
 
+/// Returns the text of a number for an error: with an exponent if it has more digits than a person
+/// would read, such as those of 1e300.
+pub(super) fn shown<N: Display + LowerExp>(number: N) -> String {
+    /// The number of characters of the largest integer of 64 bits.
+    const CHARS_MAX: usize = 20;
+    let digits = number.to_string();
+    if digits.len() > CHARS_MAX {
+        return format!("{number:e}");
+    }
+    digits
+}
+
 /// Checks that `value` is above 0 and at most `most`.
 pub(super) fn positive(field: &str, value: f64, most: f64) -> FieldResult<()> {
     if !(value.is_finite() && value > 0.0) {
-        let what = format!("must be positive and finite, got {value}");
+        let what = format!("must be positive and finite, got {}", shown(value));
         return Err(FieldError::new(field, what));
     }
     at_most(field, value, most)
@@ -18,7 +32,7 @@ pub(super) fn positive(field: &str, value: f64, most: f64) -> FieldResult<()> {
 /// Checks that `value` is at least 0 and at most `most`.
 pub(super) fn not_negative(field: &str, value: f64, most: f64) -> FieldResult<()> {
     if !(value.is_finite() && value >= 0.0) {
-        let what = format!("must be finite and not negative, got {value}");
+        let what = format!("must be finite and not negative, got {}", shown(value));
         return Err(FieldError::new(field, what));
     }
     at_most(field, value, most)
@@ -28,7 +42,7 @@ pub(super) fn not_negative(field: &str, value: f64, most: f64) -> FieldResult<()
 pub(super) fn between(field: &str, value: f64, least: f64, most: f64) -> FieldResult<()> {
     positive(field, value, most)?;
     if value < least {
-        let what = format!("must be at least {least}, got {value}");
+        let what = format!("must be at least {least}, got {}", shown(value));
         return Err(FieldError::new(field, what));
     }
     Ok(())
@@ -80,7 +94,7 @@ pub(super) fn count(field: &str, value: u32, most: u64) -> FieldResult<()> {
 }
 
 /// Checks that `value` is at most `most`, which the error names.
-pub(super) fn at_most<N: PartialOrd + std::fmt::Display>(
+pub(super) fn at_most<N: PartialOrd + Display + LowerExp>(
     field: &str,
     value: N,
     most: N,
@@ -88,7 +102,7 @@ pub(super) fn at_most<N: PartialOrd + std::fmt::Display>(
     if value > most {
         return Err(FieldError::new(
             field,
-            format!("is {value}; at most {most}"),
+            format!("is {}; at most {}", shown(value), shown(most)),
         ));
     }
     Ok(())
@@ -108,6 +122,15 @@ mod tests {
         assert_eq!(
             message(seconds("x", 1e10)),
             "is 10000000000; at most 1000000000"
+        );
+        assert_eq!(message(seconds("x", 1e300)), "is 1e300; at most 1000000000");
+        assert_eq!(
+            message(seconds("x", -1e300)),
+            "must be finite and not negative, got -1e300"
+        );
+        assert_eq!(
+            message(task_seconds("x", 1e-300)),
+            "must be at least 0.000001, got 1e-300"
         );
         assert_eq!(
             message(task_seconds("x", 1e-9)),

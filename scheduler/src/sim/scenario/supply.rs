@@ -2,7 +2,7 @@
 
 use super::error::FieldError;
 use super::nodes::Kind;
-use super::numbers::{FieldResult, between, not_negative, positive};
+use super::numbers::{FieldResult, between, not_negative, positive, shown};
 use super::schema::{self, File};
 use super::trace::Traces;
 use crate::availability::{Availability, DAY_S, SineDay};
@@ -123,6 +123,7 @@ fn part(
 fn fraction_of_nodes(field: &str, fraction: f64) -> FieldResult<()> {
     not_negative(field, fraction, f64::MAX)?;
     if fraction > 1.0 {
+        let fraction = shown(fraction);
         let what = format!("is {fraction}: more than all of the nodes, which is 1");
         return Err(FieldError::new(field, what));
     }

@@ -1,5 +1,6 @@
 //! Availability from a measured trace: a series in a file of its own.
 
+use super::numbers::shown;
 use super::schema::TraceQuantity;
 use crate::availability::{Availability, Step};
 use crate::forecast::Series;
@@ -71,6 +72,7 @@ impl<'a> Traces<'a> {
             };
             let value = if clip { value.min(whole) } else { value };
             if value > whole {
+                let (value, whole) = (shown(value), shown(whole));
                 return Err(format!(
                     "{file}: {value} at {t_s} s is more than all of the nodes, {whole}"
                 ));
@@ -90,6 +92,7 @@ impl Trace {
     pub fn from(self, from_s: f64) -> Result<Self, String> {
         let last_s = self.steps.last().map_or(0.0, |&(t_s, _)| t_s);
         if !(0.0..=last_s).contains(&from_s) {
+            let from_s = shown(from_s);
             return Err(format!(
                 "from_s must lie between 0 and the last value, {last_s} s, got {from_s}"
             ));

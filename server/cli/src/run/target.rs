@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_jobs::request::OutputPlace;
+use ebb_jobs::request::{FOREIGN_EXTENSIONS, OutputPlace};
 
 use crate::error::CliError;
 use crate::names::TableName;
@@ -38,7 +38,8 @@ pub(super) fn choose(
     if is_keyspace(&name.keyspace)? {
         return Ok(OutputPlace::Table(name));
     }
-    if FILE_ENDS.contains(&&*name.table) {
+    // The job refuses a file of a foreign extension, with a better reason than a missing keyspace.
+    if FILE_ENDS.contains(&&*name.table) || FOREIGN_EXTENSIONS.contains(&&*name.table) {
         return Ok(file());
     }
     Err(CliError::Usage(format!(
@@ -69,6 +70,7 @@ mod tests {
             ("app.counts", "table app.counts"),
             ("./app.counts", "file ./app.counts"),
             ("counts.tsv", "file counts.tsv"),
+            ("counts.parquet", "file counts.parquet"),
             ("app", "file app"),
             ("app.counts/", "folder app.counts"),
             ("-", "the terminal"),

@@ -91,6 +91,7 @@ fn a_path_that_is_no_file_is_refused_and_a_missing_one_is_reported_once() {
         ("pipe/below", "ebb: no such file: pipe/below\n"),
         (".", "reading ./pipe: it is neither"),
         ("/dev/zero", "neither a file nor a directory"),
+        ("/proc/version", "has content although its size is 0"),
     ] {
         let run = format!("run wordcount --output x.tsv --text {path}");
         let said = place.ebb(&run).fails(1);

@@ -57,6 +57,9 @@ fn commands_that_write_keys_as_they_are_leave_cql_tables_alone() {
         let said = place.ebb(line).refused();
         assert!(said.contains("made by CQL"), "{line}: {said}");
     }
+    // The user may have meant a Parquet file of another name.
+    let said = place.ebb("load --table app.t a.txt").refused();
+    assert!(said.contains("files called .parquet"), "{said}");
     let catalog = catalog(&place);
     assert!(catalog.state().table("app", "t").is_some());
 }

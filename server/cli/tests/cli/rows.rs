@@ -300,6 +300,39 @@ fn a_column_that_no_record_has_is_an_error() {
 }
 
 #[test]
+fn no_application_takes_a_misspelt_column_of_json_for_one_without_values() {
+    // A sort by such a column left the rows as they were, and validate found them in order.
+    let place = Place::new();
+    place.write("in.jsonl", "{\"name\":null,\"n\":1}\n{\"n\":2}\n");
+    place.write("empty.jsonl", "");
+    let input = "--json-lines in.jsonl --output out.csv";
+    for how in ["thread", "process"] {
+        for (run, records) in [
+            ("aggregate --by nam --of n", "record"),
+            ("aggregate --by name --of nam", "record"),
+            ("combine --by n,nam", "record"),
+            ("sort --by nam", "record"),
+            ("sort --by n,nam --reduces 2", "record"),
+            ("validate --by nam --numeric", "record"),
+            ("pagerank --from nam --to n", "record"),
+            ("join --with in.jsonl --on nam", "record on the left side"),
+            (
+                "join --with in.jsonl --on n --with-on nam",
+                "record on the right side",
+            ),
+        ] {
+            let said = place.ebb(&format!("run {run} {input} --isolate {how}"));
+            let said = said.fails(2);
+            let expected = format!("no {records} has a column \"nam\"");
+            assert!(said.contains(&expected), "{run}: {said}");
+            assert!(!place.path("out.csv").exists(), "{run}");
+        }
+    }
+    let empty = "run join --with empty.jsonl --on n --json-lines in.jsonl --left --output -";
+    assert_eq!(place.ebb(empty).rows().lines().count(), 2);
+}
+
+#[test]
 fn conditions_without_sense_are_refused() {
     // A user wrote 5O for 50 and => for >=, and got rows that were compared as text.
     let place = Place::new();

@@ -16,6 +16,7 @@ use super::error::{JobError, RequestError};
 use super::options::{one, part_of_one};
 use super::records::csv::{push_fields, record};
 use super::records::{Column, Columns, InvalidRow, Number, RecordFormat, UnknownColumn};
+use super::seen::SeenColumns;
 
 #[cfg(feature = "args")]
 const EXAMPLES: &str = "\
@@ -178,6 +179,7 @@ pub fn spec(
     aggregation: Aggregation,
     reduces: u32,
 ) -> JobSpec {
+    let seen = SeenColumns::new(aggregation.columns.names());
     let aggregation = Arc::new(aggregation);
     let combiner = GroupCombiner {
         aggregation: Arc::clone(&aggregation),
@@ -185,9 +187,14 @@ pub fn spec(
     let reducer = FieldsReducer {
         aggregation: Arc::clone(&aggregation),
     };
-    JobSpec::new(name, input, Arc::new(GroupMapper { aggregation }), output)
+    let mapper = GroupMapper {
+        aggregation,
+        seen: Arc::clone(&seen),
+    };
+    let spec = JobSpec::new(name, input, Arc::new(mapper), output)
         .reducer(Arc::new(reducer), reduces.max(1))
-        .combiner(Arc::new(combiner))
+        .combiner(Arc::new(combiner));
+    seen.required(spec)
 }
 
 /// The aggregate of one column over some rows.
@@ -346,6 +353,7 @@ impl Group {
 /// Emits a group of one row.
 struct GroupMapper {
     aggregation: Arc<Aggregation>,
+    seen: Arc<SeenColumns>,
 }
 
 impl Mapper for GroupMapper {
@@ -355,6 +363,7 @@ impl Mapper for GroupMapper {
         } = &*self.aggregation;
         let (mut name, mut group) = (Vec::new(), 1_u64.to_le_bytes().to_vec());
         columns.read(key, value, |fields| {
+            self.seen.record(fields);
             push_fields(&mut name, fields.iter().take(*groups));
             for at in *groups..fields.len() {
                 let number = columns.number(at, fields.get(at), key)?;

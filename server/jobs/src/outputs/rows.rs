@@ -32,7 +32,10 @@ pub enum RowFormat {
 impl RowFormat {
     /// Returns the format for the extension of a file's name; text for unknown ones.
     pub fn of_name(name: &str) -> Self {
-        match name.rsplit_once('.').map(|(_, extension)| extension) {
+        let extension = name
+            .rsplit_once('.')
+            .map(|(_, end)| end.to_ascii_lowercase());
+        match extension.as_deref() {
             Some("csv") => Self::Csv,
             Some("jsonl" | "ndjson") => Self::JsonLines,
             _ => Self::Text,
@@ -343,6 +346,7 @@ mod tests {
     fn the_extension_of_a_file_decides_the_format() {
         for (name, format) in [
             ("a.csv", RowFormat::Csv),
+            ("A.CSV", RowFormat::Csv),
             ("a.b/c.jsonl", RowFormat::JsonLines),
             ("a.ndjson", RowFormat::JsonLines),
             ("a.tsv", RowFormat::Text),

@@ -102,7 +102,10 @@ fn a_node_with_too_many_links_fails_the_job_and_is_named() {
     // A name has at most five bytes, plus four for its length.
     for (links_bytes_max, is_enough) in [(2000 * 9, true), (2000 * 5, false)] {
         let links = |input, output| {
-            let mapper = EdgeMapper { edges: Edges::Text };
+            let mapper = EdgeMapper {
+                edges: Edges::Text,
+                seen: Edges::Text.seen(),
+            };
             JobSpec::new("links", input, Arc::new(mapper), output)
                 .reducer(Arc::new(LinksReducer { links_bytes_max }), 2)
         };
@@ -118,10 +121,12 @@ fn a_node_with_too_many_links_fails_the_job_and_is_named() {
 #[test]
 fn a_line_that_is_no_link_is_an_error_and_a_comment_is_none() {
     let edges = Edges::Text;
-    assert!(edges.read(b"k", b"# a b").unwrap().is_none());
-    assert!(edges.read(b"k", b"  ").unwrap().is_none());
+    let seen = edges.seen();
+    assert!(edges.read(b"k", b"# a b", &seen).unwrap().is_none());
+    assert!(edges.read(b"k", b"  ", &seen).unwrap().is_none());
     for bad in ["a", "a b c"] {
-        let error = edges.read(b"row9", bad.as_bytes()).unwrap_err().to_string();
+        let error = edges.read(b"row9", bad.as_bytes(), &seen).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("row9"), "{error}");
     }
 }

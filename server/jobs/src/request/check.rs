@@ -39,6 +39,7 @@ impl JobRequest {
         within("cores", self.cores, 1, CORES_MAX)?;
         within("reduces", self.application.reduces(), 1, TASKS_MAX)?;
         self.inputs.iter().try_for_each(InputRequest::check)?;
+        self.output.check()?;
         self.check_publication()?;
         self.application.check()
     }

@@ -40,7 +40,7 @@ pub use self::input::{
     CsvInput, GeneratedInput, InputRequest, JsonLinesInput, KeySelection, TableInput, TextInput,
     ValueKind,
 };
-pub use self::output::{OutputPlace, OutputRequest};
+pub use self::output::{FOREIGN_EXTENSIONS, OutputPlace, OutputRequest};
 pub(crate) use self::paths::Paths;
 #[cfg(feature = "publish")]
 pub(crate) use self::publication::RECORDS;

@@ -6,8 +6,13 @@ use std::path::PathBuf;
 use ebb_tables::names::TableName;
 use serde::{Deserialize, Serialize};
 
-use super::PublishTarget;
+use super::{PublishTarget, RequestError};
 use crate::RowFormat;
+
+/// The extensions, in lower case, of files that are packed or in a form that jobs do not write.
+pub const FOREIGN_EXTENSIONS: [&str; 11] = [
+    "avro", "bz2", "gz", "lz4", "orc", "parquet", "snappy", "xlsx", "xz", "zip", "zst",
+];
 
 /// The destination of the rows, which appear there all at once when the job has succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +64,32 @@ impl OutputRequest {
             (OutputPlace::File(path), None) => RowFormat::of_name(&path.to_string_lossy()),
             (OutputPlace::Folder(_) | OutputPlace::Terminal, None) => RowFormat::Text,
         }
+    }
+
+    /// Checks that the extension of a file promises nothing that its rows are not.
+    ///
+    /// # Errors
+    /// When it is one of [`FOREIGN_EXTENSIONS`], or that of one JSON value.
+    pub(super) fn check(&self) -> Result<(), RequestError> {
+        let OutputPlace::File(path) = &self.to else {
+            return Ok(());
+        };
+        let extension = path.extension().unwrap_or_default().to_string_lossy();
+        let extension = extension.to_ascii_lowercase();
+        let shown = path.display();
+        if FOREIGN_EXTENSIONS.contains(&extension.as_str()) {
+            return Err(RequestError::Senseless(format!(
+                "the output {shown}: a job writes text, CSV or JSON lines, and packs nothing; \
+                 choose another extension, such as .csv"
+            )));
+        }
+        if extension == "json" && self.format.is_none() {
+            return Err(RequestError::Senseless(format!(
+                "the output {shown}: a job writes a JSON object per line, for which the extension \
+                 is .jsonl; choose that, or a format"
+            )));
+        }
+        Ok(())
     }
 
     /// Returns true if text begins with a line of the columns' names.

@@ -118,6 +118,29 @@ fn request(application: ApplicationRequest) -> JobRequest {
 }
 
 #[test]
+fn a_file_whose_extension_promises_another_form_than_its_rows_have_is_refused() {
+    // A job once wrote plain text into rows.csv.gz, and lines into rows.json.
+    let check = |name: &str, format| {
+        let mut request = request(applications().remove(0));
+        request.output.to = OutputPlace::File(name.into());
+        request.output.format = format;
+        request.check().map_err(|error| error.to_string())
+    };
+    for name in ["rows.csv.gz", "out/rows.PARQUET", "rows.zst"] {
+        for format in [None, Some(RowFormat::Csv)] {
+            let error = check(name, format).unwrap_err();
+            assert!(error.contains(name) && error.contains(".csv"), "{error}");
+        }
+    }
+    let error = check("rows.json", None).unwrap_err();
+    assert!(error.contains(".jsonl"), "{error}");
+    assert_eq!(check("rows.json", Some(RowFormat::JsonLines)), Ok(()));
+    for name in ["rows", "rows.txt", "rows.csv", "gz", "a.gz/rows.jsonl"] {
+        assert_eq!(check(name, None), Ok(()), "{name}");
+    }
+}
+
+#[test]
 fn a_request_of_every_application_reads_as_it_was_written() {
     let mut names = crate::names();
     for application in applications() {

@@ -11,6 +11,8 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::CompressionCodec;
+use parquet::schema::types::ColumnPath;
 
 use super::columns::{self, Matching, ReadColumn};
 use super::panics::caught;
@@ -250,11 +252,42 @@ fn reader(
     let schema = metadata.parquet_schema();
     let mask = ProjectionMask::roots(schema, roots.iter().copied());
     let leaves = (0..schema.num_columns()).filter(|leaf| mask.leaf_included(*leaf));
-    let file = place.open(leaves.count())?;
+    let leaves: Vec<usize> = leaves.collect();
+    for group in metadata.metadata().row_groups() {
+        for chunk in leaves.iter().filter_map(|&leaf| group.columns().get(leaf)) {
+            check_compression(chunk.column_path(), chunk.compression_codec())
+                .map_err(SourceError::file(place.path()))?;
+        }
+    }
+    let file = place.open(leaves.len())?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone())
         .with_projection(mask)
         .with_batch_size(batch_rows(metadata));
     builder.build().map_err(SourceError::file(place.path()))
+}
+
+/// Checks that a column of this compression can be read.
+///
+/// # Errors
+/// A sentence about the column, if it cannot.
+fn check_compression(
+    column: &ColumnPath,
+    codec: CompressionCodec,
+) -> std::result::Result<(), String> {
+    if matches!(
+        codec,
+        CompressionCodec::UNCOMPRESSED
+            | CompressionCodec::SNAPPY
+            | CompressionCodec::GZIP
+            | CompressionCodec::ZSTD
+    ) {
+        return Ok(());
+    }
+    Err(format!(
+        "its column {} is compressed by {codec}, which ebb does not read; write the file again \
+         with Snappy, zstd or gzip, or uncompressed",
+        column.string()
+    ))
 }
 
 /// Returns the number of rows of a batch, by the mean size of rows where they are largest.
@@ -267,4 +300,27 @@ fn batch_rows(metadata: &ArrowReaderMetadata) -> usize {
     });
     let row_bytes = row_bytes.max().unwrap_or(0).max(1);
     (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_of_a_compression_that_is_not_read_is_refused_with_the_compressions_that_are() {
+        // The error once was "Disabled feature at compile time: lz4".
+        let column = ColumnPath::from(["l", "list", "element"].map(String::from).to_vec());
+        for codec in [
+            CompressionCodec::BROTLI,
+            CompressionCodec::LZ4,
+            CompressionCodec::LZ4_RAW,
+            CompressionCodec::LZO,
+        ] {
+            let error = check_compression(&column, codec).unwrap_err();
+            let start = format!("its column l.list.element is compressed by {codec}, ");
+            assert!(error.starts_with(&start), "{error}");
+            assert!(error.contains("Snappy, zstd or gzip"), "{error}");
+        }
+        assert_eq!(check_compression(&column, CompressionCodec::ZSTD), Ok(()));
+    }
 }

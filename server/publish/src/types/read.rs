@@ -61,7 +61,7 @@ pub fn read_value(
             nanos.to_be_bytes().to_vec()
         }
         // A `time` without a unit is read as nanoseconds, as ebb publishes it. It may lie beyond a day:
-        // CQL accepts such bytes, and they must come back.
+        // CQL accepts such bytes, and a publication of changes finds rows by the keys that it reads here.
         (
             CqlType::Tinyint
             | CqlType::Smallint

@@ -41,9 +41,17 @@ impl DataFile {
                 "it is neither a file nor a directory; write what it gives into a file first",
             ));
         }
+        let file = File::open(&path)?;
+        // Its parts would have no bytes.
+        if metadata.len() == 0 && (&file).read(&mut [0])? > 0 {
+            return Err(io::Error::other(
+                "it has content although its size is 0, as files in /proc do; copy it, and read \
+                 the copy",
+            ));
+        }
         // Missing permission is an error now, and so is what is no text, as far as its start
         // shows that: not in a task, after hours of work on the other files.
-        let content = match sniff(&File::open(&path)?)? {
+        let content = match sniff(&file)? {
             Ok(content) => content,
             Err(not_text) => return Ok(Err(not_text)),
         };
