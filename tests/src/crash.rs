@@ -26,7 +26,8 @@ use crate::setup::drawn;
 
 /// Number of operations in a list: small, because the list runs once for each of its I/O calls.
 const OPERATIONS: std::ops::Range<usize> = 15..50;
-/// Approximate number of bytes that such a list writes; memtables and files are sized by it.
+/// Approximate number of bytes that a list of operations writes; memtables and files are sized by
+/// it.
 const WRITTEN_BYTES: u64 = 5000;
 /// Approximate number of I/O calls of a recovery; the second power loss falls on one of them.
 const RECOVERY_CALLS: u64 = 60;

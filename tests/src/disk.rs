@@ -27,7 +27,7 @@ pub fn manual(mem: &MemDisk) -> Options {
     )
 }
 
-/// Returns the same options on another disk.
+/// Returns `options` with the disk `mem`.
 pub fn on(mem: &MemDisk, options: Options) -> Options {
     Options {
         disk: Arc::new(mem.clone()),

@@ -39,8 +39,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// Runs an operation, and returns the outcome that it must have in a database. An empty slot
-    /// counts before a missing table: without a handle there is nothing to look a table up for.
+    /// Runs an operation, and returns the outcome that it must have in a database. If the slot is
+    /// empty and the table is missing, the outcome is that of the empty slot: without a handle, the
+    /// database looks up no table.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match operation {
             Operation::Read(read) => read_of(&self.world.seen(), read),

@@ -25,7 +25,7 @@ pub const TABLES: [(&str, &str); 4] = [
 ];
 /// The keyspaces of the tables.
 pub const KEYSPACES: [&str; 2] = ["app", "log"];
-/// Number of keys.
+/// Number of different keys in all operations.
 pub const KEYS: u8 = 80;
 /// Number of handles of each kind that may be open at once: views, iterators, snapshots, pins and
 /// transactions.
@@ -301,7 +301,7 @@ pub enum Operation {
     CloseView(u8),
     /// Opens a snapshot in a slot.
     OpenSnapshot {
-        /// The slot.
+        /// The slot of the open snapshot.
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,
@@ -314,7 +314,7 @@ pub enum Operation {
     CloseSnapshot(u8),
     /// Pins the files of all tables of a snapshot, in a slot.
     Pin {
-        /// The slot.
+        /// The slot of the pinned files.
         slot: u8,
         /// Position in [`KEYSPACES`].
         keyspace: u8,

@@ -30,7 +30,7 @@ const MIX: Mix = Mix {
     ..Mix::CHANGES
 };
 
-/// Runs the list of this seed on such a disk.
+/// Runs the list of this seed on a disk that runs out of space now and then.
 pub fn run(seed: u64, _: &Budget) -> Report {
     let mut report = Report::default();
     let mut refused = 0;

@@ -52,7 +52,7 @@ impl Setup {
 #[derive(Debug)]
 pub struct Session {
     setup: Setup,
-    /// `None` after a reopening that failed.
+    /// The open database and its handles; `None` after a reopening that failed.
     open: Option<Open>,
 }
 

@@ -32,7 +32,7 @@ use super::request::PublishTarget;
 
 /// An application, implemented by the struct of its options.
 pub(crate) trait Application {
-    /// The name, as in `ebb run NAME` and in requests.
+    /// The name of the application, as in `ebb run NAME` and in requests.
     const NAME: &'static str;
 
     const INPUTS: usize = 1;
@@ -47,8 +47,8 @@ pub(crate) trait Application {
     /// table that CQL made, the user may then choose the columns that a value consists of.
     const TAKES_WHOLE_VALUES: bool = false;
 
-    /// Returns the columns of the input that the application reads; `None` for all of them, or
-    /// for rows as they are.
+    /// Returns the columns of the input that the application reads; `None` if it reads all of
+    /// them, or rows as a whole.
     fn columns(&self) -> Option<Vec<&str>> {
         None
     }
@@ -64,10 +64,11 @@ pub(crate) trait Application {
         None
     }
 
-    /// Checks the other options, as far as that is possible before anything is opened.
+    /// Checks the options except the number of reduce tasks, as far as that is possible before
+    /// anything is opened.
     ///
     /// # Errors
-    /// When an option makes no sense; names it, and its bounds.
+    /// When an option makes no sense; the error names it, and its bounds.
     fn check(&self) -> Result<(), RequestError> {
         Ok(())
     }
@@ -95,7 +96,7 @@ pub(crate) trait Destination {
 pub(crate) struct Materials<'a> {
     /// The inputs, as many as the application takes, with the formats of their rows.
     pub(crate) inputs: Vec<(Arc<dyn Input>, RecordFormat)>,
-    /// The path of [`Application::file`] as this process finds it.
+    /// The path by which this process opens [`Application::file`].
     pub(crate) file: Option<PathBuf>,
     /// The destination of the rows.
     pub(crate) destination: &'a dyn Destination,
@@ -117,10 +118,10 @@ pub(crate) struct PublicationSite<'a> {
     /// The tables of one snapshot.
     pub(crate) tables: Vec<(&'a TableName, &'a SnapshotTable)>,
     pub(crate) snapshot: &'a str,
-    /// The target, a folder as this process finds it.
+    /// The target; a folder by the path at which this process writes it.
     pub(crate) target: PublishTarget,
     pub(crate) task_memory_bytes: usize,
-    /// The record of the commit, which is written before it.
+    /// The record that the publication writes to the history before it commits.
     pub(crate) commits: CommitRecord,
 }
 

@@ -104,8 +104,8 @@ pub(crate) struct DamagedRow {
     reason: DamageReason,
 }
 
-/// Returns the error of a task that cannot read a table. Every attempt would meet damage again, so it is
-/// final.
+/// Returns the error of a task that cannot read a table. The error of damage is final, because every
+/// attempt would meet the damage again.
 #[cold]
 pub(crate) fn of_store(error: ebb_storage::Error) -> TaskError {
     match error.kind() {

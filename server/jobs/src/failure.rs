@@ -27,7 +27,7 @@ pub enum Failure {
     Invalid,
     /// A table, snapshot, file or job that was named does not exist.
     NotFound,
-    /// Another process has the database.
+    /// Another process has the database open.
     Locked,
     /// A file or a row of the database is damaged.
     Corrupt,
@@ -35,7 +35,7 @@ pub enum Failure {
     DiskFull,
     /// The node takes no more jobs.
     Closed,
-    /// Any other.
+    /// Any other failure.
     Other,
 }
 
@@ -52,8 +52,8 @@ impl Failure {
         Self::Other
     }
 
-    /// Returns the class of an error regardless of its causes; `None` if the error has
-    /// none.
+    /// Returns the class of an error regardless of its causes; `None` if the error itself has
+    /// no class.
     pub fn of_cause(cause: &(dyn Error + 'static)) -> Option<Self> {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);

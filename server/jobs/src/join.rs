@@ -101,7 +101,7 @@ pub struct JoinSide {
     input: Arc<dyn Input>,
     on: On,
     key: Column,
-    /// All columns of a row, and those that the result has.
+    /// All columns of a row of this input.
     row: Columns,
     along: Vec<(usize, Column)>,
 }
@@ -112,7 +112,7 @@ enum On {
     RowKey,
     /// A column that is a part of the row.
     Column(usize),
-    /// A column that is not written with the row, for example a member of JSON.
+    /// A field outside of the columns of the row, for example a member of a JSON object.
     Other(Columns),
 }
 
@@ -263,7 +263,7 @@ impl Mapper for SideMapper {
 
 struct PairReducer {
     kind: JoinKind,
-    /// The right columns of a left row without a match.
+    /// The right columns, all empty, of a left row without a match.
     right_nothing: Vec<u8>,
     /// Whether the result has columns of both the left and the right side.
     has_both: bool,

@@ -2,7 +2,7 @@
 
 use super::error::RequestError;
 
-/// The largest number of tasks of a kind.
+/// The largest number of map tasks of a job, and of its reduce tasks.
 pub(crate) const TASKS_MAX: u32 = 10_000;
 
 /// Returns the default number of reduce tasks.

@@ -210,7 +210,7 @@ pub struct PageRank {
     jobs_done: u32,
     nodes: u64,
     relay: Relay,
-    /// The step of the last job.
+    /// The step of the job that was returned last.
     step: Option<Step>,
 }
 
@@ -295,7 +295,8 @@ impl PageRank {
         })
     }
 
-    /// Returns the rank of all nodes without links, from the first row of its partition.
+    /// Returns the rank of all nodes without links together, which the last job left in the first
+    /// row of a partition.
     fn dangling(&self) -> Result<f64, TaskError> {
         for split in self.relay.splits()? {
             let mut found = None;
@@ -437,7 +438,7 @@ fn push_link(links: &mut Vec<u8>, name: &[u8]) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// The tags of values in the shuffle, in their first byte.
+/// The first byte of a value in the shuffle that has links; [`SHARE`] begins one with a share.
 const LINKS: u8 = 0;
 const SHARE: u8 = 1;
 

@@ -25,7 +25,7 @@ const ARGUMENT: &str = "run-tasks-of-parent";
 /// more record is on its way to the parent; and applications keep some records of a group.
 const MEMORY_BYTES: u64 = 8 * LINE_BYTES_MAX as u64;
 
-/// The number of files that such a process may open, in addition to those of its input.
+/// The number of files that a process for tasks may open, in addition to those of its input.
 const FILES_MAX: u64 = 128;
 
 /// Returns processes that receive `description` of their job, for tasks with

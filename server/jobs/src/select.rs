@@ -55,7 +55,7 @@ pub struct SelectRequest {
     pub keep: f64,
 }
 
-/// Returns the default of `keep`.
+/// Returns the default of `keep`: all rows.
 fn all() -> f64 {
     1.0
 }

@@ -72,7 +72,7 @@ pub struct OrderRequest {
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub numeric: bool,
-    /// Largest first.
+    /// Put the largest first.
     #[serde(default)]
     #[cfg_attr(feature = "args", arg(long))]
     pub reverse: bool,
@@ -123,7 +123,7 @@ impl Order {
         without.map_or_else(|| Arc::clone(&self.schema), Arc::new)
     }
 
-    /// Returns whether rows of the result have their keys.
+    /// Returns whether rows of the result have the keys of the input.
     fn keeps_key(&self) -> bool {
         self.schema.without_place().is_none()
     }
@@ -138,8 +138,8 @@ impl Order {
         SeenColumns::new(self.by.names())
     }
 
-    /// Appends bytes whose order is that of the rows, and notes the columns of the order that
-    /// the row has.
+    /// Appends the sort key of a row to `ordered`: bytes whose order is that of the rows. Notes the
+    /// columns of the order that the row has.
     ///
     /// # Errors
     /// When the row does not match its schema, or a field is not a number.
@@ -172,7 +172,7 @@ impl Order {
         Ok(())
     }
 
-    /// Appends the bytes of a field. No encoding is a prefix of another one.
+    /// Appends the sort key of a field. No sort key is a prefix of another one.
     fn push(
         &self,
         field: Option<&[u8]>,

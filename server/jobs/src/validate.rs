@@ -126,6 +126,8 @@ impl Summary {
         self.last = next.last;
     }
 
+    /// Encodes the summary:
+    ///
     /// ```text
     ///   records, u64 | checksum, u128 | misplaced, u64
     ///   | four times: 1 if it is there, else 0 | length, u32 | bytes

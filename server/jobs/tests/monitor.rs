@@ -17,14 +17,15 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// The environment variable that is set in a process that is to run tasks.
 const IS_CHILD: &str = "EBB_TEST_RUNS_TASKS";
 
-/// Some seconds of work.
+/// The number of points whose drawing is some seconds of work.
 const MANY_POINTS: u64 = 600 << 20;
 
 fn job(points: u64, output: VecOutput) -> JobSpec {
     pi::spec("pi", Arc::new(output), points, 8, 1, Variant::Plain)
 }
 
-/// Returns the job in processes. Their description of the job is the number of points.
+/// Returns a job whose tasks run in processes. They make it from its description, the number of
+/// points.
 fn job_in_processes(points: u64, output: VecOutput) -> JobSpec {
     let processes = TaskProcesses::new(command, points.to_string());
     job(points, output).in_processes(Arc::new(processes))

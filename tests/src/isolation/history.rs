@@ -12,7 +12,7 @@ pub type Content = Option<Vec<Element>>;
 /// order of its writers. The other keys are registers, which are put and deleted without a read
 /// before.
 pub const LISTS: Key = 14;
-/// Number of keys.
+/// Number of keys that transactions use.
 pub const KEYS: Key = 22;
 
 /// One step of a transaction.
@@ -85,8 +85,8 @@ pub struct Transaction {
     pub process: u32,
     /// The number of the last event before the transaction began.
     pub began: u64,
-    /// The number of the event just after it ended. A transaction precedes another one if it ended
-    /// before the other one began.
+    /// The number of the event just after the transaction ended. A transaction precedes another one
+    /// if it ended before the other one began.
     pub ended: u64,
     /// The sequence number at which the transaction read.
     pub start: u64,

@@ -78,7 +78,7 @@ impl Versions {
         versions
     }
 
-    /// Returns the content of a key at a number.
+    /// Returns the content of a key at a sequence number.
     fn at(&self, key: Key, number: u64) -> &Content {
         let versions = self.0.get(&key);
         let last = versions.and_then(|versions| versions.range(..=number).next_back());

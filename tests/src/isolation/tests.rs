@@ -6,7 +6,7 @@ use super::{black_box, numbers};
 
 const X: Key = 0;
 const Y: Key = 1;
-/// A register.
+/// The key of a register.
 const R: Key = LISTS;
 
 fn read(key: Key, list: &[u32]) -> Step {
@@ -245,7 +245,7 @@ fn a_transaction_that_does_not_see_its_own_write_is_caught() {
     assert_caught(&history, &["internal"], "read of key 0 at 0");
 }
 
-/// Regression: the check of its writes panicked first.
+/// Regression: the check of the transaction's writes panicked first.
 #[test]
 fn a_commit_before_the_start_of_its_transaction_is_caught() {
     let transactions = [

@@ -39,7 +39,7 @@ pub(super) struct Done {
 struct Open {
     transaction: ebb_storage::Transaction,
     record: Transaction,
-    /// The same writes as a batch, for [`Sabotage::NoValidation`].
+    /// The writes of the transaction as a batch, for [`Sabotage::NoValidation`].
     batch: WriteBatch,
     steps_left: u32,
 }

@@ -11,7 +11,7 @@ use crate::setup::START_MS;
 
 /// Number of threads that write batches.
 pub const WRITERS: u32 = 3;
-/// Number of threads beside them that run scripts, with every kind of operation.
+/// Number of threads that run scripts, with every kind of operation, beside the writers of batches.
 pub const SCRIPTS: u32 = 2;
 /// Number of batches of writer 0 between two snapshots, which it creates.
 pub const SNAPSHOT_EVERY: u64 = 200;

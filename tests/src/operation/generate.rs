@@ -11,33 +11,34 @@ use crate::seed::Rng;
 /// The weight of each kind of operation in random lists, and limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Mix {
-    /// Single writes.
+    /// The weight of single writes.
     pub write: u32,
-    /// Batches.
+    /// The weight of batches.
     pub batch: u32,
-    /// Transactions that begin and end in one operation.
+    /// The weight of transactions that begin and end in one operation.
     pub transact: u32,
-    /// Steps of the clock.
+    /// The weight of steps of the clock.
     pub advance: u32,
-    /// Truncated tables.
+    /// The weight of truncations of a table.
     pub truncate: u32,
-    /// Dropped tables, which are soon created again.
+    /// The weight of drops of a table, which is soon created again.
     pub drop: u32,
-    /// Ingested files.
+    /// The weight of ingested files.
     pub ingest: u32,
-    /// Snapshots that are created, renewed or deleted.
+    /// The weight of snapshots that are created, renewed or deleted.
     pub snapshot: u32,
-    /// Flushes, merges and syncs; the weight of each of the three.
+    /// The weight of flushes, of merges and of syncs, each.
     pub maintain: u32,
-    /// Reopenings.
+    /// The weight of reopenings.
     pub reopen: u32,
-    /// Reads of single keys or of ranges, at the time of the operation.
+    /// The weight of reads of single keys or of ranges, at the time of the operation.
     pub read: u32,
-    /// Views, snapshots, pins, iterators and transactions that are opened, used or closed.
+    /// The weight of views, snapshots, pins, iterators and transactions that are opened, used or
+    /// closed.
     pub hold: u32,
-    /// Reads of everything.
+    /// The weight of reads of everything.
     pub read_all: u32,
-    /// Backups.
+    /// The weight of backups.
     pub backup: u32,
     /// The longest value, in bytes.
     pub value_bytes_max: u16,

@@ -5,8 +5,8 @@ use rand::RngExt;
 
 use crate::seed::{Rng, rng};
 
-/// Picks arbitrary neighbouring runs that are not busy, also a single run. The same shape gets the
-/// same pick.
+/// Picks arbitrary neighbouring runs that are not busy, also a single run. A table of the same
+/// shape gets the same pick.
 #[derive(Debug, Clone, Copy)]
 pub struct AnyValid {
     /// The seed of the picks.

@@ -24,8 +24,8 @@ pub const MAINTENANCE_PERIOD: u64 = 5;
 pub enum Way {
     /// A way that has a name.
     Named(&'static Configuration),
-    /// A way drawn from this seed: the picker and each number, and again at each opening what may
-    /// change then.
+    /// A way drawn from this seed: the picker and each number. Options that may change at an
+    /// opening are drawn again at each one.
     Drawn(u64),
 }
 
@@ -98,7 +98,7 @@ pub fn drawn_maintenance(seed: u64) -> Maintenance {
     }
 }
 
-/// Draws the durability, and sets the maintenance of the seed.
+/// Returns `options` with a drawn durability, and with the maintenance that the seed determines.
 fn drawn_way(seed: u64, rng: &mut Rng, options: Options) -> Options {
     let durability = [
         Durability::Sync,

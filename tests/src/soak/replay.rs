@@ -9,7 +9,7 @@ use crate::{crash, damage, faults, isolation, kills, metamorphic, scarcity, sche
 
 /// Number of transactions in one seed of the isolation proof.
 const TRANSACTIONS: u64 = 4000;
-/// Number of threads that run them.
+/// Number of threads that run the transactions of the isolation proof.
 const TRANSACTION_THREADS: usize = 3;
 /// Upper limit on the number of databases in one seed; each has a seed of its own.
 const HISTORIES_MAX: u64 = 10_000;

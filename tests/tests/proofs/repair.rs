@@ -30,7 +30,7 @@ enum Written {
     Operand(Vec<u8>),
 }
 
-/// Returns whether some of these writes make the value: a put, or nothing, and operands that were
+/// Returns whether some of `writes` make the value: a put, or nothing, and operands that were
 /// merged later, each at most once and in order. Some writes may be lost, or come from before a
 /// deletion that is lost.
 fn was_written(table: TableNo, value: &[u8], writes: &[Written]) -> bool {

@@ -19,11 +19,11 @@ pub struct JobAdvice {
     pub advice: Advice,
     /// Cores that the job may use.
     pub cores: u32,
-    /// Map tasks.
+    /// Number of map tasks.
     pub maps: u32,
-    /// Reduce tasks.
+    /// Number of reduce tasks.
     pub reduces: u32,
-    /// The job with the profile.
+    /// The id of the job that left the profile.
     pub profile_of: String,
     /// Whether the profile is of the same work; otherwise it is of other work of the
     /// application.
@@ -50,7 +50,7 @@ pub enum WhyUnknown {
     /// The application is a chain, and what its later jobs read is not known.
     #[error("of {0}, a chain of jobs, nothing can be said before")]
     Chain(String),
-    /// There is nothing to read.
+    /// The input of the application has nothing to read.
     #[error("how long {0} takes is not known: there is nothing to read")]
     NothingToRead(String),
     /// The only profiles are of far fewer bytes, or of far more.
@@ -59,7 +59,7 @@ pub enum WhyUnknown {
          is job {profile_of}, which read {known_bytes}"
     )]
     FarOff {
-        /// The application.
+        /// The name of the application.
         name: String,
         /// The job that left the profile.
         profile_of: String,
@@ -70,13 +70,14 @@ pub enum WhyUnknown {
     },
 }
 
-/// The parameters of an expectation.
+/// The job whose length is to be estimated, and the parameters of the estimate.
 pub struct Expected<'a> {
-    /// The application.
+    /// The name of the application.
     pub name: &'a str,
     /// The job or chain to run.
     pub work: &'a Work,
-    /// The profile of an earlier execution, if there is one; `None`: there is no database.
+    /// The profile of an earlier execution. `Some(None)`: there is none; `None`: there is no
+    /// database.
     pub known: Option<Option<&'a KnownProfile>>,
     /// Cores that the job may use.
     pub cores: u32,
@@ -85,18 +86,18 @@ pub struct Expected<'a> {
     pub machine_cores: u32,
     /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
-    /// The profiles of publications, if the job could run over one.
+    /// The profiles of publications, if the input of the job could be published.
     pub publications: &'a [ProfileRecord],
 }
 
 /// The number of a job's tasks and their CPU times, by the profile of an earlier job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizedJob {
-    /// Map tasks.
+    /// Number of map tasks.
     pub maps: u32,
     /// CPU time of a map task in seconds.
     pub map_task_cpu_s: f64,
-    /// Reduce tasks.
+    /// Number of reduce tasks.
     pub reduces: u32,
     /// CPU time of a reduce task in seconds.
     pub reduce_task_cpu_s: f64,

@@ -24,7 +24,8 @@ enum Others {
 }
 
 impl FreeCores {
-    /// Takes a measured use of `others_cores` cores, for callers that measure all the time.
+    /// Creates the free cores beside a measured use of `others_cores` cores, for callers that
+    /// measure all the time.
     pub fn beside(others_cores: f64) -> Self {
         Self(Others::Known {
             cores: others_cores,

@@ -36,7 +36,7 @@ pub struct Lateness {
 pub struct PublicationOutlook {
     /// The publication with the measured rate, as the id of its job.
     pub profile_of: String,
-    /// Input bytes that this publication wrote in a second of CPU time.
+    /// Input bytes that the publication `profile_of` wrote in a second of CPU time.
     pub bytes_per_cpu_s: f64,
     /// The time of a publication of the input, in seconds, on the cores that are free for the job here.
     pub publish_s: f64,
@@ -56,9 +56,9 @@ pub(super) struct PredictedJob {
     pub(super) cpu_s: f64,
     /// Cores that the job may use.
     pub(super) cores: u32,
-    /// The part of these cores that is free; positive.
+    /// The number of cores that are free for the job, also in parts; positive.
     pub(super) free_cores: f64,
-    /// Bytes of the splits; 0 if they are not known.
+    /// Bytes of the input's splits; 0 if they are not known.
     pub(super) bytes_in: u64,
 }
 
@@ -75,7 +75,7 @@ impl PredictedJob {
     }
 
     /// Returns the prediction by the latest publication of all rows whose profile applies to the input. A publication
-    /// of changes has a job of another name: from its time that of all rows does not follow.
+    /// of changes, whose job has another name, does not count: its time does not show that of all rows.
     fn publication(&self, publications: &[ProfileRecord]) -> Option<PublicationOutlook> {
         let outlooks = publications.iter().filter_map(|profile| {
             let measured = profile.measured(PUBLICATION)?;

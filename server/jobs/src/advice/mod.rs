@@ -56,11 +56,11 @@ const FREE_HUNDREDTHS_MIN: f64 = 5.0;
 /// A job that is about to start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Map tasks.
+    /// Number of map tasks.
     pub maps: u32,
-    /// Reduce tasks.
+    /// Number of reduce tasks.
     pub reduces: u32,
-    /// Bytes of the splits; 0: not known.
+    /// Bytes of the input's splits; 0: not known.
     pub bytes_in: u64,
     /// The profile of an earlier execution.
     pub measured: MeasuredProfile,
@@ -70,7 +70,7 @@ pub struct Question {
     pub took_over_estimate: Vec<f64>,
     /// Cores that the job may use.
     pub cores: u32,
-    /// The part of these cores that is free, 0 to `cores`.
+    /// The number of cores that are free for the job, also in parts, 0 to `cores`.
     pub free_cores: f64,
     /// The goal in seconds from the start.
     pub goal_s: Option<f64>,

@@ -242,6 +242,8 @@ impl Measures {
         fields.extend(quantiles.iter().map(quantile));
     }
 
+    /// Appends the aggregate:
+    ///
     /// ```text
     ///   count, u64 | with a count: sum | beyond 1: min, max | with quantiles: sketch
     /// ```
@@ -320,6 +322,8 @@ impl Group {
         }
     }
 
+    /// Encodes the aggregates of the group:
+    ///
     /// ```text
     ///   rows, u64 | each column
     /// ```

@@ -72,6 +72,8 @@ impl Sketch {
         None
     }
 
+    /// Appends the sketch:
+    ///
     /// ```text
     ///   zeros, u64 | negative buckets, u32 | positive buckets, u32
     ///   | per bucket, negative ones first: bucket, i32 | count, u64

@@ -52,7 +52,7 @@ impl AttemptTable {
     }
 
     /// Returns at most `count_max` attempts of a job, each with its number as the key has it. With
-    /// `after`, such a number, only those behind it.
+    /// `after`, only attempts with greater numbers.
     pub(super) fn after(
         &self,
         job: &str,

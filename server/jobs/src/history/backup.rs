@@ -22,8 +22,8 @@ pub struct BackupRequest {
 pub struct BackupReport {
     /// The outcome: succeeded, failed or cancelled.
     pub outcome: Outcome,
-    /// The sizes of a backup that has all files, and the damage in them. The history has the first
-    /// 100 damaged files.
+    /// The sizes of the backup, and the damage in its files; `None` if it was not finished. The
+    /// history has the first 100 damaged files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupInfo>,
 }
@@ -48,7 +48,8 @@ impl BackupRequest {
 }
 
 impl BackupReport {
-    /// The report of a backup that has all files. It fails if an older one stays in its place.
+    /// Returns the report of a finished backup. Its outcome is a failure if the backup has damage and
+    /// an older one stays in its place.
     pub fn finished(made: BackupInfo) -> Self {
         let outcome = if made.older_stays {
             let cause = "files are damaged or missing, and the older backup stays";

@@ -68,7 +68,7 @@ pub struct History {
     jobs: Table,
     attempts: AttemptTable,
     profiles: ProfileTable,
-    /// Locked while an id is chosen.
+    /// Locked while the id of a new job is chosen.
     beginning: Arc<Mutex<()>>,
 }
 
@@ -239,8 +239,8 @@ impl History {
         self.attempts.of(id)
     }
 
-    /// Returns at most `count_max` attempts at the tasks of a job, each with its place in the job, in
-    /// the order in which they ended; with `after`, a place, only those behind it.
+    /// Returns at most `count_max` attempts at the tasks of a job, each with its number in the job, in
+    /// the order in which they ended; with `after`, only attempts with greater numbers.
     ///
     /// # Errors
     /// When the store fails, or a row is not an attempt.
@@ -255,8 +255,8 @@ impl History {
 
     /// Records the profile of `job`, by the names of the jobs that it consists of, for the
     /// next job with the same `work`: the arguments, as far as they matter. `input` is the
-    /// description of the input for people; `took_over_estimate` is the time that the job
-    /// took over the estimate, if there was one.
+    /// description of the input for people; `took_over_estimate` is the ratio of the time that
+    /// the job took to its estimate, if there was one.
     ///
     /// # Errors
     /// When the store fails.

@@ -47,7 +47,7 @@ impl ProfileRecord {
     }
 }
 
-/// A profile that a job can start from.
+/// A profile from which a new job can be estimated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownProfile {
     pub profile: ProfileRecord,

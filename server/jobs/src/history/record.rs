@@ -38,7 +38,7 @@ impl RecordState {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnSnapshot {
-    /// The number of the input that reads it, from 0.
+    /// The number of the input that reads the snapshot, from 0.
     pub input: u32,
     /// The keyspace of the input's table.
     pub keyspace: String,

@@ -32,7 +32,7 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct State {
-    /// `None` after `finish`.
+    /// The channel to the thread that writes attempts, and the thread; `None` after `finish`.
     writer: Option<(Sender<JobAttempt>, JoinHandle<Result<()>>)>,
     sent: u32,
     /// The runtime's jobs, in the order in which they were submitted.

@@ -139,8 +139,8 @@ impl CellsInput {
         Some((lower, upper))
     }
 
-    /// Reads a split as [`Input::read`], and records also the rows of `rewritten`, if the split is of a
-    /// table of which only differences are read.
+    /// Reads a split as [`Input::read`] does. If only the differences of the split's table are read,
+    /// also records the rows of `rewritten`.
     pub(crate) fn read_with(
         &self,
         split: &Split,
@@ -327,7 +327,7 @@ struct RowCells {
     bytes: Vec<u8>,
     /// The slot of the next cell.
     next: usize,
-    /// The end of the shared cells: bytes and slots.
+    /// The end of the cells that all rows of a partition share, in bytes and in slots.
     shared: (usize, usize),
 }
 

@@ -29,7 +29,8 @@ use crate::error::of_table;
 /// the partition's header is read in addition.
 #[derive(Debug, Clone)]
 pub struct CqlInput {
-    /// The keys and operands of the rows. Splits leave out the schema.
+    /// The keys and operands of the table's partitions, without the schema and index entries
+    /// before them.
     table: SnapshotInput,
     text: Arc<CqlText>,
 }

@@ -35,7 +35,7 @@ const READ_BYTES: usize = 256 << 10;
 /// The kind of a file's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileKind {
-    /// A line.
+    /// Each record is a line.
     Text,
     /// A CSV record, also over several lines.
     Csv {
@@ -574,6 +574,8 @@ impl Part {
         payload
     }
 
+    /// Decodes the payload of a split.
+    ///
     /// # Panics
     /// For bytes that [`Part::encode`] did not write.
     fn decode(payload: &[u8]) -> Self {

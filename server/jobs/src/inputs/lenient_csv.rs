@@ -14,7 +14,7 @@ pub struct LenientCsvInput {
 }
 
 impl LenientCsvInput {
-    /// Wraps `rows`.
+    /// Creates an input of `rows`, each value with well-formed quotes.
     pub fn new(rows: SnapshotInput) -> Self {
         Self { rows }
     }

@@ -205,9 +205,9 @@ impl SnapshotInput {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Included.
+    /// The first key of the range, included.
     pub(super) lower: Bytes,
-    /// Excluded; `None` is after every key.
+    /// The end of the range, excluded; `None` is after every key.
     pub(super) upper: Option<Bytes>,
 }
 

@@ -115,7 +115,7 @@ pub(super) fn open(
 
 /// The files of an input.
 struct Files<'a> {
-    /// The paths as this process finds them, in the order of the request.
+    /// The paths by which this process opens the files, in the order of the request.
     found: &'a [PathBuf],
     splits: usize,
 }

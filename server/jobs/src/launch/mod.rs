@@ -124,7 +124,7 @@ impl OpenJob {
         own.collect()
     }
 
-    /// Keeps these snapshots when the job is dropped, for the job's next start.
+    /// Keeps the snapshots that were made for the job when it is dropped, for its next start.
     pub fn keep(&mut self) {
         for opened in &mut self.inputs {
             if let Some(snapshot) = &mut opened.snapshot {

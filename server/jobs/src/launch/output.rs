@@ -129,7 +129,7 @@ pub fn output_is_there(
 enum Place {
     /// A table of keys and values.
     Plain(TableOutput),
-    /// A table of CQL, or in a keyspace of CQL.
+    /// A table of CQL, or a table to be created in a keyspace of CQL.
     Cql(Arc<Catalog>, TableName),
 }
 

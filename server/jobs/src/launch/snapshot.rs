@@ -94,9 +94,9 @@ fn create(keyspace: &Keyspace, table: &str) -> Result<String, LookupError> {
     Ok(name)
 }
 
-/// Deletes the snapshots of ended jobs that are left because the process was killed in
-/// between. They are older than the end of the job: a newer snapshot of that name belongs
-/// to another job or user.
+/// Deletes the snapshots of ended jobs that are left because the process was killed before
+/// it deleted them. They are older than the end of the job: a newer snapshot of that name
+/// belongs to another job or user.
 ///
 /// # Errors
 /// When the history cannot be read.

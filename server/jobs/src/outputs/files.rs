@@ -30,8 +30,8 @@ pub enum FilesTarget {
 }
 
 impl FilesTarget {
-    /// Returns whether something with this name exists. A dangling link counts, because it
-    /// is in the way, too; the terminal never exists.
+    /// Returns whether something with the name of the target exists. A dangling link counts,
+    /// because it is in the way, too; the terminal never exists.
     ///
     /// # Errors
     /// When the file system fails.
@@ -363,7 +363,7 @@ mod tests {
             FilesOutput::new(target, RowWriter::new(format, rows), "unused")
         }
 
-        /// Returns all files below, with their content.
+        /// Returns all files in the test's directory, with their content.
         fn files(&self) -> Vec<(String, String)> {
             let entries = walkdir::WalkDir::new(self.dir.path()).sort_by_file_name();
             let files = entries.into_iter().map(Result::unwrap);

@@ -21,8 +21,8 @@ pub struct LimitedOutput {
 }
 
 impl LimitedOutput {
-    /// Passes the first `rows_max` rows to `inner`. The rows wait in `directory`, created
-    /// when absent.
+    /// Creates an output that passes the first `rows_max` rows to `inner`. The rows wait in
+    /// `directory`, created when absent.
     pub fn new(inner: Arc<dyn Output>, rows_max: u64, directory: impl Into<PathBuf>) -> Self {
         Self {
             inner,

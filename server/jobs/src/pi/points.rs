@@ -57,7 +57,7 @@ pub(super) fn inside_plain(seed: u64, block: u64) -> u64 {
     inside
 }
 
-/// Counts the same points, eight at once.
+/// Counts the points inside the circle as [`inside_plain`] does, eight at once.
 pub(super) fn inside_simd(seed: u64, block: u64) -> u64 {
     let salts = salts(seed, block).map(u32x8::splat);
     let (one, step) = (u32x8::splat(1), u32x8::splat(LANES));

@@ -70,9 +70,10 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. If
-    /// one is gone, a task may have compared after rows of both snapshots were given up as lost.
-    /// A publisher that was faster may have let it go, too.
+    /// Checks that the store still keeps the earlier snapshots with which tasks compared rows. The
+    /// store lets one go before it gives up rows as lost, and a comparison after that would miss
+    /// changes. It is no failure if another publisher has committed the table, and replaced the
+    /// snapshot by this one.
     fn check_pins(&self) -> Result<(), TaskError> {
         for (name, numbers) in &self.stored {
             let tables = self.of_numbers(numbers).iter();
@@ -99,7 +100,7 @@ impl PublicationJob {
     /// Returns false if another publisher of the same snapshot has committed a table meanwhile.
     ///
     /// # Errors
-    /// If one of another snapshot has.
+    /// If a publisher of another snapshot has committed one.
     fn is_left(&self, table: &TablePlan) -> Result<bool, CommitFailure> {
         let found = PublishedTable::open(&self.target, &table.name)?;
         if self.is_published(&found, table)? {
@@ -123,8 +124,8 @@ impl PublicationJob {
         }
     }
 
-    /// Returns true if the newest metadata have the publication, and then mends the hint: the publisher
-    /// that committed them may have ended before it wrote the hint.
+    /// Returns true if the newest metadata have the publication, and then corrects the version hint: the
+    /// publisher that committed the metadata may have ended before it wrote the hint.
     fn is_published(
         &self,
         found: &PublishedTable<'_>,
@@ -182,8 +183,9 @@ impl PublicationJob {
         Ok(())
     }
 
-    /// Writes one file of deletes for each data file that has too many, and puts it in the place of those
-    /// among `deletes`. Returns the files of the newest publication that leave the table.
+    /// Combines the files of deletes of each data file that has too many of them, with those of this
+    /// publication in `deletes`, which the new file replaces there. Returns the files of the newest
+    /// publication that leave the table.
     fn merge_deletes(
         &self,
         table: &TablePlan,
@@ -217,8 +219,8 @@ impl PublicationJob {
         Ok(removed_files)
     }
 
-    /// Returns the record that the publication is whole, with what the record before has of the snapshot, and
-    /// for each table whether readers that name no tag see this publication.
+    /// Returns the record that the publication is whole, which includes the record `before` of the same
+    /// snapshot; and for each table whether readers that name no tag see this publication.
     fn whole(
         &self,
         origin: &Origin,
@@ -279,8 +281,8 @@ impl PublicationJob {
         }
     }
 
-    /// Keeps what readers see, for the next publication to compare with. A failure costs that one its
-    /// time, and is no reason for this one to fail.
+    /// Pins what readers see, for the next publication to compare with. After a failure the next
+    /// publication takes longer, because it writes all rows; this one does not fail.
     fn renew_pins(&self, newest: &[bool], is_new: bool) {
         for (name, numbers) in &self.stored {
             let published = &self.tables[numbers.start as usize].origin;

@@ -50,7 +50,7 @@ impl Input for PendingInput {
     }
 }
 
-/// Passes on the rows that are not as they were.
+/// Passes on the rows that have changed since the newest publication, or are written again.
 pub(super) struct Differing;
 
 impl Mapper for Differing {

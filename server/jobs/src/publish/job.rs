@@ -28,7 +28,7 @@ use crate::history::CommitRecord;
 use crate::inputs::{Cells, CellsInput, read_time_s};
 use crate::request::PublishTarget;
 
-/// The least size of a row group, encoded.
+/// The least size of a row group, in bytes as encoded.
 const ROW_GROUP_BYTES_MIN: usize = 1 << 20;
 
 /// Returns the job that publishes the tables of `site`, each in at most `splits` tasks.
@@ -263,7 +263,7 @@ impl PublicationJob {
         Ok((job, cells))
     }
 
-    /// Returns whether some tables are left to publish, and each of these takes only what has changed.
+    /// Returns whether some tables are left to publish, and of each only the changed rows are written.
     fn is_of_changes(&self) -> bool {
         let mut left = self.tables.iter().filter(|table| !table.is_published);
         left.clone().next().is_some() && left.all(TablePlan::is_of_changes)

@@ -38,8 +38,8 @@ impl Output for PublicationOutput {
         self.0.commit()
     }
 
-    /// Leaves the tasks that are done for the next start, which a stop of the server may precede. No
-    /// reader sees their files; a later publication of the table sweeps them.
+    /// Leaves the files of finished tasks in the target: the job may start again, for example after a
+    /// stop of the server. No reader sees them; a later publication of the table sweeps them.
     fn abort(&self) {}
 }
 
@@ -57,7 +57,7 @@ struct TaskWriter {
 #[derive(Default)]
 struct OpenTable {
     file: Option<OpenFile>,
-    /// The data files that are full, and those of deletes to which nothing is added.
+    /// The data files that are full, and the files of deletes to which nothing is added.
     written: Written,
     /// The search for the rows that are replaced.
     positions: Option<Positions>,
@@ -106,7 +106,8 @@ impl RowCounts {
 }
 
 impl OpenTable {
-    /// Deletes the row that the newest publication has of `key`. Nothing is to be done in a file that goes.
+    /// Deletes the row that the newest publication has of `key`. A row whose file leaves the table needs
+    /// no delete.
     fn delete(
         &mut self,
         job: &PublicationJob,

@@ -61,8 +61,8 @@ pub struct ReleasedPin {
     pub pinned_bytes: u64,
 }
 
-/// Lets the pins go that take more of the database than their publications allow. Deleting one snapshot
-/// may leave more to a pin, so this is done again from time to time.
+/// Releases the pins that take more of the database than their publications allow. A pin may take more
+/// once another snapshot is deleted, so callers repeat this from time to time.
 ///
 /// # Errors
 /// The errors of the store.
@@ -95,7 +95,7 @@ fn is_too_large(pinned_bytes: u64, percent_max: u8, file_bytes: u64) -> bool {
     u128::from(pinned_bytes) * 100 > u128::from(file_bytes) * u128::from(percent_max)
 }
 
-/// Lets a hold go; false if it has gone already.
+/// Releases a hold. Returns false if it is gone already.
 fn release(keyspace: &Keyspace, hold: &SnapshotInfo) -> Result<bool> {
     match keyspace.delete_snapshot(&hold.name) {
         Ok(()) => Ok(true),

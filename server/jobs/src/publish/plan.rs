@@ -26,7 +26,7 @@ use super::row_keys::KeyForm;
 use crate::error::RequestError;
 use crate::inputs::cell_columns;
 
-/// The property of an Iceberg table that says which column of the store each field is.
+/// The property of an Iceberg table with the column of the store for each field.
 pub(super) const COLUMNS_PROPERTY: &str = "ebb.columns";
 
 /// The property of an Iceberg table with the options that the cells of its rows depend on.
@@ -87,7 +87,7 @@ struct StoredColumn {
 struct Identity {
     /// The id of the column in the store.
     id: u32,
-    /// The timestamp up to which a drop has hidden its cells.
+    /// The timestamp up to which an earlier drop of the column hides cells; `None` if there was none.
     dropped_us: Option<i64>,
 }
 
@@ -243,9 +243,9 @@ impl TablePlan {
         own.eq(&fields) && table.property(COLUMNS_PROPERTY) == Some(&self.columns_property[..])
     }
 
-    /// Returns whether the keys of rows can be had back from the files. The values of a partition key are
-    /// in the key of a row as they are, and those of clustering columns in their order: there equal numbers
-    /// are one.
+    /// Returns whether the keys of rows in the store can be made from the cells in data files. A partition
+    /// key has the bytes of its values, so each value must have only one form; a clustering has the same
+    /// bytes for equal numbers, whatever their form.
     pub(super) fn has_exact_keys(&self) -> bool {
         let in_partition = self.keys.partition_columns();
         let mut key = self.columns.iter().take(self.key_columns).enumerate();
@@ -272,8 +272,8 @@ impl TablePlan {
         self.name.replace('/', ".")
     }
 
-    /// Returns what a plan from before the process was started must have in common with this one, so
-    /// that its data files are those of this one too.
+    /// Returns the parts that a plan of an earlier start must have in common with this one, so that its
+    /// data files can be used.
     pub(super) fn to_json(&self) -> Value {
         let columns = self.columns.iter();
         let columns = columns.map(|column| json!([column.ty.to_string(), column.field.to_json()]));
@@ -290,9 +290,9 @@ impl TablePlan {
     }
 }
 
-/// Returns whether each value of a type has only one form in bytes, so that a data file gives back the one
-/// that was written. Of decimals there are 1.5 and 1.50, of varints some with needless bytes, and of
-/// addresses IPv4 wrapped in IPv6; the last components of a tuple may be null or missing.
+/// Returns whether each value of a type has only one form in bytes, so that a value from a data file has
+/// the bytes that were written. Of decimals there are 1.5 and 1.50, of varints some with needless bytes,
+/// and of addresses IPv4 wrapped in IPv6; the last components of a tuple may be null or missing.
 fn has_one_form(ty: &CqlType) -> bool {
     matches!(
         ty,
@@ -316,13 +316,13 @@ fn has_one_form(ty: &CqlType) -> bool {
 /// Checks that no two tables of a publication have names that differ only in case.
 ///
 /// # Errors
-/// When two do; names them.
+/// When two do; the error names them.
 pub(super) fn check_tables(keyspace: &str, tables: &[TablePlan]) -> Result<(), RequestError> {
     let names = tables.iter().map(|table| &table.name[..]);
     check_names(names, &format!("the publication of keyspace {keyspace}"))
 }
 
-/// The same of columns, and of the fields of their types.
+/// Checks that no two columns, and no two fields of a type, have names that differ only in case.
 fn check_fields(fields: &[NestedField], place: &str) -> Result<(), RequestError> {
     check_names(fields.iter().map(|field| &field.name[..]), place)?;
     for field in fields {

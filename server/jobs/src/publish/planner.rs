@@ -20,7 +20,7 @@ pub(super) struct Planner<'p> {
 }
 
 impl Planner<'_> {
-    /// Plans a table of the target, after what the target has of it.
+    /// Plans an Iceberg table, after what the target already has of it.
     pub(super) fn plan(
         &self,
         name: String,
@@ -54,8 +54,8 @@ impl Planner<'_> {
     }
 }
 
-/// Decides whether the Iceberg tables of a table of the store take only changes: all of those that are left
-/// do, or none, because one reading serves all of them. Returns the snapshot to compare with.
+/// Decides whether only changes are written to the Iceberg tables of a table of the store: to all of those
+/// that are left, or to none, because one reading serves all of them. Returns the snapshot to compare with.
 pub(super) fn agree(
     table: &SnapshotTable,
     pinned: Option<SnapshotTable>,

@@ -24,15 +24,15 @@ pub(super) struct Previous {
 
 /// A data file whose rows are written again.
 struct LeavingFile {
-    /// The place among the live files.
+    /// The index of the file among the live files.
     place: usize,
-    /// The key of the first row that is left.
+    /// The key of the first row that is not deleted in the file.
     first_key: Vec<u8>,
     /// A key above the keys of all rows of the file, if one is known.
     end: Option<Vec<u8>>,
 }
 
-/// Returns what is shared, made by the first caller.
+/// Returns the value in `place`, which the first caller makes.
 fn shared<T: Clone>(
     place: &Mutex<Option<T>>,
     make: impl FnOnce() -> Result<T, TaskError>,
@@ -114,8 +114,8 @@ impl Previous {
     }
 }
 
-/// Looks up the first keys of the data files that leave. The files of one publication were written by tasks
-/// with ranges of keys of their own, so each ends before the next one begins.
+/// Looks up the first keys of the data files that leave the table. The files of one publication were
+/// written by tasks with ranges of keys of their own, so each ends before the next one begins.
 fn leaving(target: &Target, table: &TablePlan) -> Result<Arc<[LeavingFile]>, TaskError> {
     let keys = &table.columns[..table.key_columns];
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ fn leaving(target: &Target, table: &TablePlan) -> Result<Arc<[LeavingFile]>, Tas
     Ok(files.collect())
 }
 
-/// Returns the key of the first row that is left of a data file; `None` if none is.
+/// Returns the key of the first row that is not deleted in a data file; `None` if all rows are deleted.
 fn first_key(
     target: &Target,
     live: &LiveFile,

@@ -78,7 +78,7 @@ pub(super) struct RowCounts {
     /// New rows. A publication of all rows counts each row here, because it has nothing to compare
     /// with.
     pub(super) added: u64,
-    /// Rows with other cells.
+    /// Rows whose cells have changed.
     pub(super) replaced: u64,
     /// Unchanged rows that were copied into new files.
     pub(super) rewritten: u64,
@@ -115,7 +115,7 @@ impl Records {
         }
     }
 
-    /// Reads the plan that a publisher stored. One that cannot be read is none.
+    /// Reads the plan that a publisher stored. A plan that cannot be read counts as absent.
     pub(super) fn plan(&self, target: &Target) -> Result<Option<StoredPlan>> {
         let stored = target.read(&self.plan_name())?;
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))
@@ -179,7 +179,8 @@ impl Records {
         target.remove(&self.refused_name())
     }
 
-    /// Reads the record that a publication under this name is whole. One that cannot be read is none.
+    /// Reads the record that a publication under this name is whole. A record that cannot be read
+    /// counts as absent.
     pub(super) fn whole(&self, target: &Target) -> Result<Option<WholeRecord>> {
         let stored = target.read(&self.whole_name())?;
         Ok(stored.and_then(|stored| serde_json::from_slice(&stored).ok()))

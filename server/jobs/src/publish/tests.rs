@@ -26,7 +26,7 @@ use crate::request::{
 };
 use crate::testing::options;
 
-/// When the clock of a test begins, in seconds since 1970.
+/// The start of a test's clock, in seconds since 1970.
 const NOW_S: i64 = 1_700_000_000;
 
 /// A column: its name, its type, and whether it is static.
@@ -140,7 +140,7 @@ impl Store {
         Ok(self.open(request)?.0)
     }
 
-    /// Opens the job of a publication, and where it notes what it has published.
+    /// Opens the job of a publication, and the record in which it notes what it has published.
     fn open(&self, request: &JobRequest) -> Result<(JobSpec, CommitRecord), JobError> {
         let site = Site {
             db: Some(self.db.clone()),

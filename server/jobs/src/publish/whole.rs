@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::RowCounts;
 
-/// The record of a snapshot.
+/// The record that the publication of a snapshot is whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WholeRecord {
     database_id: String,
@@ -28,7 +28,8 @@ pub(super) struct WholeTable {
     /// True if all rows were written; `None` if an earlier start has committed the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) is_whole: Option<bool>,
-    /// The outcome of the rows; `None` if an earlier start has committed the table.
+    /// The numbers of rows by the publication's effect on them; `None` if an earlier start has
+    /// committed the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rows: Option<RowCounts>,
 }

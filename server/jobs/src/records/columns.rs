@@ -11,7 +11,7 @@ use super::{Column, Fields, InvalidRow, RecordFormat, RowDecoder, UnknownColumn}
 /// Some columns of rows, by name.
 #[derive(Debug, Clone)]
 pub struct Columns {
-    /// `None` if there are no columns.
+    /// The decoder of the columns; `None` if there are no columns.
     decoder: Option<Arc<RowDecoder>>,
     names: Vec<String>,
     columns: Vec<Column>,
@@ -86,7 +86,7 @@ impl Columns {
         &self.names
     }
 
-    /// Reads these columns of a row, in their order.
+    /// Passes the fields of the columns in a row, in the order of the columns, to `f`.
     ///
     /// # Errors
     /// When the row does not have its declared format, or `f` fails.

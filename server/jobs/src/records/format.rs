@@ -15,10 +15,10 @@ pub const VALUE: &str = "value";
 
 /// The format of the keys and values of rows. Inputs and outputs have one each: the next job
 /// reads rows in the format in which they were written.
+///
 /// Columns have names. Fields of CSV records also have numbers, from 1, and `key` and
 /// `value` are the whole key and the whole value unless another column has that name. In
 /// JSON, `a.b` is member `b` of member `a`.
-/// name. Of JSON `a.b` is member `b` of member `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordFormat {
     key: KeyFormat,
@@ -32,7 +32,7 @@ enum KeyFormat {
     /// Columns of the row, at least one: a single column unchanged, several as a CSV
     /// record.
     Columns(Vec<Column>),
-    /// The place of the row. Written as `key`, unless rows move.
+    /// The place of the row in a file. Written as `key`, unless rows move.
     Place,
     /// A key that is not written.
     Unwritten,
@@ -298,7 +298,7 @@ impl RecordFormat {
         Some((columns, decoder))
     }
 
-    /// Finds all of [`columns`](Self::columns).
+    /// Returns the decoder of all [`columns`](Self::columns).
     pub(crate) fn whole(&self) -> RowDecoder {
         self.decoder_of(self.sources())
     }
@@ -376,10 +376,11 @@ impl RecordFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct RowDecoder {
     count: usize,
-    /// The fields that are the whole key; below, those that are the whole value.
+    /// The indexes of the fields that are the whole key; `values` has those of the whole value.
     keys: Vec<usize>,
     values: Vec<usize>,
-    /// Pairs of a field and its index in the CSV record of the key; below, of the value.
+    /// Pairs of a field's index and its index in the CSV record of the key; `of_value` has those
+    /// of the value.
     of_key: Vec<(usize, usize)>,
     of_value: Vec<(usize, usize)>,
     /// The fields that are members of the JSON object in the value, each by a path.

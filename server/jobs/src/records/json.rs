@@ -85,7 +85,7 @@ struct Members<'p, 'f> {
     form: Form,
 }
 
-/// The name of a member, usually without a copy.
+/// Reads the name of a member, usually without a copy.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

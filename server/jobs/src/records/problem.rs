@@ -20,7 +20,7 @@ impl From<InvalidInput> for TaskError {
 pub struct InvalidRow {
     /// The key of the row. Errors of files show the line instead.
     pub key: String,
-    /// The problem, to follow the key.
+    /// The problem, as the part of the message that follows the key.
     pub problem: String,
 }
 

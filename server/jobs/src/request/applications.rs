@@ -11,7 +11,7 @@ use crate::error::{JobError, RequestError};
 /// An application in the list of all, for listings and for the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplicationEntry {
-    /// The name, as in `ebb run NAME`.
+    /// The name of the application, as in `ebb run NAME`.
     pub name: &'static str,
     pub inputs: usize,
     /// True if the application reads the value of a row as a whole, whatever its options are.
@@ -58,7 +58,7 @@ macro_rules! applications {
         )*];
 
         impl ApplicationRequest {
-            /// Returns the name, as in `ebb run NAME`.
+            /// Returns the name of the application, as in `ebb run NAME`.
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $options::NAME,)* }
             }
@@ -72,8 +72,8 @@ macro_rules! applications {
                 match self { $(Self::$variant(_) => $options::TAKES_MORE_INPUTS,)* }
             }
 
-            /// Returns the columns of the input that the application reads; `None` for all of
-            /// them, or for rows as they are.
+            /// Returns the columns of the input that the application reads; `None` if it reads
+            /// all of them, or rows as a whole.
             pub fn columns(&self) -> Option<Vec<&str>> {
                 match self { $(Self::$variant(options) => options.columns(),)* }
             }

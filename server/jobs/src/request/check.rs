@@ -3,7 +3,7 @@
 use super::{InputRequest, JobRequest, RequestError, ValueKind};
 use crate::options::{TASKS_MAX, within};
 
-/// The largest number of cores.
+/// The largest number of cores that a request may allow a job.
 const CORES_MAX: u32 = 1024;
 /// The latest completion time goal, in seconds from the submission: ten years.
 pub const GOAL_S_MAX: f64 = 315_360_000.0;

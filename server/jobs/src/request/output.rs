@@ -19,7 +19,7 @@ pub const FOREIGN_EXTENSIONS: [&str; 11] = [
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OutputRequest {
-    /// The place.
+    /// The place to which the rows go.
     pub to: OutputPlace,
     /// The format of files of rows; `None`: by the extension of the file, else text.
     #[serde(default)]

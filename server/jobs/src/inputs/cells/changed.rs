@@ -65,7 +65,7 @@ struct Headers {
     newer: Option<Bytes>,
 }
 
-/// A key that may differ.
+/// A key whose row may differ between the two snapshots.
 struct KeyToCompare {
     key: Bytes,
     /// Whether the row is written again even if it has not changed.
@@ -98,7 +98,7 @@ impl<'r> KeysToCompare<'r> {
         }
     }
 
-    /// Returns the least key.
+    /// Returns the least of the remaining keys.
     fn peek(&mut self) -> Result<Option<Bytes>, TaskError> {
         if self.changed.peek().is_some_and(Result::is_err)
             && let Some(Err(error)) = self.changed.next()
@@ -120,7 +120,7 @@ impl<'r> KeysToCompare<'r> {
         Ok(least.cloned())
     }
 
-    /// Takes the least key, if `is_wanted` returns true for it.
+    /// Removes the least of the remaining keys and returns it, if `is_wanted` returns true for it.
     fn next_if(
         &mut self,
         is_wanted: impl FnOnce(&Bytes) -> bool,
@@ -146,7 +146,7 @@ impl<'r> KeysToCompare<'r> {
         ))
     }
 
-    /// Takes all keys up to `key`; the keys before it have no row, or their rows were
+    /// Removes all keys up to `key`; the keys before it have no row, or their rows were
     /// compared already. Returns whether the row of `key` is written again.
     fn is_rewritten(&mut self, key: &[u8]) -> Result<bool, TaskError> {
         let mut is_rewritten = false;
@@ -180,7 +180,8 @@ struct Differences<'s> {
 }
 
 impl Differences<'_> {
-    /// Compares the cells of a row; `None` if the row is not there.
+    /// Records the change of a row. `older` and `newer` are its cells at the two snapshots; `None` if
+    /// the row is not there.
     fn row(
         &mut self,
         (table, key): (u32, &[u8]),
@@ -450,7 +451,8 @@ impl CqlCells {
         RowScan::open(source, &self.schema, from, to).map_err(of_table)
     }
 
-    /// Returns a partition as a table shows it, over the columns of rows. `key` is any key of it.
+    /// Returns a partition as `table` shows it, with the columns of rows. `key` is any key of the
+    /// partition.
     fn partition_at<'p>(
         &'p self,
         table: &SnapshotTable,
@@ -473,7 +475,7 @@ struct VisibleRows<'p> {
 }
 
 impl<'p> VisibleRows<'p> {
-    /// Moves to the first row.
+    /// Creates the iterator, at the first visible row.
     fn open(
         cql: &'p CqlCells,
         scan: RowScan<'p>,

@@ -16,7 +16,7 @@ pub(crate) enum Change {
     None,
     /// The row was not there before, or there is no older snapshot.
     Added,
-    /// The row has other cells.
+    /// The row has other cells than before.
     Replaced,
     /// The row has not changed, but its data file is removed.
     Rewritten,

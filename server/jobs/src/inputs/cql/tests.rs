@@ -80,7 +80,7 @@ fn definition() -> TableDefinition {
     }
 }
 
-/// The same table with a catalog, so that merges purge, and without a grace period.
+/// The table of [`fixture`] with a catalog, so that merges purge, and without a grace period.
 fn purged_at_once() -> Fixture {
     let clock = ManualClock::at_ms(NOW_S as u64 * 1000);
     let grace_periods = GracePeriods::default();

@@ -14,7 +14,7 @@ pub(super) struct FileRecords {
 pub(super) struct FileRecord<'a> {
     /// The offset of the record's first byte in the text of the file.
     pub(super) offset: u64,
-    /// The line in which it begins, counted from the start of the part.
+    /// The line in which the record begins, counted from the start of the part.
     pub(super) line: u64,
     pub(super) text: &'a [u8],
 }

@@ -42,10 +42,10 @@ pub struct CqlLoad {
     rows_pushed: u64,
 }
 
-/// The numbers of the rows of a load.
+/// The numbers of rows that a load wrote and replaced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadedRows {
-    /// Rows in the table.
+    /// Rows that the load put into the table.
     pub rows: u64,
     /// Rows in whose place a later one with the same primary key was written.
     pub replaced: u64,

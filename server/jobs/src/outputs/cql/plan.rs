@@ -35,7 +35,7 @@ pub(super) struct RowPlan {
 /// commit.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRow {
-    /// The static columns of its partition, if they have values or are deleted.
+    /// The static columns of the row's partition, if they have values or are deleted.
     pub(super) statics: Option<(Vec<u8>, Vec<u8>)>,
     /// The row itself, unless it has static columns only.
     pub(super) row: Option<(Vec<u8>, Vec<u8>)>,

@@ -111,7 +111,7 @@ impl RowValues for [Option<Vec<u8>>] {
         self.value(target)
     }
 
-    /// A row of a file is never one of static columns only.
+    /// Returns false: a row of a file is never one of static columns only.
     fn is_missing(&self, _target: &Target) -> bool {
         false
     }

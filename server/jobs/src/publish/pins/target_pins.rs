@@ -77,7 +77,7 @@ impl TargetPins {
         Ok(false)
     }
 
-    /// Lets go what is kept of a table, so that the next publication writes all rows.
+    /// Releases the pin of a table, so that the next publication writes all rows.
     ///
     /// # Errors
     /// The errors of the store.

@@ -11,7 +11,8 @@ use super::{DIGITS_MAX, EXPONENT_MAX, Form, Number, NumberProblem, SCALE_MAX};
 /// point.
 const PLAIN_DIGITS_MAX: i64 = 40;
 
-/// And at most this many zeros between the point and the first other digit.
+/// A number is written without an exponent if it has at most this many zeros between the
+/// point and the first other digit.
 const PLAIN_ZEROS_MAX: i64 = 6;
 
 pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
@@ -27,7 +28,8 @@ pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
     parse_any(is_negative, digits)
 }
 
-/// Parses digits with an optional point that fit into 128 bits in any case.
+/// Parses digits with an optional point; `None` for other text, and for so many digits that
+/// they may not fit into 128 bits.
 fn parse_small(is_negative: bool, text: &[u8]) -> Option<Number> {
     if text.len() > usize::from(SCALE_MAX) {
         return None;
