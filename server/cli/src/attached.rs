@@ -17,7 +17,7 @@ pub(super) struct Attached {
     /// carry the token in the environment variable EBB_TOKEN.
     #[arg(long, value_name = "URL", env = "EBB_SERVER", hide_env_values = true)]
     server: Option<String>,
-    /// PEM file of the authorities that may have signed the certificate of a server at https://.
+    /// PEM file of the certificate authorities to trust for a server at https://.
     #[arg(
         long,
         value_name = "FILE",
@@ -44,8 +44,8 @@ impl Attached {
         Ok(self.server()?.ok_or_else(no_server)?)
     }
 
-    /// Returns the same client, or `None` if `--server` is not given and no server has the directory
-    /// open.
+    /// Returns a client of the server that `--server` names, or of the one that has the directory open;
+    /// `None` if there is neither.
     ///
     /// # Errors
     /// When the address is invalid, or the system refuses the connection.

@@ -1,5 +1,5 @@
-//! `ebb backup`: copies the database into a directory. Without a server it runs unpaced unless there
-//! is a rate: the process has the database to itself.
+//! `ebb backup`: copies the database into a directory. Without a server it runs unpaced unless `--rate` is
+//! given: the process has the database to itself.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ Without a server it does so if the database has had jobs.";
 pub(super) struct Args {
     #[command(flatten)]
     attached: Attached,
-    /// Directory of the backup; must not exist, be empty, or have an older backup of the database.
+    /// Directory of the backup: new, empty, or with an older backup of the database.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
@@ -151,14 +151,15 @@ fn begin(
     Ok(Some((history, job)))
 }
 
-/// Returns what was recorded; prints the error and returns `None` if nothing was.
+/// Returns the value of `recorded`. On an error, prints that the backup is not in the history, and returns
+/// `None`.
 fn or_warn<T>(recorded: Result<T, HistoryError>) -> Option<T> {
     recorded
         .inspect_err(|error| eprintln!("ebb: the backup is not in the history of jobs: {error}"))
         .ok()
 }
 
-/// Copies and checks the files of a backup, under a bar.
+/// Copies and checks the files of a backup, and shows a progress bar.
 fn copy(mut backup: Backup<'_>, rate: Rate) -> ebb_storage::Result<BackupInfo> {
     maintenance_bar(|tell| {
         let mut tell = rate.paced(tell);

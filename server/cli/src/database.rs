@@ -36,7 +36,8 @@ pub(super) struct Location {
     pub(super) group_readable: bool,
 }
 
-/// Returns the disk for a database.
+/// Returns the disk through which a database opens its files. With `group_readable`, the group of the
+/// server's user may read new files.
 pub(super) fn disk(group_readable: bool) -> Arc<dyn Disk> {
     Arc::new(if group_readable {
         LocalDisk::group_readable()
@@ -73,7 +74,8 @@ impl Location {
         self.open(false, Maintenance::Manual)
     }
 
-    /// Opens the database for a command that works for a while, if there is one.
+    /// Opens the database, with flushes and merges in the background, for a command that works for a while.
+    /// Returns `None` if there is no database.
     pub(super) fn open_if_there(&self) -> Result<Option<Db>> {
         match self.open(false, Maintenance::Background) {
             Ok(db) => Ok(Some(db)),
@@ -84,7 +86,7 @@ impl Location {
         }
     }
 
-    /// Opens the database, and creates one if there is none.
+    /// Opens the database, with flushes and merges in the background, and creates it if there is none.
     pub(super) fn open_or_create(&self) -> Result<Db> {
         self.open(true, Maintenance::Background)
     }

@@ -1,4 +1,4 @@
-//! `ebb demo`.
+//! `ebb demo`: runs the load of a day in a minute, with jobs beside it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ load calls the store in the same process.
 The demo uses text that is on the machine, and prints which text, and how much. It does
 not use the network beyond this machine.";
 
-/// The command of the load's client.
+/// The subcommand that runs the load: `ebb demo` starts it in a process of its own.
 const CLIENT_COMMAND: &str = "demo-client";
 
 const CLIENT_EXAMPLES: &str = "\
@@ -103,7 +103,7 @@ pub(super) fn run_client(args: &ClientArgs) -> Result<()> {
     demo::run_client(args.address)
 }
 
-/// The length of a day.
+/// Parses the length of the compressed day in seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (5.0..=3600.0).contains(&seconds) => Ok(seconds),

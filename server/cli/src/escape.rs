@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Returns a text with an escape in place of each control character, unless it `stays`: a name must not
-/// begin a line that looks like another one, nor move the cursor.
+/// Returns a text with an escape in place of each control character, unless `stays` returns true for it: a
+/// name must not begin a line that looks like another one, nor move the cursor.
 pub(super) fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const NOT_OWNER: u32 = 0o077;
 /// The permissions of the group and of all others that `--group-readable` does not give the group.
 const NOT_GROUP_READABLE: u32 = 0o027;
-/// The paths that are named. Of the rest the number is given.
+/// The greatest number of paths that a message names. It only counts the others.
 const NAMED_MAX: usize = 4;
 /// The directory for temporary files of jobs, in that of the database.
 const SPILL: &str = "spill";
@@ -29,13 +29,14 @@ pub(super) struct Exposure {
 }
 
 impl Exposure {
-    /// Looks at the directory of a database. Returns `None` if only the owner has permissions, or
-    /// the group those to read if it is to have them.
+    /// Looks at the directory of a database. Returns `None` if only the owner has permissions, or with
+    /// `group_readable`, if the group can also read, and no more.
     pub(super) fn of(data: &Path, group_readable: bool) -> Option<Self> {
         Self::among(data, modes(data), group_readable)
     }
 
-    /// Chooses among paths with modes. The directory itself comes first, the others by name.
+    /// Chooses the paths whose modes give more permissions than the setting. The directory itself comes
+    /// first, the others by name.
     fn among(data: &Path, mut paths: Vec<(PathBuf, u32)>, group_readable: bool) -> Option<Self> {
         let exposed = if group_readable {
             NOT_GROUP_READABLE

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::error::CliError;
 use super::print::{JsonArgs, Printer, counted};
 
-/// Methods that are listed beside the naive ones; JSON has all.
+/// The number of forecasting methods that the table has beside the naive ones; JSON has all.
 const METHODS_SHOWN: usize = 5;
 
 /// Quantiles of the next forecast that JSON gives.
@@ -163,7 +163,7 @@ fn coverage_rows(evaluation: &Evaluation) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// The whole result, for scripts.
+/// The result of the command as JSON.
 #[derive(Serialize)]
 struct Outcome<'a> {
     trace: String,

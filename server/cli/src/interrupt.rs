@@ -38,12 +38,12 @@ impl StopSignal {
         listen().map(Self)
     }
 
-    /// Returns a handle whose `close` ends the wait, as a signal does.
+    /// Returns a handle whose `close` ends [`wait`](Self::wait), as a signal does.
     pub(super) fn handle(&self) -> Handle {
         self.0.handle()
     }
 
-    /// Waits for the first signal. With `on_hangup`, SIGHUP calls that and does not end the wait.
+    /// Waits for the first signal. With `on_hangup`, SIGHUP calls that function and does not end the wait.
     pub(super) fn wait(mut self, on_hangup: Option<&dyn Fn()>) -> Result<()> {
         for signal in self.0.forever() {
             match on_hangup {

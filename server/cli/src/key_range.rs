@@ -5,7 +5,8 @@ use std::ops::Bound;
 
 use super::names::{end_of_prefix, key_bytes};
 
-/// From one key to another, or all with a prefix; all keys when nothing is given.
+/// A range of keys: from one key to another, or all keys with a prefix; without an option, all
+/// keys.
 #[derive(Debug, clap::Args)]
 pub(super) struct KeyRange {
     /// The first key.

@@ -224,7 +224,7 @@ fn load_typed(_args: &Args, _inputs: &[columnar::Input]) -> Result<()> {
     Err(CliError::Usage(text.to_owned()).into())
 }
 
-/// Ends a load whose rows are in the table.
+/// Ends a load whose rows are in the table: flushes the database and removes the scratch folder.
 fn finish(db: &Db, scratch: Scratch, watch: &Watch) {
     // Flushed, so that the next command need not replay the log.
     let flushed = db.flush();
@@ -322,7 +322,7 @@ fn warn_of_records_as_lines(args: &Args) {
     }
 }
 
-/// The number of files that a message names. It has only the number of the others.
+/// The greatest number of files that a message names. It only counts the others.
 const NAMED_MAX: usize = 5;
 
 /// Returns the reasons why files were left out, for the first of these files.

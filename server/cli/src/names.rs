@@ -9,7 +9,7 @@ pub(super) use ebb_tables::names::{TableName, end_of_prefix};
 use super::error::CliError;
 
 /// # Errors
-/// When a table is in the keyspace that commands do not write to.
+/// When the table is in ebb's own keyspace, which commands do not change.
 pub(super) fn refuse_system(name: &TableName) -> Result<(), CliError> {
     if name.keyspace == SYSTEM_KEYSPACE {
         Err(system_refused())

@@ -25,15 +25,16 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,
-    /// This is [`LIVE`] or [`IN_QUEUES`].
+    /// The commands in which the policy runs: [`LIVE`] or [`IN_QUEUES`].
     runs: &'static str,
     paper: &'static str,
     summary: &'static str,
 }
 
-/// The policy runs in `ebb run`, `ebb demo` and `ebb sim run`.
+/// The value of `runs` for a policy that runs in `ebb run`, `ebb demo` and `ebb sim run`.
 const LIVE: &str = "live";
-/// The policy runs in `ebb sim queueing` only: it needs the rates of arrivals.
+/// The value of `runs` for a policy that runs in `ebb sim queueing` only, because it needs the
+/// rates of arrivals.
 const IN_QUEUES: &str = "sim queueing";
 
 fn listed() -> Vec<Listed> {

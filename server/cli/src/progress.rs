@@ -65,7 +65,7 @@ pub(super) fn spinner_while<T>(what: &'static str, work: impl FnOnce() -> T) -> 
     done
 }
 
-/// A bar over the tasks of a phase of a job, below those in `all`.
+/// A bar over the tasks of a phase of a job, below the bars in `all`.
 pub(super) fn phase_bar(all: &MultiProgress, phase: &'static str, tasks: u32) -> ProgressBar {
     let style = style_of("{prefix:>8} {bar:32} {pos:>5} of {len:<5} {eta:>4} left  {msg}");
     let bar = all.add(ProgressBar::new(u64::from(tasks)).with_style(style));

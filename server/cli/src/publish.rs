@@ -54,7 +54,8 @@ EBB_CATALOG_TOKEN or ICEBERG_TOKEN, or CLIENT_ID:CLIENT_SECRET of an OAuth2 clie
 EBB_CATALOG_CREDENTIAL or the file EBB_CATALOG_CREDENTIAL_FILE; EBB_CATALOG_OAUTH2_SERVER_URI and
 EBB_CATALOG_SCOPE go with these. EBB_CATALOG_ALLOW_HTTP=true allows servers without TLS.";
 
-/// The file in the records of a publication that names the row for which it failed.
+/// The file that names the row for which a publication failed. It lies among the publication's
+/// records in the target.
 const REFUSED: &str = "refused.txt";
 
 /// Publish a snapshot as Iceberg tables, which Spark, Trino, DuckDB and other engines read.
@@ -207,8 +208,8 @@ fn tables_of(runner: &Runner, keyspace: &str, snapshot: &str) -> Result<Vec<Stri
     }
 }
 
-/// Prints which row failed the job. The cause of the failure names only the file with it, because
-/// clients may see causes that may not read the table.
+/// Prints which row failed the job, from the file that the cause of the failure names. The cause
+/// does not show the row, because clients that may not read the table may see causes.
 fn print_refused_row(folder: &Path, keyspace: &str, snapshot: &str) {
     let file = folder.join(format!("_ebb/{keyspace}/{snapshot}/{REFUSED}"));
     if let Ok(text) = fs::read_to_string(file) {

@@ -7,7 +7,7 @@ use bytesize::ByteSize;
 use ebb_server::node::Pace;
 use ebb_storage::MaintenanceProgress;
 
-/// The rate.
+/// The limit on the bytes per second that a command reads.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Rate {
     /// Bytes per second at most, as in 50MiB [default: no limit].
@@ -16,8 +16,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Returns a callback for progress that calls `tell`, and then waits until as many bytes may be
-    /// done.
+    /// Returns a callback for progress that calls `tell`, and then waits until the rate allows the
+    /// bytes that are done.
     pub(super) fn paced(
         self,
         tell: &mut dyn FnMut(MaintenanceProgress),

@@ -1,4 +1,5 @@
-//! `ebb repair`: what can be read of a damaged database, in a new one; or of a table, in its place.
+//! `ebb repair`: saves the readable part of a damaged database in a new one, or rewrites the
+//! damaged files of a table in place.
 
 mod online;
 
@@ -47,10 +48,11 @@ pub(super) struct Args {
     /// Directory of the new database; must not exist, or be empty.
     #[arg(value_name = "NEWDIR", required_unless_present = "online")]
     new_dir: Option<PathBuf>,
-    /// List what is lost of the damaged files of this table, in place of saving the database.
+    /// Instead of saving the database, list what this table has lost in its damaged files.
     #[arg(long, value_name = "KEYSPACE.TABLE", conflicts_with = "new_dir")]
     online: Option<TableName>,
-    /// Give up what --online has listed with this token: rewrite the damaged files without it.
+    /// Accept the loss that --online has listed with this token: rewrite the damaged files without
+    /// the lost rows.
     #[arg(
         long,
         value_name = "TOKEN",

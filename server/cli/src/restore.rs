@@ -1,4 +1,4 @@
-//! `ebb restore`: puts damaged files back from a backup.
+//! `ebb restore`: replaces the damaged files of a database by their copies in a backup.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ its files with the database, unless it was copied, and so the damage.
 A server that has the database open does this itself, and goes on meanwhile. A server that is
 named by --server takes a backup below its --backup-root: BACKUP is a name, or a path there.";
 
-/// Put damaged files back from a backup.
+/// Replace the damaged files of the database by their copies in a backup.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {

@@ -107,7 +107,7 @@ impl Runner {
         })
     }
 
-    /// Submits the request of a job that failed or was cancelled again.
+    /// Submits again the request of a job that failed or was cancelled.
     pub(crate) fn retry(&self, id: &str) -> Result<FollowedJob<'_>> {
         Ok(match self {
             Self::Own(node) => FollowedJob::own(node.retry(id)?),
@@ -128,14 +128,14 @@ impl Runner {
         })
     }
 
-    /// Ends what runs in this process. A server goes on.
+    /// Cancels the jobs of a node of this process, and ends the node. A server goes on.
     pub(crate) fn shutdown(&self) {
         if let Self::Own(node) = self {
             node.shutdown(Stop::Cancel);
         }
     }
 
-    /// The server, if it is one.
+    /// The client of the server that runs the jobs; `None` if a node of this process does.
     pub(crate) fn server(&self) -> Option<&JobsClient> {
         match self {
             Self::Own(_) => None,
@@ -173,7 +173,7 @@ impl<'r> FollowedJob<'r> {
     /// ended.
     ///
     /// # Errors
-    /// When it will not end where it was started.
+    /// When the server stops before the job has ended, or no longer has the job.
     pub(crate) fn look(&self, wait: Duration) -> Result<JobView> {
         let server = match &self.place {
             Place::Own(job) => {

@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Stop after this many rows.
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// From the last row to the first.
+    /// Print the rows from the last to the first.
     #[arg(long)]
     reverse: bool,
     /// Leave the values out.

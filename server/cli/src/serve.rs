@@ -103,7 +103,7 @@ finds out what is on the disk. With --on-failed-write read-only it answers reads
 With --tls-cert and --tls-key clients speak TLS. The files are read again when they change,
 and on SIGHUP, which stops a server without TLS.";
 
-/// Serve a database to Cassandra's drivers and cqlsh, with jobs on what the load leaves.
+/// Serve a database to Cassandra's drivers and cqlsh, with jobs on the cores that the load leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -253,7 +253,8 @@ fn check_files(node: &Node, every: Duration) -> Result<()> {
     started.context("cannot start a thread")
 }
 
-/// Logs what cannot be read and is out of service, or was made anew: one line for each.
+/// Logs the objects whose records cannot be read, such as tables and roles: one line for each. They are out
+/// of service, or were made anew.
 fn log_unreadable(catalog: &Catalog) {
     for unreadable in catalog.unreadable() {
         error!(target: STORAGE, "{unreadable}");

@@ -1,4 +1,4 @@
-//! How far a server is with a backup or a verification, while the request for it waits.
+//! The progress of a backup or a verification in a server, shown while the request for it waits.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,11 +14,11 @@ use super::progress::{byte_bar, spinner};
 /// The time between two requests for the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Makes a request for work that the server lists as a job of `application`, and shows how far that is
-/// until the response comes; nothing where stderr is no terminal.
+/// Makes a request for work that the server lists as a job of `application`, and shows the progress of the
+/// job until the response comes. Shows nothing if stderr is no terminal.
 ///
 /// # Errors
-/// The error of `request`; when there is no second client of the server.
+/// The error of `request`, or the one of connecting a second time, to ask for the progress.
 pub(super) fn with_server_progress<T, E>(
     attached: &Attached,
     application: &'static str,

@@ -86,7 +86,7 @@ struct Create {
         hide_default_value = true
     )]
     name: String,
-    /// Let it expire after this time: 1h, 90days.
+    /// Let the token expire after this time: 1h, 90days.
     #[arg(long, value_name = "TIME", value_parser = time::to_come)]
     expires: Option<Duration>,
 }
@@ -143,8 +143,8 @@ fn create(args: &Create) -> Result<()> {
     say(token.reveal())
 }
 
-/// Makes a change of the tokens between its entries in the audit log. The change returns false if
-/// it changed nothing.
+/// Changes the tokens by `change`, with an entry in the audit log before and after it. `change`
+/// returns false if it changed nothing.
 fn audited(
     data: &Path,
     entry: Entry,

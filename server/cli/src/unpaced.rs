@@ -2,7 +2,7 @@
 
 use ebb_server::node::NodeOptions;
 
-/// The variable. The tests of the command line set it, to any value.
+/// The name of the variable, which the tests of the command line set to any value.
 const VARIABLE: &str = "EBB_TEST_UNPACED";
 
 /// Returns whether `EBB_TEST_UNPACED` is set: nothing is to run in the idle class, and jobs get all

@@ -1,6 +1,5 @@
-//! `ebb verify`: checks a database's files, and reads the schema as a server does when it starts.
-//! Without a server it runs unpaced unless there is a rate: no other process has the database open for
-//! writing.
+//! `ebb verify`: checks a database's files, and reads the schema as a server does when it starts. Without a
+//! server it runs unpaced unless `--rate` is given: no other process has the database open for writing.
 
 use anyhow::{Context, Result};
 use ebb_jobs::history::VERIFY;

@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// CPU time of a reduce [default: that of a map].
     #[arg(long, value_name = "TIME", value_parser = time::to_come, requires = "maps")]
     reduce_time: Option<Duration>,
-    /// Take the tasks of the job with this id, or of the latest for `last`.
+    /// Predict for the same tasks as those of the job with this id; `last` is the latest job.
     #[arg(long, value_name = "ID")]
     like: Option<String>,
     /// File with a job request in JSON, as for POST /v1/jobs; `-` is standard input. The goal is in it.
@@ -84,7 +84,7 @@ fn request(args: &Args) -> Result<Value> {
     }))
 }
 
-/// Returns the answer as text, with times from now on.
+/// Returns the answer as text, with times relative to `now_unix_ms`.
 fn lines(answer: &WhatIfAnswer, now_unix_ms: u64) -> Vec<String> {
     let in_time = |at: Option<u64>| match at {
         Some(at) => format!("{:.1} s", at.saturating_sub(now_unix_ms) as f64 / 1e3),

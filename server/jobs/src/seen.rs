@@ -124,7 +124,7 @@ impl TaskNotes for SeenColumns {
     }
 }
 
-/// Stores only once, because tasks of all cores share the flag.
+/// Sets a flag. Stores only once, because tasks of all cores share the flag.
 fn set(flag: &AtomicBool) {
     if !flag.load(Ordering::Relaxed) {
         flag.store(true, Ordering::Relaxed);

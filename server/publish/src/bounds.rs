@@ -23,7 +23,7 @@ pub(crate) struct Columns {
 struct Sums {
     size_bytes: i64,
     values: i64,
-    /// `None` if a row group lacks the number.
+    /// The number of nulls; `None` if a row group lacks its number.
     nulls: Option<i64>,
     bounds: Bounds,
 }
@@ -135,7 +135,8 @@ enum Form {
     LargeDecimal,
     /// Bytes, ordered as unsigned.
     Bytes,
-    /// Floating-point numbers: readers disagree about the place of NaN. Booleans gain nothing.
+    /// Types without bounds: floating-point numbers, because readers disagree about the place of
+    /// NaN, and others, such as booleans, whose bounds would exclude few files.
     Unordered,
 }
 

@@ -17,10 +17,10 @@
 //! If the target has a [catalog](crate::catalog), the last two objects are not there: the catalog takes the
 //! change of the metadata, and writes it. Then N is the sequence number of the snapshot.
 //!
-//! A publication replaces the files of the one before it, or it keeps them ([`Base`]). Then the list of
-//! its snapshot has the earlier manifests, too, and rows that changed are named in files of deletes and
-//! written in new data files. Iceberg applies deletes to files of the same or an earlier publication;
-//! they name files of earlier ones only.
+//! A publication replaces the files of the one before it, or it keeps them ([`Base`]). Then the list of its
+//! snapshot has the earlier manifests, too, and rows that changed are named in files of deletes and written
+//! in new data files. Iceberg applies deletes to data files of the same or an earlier publication; those that
+//! ebb writes name files of earlier ones only.
 //!
 //! | file | content |
 //! | --- | --- |

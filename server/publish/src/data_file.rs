@@ -22,7 +22,7 @@ use crate::types::{ColumnBuilder, NestedField, OnEmpty, ValueError, arrow_field}
 /// The size of a batch, in bytes of values. The columns of a batch fit into the caches of a core.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Rows of a batch at most, for tables whose rows have few bytes.
+/// The greatest number of rows of a batch, for tables whose rows have few bytes.
 const BATCH_ROWS: usize = 16_384;
 
 /// The size of a row group for a writer that has the memory, encoded. Readers cut files at row groups, and
@@ -35,7 +35,7 @@ const FILE_BYTES_MAX: usize = 512 << 20;
 const FILE_ROWS_MAX: u64 = 4 << 20;
 const FILE_CHUNKS_MAX: usize = 8 << 10;
 
-/// The level of zstd that DuckDB takes too.
+/// The level of the compression by zstd, which DuckDB uses, too.
 pub(crate) const ZSTD_LEVEL: i32 = 3;
 
 /// An error while a data file is written.
@@ -47,7 +47,7 @@ pub enum DataFileError {
     /// The file cannot be written.
     #[error("writing a Parquet file: {0}")]
     Parquet(#[from] ParquetError),
-    /// The batch does not fit together.
+    /// The columns of a batch do not fit together.
     #[error("building a batch of rows: {0}")]
     Arrow(#[from] ArrowError),
     /// A row whose key is not above that of the row before it.
@@ -244,7 +244,7 @@ impl<W: Write + Send> DataFileWriter<W> {
     }
 }
 
-/// Counts what is written to a sink.
+/// A sink that counts the bytes that are written to it.
 struct Counted<W> {
     sink: W,
     bytes: u64,

@@ -15,30 +15,31 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use crate::target::Target;
 
-/// The bytes of a request at least. A page of a short column has some ten KiB.
+/// The least number of bytes that one request fetches. A page of a short column has some ten KiB.
 const FETCH_BYTES_MIN: u64 = 128 << 10;
 
-/// The bytes of a request at most, unless the library reads more at once. With a store that takes 50 ms for a
-/// request, a column is read at 80 MiB/s.
+/// The greatest number of bytes that one request fetches, unless the library reads more at once. With a store
+/// that takes 50 ms for a request, a column is read at 80 MiB/s.
 const FETCH_BYTES_MAX: u64 = 4 << 20;
 
-/// The parts of an object that a reader keeps in memory.
+/// The size and the number of the parts of an object that a reader keeps in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
-    /// The bytes of a request at least.
+    /// The least number of bytes that one request fetches.
     fetch_bytes: u64,
-    /// The number of parts.
+    /// The greatest number of parts that are kept.
     parts_max: usize,
 }
 
 impl Window {
-    /// The parts of a search for keys: of each column of a usual key the one at which it is read.
+    /// The window of a search for keys: one part for each column of a key, if the key has at most four
+    /// columns.
     pub(crate) const SEARCH: Self = Self {
         fetch_bytes: FETCH_BYTES_MIN,
         parts_max: 4,
     };
 
-    /// Returns the parts with which `columns` columns are read from their beginnings to their ends. All
+    /// Returns the window for reading `columns` columns from their beginnings to their ends. All its parts
     /// together have `bytes` at most, or 128 KiB for each column if that is more.
     pub(crate) fn scan(columns: usize, bytes: u64) -> Self {
         let parts_max = columns.max(1);

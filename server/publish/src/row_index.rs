@@ -49,7 +49,7 @@ const PERCENT_MAX: u64 = 3;
 pub struct RowIndex {
     rows: u64,
     stride: u64,
-    /// Ascending. Not empty.
+    /// The keys of every `stride`-th row, ascending; at least one.
     keys: Vec<Box<[u8]>>,
     last: Box<[u8]>,
 }
@@ -209,8 +209,8 @@ impl RowIndex {
         (i64::try_from(index.rows) == Ok(file.record_count)).then_some(index)
     }
 
-    /// Returns the bytes of the index of a file of `file_bytes`, with fewer keys if it would have more than
-    /// its part of the file; `None` if there is no room for two.
+    /// Returns the bytes of the index of a file of `file_bytes`, with fewer keys if it would have more than its part
+    /// of the file; `None` if there is no room for two keys.
     fn encode(&self, file_bytes: u64) -> Option<Bytes> {
         let room = file_bytes / 100 * PERCENT_MAX;
         let (mut keys, mut stride) = (self.keys.clone(), self.stride);
@@ -237,7 +237,7 @@ impl RowIndex {
         Some(bytes.into())
     }
 
-    /// Reads an index of a file of `file_bytes`; `None` if the bytes are none.
+    /// Reads an index of a file of `file_bytes`; `None` if the bytes are no such index.
     fn decode(bytes: &[u8], file_bytes: u64) -> Option<Self> {
         let (content, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
         if crc32fast::hash(content) != u32::from_le_bytes(*crc) {

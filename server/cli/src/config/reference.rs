@@ -15,7 +15,7 @@ pub(super) struct Setting {
     value: String,
     /// The environment variable.
     variable: String,
-    /// The value of a setting that is not given; `None` if it has none then.
+    /// The default value; `None` if the setting has none.
     default: Option<String>,
     /// The help text, in one line.
     pub(super) help: String,

@@ -10,7 +10,7 @@ const HEIGHT: f64 = 340.0;
 const TOP: f64 = 42.0;
 const BOTTOM: f64 = 36.0;
 
-/// Slots in a picture: about one per pixel.
+/// The greatest number of time slots that a picture shows: about one per pixel.
 const SLOTS_MAX: usize = 960;
 
 /// The style sheet of a standalone picture, and of the report.

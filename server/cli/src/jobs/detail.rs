@@ -12,10 +12,11 @@ use super::timeline::timeline;
 use super::{started, took_s};
 use crate::print::{counted, table};
 
-/// Attempts that are listed for people: the slowest, and those that failed last.
+/// The greatest number of attempts in each list for people: of the slowest, and of those that
+/// failed last.
 const LISTED_MAX: usize = 15;
 
-/// The part of the cause of a failed attempt that is shown, in characters.
+/// The greatest number of characters that are shown of the cause of a failed attempt.
 const CAUSE_CHARS_MAX: usize = 200;
 
 pub(super) fn object(job: &JobView, attempts: &[JobAttempt]) -> Value {

@@ -168,7 +168,8 @@ fn damage(job: &JobRecord) -> Option<String> {
     (places > 0).then(|| counted(places as u64, what))
 }
 
-/// A table, or the first of some files and how many more there are.
+/// Returns the name of an input: its table, its first file with the number of the others, or the number of
+/// drawn records.
 fn input_name(input: &InputRequest) -> String {
     let paths = match input {
         InputRequest::Table(table) => return table.table.to_string(),
@@ -184,8 +185,8 @@ fn input_name(input: &InputRequest) -> String {
     }
 }
 
-/// Returns a text of at most `chars_max` characters, at least two: the end of a longer one, where
-/// a path has its file and a name its table.
+/// Cuts a text to `chars_max` characters, at least two. The end of a longer text stays, because it has the
+/// file of a path or the table of a name.
 fn cut(text: &str, chars_max: usize) -> String {
     let chars = text.chars().count();
     if chars <= chars_max {

@@ -1,4 +1,4 @@
-//! `ebb jobs retry`: submits the requests of jobs that failed or were cancelled again.
+//! `ebb jobs retry`: submits again the requests of jobs that failed or were cancelled.
 
 use anyhow::Result;
 use ebb_server::jobs::Jobs;

@@ -1,4 +1,4 @@
-//! `ebb jobs submit`: has a server run a job that is written down.
+//! `ebb jobs submit`: has a server run the job that a file requests.
 
 use std::path::PathBuf;
 

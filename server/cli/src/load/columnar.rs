@@ -19,7 +19,7 @@ const METADATA: &str = ".metadata.json";
 /// The beginning of a path that names a place in a bucket of S3.
 const BUCKET: &str = "s3://";
 
-/// Files of columns, as a path of the command line names them.
+/// An input whose columns have types, as a path of the command line names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// Parquet files.
@@ -34,10 +34,11 @@ pub(super) enum Input {
     },
 }
 
-/// Finds out what the paths are. Returns `None` if they are text.
+/// Returns the inputs that the paths of the command line name; `None` if the paths are text.
 ///
 /// # Errors
-/// If some are text and others are not, if one is not there, or if an option is for the other kind.
+/// If some are text and others are not, if one does not exist, or if an option is for the other kind of
+/// input.
 pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     // A user who names the format does not need the names of files.
     let found = |path: &Path| -> Result<Option<Input>, CliError> {
@@ -82,7 +83,10 @@ pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     Ok(Some(inputs))
 }
 
-/// Gives the tag of the command line to the tables that have none.
+/// Sets the tag of the command line for all tables.
+///
+/// # Errors
+/// If a table has a tag in its path, or if an input is a Parquet file.
 fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
     let Some(option) = option else {
         return Ok(());
@@ -121,7 +125,7 @@ impl Input {
     }
 }
 
-/// Returns the files of columns that a path names; `None` if it may be text.
+/// Returns the Parquet files or the Iceberg table that a path names; `None` if the path may be one of text.
 fn input(path: &Path) -> Option<Input> {
     let table = |path: &Path, tag: Option<&str>| Input::Table {
         path: path.to_path_buf(),
@@ -144,8 +148,8 @@ fn input(path: &Path) -> Option<Input> {
     (!path.exists() && is_table(folder)).then(|| table(folder, Some(tag)))
 }
 
-/// Returns the place in a bucket that a URL names. An `@` in the last part of the key begins a tag; before the
-/// key it may be behind credentials, and is refused.
+/// Returns the place in a bucket that a URL names. An `@` in the last part of the key begins a tag. An `@`
+/// before the key is an error: the text before it may be credentials.
 fn in_bucket(url: &str) -> Result<Input, CliError> {
     let tagged = url.rsplit_once('@');
     let tagged = tagged.filter(|(place, tag)| {
@@ -180,8 +184,8 @@ fn is_table(folder: &Path) -> bool {
     names.any(|name| name.to_string_lossy().contains(METADATA))
 }
 
-/// Returns the Parquet files of a folder that has no other files and no folders, ascending by name, as
-/// other engines write them: beside files that begin with a dot or an underscore.
+/// Returns the Parquet files of a folder, ascending by name; `None` if it has other files or folders. Names
+/// that begin with a dot or an underscore do not count: other engines write such files, too.
 fn parquet_files(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).ok()? {

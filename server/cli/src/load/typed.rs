@@ -1,4 +1,4 @@
-//! Rows of Parquet files and Iceberg tables into a table of CQL, by one commit.
+//! Loads rows of Parquet files and Iceberg tables into a table of CQL, by one commit.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,7 +20,7 @@ use crate::database;
 use crate::error::CliError;
 use crate::interrupt;
 
-/// Rows between two looks at whether the load is to end.
+/// The number of rows between two updates of the progress and checks for a cancellation.
 const REPORT_EVERY_ROWS: u64 = 1024;
 
 /// Loads the rows of all inputs by one commit. Inputs and table are checked before the first row is read,

@@ -17,7 +17,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Shows the progress through a number of bytes, if it is known.
+    /// Begins to show the progress of a load of `bytes_total` bytes: a bar, or a count if the total
+    /// is not known.
     pub(super) fn new(bytes_total: Option<u64>, cancelled: Arc<AtomicBool>) -> Self {
         Self {
             bar: bytes_total.map_or_else(progress::byte_spinner, progress::byte_bar),

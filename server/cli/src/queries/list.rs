@@ -18,7 +18,8 @@ const HEAD: [&str; 7] = [
 ];
 const STATEMENT: usize = 6;
 
-/// The length that a statement has room for in any case, in characters.
+/// The least width of the column of statements, in characters. With wide other columns a line then
+/// exceeds [`LINE_CHARS_MAX`].
 const STATEMENT_CHARS_MIN: usize = 20;
 
 /// Returns the lines, with a head. Statements are cut to what the other columns leave.

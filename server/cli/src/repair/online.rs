@@ -1,5 +1,5 @@
-//! `ebb repair --online`: lists what is lost of the damaged files of a table, and has them rewritten
-//! without it once exactly this list is accepted.
+//! `ebb repair --online`: lists what a table has lost in its damaged files, and has these rewritten once the
+//! user accepts exactly the listed loss.
 
 use anyhow::{Context, Result};
 use ebb_jobs::Failure;
@@ -21,8 +21,8 @@ A lost version may be a deletion, an operand of a counter or a list, or the head
 older values of these keys may show, or none, and rows behind them that the header deleted. Snapshots
 lose the same. Indexes of the table may lack entries or have too many: drop and create them afterwards.";
 
-/// Lists what is lost of the damaged files of a table. If the list is the one with the token `accepted`,
-/// has them rewritten.
+/// Lists what a table has lost in its damaged files. If the list has the token `accepted`, has the files
+/// rewritten.
 ///
 /// # Errors
 /// When a file is damaged, and its loss is not accepted.
@@ -84,7 +84,8 @@ fn listed(attached: &Attached, table: &TableName) -> Result<LossReport> {
     })
 }
 
-/// Has the damaged files rewritten; `None` if the loss is another one than that of `token`.
+/// Has the damaged files of a table rewritten; `None` if their loss is not the one that was listed with
+/// `token`.
 fn rewritten(attached: &Attached, table: &TableName, token: &str) -> Result<Option<LossReport>> {
     let Some(server) = attached.server()? else {
         let db = attached.location.open_existing()?;

@@ -23,10 +23,10 @@ pub(super) struct JobArgs {
     application: ApplicationRequest,
 }
 
-/// The second input.
+/// The option for the second input of an application that has two.
 #[derive(Debug, clap::Args)]
 struct RightArg {
-    /// The right side.
+    /// The second input, on the right side of the join.
     #[arg(long, value_name = "FILE|KEYSPACE.TABLE")]
     with: SourceText,
 }
@@ -45,7 +45,7 @@ impl Subcommand for JobArgs {
     }
 }
 
-/// The applications without a command of their own.
+/// The applications that `ebb run` runs: all without a command of their own.
 pub(crate) fn runnable() -> impl Iterator<Item = &'static ApplicationEntry> {
     let all = APPLICATIONS.iter();
     all.filter(|application| !application.has_own_command)

@@ -139,7 +139,7 @@ impl Common {
         Runner::open(&self.location, options)
     }
 
-    /// Checks that no option is given that only a job of this process has.
+    /// Checks that no option is given that has an effect only on a job of this process.
     fn check_for_server(&self) -> Result<(), CliError> {
         let of_node = [
             ("--policy", self.policy.is_some()),

@@ -17,7 +17,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Creates the folder among those for spills of the server of the database in `data`.
+    /// Creates a hidden folder for the file, beside the folders for spills of the database in `data`.
     pub(super) fn create_for(data: &Path) -> Result<Self> {
         let spills = data.canonicalize().map(|data| data.join("spill"));
         let folder = spills.and_then(|spills| ScratchDir::create_with_parent(&spills));

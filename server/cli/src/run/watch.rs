@@ -48,7 +48,8 @@ struct Bars {
     step: u32,
     maps: ProgressBar,
     reduces: Option<ProgressBar>,
-    /// The place in a chain, in front of each message.
+    /// The text before each message, such as `job 2 of 3: `; empty unless the job is one of a
+    /// chain.
     place: String,
 }
 

@@ -1,4 +1,5 @@
-//! Sizes and times in settings. Their errors show the form; those of the parsers do not.
+//! Sizes and times in settings. The errors show the expected form, which the errors of the
+//! libraries' parsers do not.
 
 use bytesize::ByteSize;
 use humantime::Duration;
@@ -22,7 +23,8 @@ pub(super) fn read_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<By
     size(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// Reads a size that is there; one that is missing has a default.
+/// Reads an optional size that the file has. Serde does not call this for a size that the file
+/// lacks.
 pub(super) fn read_size_if_any<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<ByteSize>, D::Error> {

@@ -13,9 +13,9 @@ use super::settings::Settings;
 /// The audit logs of a server.
 #[derive(Debug, Clone)]
 pub(super) struct AuditLogs {
-    /// Logins and changes.
+    /// The log of logins and of changes, such as statements of administration.
     pub(super) changes: Arc<AuditLog>,
-    /// Writes of rows, unless none are noted.
+    /// The log of writes of rows; `None` if the settings name no tables for it.
     pub(super) writes: Option<Arc<AuditLog>>,
 }
 
@@ -31,7 +31,7 @@ impl AuditLogs {
         })
     }
 
-    /// Writes what was noted.
+    /// Writes the entries that wait to the files.
     pub(super) fn flush(&self) {
         self.changes.flush();
         if let Some(writes) = &self.writes {

@@ -9,8 +9,8 @@ use ebb_cql_server::serve::Tls;
 use super::log_levels::SERVER;
 
 const DAY_S: u64 = 24 * 60 * 60;
-/// A certificate with fewer days left is reported. Those of public authorities for 90 days are renewed
-/// by then, if the renewal works.
+/// A certificate with fewer days left is reported. A certificate of 90 days, as public authorities issue
+/// them, was renewed before that, if its renewal works.
 const REPORTED_DAYS: u64 = 30;
 
 /// Reports the certificate of a server while it expires soon.
@@ -36,8 +36,8 @@ impl ExpiryWatch {
         }
     }
 
-    /// Decides whether a certificate that expires then is reported now: if it expires soon, once a
-    /// day, and a new one at once.
+    /// Decides whether a certificate that expires at `expires_unix_s` is reported now. One that expires soon
+    /// is reported once a day, and at once after the certificate changed.
     fn is_due(&mut self, expires_unix_s: u64, now_s: u64) -> bool {
         if expires_unix_s.saturating_sub(now_s) >= REPORTED_DAYS * DAY_S {
             return false;

@@ -10,8 +10,8 @@ use serde_json::json;
 use super::descriptors::DescriptorBudget;
 use super::settings::{SettingSources, Settings};
 
-/// Returns the configuration of a server that listens for CQL at `cql`. A limit that the machine lowers or
-/// chooses has the value that holds.
+/// Returns the configuration of a server that listens for CQL at `cql`. A limit that depends on the machine
+/// has the value in force.
 pub(super) fn of(
     settings: &Settings,
     sources: &SettingSources,

@@ -11,13 +11,14 @@ use super::audit::login;
 use super::line_bound::LineBound;
 use super::log_levels::CQL;
 
-/// The characters that are shown of a name with which a login was refused, and of the reason. The
-/// client chose the name.
+/// The greatest number of characters that a log line shows of the name and of the reason of a refused login.
+/// The client chose the name.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Returns the part of the CQL server that passes its events to the logs. Lines about administration
-/// have a high bound: an operator needs each of them, and most of the statements cost an fsync. Without
-/// a bound, statements that change nothing (`IF NOT EXISTS`) would drive other lines out of the queue.
+/// Returns the part of the CQL server that passes its events to the logs. Lines about administration have a
+/// high bound, because an operator needs each of them. Most such statements are slow, as they cost an fsync.
+/// But without a bound, statements that change nothing (`IF NOT EXISTS`) would drive other lines out of the
+/// queue.
 pub(super) fn log(audit: Arc<AuditLog>) -> ServerEvents {
     let (logins, overloads) = (LineBound::new(), LineBound::of_state());
     let administration = LineBound::of_administration();

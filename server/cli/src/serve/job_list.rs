@@ -4,7 +4,7 @@ use ebb_cql_server::system::{JobList, JobRow};
 use ebb_jobs::history::{History, JobRecord, RecordState};
 use ebb_storage::Db;
 
-/// The jobs that the database remembers.
+/// The jobs in the history of a database.
 #[derive(Debug)]
 pub(super) struct RecordedJobs(pub(super) Db);
 

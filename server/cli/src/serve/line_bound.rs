@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The lines that may come at once.
+/// The log lines of most kinds that may come at once.
 const LINES_BURST: f64 = 50.0;
-/// The lines per second in the long run.
+/// The log lines of most kinds per second, in the long run.
 const LINES_PER_S: f64 = 10.0;
 /// The lines about administration that may come at once: a script may make or change many objects.
 const ADMINISTRATION_LINES_BURST: f64 = 2000.0;

@@ -22,7 +22,7 @@ use tracing_subscriber::{Layer, Registry};
 use super::log_levels::{LogLevels, SERVER};
 use crate::escape::escaped;
 
-/// Lines that may wait to be written.
+/// The greatest number of lines that wait to be written.
 const LINES_WAITING_MAX: usize = 4096;
 
 /// The format of log lines.
@@ -105,7 +105,8 @@ fn lines<W: Write + 'static>(
 /// any, and a line feed in one must not begin a line that looks like another one of the log.
 struct Escaping<W> {
     lines: W,
-    /// Escape sequences for colors stay. The layer escapes those of messages itself.
+    /// Whether the escape sequences for colors stay. The layer itself escapes such sequences in
+    /// messages.
     is_colored: bool,
 }
 
@@ -133,7 +134,7 @@ fn escaped_line(line: &str, is_colored: bool) -> String {
 struct Output<W> {
     output: W,
     dropped: DroppedLines,
-    /// The number of dropped lines that were reported.
+    /// The number of dropped lines in the reports so far.
     reported: u64,
 }
 
@@ -142,7 +143,8 @@ impl<W: Write> Write for Output<W> {
         self.output.write(bytes)
     }
 
-    /// Called when no line waits any more, so there is room for a line about the dropped ones.
+    /// Logs how many lines were dropped since the last report. The thread calls this when no line
+    /// waits any more, so there is room for such a line.
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()?;
         let dropped = self.dropped.count();

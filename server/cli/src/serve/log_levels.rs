@@ -29,7 +29,7 @@ pub(crate) struct LogLevels {
 }
 
 impl LogLevels {
-    /// Returns the filter that lets these lines through.
+    /// Returns the filter that lets the lines of these levels through.
     pub(super) fn filter(&self) -> Targets {
         let filter = Targets::new().with_default(self.all);
         filter.with_targets(self.areas.clone())

@@ -55,9 +55,9 @@ const WAL_BYTES_LEAST: u64 = 4 << 20;
 pub(crate) enum Durability {
     /// After an fsync, which writes that come at the same time share.
     Sync,
-    /// Before; an fsync follows within this time.
+    /// Before an fsync, which follows within this time.
     Interval(Duration),
-    /// Before; the operating system decides when it reaches the disk.
+    /// Before an fsync: the operating system decides when the write reaches the disk.
     Os,
 }
 
@@ -116,7 +116,7 @@ impl fmt::Display for Authentication {
     }
 }
 
-/// The reaction to a failed write, after which the store takes no more.
+/// The reaction to a failed write, after which the store takes no more writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OnFailedWrite {

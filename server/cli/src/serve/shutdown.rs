@@ -33,7 +33,7 @@ struct Grace {
 }
 
 impl Grace {
-    /// Returns what is left of the first `fifths` of the time.
+    /// Returns the time that is left until this many fifths of the whole time have passed.
     fn left(&self, fifths: u32) -> Duration {
         (self.time / 5 * fifths).saturating_sub(self.begun.elapsed())
     }

@@ -17,8 +17,8 @@ const REMEDIES: &str = "replace it from a backup with ebb restore, or give up wh
 /// Logs the events from now on, and the files that are damaged or unreadable already. Events that
 /// need an operator have the levels warn and error, flushes and merges the level debug.
 ///
-/// Once writes have stopped for good, closes `stop`, if there is one, after it has set the cause that
-/// this function returns.
+/// Once writes have stopped for good, first sets the cause, in the cell that this function returns, and then
+/// closes `stop`, if there is one.
 pub(super) fn log(db: &Db, stop: Option<Handle>) -> Arc<OnceLock<String>> {
     let stopped = Arc::new(OnceLock::new());
     let found = Arc::clone(&stopped);

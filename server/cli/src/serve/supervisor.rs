@@ -13,7 +13,7 @@ use sd_notify::NotifyState;
 
 use super::log_levels::SERVER;
 
-/// The header of a request for what the server supports, in version 4 of the protocol.
+/// The request `OPTIONS` in version 4 of CQL's protocol: a header without a body.
 const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
 
 /// A server that has notified systemd of its start.
@@ -41,9 +41,9 @@ impl Supervised {
         Ok(Self { stops })
     }
 
-    /// Notifies systemd that the server accepts no new requests. The watchdog is fed from now on even
-    /// if the server does not answer, because the sync of the log may need longer than its timeout. The
-    /// stop timeout of the unit bounds it.
+    /// Notifies systemd that the server accepts no new requests. The watchdog is fed from now on even if the
+    /// server does not answer, because the sync of the log may need longer than the watchdog's timeout. The
+    /// stop timeout of the unit bounds the sync.
     pub(super) fn stopping(&self) {
         self.stops.store(true, Ordering::Relaxed);
         tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);

@@ -11,14 +11,14 @@ use super::certificate::ExpiryWatch;
 use super::log_levels::SERVER;
 use crate::error::CliError;
 
-/// The time between two checks of the files.
+/// The time between two checks whether the files of keys and certificates have changed.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Reads the files. Until the result is dropped, checks every few seconds whether they have changed, and
-/// whether the certificate expires soon.
+/// Reads the files of keys and certificates. Until the result is dropped, checks every few seconds whether
+/// they have changed, and whether the certificate expires soon.
 ///
 /// # Errors
-/// When a file is missing or wrong.
+/// When a file is missing or invalid.
 pub(super) fn start(options: TlsOptions) -> Result<Arc<Tls>> {
     let tls = Tls::load(options).map_err(|error| CliError::Usage(format!("TLS: {error}")))?;
     let tls = Arc::new(tls);

@@ -56,13 +56,14 @@ pub(super) struct Args {
     /// Seed of the random jobs.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Precision of the bound: it stops at 1 - EPS of the value of the whole relaxation.
+    /// Precision of the bound: its computation stops at 1 - EPS of the value of the whole
+    /// relaxation.
     #[arg(long, value_name = "EPS", default_value_t = EPS, value_parser = part)]
     eps: f64,
     /// Also solve the whole relaxation, to 0.1%, and compare the bound with its value.
     #[arg(long)]
     converge: bool,
-    /// Orders that lp-search tries.
+    /// Number of orders that lp-search tries.
     #[arg(long, value_name = "N", default_value_t = Search::default().tries)]
     tries: u32,
     #[command(flatten)]

@@ -12,7 +12,7 @@ pub fn damage_table(place: &Place) -> String {
     flip_bit(place, |bytes| bytes / 2)
 }
 
-/// Returns the command that accepts the loss of a list.
+/// Returns the command that accepts the loss in `listed`, the output of `ebb repair --online`.
 pub fn accepting(listed: &str) -> String {
     let mut lines = listed.lines();
     let token = lines.find_map(|line| line.strip_prefix("the token of this list: "));
@@ -33,7 +33,8 @@ fn only_table(place: &Place) -> PathBuf {
     table.clone()
 }
 
-/// Flips a bit in the only SSTable, at a place by its length; returns the file's name.
+/// Flips a bit of the only SSTable, in the byte that `at` chooses from the file's length. Returns
+/// the file's name.
 fn flip_bit(place: &Place, at: impl Fn(usize) -> usize) -> String {
     let table = only_table(place);
     let mut bytes = std::fs::read(&table).unwrap();

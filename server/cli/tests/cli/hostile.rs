@@ -20,7 +20,7 @@ use crate::http::get;
 use crate::place::Place;
 use crate::serving::{KEYSPACE, Server, query};
 
-/// Distinct statements that are prepared.
+/// The number of distinct statements that are prepared.
 const STATEMENTS: u64 = 60_000;
 const CONNECTIONS: u64 = 1_000;
 /// The bound of the cache of prepared statements, and as much again for what allocators and hash

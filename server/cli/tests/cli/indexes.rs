@@ -14,7 +14,7 @@ use crate::serving::{KEYSPACE, Server, query};
 
 const PARTITIONS: i32 = 300;
 const ROWS: i32 = 100;
-/// Rows of one value.
+/// The number of rows that have the same value of the indexed column.
 const OF_ONE: i32 = PARTITIONS * ROWS / 3;
 /// The index builds under way.
 const BUILDS: &str = "SELECT index_name FROM system_views.index_builds";

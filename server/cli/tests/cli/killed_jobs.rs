@@ -41,8 +41,8 @@ fn kinds() -> [(Value, &'static str); 4] {
     ]
 }
 
-/// Returns whether the job of this number writes a table. Every second group of four does; sort
-/// writes no table.
+/// Returns whether the job of this number writes a table. Jobs 4 to 7, 12 to 15 and so on do,
+/// except for those that sort.
 fn writes_table(number: usize) -> bool {
     let sorts = kinds()[number % 4].0.get("sort").is_some();
     number / 4 % 2 == 1 && !sorts

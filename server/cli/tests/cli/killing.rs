@@ -28,9 +28,9 @@ const ROWS_MAX: i32 = 200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Writer {
     id: i32,
-    /// The first row.
+    /// The number of the oldest row that is not deleted.
     begin: i32,
-    /// The first row after the last one.
+    /// The number of the next row to write.
     end: i32,
 }
 
@@ -59,7 +59,7 @@ impl Writer {
         )
     }
 
-    /// Returns whether the server has exactly these rows.
+    /// Returns whether the server has exactly the rows of this writer.
     fn is_what(self, client: &mut Client) -> bool {
         let expected: Vec<String> = (self.begin..self.end)
             .map(|n| format!("{n} {}", value(self.id, n)))
@@ -149,7 +149,8 @@ fn cells(client: &mut Client, text: &str) -> Vec<String> {
     cells.chunks(columns).map(|row| row.join(" ")).collect()
 }
 
-/// Takes steps until the connection ends. Returns the state after the last acknowledged one.
+/// Sends the statements that `next` returns until the connection ends. Returns the state after the
+/// last acknowledged statement.
 fn work<S: Copy>(
     client: &mut Client,
     mut state: S,
@@ -178,7 +179,8 @@ fn request(client: &mut Client, text: &str) -> bool {
     }
 }
 
-/// Returns the state that the server has: the acknowledged one, or the one after it.
+/// Returns the state that the server has: the acknowledged `state`, or the one after the next
+/// statement.
 #[track_caller]
 fn found<S: Copy + std::fmt::Debug>(
     state: S,

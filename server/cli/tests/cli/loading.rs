@@ -27,8 +27,8 @@ impl Place {
         said
     }
 
-    /// The files of the database. An opening writes the manifest anew, under its next
-    /// number, whatever it is for.
+    /// The files of the database except for its manifest, which every opening of the database writes anew,
+    /// under the next number.
     fn data_files(&self) -> Vec<String> {
         let mut files = self.files("ebb-data");
         files.retain(|name| !name.contains("MANIFEST-"));

@@ -30,8 +30,8 @@ fn own() -> Vec<OwnSnapshot> {
     }]
 }
 
-/// The record that a killed process leaves of a job. The request is that of a job that ran, after
-/// `changed`. The job has a snapshot of its own, `run-7`.
+/// The record that a killed process leaves of a job. Its request is that of the latest job in the
+/// history, as `changed` alters it. The job has a snapshot of its own, `run-7`.
 fn left(place: &Place, commits: bool, changed: impl FnOnce(&mut JobRequest)) -> JobRecord {
     (place.ebb("snapshot create --table app.lines run-7")).ok();
     with_history(place, |history| {

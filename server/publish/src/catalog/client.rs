@@ -1,4 +1,5 @@
-//! Requests to a catalog. Those whose answer is not final are repeated, or their effect is looked at first.
+//! Requests to a catalog. A request whose answer is not final is repeated, in some cases only after a look at
+//! its effect.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,9 +30,9 @@ pub(super) struct Client {
     tokens: Tokens,
 }
 
-/// A request, as it is repeated.
+/// A request, kept so that it can be sent again.
 pub(super) struct Request {
-    /// The call, as errors name it.
+    /// The name of the call in errors.
     pub(super) call: &'static str,
     pub(super) method: Method,
     pub(super) url: Url,

@@ -33,11 +33,11 @@ pub(crate) struct RestCatalog {
     /// The URL before `/v1`.
     base: String,
     warehouse: Option<String>,
-    /// The part of paths that the configuration of the catalog adds.
+    /// The part that the configuration of the catalog adds to the paths of requests.
     prefix: OnceLock<String>,
 }
 
-/// Without the client: it contains secrets.
+/// The output leaves out the client, because it contains secrets.
 impl fmt::Debug for RestCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RestCatalog")
@@ -60,11 +60,11 @@ pub(crate) struct LoadedTable {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct StagedTable {
-    /// The identity.
+    /// The identity that the catalog gives the table.
     pub(crate) table_uuid: String,
-    /// The folder.
+    /// The folder that the catalog gives the table.
     pub(crate) location: String,
-    /// Properties, those that the catalog adds included.
+    /// The properties of the table, those that the catalog adds included.
     #[serde(default)]
     pub(crate) properties: BTreeMap<String, String>,
 }

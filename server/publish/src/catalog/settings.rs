@@ -41,7 +41,7 @@ const VARIABLES: [&str; 7] = [
     ALLOW_HTTP,
 ];
 
-/// The only member of a query.
+/// The only parameter that the query of a catalog's URL may have.
 const WAREHOUSE: &str = "warehouse";
 
 /// The size of a file with credentials at most.
@@ -51,7 +51,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 pub(super) struct Settings {
     /// The URL before `/v1`, without a slash at its end.
     pub(super) base: String,
-    /// The part of the catalog that its configuration is read for.
+    /// The warehouse whose configuration is read: a part of the catalog.
     pub(super) warehouse: Option<String>,
     /// The source of bearer tokens.
     pub(super) access: Access,
@@ -108,7 +108,7 @@ impl Variables {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns a secret, as a header or a form may have it.
+    /// Returns the secret in the variable `name`, if it is set, after a check that a header may contain it.
     fn secret(&self, name: &str) -> Result<Option<&str>, CatalogError> {
         self.get(name).map(|value| graphic(name, value)).transpose()
     }
@@ -191,7 +191,7 @@ fn split_credential<'c>(
     Ok((id, secret))
 }
 
-/// Refuses a value that no header may have, without a word of it.
+/// Refuses a value that no header may contain. The error quotes nothing of the value.
 fn graphic<'v>(name: &str, value: &'v str) -> Result<&'v str, CatalogError> {
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(value)

@@ -25,9 +25,9 @@ pub(crate) struct TestCatalog {
 #[derive(Default)]
 struct State {
     namespaces: BTreeSet<String>,
-    /// By `NAMESPACE/TABLE`.
+    /// The metadata of each table, by `NAMESPACE/TABLE`.
     tables: BTreeMap<String, TableMetadata>,
-    /// The publishers, by the number in their tokens. Their calls meet events.
+    /// The calls of each publisher, by the number in its token; `None` if no event is to meet them.
     publishers: Vec<Option<Arc<Calls>>>,
     /// The number of commits that took effect.
     commits: usize,
@@ -50,8 +50,8 @@ impl TestCatalog {
         &self.url
     }
 
-    /// Returns a publisher's target, which commits to this catalog. If it has `calls`, requests to the catalog
-    /// count among these, and meet their event.
+    /// Returns a publisher's target, which commits to this catalog. With `calls`, its requests to the catalog
+    /// count among these calls, and may meet their event.
     pub(crate) fn commits(&self, target: Target, calls: Option<Arc<Calls>>) -> Target {
         let number = {
             let mut state = self.state();

@@ -1,4 +1,4 @@
-//! A client against a server in this process, with answers that a test chooses.
+//! Tests of a client against a server in this process, with answers that a test chooses.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
@@ -72,8 +72,8 @@ fn served(mut answer: impl FnMut(&Request) -> Option<Response> + Send + 'static)
     catalog(&format!("{url}/api/"))
 }
 
-/// Commits to a server that answers the first commit so. Its table has the snapshot then, if `takes_effect`
-/// is true. Later commits are conflicts with the first one, if that took effect.
+/// Commits to a server that answers the first commit with the status `first`, or not at all. If
+/// `takes_effect` is true, its table then has the snapshot, and later commits are conflicts.
 fn committed(first: Option<&'static str>, takes_effect: bool) -> Result<bool, CatalogError> {
     let (mut posts, mut has_snapshot) = (0, false);
     let catalog = served(move |request| {

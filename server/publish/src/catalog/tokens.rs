@@ -38,20 +38,20 @@ pub(super) struct Credentials {
     pub(super) scope: String,
 }
 
-/// Returns the time. Tests have clocks of their own.
+/// A function that returns the time, so that tests can have clocks of their own.
 pub(super) type Clock = Box<dyn Fn() -> Instant + Send + Sync>;
 
 /// The tokens of one catalog. There is no debug output, because of the secrets.
 pub(super) struct Tokens {
     access: Access,
     clock: Clock,
-    /// The token that was issued last, if it is still of use.
+    /// The token that was issued last, until it is given up.
     issued: Mutex<Option<Issued>>,
 }
 
 struct Issued {
     token: String,
-    /// The time from which another one is requested; `None` if the server names no lifetime.
+    /// The time from which another token is requested; `None` if the server names no lifetime.
     renewed_from: Option<Instant>,
 }
 
@@ -61,12 +61,12 @@ struct IssuedBody {
     access_token: String,
     #[serde(default)]
     token_type: Option<String>,
-    /// Seconds, in some servers as a text.
+    /// The lifetime in seconds, which some servers send as a text.
     #[serde(default)]
     expires_in: Option<Value>,
 }
 
-/// The answer of a server that refuses one.
+/// The answer of a server that refuses a token.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RefusedBody {
@@ -83,8 +83,8 @@ impl Tokens {
         }
     }
 
-    /// Returns the token for a request, which is issued now if there is none of use; `None` if the catalog
-    /// requires none.
+    /// Returns the token for a request, and requests one if the last is missing or nearly over; `None` if the
+    /// catalog requires none.
     ///
     /// # Errors
     /// The answer to the request that needs the token, if the server issues none. That request was not sent.
@@ -195,7 +195,7 @@ impl Credentials {
         Err(refused(reason))
     }
 
-    /// Returns the body of the request, in the escapes of a URL's query.
+    /// Returns the body of the request for a token, in the escapes of a URL's query.
     fn form(&self) -> String {
         let mut url = self.server.clone();
         let mut pairs = url.query_pairs_mut();
@@ -209,7 +209,7 @@ impl Credentials {
         url.query().unwrap_or_default().to_owned()
     }
 
-    /// Returns a text without the secret, as it is and in the escapes of the request.
+    /// Returns a text with the secret replaced by dots, both as it is and in the escapes of a form.
     fn hide(&self, text: &str) -> String {
         let mut url = self.server.clone();
         url.query_pairs_mut().append_key_only(&self.secret);

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::error::CatalogError;
 
-/// The time-out of a request. A catalog reads and writes the metadata of a table in it.
+/// The time-out of a request. Within this time a catalog reads and writes the metadata of a table.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The largest answer that is read. The metadata of a table with ten thousand snapshots has 10 MiB.
@@ -25,7 +25,7 @@ pub(super) enum Answer {
     Done(Vec<u8>),
     /// The request has no effect.
     Refused { status: StatusCode, reason: String },
-    /// The request has no answer, or one of which the effect is not known.
+    /// The request has no answer, or one that leaves open whether it took effect.
     Unknown { reason: String },
 }
 
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// Returns whether the same request may succeed later.
+/// Returns whether a request that was answered with `status` may succeed later.
 pub(super) fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
@@ -93,7 +93,7 @@ impl Transport {
         })
     }
 
-    /// Waits.
+    /// Waits for the time `pause`.
     pub(super) fn pause(&self, pause: Duration) {
         // In the runtime: its clock is not known outside.
         self.runtime

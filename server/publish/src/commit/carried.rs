@@ -1,4 +1,4 @@
-//! The manifests of the publication before, in a publication that keeps its files.
+//! The manifests of the previous publication, in a publication that keeps its files.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,8 @@ pub(super) enum NextManifest {
     },
 }
 
-/// The files at some locations. With a data file go the files that delete its rows.
+/// The files that a new snapshot no longer has, by their locations. The files that delete rows of a removed
+/// data file are removed with it.
 #[derive(Debug)]
 pub(super) struct Removed<'p> {
     names: BTreeSet<&'p str>,
@@ -33,16 +34,16 @@ impl<'p> Removed<'p> {
         }
     }
 
-    /// Returns whether a file is one of these.
+    /// Returns whether a file is removed.
     pub(super) fn contains(&self, file: &DataFile) -> bool {
         let names = |url: &str| self.names.contains(url);
         names(&file.file_path) || file.referenced_data_file.as_deref().is_some_and(names)
     }
 
-    /// Checks that the base has a file at each location.
+    /// Checks that the base has all files to be removed.
     ///
     /// # Errors
-    /// A sentence about a location at which it has none.
+    /// A sentence about a file that the base does not have.
     pub(super) fn check(&self, base: &[ReadManifest]) -> Result<(), String> {
         let live = base.iter().flat_map(ReadManifest::live);
         let known: BTreeSet<&str> = live.map(|entry| &entry.data_file.file_path[..]).collect();
@@ -55,8 +56,9 @@ impl<'p> Removed<'p> {
     }
 }
 
-/// Returns the manifests of `base` in the snapshot `snapshot_id`. A manifest with files that leave is written
-/// anew. It lists these as deleted, for engines that look for changes, and its other files as existing.
+/// Returns the manifests of `base` in the snapshot `snapshot_id`. A manifest with files that the snapshot
+/// removes is written anew. It lists these files as deleted, for engines that look for changes, and its other
+/// files as existing.
 pub(super) fn carry(
     base: &[ReadManifest],
     leaving: &Removed<'_>,
@@ -104,8 +106,8 @@ fn content_of(listed: &ManifestFile) -> Content {
     }
 }
 
-/// Returns how the list of a snapshot names a manifest that is written for it. `path` and `length` are the
-/// location and the size of the manifest.
+/// Returns the entry, in the manifest list of a snapshot, of a manifest that is written for the snapshot.
+/// `path` and `length` are the location and the size of the manifest.
 pub(super) fn listed(
     (path, length): (String, usize),
     content: Content,

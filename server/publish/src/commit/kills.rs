@@ -1,5 +1,5 @@
-//! Publishers that are killed, that lose an answer, and that meet another one, at every call of a
-//! target and of its catalog.
+//! Publishers that are killed, that lose an answer, or that meet another publisher, at every call of a target
+//! and of its catalog.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -25,7 +25,7 @@ struct Place {
     catalog: Option<TestCatalog>,
 }
 
-/// Makes an empty place, for each way to commit.
+/// Functions that make an empty place, one for each way to commit.
 const PLACES: &[fn() -> Place] = &[
     Place::default,
     #[cfg(feature = "s3")]
@@ -165,7 +165,7 @@ fn a_killed_publisher_leaves_the_old_or_the_new_publication_and_the_next_run_fin
     }
 }
 
-/// Publishes at a new place again and again, with the event at each of the calls.
+/// Publishes once for each call of a publication, always at a new place, with the event at this call.
 fn killed_at_each_call(new_place: &fn() -> Place, publish_next: Publish, event: &Event) {
     for at in 0.. {
         let place = new_place();
@@ -228,7 +228,8 @@ fn two_publishers_leave_whole_publications_wherever_they_meet() {
     }
 }
 
-/// Publishes at a new place again and again, and another publisher commits before each of the calls.
+/// Publishes once for each call of a publication, always at a new place. Another publisher commits just
+/// before this call.
 fn meeting_at_each_call(new_place: &fn() -> Place, publish_next: Publish) {
     for at in 0.. {
         let place = new_place();

@@ -10,10 +10,10 @@ use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES, ROWS};
 pub struct LiveFile {
     /// The data file.
     pub file: DataFile,
-    /// The Iceberg sequence number of the publication that added it.
+    /// The Iceberg sequence number of the publication that added the file.
     pub sequence_number: i64,
-    /// The files that name its deleted rows, oldest first. None of them names a row of another file, and no
-    /// two name the same row.
+    /// The files that name the deleted rows of the data file, oldest first. None of them names a row of
+    /// another file, and no two name the same row.
     pub deletes: Vec<DeleteFile>,
 }
 
@@ -22,7 +22,7 @@ pub struct LiveFile {
 pub struct DeleteFile {
     /// The file of deletes.
     pub file: DataFile,
-    /// The Iceberg sequence number of the publication that added it.
+    /// The Iceberg sequence number of the publication that added the file.
     pub sequence_number: i64,
 }
 

@@ -45,8 +45,8 @@ pub(super) struct MetadataReader<'t> {
 }
 
 impl MetadataReader<'_> {
-    /// Reads all manifests of a snapshot. Those for an entry of which `is_changed` returns true have the statistics
-    /// of columns: a thousand files of 500 columns would have 80 MB of them.
+    /// Reads all manifests of a snapshot. A manifest has the statistics of columns only if `is_changed` returns true
+    /// for one of its entries: a thousand files of 500 columns have 80 MB of statistics.
     pub(super) fn manifests(
         &self,
         snapshot: &Snapshot,

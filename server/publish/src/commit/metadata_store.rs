@@ -14,7 +14,7 @@ pub(super) struct Newest {
     pub(super) metadata: TableMetadata,
 }
 
-/// A place of metadata. If two publishers commit at once, it lets one of them.
+/// A place of metadata. If two publishers commit at once, one of them succeeds.
 pub(super) trait MetadataStore {
     /// Reads the newest metadata of the table `table`; `None` if it is not there yet.
     ///

@@ -23,7 +23,7 @@ pub(super) fn own_name(version: u64, unique: &str) -> String {
     format!("ebb-{version}-{unique}")
 }
 
-/// Returns N of `.../ebb-N-...`.
+/// Returns N of a name `.../ebb-N-...`: the version for which the object was written.
 pub(super) fn made_for(name: &str) -> Option<u64> {
     let own = name.rsplit('/').next()?.strip_prefix("ebb-")?;
     own.split('-').next()?.parse().ok()

@@ -9,11 +9,12 @@ use crate::iceberg::metadata::{MAIN, TableMetadata};
 const DATABASE_ID: &str = "ebb.database-id";
 /// The property that holds the table of the store.
 const TABLE_ID: &str = "ebb.table-id";
-/// The entry of a summary that holds the name of the snapshot.
+/// The entry of a snapshot's summary that holds the name of the snapshot.
 const SNAPSHOT: &str = "ebb.snapshot";
-/// The entry of a summary that holds the place of the snapshot in the order of commits.
+/// The entry of a snapshot's summary that holds the place of the snapshot in the order of commits.
 const SEQUENCE_NUMBER: &str = "ebb.sequence-number";
-/// The entry of a summary that holds the moment at which expiry is judged.
+/// The entry of a snapshot's summary that holds the time of reading: cells that have expired by then are not
+/// published.
 const READ_TIME: &str = "ebb.read-time-s";
 
 /// The snapshot and the table that a publication was made from.
@@ -25,7 +26,7 @@ pub struct Origin {
     pub snapshot: String,
     /// The place of the snapshot in the order of commits.
     pub sequence_number: u64,
-    /// The moment at which expiry is judged, in seconds since 1970.
+    /// The time of reading, in seconds since 1970: cells that have expired by then are not published.
     pub read_time_s: i64,
 }
 
@@ -43,7 +44,7 @@ impl Origin {
         })
     }
 
-    /// Returns the properties of a table that is published from here.
+    /// Returns the properties that a table published from this origin has.
     pub(super) fn properties(&self) -> [(&'static str, String); 2] {
         [
             (DATABASE_ID, self.database_id.clone()),
@@ -51,7 +52,7 @@ impl Origin {
         ]
     }
 
-    /// Returns the entries of a summary.
+    /// Returns the entries of a snapshot's summary that name the origin.
     pub(super) fn summary(&self) -> [(&'static str, String); 3] {
         [
             (SNAPSHOT, self.snapshot.clone()),

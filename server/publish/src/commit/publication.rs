@@ -15,10 +15,10 @@ use crate::iceberg::manifest_list::{self, ListOwner};
 use crate::iceberg::metadata::{Snapshot, TableMetadata};
 use crate::types::NestedField;
 
-/// A table that is about to be committed.
+/// A snapshot of a table that is about to be committed to its Iceberg table.
 #[derive(Debug, Clone)]
 pub struct Publication {
-    /// The snapshot and the table.
+    /// The snapshot and the table of the store.
     pub origin: Origin,
     /// The columns, with their field ids.
     pub columns: Vec<NestedField>,
@@ -30,7 +30,7 @@ pub struct Publication {
     pub files: Vec<DataFile>,
     /// The files of positional deletes that are added. They name rows of files that are kept.
     pub deletes: Vec<DataFile>,
-    /// Whether a tag of this name moves, if it names another snapshot.
+    /// Whether the tag named like the snapshot moves if it names another snapshot.
     pub replaces_tag: bool,
     /// Properties of the table that the publisher keeps with it.
     pub properties: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub struct Stamp {
 /// The decision about a table.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// The tag names this snapshot of this table already.
+    /// The tag already names the snapshot that is to be published.
     IsPublished,
     /// A change of the table.
     Write(Box<Change>),
@@ -74,7 +74,7 @@ pub(super) enum Decision {
 pub(super) struct Change {
     /// The objects to write, which nothing names yet.
     pub(super) objects: Vec<Object>,
-    /// The metadata that names them. The commit makes it the newest of the table.
+    /// The metadata that names the written objects. The commit makes it the newest of the table.
     pub(super) metadata: TableMetadata,
 }
 
@@ -213,7 +213,7 @@ impl Publication {
         Ok((changes, manifests))
     }
 
-    /// Checks that each file of deletes is of one data file that stays.
+    /// Checks that each file of deletes names rows of one data file that stays.
     fn check_deletes(&self, kept: &[&DataFile]) -> Result<(), String> {
         let rows = kept.iter().filter(|file| file.content == ROWS);
         let known: BTreeSet<&str> = rows.map(|file| &file.file_path[..]).collect();

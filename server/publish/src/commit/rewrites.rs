@@ -21,9 +21,9 @@ const DELETED_PART: u64 = 10;
 /// one of the two lists at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrites {
-    /// Data files that leave. Those of their rows that are still there go into new files.
+    /// Data files that leave the table. New files take their rows that are not deleted.
     pub files: Vec<usize>,
-    /// Data files that stay, and whose files of deletes leave for one that has all their deletes.
+    /// Data files that stay, and whose files of deletes are merged into one.
     pub deletes: Vec<usize>,
 }
 

@@ -40,7 +40,7 @@ impl Totals {
     }
 }
 
-/// The files that a snapshot has of the one before, lacks of it, and adds.
+/// The files that a snapshot keeps of the previous one, removes and adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) kept: Totals,

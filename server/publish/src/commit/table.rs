@@ -108,8 +108,8 @@ impl<'t> PublishedTable<'t> {
         })
     }
 
-    /// Reads the manifests of the newest publication. Entries have statistics of columns only in manifests for one
-    /// of whose entries `is_changed` returns true.
+    /// Reads the manifests of the newest publication. A manifest has the statistics of columns only if `is_changed`
+    /// returns true for one of its entries.
     pub(super) fn manifests(
         &self,
         is_changed: impl Fn(&ManifestEntry) -> bool,
@@ -157,7 +157,7 @@ impl<'t> PublishedTable<'t> {
         newest.map_or(Ok(()), |newest| self.store.mend_hint(&self.name, newest))
     }
 
-    /// Commits. Returns false if the tag named this snapshot already, and then mends the hint.
+    /// Commits a publication. Returns false if the tag named this snapshot already, and then mends the hint.
     ///
     /// # Errors
     /// If the table must not be continued, if another publisher committed meanwhile, or if the target or its

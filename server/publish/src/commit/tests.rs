@@ -1,4 +1,5 @@
-//! Publications that replace the files before them and such that keep them, and what is swept.
+//! Publications that replace the files before them, publications that keep them, and the removal of
+//! objects that are left.
 
 use std::collections::BTreeMap;
 

@@ -23,8 +23,8 @@ pub(super) use self::value::{Record, Value};
 
 const MAGIC: &[u8; 4] = b"Obj\x01";
 
-/// The bytes between blocks. They differ from file to file only for readers that look for them in the
-/// middle of a file, which have no use here.
+/// The bytes between blocks. Other writers draw them for each file, so that readers that begin in the middle
+/// of a file can find the next block. Manifests are read from their beginnings.
 const SYNC: &[u8; 16] = b"ebb-publish-sync";
 
 /// The size of a decompressed block at most. A manifest of a million files is smaller.
@@ -202,7 +202,7 @@ impl Encoder {
     }
 }
 
-/// The rest of a file or of a block.
+/// A decoder over the rest of a file or of a block.
 #[derive(Debug)]
 struct Decoder<'a> {
     bytes: &'a [u8],

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::metadata::{MAIN, Reference};
 
-/// A snapshot of a table.
+/// A snapshot of a table, with what a reader needs to find its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SnapshotView {
     /// The folder of the table, as its metadata and manifests name it.
@@ -19,19 +19,19 @@ pub struct SnapshotView {
     pub columns: Vec<SchemaField>,
     /// The location of the manifest list; `None` if the table has no snapshot, and so no rows.
     pub manifest_list: Option<String>,
-    /// By the number of a partitioning: the ids of columns whose values a data file need not contain,
-    /// because all its rows have the same one.
+    /// The ids of the columns whose values a data file need not contain, because all its rows have the same
+    /// value. The map is by the number of the file's partitioning.
     identity_columns: BTreeMap<i32, Vec<i32>>,
 }
 
 /// A column, or a field of a struct.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaField {
-    /// Data files name the field by its id.
+    /// The id by which data files name the field.
     pub id: i32,
     /// The name in this schema. Older data files may have another.
     pub name: String,
-    /// The fields inside.
+    /// The fields inside of the field's type.
     pub shape: Shape,
     /// Whether data files without the field stand for another value than null (version 3).
     pub has_default: bool,
@@ -57,7 +57,7 @@ struct Metadata {
     current_snapshot_id: Option<i64>,
     current_schema_id: Option<i64>,
     schemas: Option<Vec<Json>>,
-    /// The only schema of a table of version 1 that lists none.
+    /// The only schema of a table of version 1 that has no list of schemas.
     schema: Option<Json>,
     partition_specs: Option<Vec<PartitionSpec>>,
     snapshots: Option<Vec<Snapshot>>,
@@ -82,7 +82,8 @@ struct PartitionSpec {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct PartitionField {
-    /// Version 3 may have several in another member, and then never the identity.
+    /// The id of the column that is partitioned by. `None` if version 3 names several, in another member:
+    /// their transform is never the identity.
     source_id: Option<i32>,
     transform: String,
 }
@@ -118,7 +119,8 @@ impl SnapshotView {
         })
     }
 
-    /// Returns the ids of the columns whose values data files of a partitioning need not contain.
+    /// Returns the ids of the columns whose values the data files of the partitioning `spec_id` need not
+    /// contain.
     pub fn identity_columns(&self, spec_id: i32) -> &[i32] {
         let columns = self.identity_columns.get(&spec_id);
         columns.map_or(&[], Vec::as_slice)

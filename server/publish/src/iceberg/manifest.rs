@@ -40,68 +40,69 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_entry","fields":[
  {"name":"referenced_data_file","type":["null","string"],"default":null,"field-id":143}
 ]}}]}"#;
 
-/// The kind of the files of a manifest, which all are of the same.
+/// The kind of the files of a manifest, all of which have the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Rows.
+    /// The files have rows.
     Data = 0,
-    /// Deletes of rows.
+    /// The files delete rows.
     Deletes = 1,
 }
 
-/// The number of files of rows in [`DataFile::content`].
+/// The value of [`DataFile::content`] for a file of rows.
 pub const ROWS: i32 = 0;
 
-/// The number of files of positional deletes in [`DataFile::content`].
+/// The value of [`DataFile::content`] for a file of positional deletes.
 pub const POSITIONAL_DELETES: i32 = 1;
 
-/// A data file of an Iceberg table. Lists of counts and bounds go from the field id of a column to
-/// its number or value; columns inside of lists and maps have none.
+/// A data file of an Iceberg table. Its lists of counts and bounds have an entry for each column, by the
+/// field id; columns inside of lists and maps have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataFile {
     /// [`ROWS`], [`POSITIONAL_DELETES`], or 2 for equality deletes.
     pub content: i32,
     /// The absolute location.
     pub file_path: String,
-    /// `PARQUET` in tables that ebb published.
+    /// The format of the file: `PARQUET` in tables that ebb published.
     pub file_format: String,
-    /// Rows in the file.
+    /// The number of rows in the file.
     pub record_count: i64,
     pub file_size_in_bytes: i64,
-    /// Compressed bytes.
+    /// The compressed bytes of each column.
     pub column_sizes: Option<Vec<Entry<i64>>>,
-    /// Values, nulls included.
+    /// The number of values of each column, nulls included.
     pub value_counts: Option<Vec<Entry<i64>>>,
-    /// Nulls.
+    /// The number of nulls of each column.
     pub null_value_counts: Option<Vec<Entry<i64>>>,
-    /// Values that no value lies below, in Iceberg's serialization of single values.
+    /// A lower bound of the values of each column, in Iceberg's serialization of single values.
     pub lower_bounds: Option<Vec<Entry<Vec<u8>>>>,
-    /// Values that no value lies above.
+    /// An upper bound of the values of each column, in the same serialization as lower bounds.
     pub upper_bounds: Option<Vec<Entry<Vec<u8>>>>,
     /// The offsets of the row groups, at which readers may cut the file.
     pub split_offsets: Option<Vec<i64>>,
-    /// `None` in tables that ebb published: rows are in the order of CQL's tokens, which are no column.
+    /// The sort order of the rows; `None` in tables that ebb published, where rows are in the order of CQL's
+    /// tokens, which are no column.
     pub sort_order_id: Option<i32>,
     /// The location of the data file whose rows all deletes of the file name; `None` if there are several,
     /// and for files of rows. The specification has the field in version 2, too.
     pub referenced_data_file: Option<String>,
 }
 
-/// The number or value of one column.
+/// A count or a bound of one column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry<T> {
-    /// The field id.
+    /// The field id of the column.
     pub key: i32,
-    /// The number or value.
+    /// The count or the bound.
     pub value: T,
 }
 
 /// The relation of a snapshot to a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// The file was there before.
+    /// The previous snapshot has the file, too.
     Existing = 0,
-    /// The snapshot brings the file.
+    /// The snapshot adds the file.
     Added = 1,
     /// The snapshot no longer has the file.
     Deleted = 2,
@@ -110,13 +111,14 @@ pub enum Status {
 /// A data file in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestEntry {
-    /// The number of a [`Status`].
+    /// The [`Status`] of the file, as a number.
     pub status: i32,
     /// The snapshot that added or deleted the file.
     pub snapshot_id: Option<i64>,
-    /// `None` in a file that was added: it has the number of the manifest.
+    /// The sequence number of the file's rows or deletes; `None` for a file that was added, which has the
+    /// number of its manifest.
     pub sequence_number: Option<i64>,
-    /// The number at which the file was added; `None` as above.
+    /// The sequence number of the snapshot that added the file; `None` if that is the number of the manifest.
     pub file_sequence_number: Option<i64>,
     pub data_file: DataFile,
 }
@@ -262,8 +264,8 @@ fn decode_entry(entry: &Record<'_>) -> Result<ManifestEntry, AvroError> {
     })
 }
 
-/// Reads a map from column to number or value. `id` is the field id of the map, and the pair are
-/// those of its keys and values.
+/// Reads a map from columns to counts or bounds. `id` is the field id of the map, and the pair has those of
+/// its keys and values.
 fn entries<T>(
     file: &Record<'_>,
     id: i32,

@@ -19,7 +19,7 @@ const ENTRY: &str = r#"{"type":"record","name":"manifest_file","fields":[
 {"name":"deleted_rows_count","type":"long","field-id":514}
 ]}"#;
 
-/// A manifest, and what it holds in numbers.
+/// A manifest in the list of a snapshot, with counts of its files and rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFile {
     /// The absolute location.
@@ -28,24 +28,24 @@ pub struct ManifestFile {
     pub manifest_length: i64,
     /// The number of the partitioning; in tables that ebb published 0, which has no fields.
     pub partition_spec_id: i32,
-    /// 0 for rows, 1 for deletes.
+    /// The kind of the manifest's files: 0 for rows, 1 for deletes.
     pub content: i32,
     /// The sequence number of the snapshot that added the manifest.
     pub sequence_number: i64,
     /// The least sequence number of a file in the manifest.
     pub min_sequence_number: i64,
     pub added_snapshot_id: i64,
-    /// Files that the snapshot brought.
+    /// The number of files that the snapshot of the manifest added.
     pub added_files_count: i32,
-    /// Files that were there before.
+    /// The number of files that earlier snapshots added.
     pub existing_files_count: i32,
-    /// Files that the snapshot no longer has.
+    /// The number of files that the snapshot of the manifest no longer has.
     pub deleted_files_count: i32,
-    /// Rows in files that the snapshot brought.
+    /// The number of rows in files that the snapshot of the manifest added.
     pub added_rows_count: i64,
-    /// Rows in files that were there before.
+    /// The number of rows in files that earlier snapshots added.
     pub existing_rows_count: i64,
-    /// Rows in files that the snapshot no longer has.
+    /// The number of rows in files that the snapshot of the manifest no longer has.
     pub deleted_rows_count: i64,
 }
 
@@ -99,7 +99,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestFile>, AvroError> {
     avro::records(bytes, decode_manifest)
 }
 
-/// Version 1 has no sequence numbers and no deletes, and may lack the counts.
+/// Reads an entry of a manifest list. In version 1 an entry has no sequence numbers and no deletes,
+/// and may lack the counts.
 fn decode_manifest(manifest: &Record<'_>) -> Result<ManifestFile, AvroError> {
     let long = |id| manifest.optional_long(id).map(Option::unwrap_or_default);
     let int = |id| manifest.optional_int(id).map(Option::unwrap_or_default);

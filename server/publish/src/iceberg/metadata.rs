@@ -1,4 +1,4 @@
-//! The metadata of a table: its schemas, its snapshots, and the names of these.
+//! The metadata of a table: its schemas, its snapshots, and the branches and tags that name them.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const LAST_PARTITION_ID: i32 = 999;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TableMetadata {
-    /// [`FORMAT_VERSION`], unless another engine has changed it.
+    /// The version of the format: [`FORMAT_VERSION`], unless another engine has changed it.
     pub format_version: u8,
     /// The identity of the table, for catalogs.
     pub table_uuid: String,
@@ -28,7 +28,7 @@ pub struct TableMetadata {
     pub location: String,
     /// The sequence number of the newest snapshot.
     pub last_sequence_number: i64,
-    /// When this metadata was written, in milliseconds since 1970.
+    /// The time at which this metadata was written, in milliseconds since 1970.
     pub last_updated_ms: i64,
     /// The greatest field id that was ever given out.
     pub last_column_id: i32,
@@ -36,13 +36,13 @@ pub struct TableMetadata {
     pub current_schema_id: i32,
     /// The schemas of all snapshots.
     pub schemas: Vec<Value>,
-    /// Always 0.
+    /// The partitioning of new files: 0, which has no fields.
     pub default_spec_id: i32,
     /// One specification without fields: the table is not partitioned.
     pub partition_specs: Vec<Value>,
-    /// The specification requires it, even without partitions.
+    /// The greatest id of a partition field, which the specification requires even without partitions.
     pub last_partition_id: i32,
-    /// Always 0.
+    /// The sort order of new files: 0, which is none.
     pub default_sort_order_id: i32,
     /// One order without fields: the table is not sorted.
     pub sort_orders: Vec<Value>,
@@ -70,18 +70,18 @@ pub struct TableMetadata {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Snapshot {
-    /// Unique in the table.
+    /// The id of the snapshot, unique in the table.
     pub snapshot_id: i64,
     /// The snapshot that this one was made from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_snapshot_id: Option<i64>,
-    /// Grows from snapshot to snapshot.
+    /// A number that grows from snapshot to snapshot.
     pub sequence_number: i64,
-    /// When the snapshot was made, in milliseconds since 1970.
+    /// The time at which the snapshot was made, in milliseconds since 1970.
     pub timestamp_ms: i64,
     /// The location of the manifest list.
     pub manifest_list: String,
-    /// `operation`, and numbers for people.
+    /// The kind of the change, as `operation`, and numbers for people.
     pub summary: BTreeMap<String, String>,
     pub schema_id: i32,
 }
@@ -90,7 +90,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotLogEntry {
-    /// The moment, in milliseconds since 1970.
+    /// The time from which on `main` named the snapshot, in milliseconds since 1970.
     pub timestamp_ms: i64,
     pub snapshot_id: i64,
 }
@@ -100,7 +100,7 @@ pub struct SnapshotLogEntry {
 #[serde(rename_all = "kebab-case")]
 pub struct Reference {
     pub snapshot_id: i64,
-    /// `branch` or `tag`.
+    /// The kind of the reference: `branch` or `tag`.
     #[serde(rename = "type")]
     pub kind: String,
 }
@@ -147,8 +147,8 @@ impl TableMetadata {
         serde_json::to_vec_pretty(self)
     }
 
-    /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that
-    /// was given out. A schema with the same columns is taken again.
+    /// Makes `fields` the columns of the next snapshot. `last_column_id` is the greatest field id that was
+    /// given out. If the table has a schema with the same columns, this schema is used again.
     pub fn set_schema(&mut self, fields: &[NestedField], last_column_id: i32) {
         self.last_column_id = last_column_id.max(self.last_column_id);
         // Catalogs may write the same schema with other members.
@@ -183,14 +183,14 @@ impl TableMetadata {
         snapshots.any(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Returns the snapshot of `main`.
+    /// Returns the snapshot that `main` names.
     pub fn newest(&self) -> Option<&Snapshot> {
         let id = self.current_snapshot_id?;
         let mut snapshots = self.snapshots.iter();
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
-    /// Adds a snapshot, gives it the tag `tag`, and makes it that of `main`.
+    /// Adds a snapshot, gives it the tag `tag`, and makes `main` name it.
     pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
         let id = snapshot.snapshot_id;
         self.last_sequence_number = snapshot.sequence_number;

@@ -2,7 +2,7 @@
 
 use super::avro::{self, Encoder};
 
-/// The form of manifests.
+/// The engine whose form of manifests a test uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// Java's library: a partition of two fields, statistics, and fields that ebb does not have.

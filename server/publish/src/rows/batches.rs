@@ -16,10 +16,10 @@ use crate::object::{ObjectReader, Window};
 use crate::target::Target;
 use crate::types::read_value;
 
-/// Rows of a batch at most.
+/// The greatest number of rows of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
-/// The size of a batch, in bytes before their compression, by the mean size of rows.
+/// The size of a batch, in bytes before their compression, as estimated from the mean size of rows.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// Reads columns of a data file.
@@ -38,8 +38,8 @@ pub(super) struct Batches {
 struct ReadColumn {
     name: String,
     ty: CqlType,
-    /// The place among the columns that are read; `None` if all values are null, because the file is older
-    /// than the column.
+    /// The place of the column among those that are read from the file; `None` if all values are null,
+    /// because the file is older than the column.
     place: Option<usize>,
 }
 
@@ -173,7 +173,7 @@ impl Batches {
     }
 }
 
-/// Returns the number of rows of a batch, by the mean size of rows where they are largest.
+/// Returns the number of rows of a batch, from the mean size of rows in the row group where they are largest.
 fn batch_rows(metadata: &ArrowReaderMetadata, mask: &ProjectionMask) -> usize {
     let groups = metadata.metadata().row_groups().iter();
     let row_bytes = groups.map(|group| {

@@ -14,17 +14,17 @@ const READ_ON_ROWS: u64 = 20_000;
 /// The problem of a file that has fewer rows than its index.
 const TOO_SHORT: &str = "it ends before its last row";
 
-/// The result of a search in a batch.
+/// The result of a search for a key in a batch.
 enum Found {
     /// The position of the row.
     At(u64),
     /// No row has the key.
     Absent,
-    /// The row is not in front of the end of the batch.
+    /// The row, if there is one, lies behind the batch.
     Behind,
 }
 
-/// A place in a data file.
+/// A reader of one data file that finds rows by their keys.
 pub(super) struct Cursor {
     index: RowIndex,
     batches: Batches,

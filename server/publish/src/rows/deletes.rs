@@ -1,8 +1,8 @@
 //! Files of positional deletes, each of which names rows of one data file.
 //!
-//! Engines find the deletes of a data file by the location that such a file is of, and read no other. Java's
-//! library, before it had a field for the location, took it from the bounds of the column `file_path`, so
-//! these are exact.
+//! A manifest names, for each file of deletes, the location of its data file: engines that read a data file open only
+//! the files of deletes with its location. Older versions of Java's library take the location from the bounds of the
+//! column `file_path`, so these bounds are exact.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -68,15 +68,15 @@ impl PositionalDeletes {
         Ok(())
     }
 
-    /// Takes the rows of the data file at the place `file`, ascending: a file that is written anew lacks them, and
-    /// needs no deletes.
+    /// Removes and returns the positions to delete in the data file at the place `file`, ascending. A file that is
+    /// written anew without these rows needs no deletes.
     pub fn take(&mut self, file: usize) -> Vec<u64> {
         sorted(self.positions.remove(&file).unwrap_or_default())
     }
 
     /// Writes a file of deletes for each data file, and returns the files. `files` are the data files by their
-    /// places. The names are those of the table `table` for a commit that creates `version`, and `unique`
-    /// is of these deletes alone.
+    /// places. `names` has the table, the version that the commit creates, and a text that is unique to these
+    /// deletes.
     ///
     /// # Errors
     /// If the target refuses.
@@ -94,8 +94,8 @@ impl PositionalDeletes {
         Ok(written)
     }
 
-    /// Writes the file of deletes of one data file, if it has any, and forgets these deletes. No more may be added
-    /// for the data file.
+    /// Writes the file of deletes of one data file, if rows of it are deleted, and forgets these deletes. No more may
+    /// be added for the data file.
     ///
     /// # Errors
     /// If the target refuses.

@@ -19,7 +19,7 @@ pub enum RowsError {
 }
 
 impl RowsError {
-    /// For `map_err`: a problem that has a text.
+    /// Returns a function for `map_err`, which makes the error of the file at `url` from a problem.
     pub(super) fn file<E: ToString>(url: &str) -> impl FnOnce(E) -> Self {
         let url = url.to_owned();
         move |problem| Self::File {

@@ -21,10 +21,10 @@ pub struct RowFiles {
     spans: Vec<Span>,
 }
 
-/// The keys of a file.
+/// The least and the greatest key of a data file.
 #[derive(Debug)]
 pub(super) struct Span {
-    /// The place of the file.
+    /// The place of the file among the files of the table.
     pub(super) file: usize,
     pub(super) sequence_number: i64,
     pub(super) first: Box<[u8]>,
@@ -32,8 +32,8 @@ pub(super) struct Span {
 }
 
 impl RowFiles {
-    /// Looks up the least and greatest key of each file. Indexes that are lost or damaged are made anew of the
-    /// columns of the key, and stored.
+    /// Looks up the least and greatest key of each file. If the index of a file is lost or damaged, makes it
+    /// anew from the columns of the key, and stores it.
     ///
     /// # Errors
     /// If the target refuses, or if a file is damaged.
@@ -96,7 +96,7 @@ fn index_of(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex
     }
 }
 
-/// Makes the index of a data file of the columns of the key, and stores it.
+/// Makes the index of a data file from the columns of the key, and stores it.
 fn made_anew(target: &Target, file: &DataFile, keys: &RowKeys) -> Result<RowIndex> {
     let mut batches = Batches::open(target, file, keys.columns())?;
     let mut index = RowIndexBuilder::new();

@@ -11,7 +11,7 @@ use crate::data_file::Column;
 use crate::row_index::RowIndex;
 use crate::target::Target;
 
-/// Reads the rows of a data file that are left, in their order, so that they can be written into another one.
+/// Reads the rows of a data file that are not deleted, in their order, so that they can be written into another one.
 pub struct LeftRows {
     batches: Batches,
     batch: Option<Batch>,

@@ -19,12 +19,13 @@ pub struct Positions {
     ahead: usize,
     /// The key of the last call.
     last_key: Vec<u8>,
-    /// The places of files that lie below the last key, since they were last taken.
+    /// The places of the files whose keys all lie below `last_key`, except for those that
+    /// [`take_passed`](Self::take_passed) has returned.
     passed: Vec<usize>,
 }
 
 impl Positions {
-    /// Opens no file yet.
+    /// Returns a search in `files`, which opens no file yet.
     pub fn new(files: Arc<RowFiles>) -> Self {
         Self {
             files,
@@ -35,7 +36,7 @@ impl Positions {
         }
     }
 
-    /// Takes the places of files in which no further row is found, as long as keys ascend.
+    /// Returns, each once, the places of the files in which no further row is found as long as keys ascend.
     pub fn take_passed(&mut self) -> Vec<usize> {
         mem::take(&mut self.passed)
     }

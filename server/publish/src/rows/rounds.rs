@@ -20,14 +20,14 @@ use crate::target::Target;
 /// Numbers of rows that a table may have.
 const NUMBERS: std::ops::Range<i32> = -1_500..1_500;
 
-/// A table in a folder, and what it should have.
+/// A table in a folder, and the rows that it and its tags should have.
 struct Rounds {
     dir: tempfile::TempDir,
     target: Target,
     rng: ChaCha8Rng,
     model: Model,
     tags: BTreeMap<String, Model>,
-    /// Data files that were written anew, and those whose deletes were merged.
+    /// The number of data files that were written anew, and of those whose deletes were merged.
     rewritten: usize,
     merged: usize,
 }

@@ -31,7 +31,7 @@ fn value(number: i32) -> String {
     format!("{:016x}", mixed ^ mixed.rotate_left(29))
 }
 
-/// Files of rows by number, with what is deleted, and where the row of each number is.
+/// Data files with their deletes, and the position of the row of each number.
 #[derive(Default)]
 struct Files {
     files: Vec<LiveFile>,

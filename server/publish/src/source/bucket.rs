@@ -24,7 +24,7 @@ pub(super) enum Found {
     },
 }
 
-/// Looks at `key`, which has no slash at its ends and is empty for the whole bucket.
+/// Returns what lies at `key`, which has no slash at its ends and is empty for the whole bucket.
 ///
 /// # Errors
 /// If the bucket refuses, or if nothing that can be read lies there.
@@ -72,8 +72,8 @@ fn is_metadata(name: &str) -> bool {
     name.contains(METADATA_SUFFIX)
 }
 
-/// Lists the Parquet files of a folder that has no other files and no folders, beside those that begin with a
-/// dot or an underscore, as other engines write them.
+/// Lists the Parquet files of a folder, and fails if it has other files or folders. Names that begin with a
+/// dot or an underscore do not count: other engines write such files, too.
 fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
     let failed = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let entries = target.entries(&target.key(key)?)?;

@@ -32,7 +32,7 @@ pub(super) struct ReadColumn {
     pub(super) ty: CqlType,
     /// The place in the file; `None` if all values are null.
     pub(super) root: Option<usize>,
-    /// The parts of the column by ids, for a table of Iceberg.
+    /// The parts of the column with their ids, if an Iceberg table is read.
     shape: Shape,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn names(metadata: &ArrowReaderMetadata) -> Vec<String> {
 /// Finds columns in a file.
 ///
 /// # Errors
-/// A sentence about the column that the file lacks or has beside them.
+/// A sentence about a column that the file lacks, or that it has beyond these.
 pub(super) fn find(
     columns: &[(String, CqlType)],
     metadata: &ArrowReaderMetadata,

@@ -12,11 +12,11 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use super::place::Place;
 use super::{Result, SourceError, metadata};
 
-/// The columns of such a file, by Iceberg's specification.
+/// The columns of a file of positional deletes, by Iceberg's specification.
 const FILE_PATH: &str = "file_path";
 const POSITION: &str = "pos";
 
-/// The deleted rows of data files. Each takes eight bytes.
+/// The deleted rows of data files. Each row takes eight bytes.
 #[derive(Debug, Default)]
 pub(super) struct Deletes {
     files: HashMap<String, FileDeletes>,
@@ -24,7 +24,7 @@ pub(super) struct Deletes {
 
 #[derive(Debug)]
 struct FileDeletes {
-    /// Deletes that are older than the file are of another file that had its name.
+    /// The sequence number of the data file. Older deletes are of another file that had its name.
     sequence_number: i64,
     /// The deleted positions, in any order; the same position may occur twice.
     positions: Vec<u64>,
@@ -43,7 +43,7 @@ impl Deletes {
     /// Reads a file of deletes.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the file is no file of positional deletes, or cannot be read.
     pub(super) fn read(&mut self, place: &Place, sequence_number: i64) -> Result<()> {
         let path = place.path();
         let failed = |problem: &str| SourceError::file(path)(problem);
@@ -92,7 +92,7 @@ impl Deletes {
         Ok(())
     }
 
-    /// Takes the positions of the deleted rows of a data file, ascending, each once.
+    /// Removes and returns the positions of the deleted rows of a data file, ascending, each once.
     pub(super) fn take(&mut self, name: &str) -> Vec<u64> {
         let deletes = self.files.remove(name);
         let mut positions = deletes.map_or_else(Vec::new, |deletes| deletes.positions);

@@ -23,8 +23,8 @@ use crate::types::read_value;
 /// The size of a batch of rows, in bytes before their compression.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// Rows of a batch at most, for files whose rows have few bytes. A value that a file has once, in a
-/// dictionary, takes memory in each row of a batch.
+/// The greatest number of rows of a batch, for files whose rows have few bytes. A value that a file has once,
+/// in a dictionary, takes memory in each row of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
 /// Reads the rows of a file in their order, without those that are deleted.
@@ -36,10 +36,10 @@ pub struct FileRows {
     batches: Batches,
     /// The values of the current batch, by column; `None` if all are null.
     arrays: Vec<Option<ArrayRef>>,
-    /// The next row of the batch, and their number.
+    /// The place of the next row in the batch, and the number of the batch's rows.
     at: usize,
     batch_rows: usize,
-    /// Rows so far, those that are deleted included.
+    /// The number of rows so far, those that are deleted included.
     row: u64,
     deleted: Peekable<IntoIter<u64>>,
     values: Vec<Option<Vec<u8>>>,
@@ -116,7 +116,7 @@ impl FileRows {
         }
     }
 
-    /// Returns how much of the file has been read, by the number of its rows.
+    /// Returns the number of bytes of the file that have been read, estimated from the number of rows.
     pub fn bytes_read(&self) -> u64 {
         let part = self.row as f64 / self.rows_total.max(1) as f64;
         (self.file_bytes as f64 * part) as u64
@@ -165,7 +165,7 @@ struct Batches {
     /// The places of the columns in the file, ascending.
     roots: Vec<usize>,
     reader: ParquetRecordBatchReader,
-    /// The columns with timestamps of 96 bits, and a reader that has their seconds.
+    /// The columns with timestamps of 96 bits, and a reader that reads them as seconds.
     int96: Vec<usize>,
     seconds: Option<ParquetRecordBatchReader>,
 }
@@ -177,7 +177,7 @@ struct Batch {
 
 enum BatchError {
     File(String),
-    /// The place of the row in the batch.
+    /// A problem of one row: its place in the batch, and a sentence.
     Row(usize, String),
 }
 
@@ -290,7 +290,7 @@ fn check_compression(
     ))
 }
 
-/// Returns the number of rows of a batch, by the mean size of rows where they are largest.
+/// Returns the number of rows of a batch, from the mean size of rows in the row group where they are largest.
 fn batch_rows(metadata: &ArrowReaderMetadata) -> usize {
     let groups = metadata.metadata().row_groups().iter();
     let row_bytes = groups.map(|group| {

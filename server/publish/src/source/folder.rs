@@ -111,7 +111,7 @@ impl Folder {
     }
 }
 
-/// Returns the key of something below the folder `folder`.
+/// Returns the key of the object or folder `below` in the folder `folder`.
 fn joined(folder: &str, below: &str) -> String {
     if folder.is_empty() {
         below.to_owned()

@@ -18,7 +18,7 @@ const NS_PER_S: i64 = 1_000_000_000;
 const NS_PER_MS: i64 = 1_000_000;
 const MS_PER_S: i64 = 1000;
 
-/// Returns which of the columns `roots` of a file have such timestamps.
+/// Returns which of the columns `roots` of a file have timestamps of 96 bits.
 ///
 /// # Errors
 /// A sentence about a column that has some inside of a collection or a struct.
@@ -59,10 +59,10 @@ pub(super) fn as_seconds(metadata: &ArrowReaderMetadata, columns: &[usize]) -> S
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Returns the moments in milliseconds.
+/// Returns exact timestamps in milliseconds, from the nanoseconds and the seconds of the same timestamps.
 ///
 /// # Errors
-/// The place of a moment that is not a whole number of milliseconds, and a sentence about it.
+/// The place of a timestamp that is not a whole number of milliseconds, and a sentence about it.
 pub(super) fn milliseconds(
     nanoseconds: &ArrayRef,
     seconds: &ArrayRef,

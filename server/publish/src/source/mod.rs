@@ -95,7 +95,7 @@ impl SourceError {
         |source| Self::Io { path, source }
     }
 
-    /// For `map_err`: a reason that has a text.
+    /// Returns a function for `map_err`, which makes the error of the file or folder `path` from a problem.
     fn file<E: ToString>(path: &Path) -> impl FnOnce(E) -> Self {
         let path = path.to_path_buf();
         move |problem| Self::File {
@@ -120,7 +120,7 @@ pub struct SourceFile {
     bytes: u64,
     /// The numbers of the rows that are deleted, from 0, ascending.
     deleted: Vec<u64>,
-    /// The ids of columns whose values the file need not contain.
+    /// The ids of the columns whose values the file need not contain, because all its rows have the same value.
     identity_columns: Vec<i32>,
 }
 

@@ -22,7 +22,7 @@ const AHEAD_BYTES: u64 = 32 << 20;
 pub(super) struct Place {
     /// The path or the location, as errors name it.
     path: PathBuf,
-    /// `None` for a file of this machine.
+    /// The object in a bucket; `None` for a file of this machine.
     object: Option<Object>,
 }
 
@@ -54,7 +54,7 @@ impl Place {
         &self.path
     }
 
-    /// Returns the name in the folder.
+    /// Returns the name of the file in its folder.
     pub(super) fn name(&self) -> Option<&str> {
         self.path.file_name()?.to_str()
     }
@@ -64,7 +64,7 @@ impl Place {
         self.object.as_ref().map(|object| &object.key)
     }
 
-    /// Returns a file in a bucket with its size, which is `None` if there is no such object.
+    /// Returns the file with its size. `bytes` is `None` if the bucket has no such object.
     ///
     /// # Errors
     /// If there is no such object.

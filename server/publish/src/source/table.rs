@@ -177,7 +177,8 @@ impl TableReader<'_> {
     }
 }
 
-/// Returns what is needed of an entry; `None` if the snapshot no longer has the file.
+/// Returns what a reader needs of the entry of a manifest; `None` if the snapshot no longer has the
+/// file.
 fn manifest_entry(entry: ManifestEntry, manifest: &ManifestFile) -> Option<Listed> {
     let file = entry.data_file;
     (entry.status != Status::Deleted as i32).then(|| Listed {

@@ -4,14 +4,15 @@ use std::io;
 
 use object_store::Error;
 
-/// Before the status and the body of an answer that is an error, in the words of `object_store`.
+/// The text by which `object_store` precedes the status and the body of an error response.
 const STATUS: &str = "non-2xx status code: ";
-/// Before the body of an answer that calls itself a success and is an error.
+/// The text by which `object_store` precedes the body of a response that has the status of a success and is
+/// an error.
 const RESPONSE: &str = "error response: ";
 
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// A setting for the target is not valid, or this build has no such targets.
+    /// A setting for the target is not valid, or this build does not have targets of its kind.
     #[error("{0}")]
     Refused(String),
     /// The folder cannot be used.

@@ -28,11 +28,11 @@ pub enum Event {
     LoseAnswer,
     /// This call and all later ones are never answered, without an effect.
     Stall,
-    /// Before the call, another thread does this.
+    /// Another thread runs this function before the call.
     Meanwhile(Arc<dyn Fn() + Send + Sync>),
 }
 
-/// Without the function of [`Event::Meanwhile`].
+/// The output leaves out the function of [`Event::Meanwhile`].
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -70,7 +70,7 @@ pub struct Target {
     runtime: Arc<Runtime>,
 }
 
-/// Without the store: that of S3 contains credentials.
+/// The output leaves out the store, because that of S3 contains credentials.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target")
@@ -182,7 +182,7 @@ impl Target {
         ))
     }
 
-    /// The same with variables in the place of those of the environment.
+    /// Commits tables by the catalog at `url`, with `variables` in the place of those of the environment.
     #[cfg(feature = "s3")]
     pub(crate) fn with_catalog_of(
         self,
@@ -287,9 +287,9 @@ impl Target {
         }
     }
 
-    /// Removes what uploads left under the folder `name` whose processes ended before them, if
-    /// `is_left` returns true for the name of the object. Returns their number. A bucket has none that
-    /// it lists: a rule of its lifecycle removes them.
+    /// Removes the files, under the folder `name`, of uploads whose processes ended before they were
+    /// complete, if `is_left` returns true for the name of the object. Returns the number of removed files. A
+    /// bucket lists no incomplete uploads: a rule of its lifecycle removes them.
     ///
     /// # Errors
     /// If the system refuses.

@@ -13,7 +13,7 @@ const PROOF_ATTEMPTS: usize = 10;
 /// The folder of objects that are ebb's own and of no table.
 const OWN: &str = "_ebb";
 
-/// The beginning of the names, in that folder, of objects that prove that names are created once.
+/// The beginning of the names, in [`OWN`], of the objects that prove that a name is created once.
 const PROBE: &str = "probe-";
 
 impl Target {

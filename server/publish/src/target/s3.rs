@@ -38,7 +38,7 @@ const ATTEMPTS: usize = 8;
 /// Opens the objects of a bucket whose keys begin with `prefix`.
 ///
 /// # Errors
-/// If a variable has an invalid value, which names the variable.
+/// If a variable has an invalid value. The error names the variable.
 pub(super) fn open(
     bucket: &str,
     prefix: &str,
@@ -122,12 +122,12 @@ fn parse_attempts(value: &str) -> Result<usize> {
     Ok(attempts)
 }
 
-/// Errors of requests show the endpoint, so it must not hold credentials.
+/// Returns whether a value is a URL without credentials: errors of requests show the endpoint.
 fn is_endpoint(value: &str) -> bool {
     Url::parse(value).is_ok_and(|url| is_plain(&url) && url.query().is_none())
 }
 
-/// Refuses a variable without a word of its value, which may be a secret.
+/// Refuses a variable whose value is not valid. The error does not show the value, which may be a secret.
 fn check(is_valid: bool, name: &str, valid: &str) -> Result<()> {
     if is_valid {
         Ok(())

@@ -27,13 +27,13 @@ const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Upload {
     target: Target,
     name: String,
-    /// `None` once the object is complete, or once a part of it failed.
+    /// The upload in the store; `None` once the object is complete, or once a part of it failed.
     upload: Option<Box<dyn MultipartUpload>>,
     sending: JoinSet<object_store::Result<()>>,
     part: Vec<u8>,
 }
 
-/// Without the upload: that of S3 contains credentials.
+/// The output leaves out the upload, because that of S3 contains credentials.
 impl fmt::Debug for Upload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upload")
@@ -75,7 +75,8 @@ impl Upload {
         }
     }
 
-    /// Begins to send the part, once fewer than [`PARTS_IN_FLIGHT`] others are being sent.
+    /// Begins to send the part that is being filled, once fewer than [`PARTS_IN_FLIGHT`] others are being
+    /// sent.
     fn send_part(&mut self) -> Result<()> {
         self.wait_for_parts(PARTS_IN_FLIGHT - 1)?;
         let Some(upload) = &mut self.upload else {
@@ -139,7 +140,7 @@ impl Write for Upload {
         Ok(taken)
     }
 
-    /// Parts are sent when they are full.
+    /// Does nothing: parts are sent when they are full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -61,7 +61,8 @@ impl ColumnBuilder {
     /// Returns the array of the values since the last call.
     ///
     /// # Errors
-    /// Those of a part. At present there are none: [`append`](Self::append) has checked the values.
+    /// If Arrow refuses the array of a part. This does not happen: [`append`](Self::append) has checked the
+    /// values.
     pub fn finish(&mut self) -> Result<ArrayRef, ValueError> {
         self.values.finish()
     }
@@ -118,7 +119,7 @@ enum Values {
     },
 }
 
-/// The ends of the lists of an array, and which of them are null.
+/// The lists of an array of lists: where each ends among the elements, and whether it is null.
 #[derive(Debug)]
 struct Ends {
     ends: Vec<i32>,

@@ -22,15 +22,15 @@ pub enum ValueError {
     Decimal {
         /// The number as CQL writes it, cut where it is long.
         value: String,
-        /// Digits of the decimal.
+        /// The number of digits of the decimal.
         precision: u8,
-        /// Digits behind its point.
+        /// The number of digits of the decimal behind the point.
         scale: u8,
     },
-    /// A number that is written with more digits than are computed.
+    /// A number with so many digits that its text is not computed.
     #[error("a number of the type {0} has more than 100,000 digits, which is too long for text")]
     TooLong(String),
-    /// A moment that microseconds of 64 bits do not reach.
+    /// A timestamp, in milliseconds, whose microseconds do not fit into 64 bits.
     #[error(
         "the timestamp {0} ms lies outside of what microseconds of 64 bits reach (years -290,308 to 294,247)"
     )]

@@ -17,12 +17,12 @@ pub enum IcebergType {
     String,
     Binary,
     Decimal(DecimalForm),
-    /// The field is called `element`.
+    /// A list, whose elements have the field called `element`.
     List(Box<NestedField>),
     Map {
-        /// The field is called `key` and is required.
+        /// The field of the keys, which is called `key` and is required.
         key: Box<NestedField>,
-        /// The field is called `value`.
+        /// The field of the values, which is called `value`.
         value: Box<NestedField>,
     },
     Struct(Vec<NestedField>),
@@ -31,7 +31,7 @@ pub enum IcebergType {
 /// A column, or a part of a nested type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NestedField {
-    /// Unique in the table. Readers find the field in a data file by it.
+    /// The id of the field, unique in the table. Readers find the field in a data file by this id.
     pub id: i32,
     /// The name that users see.
     pub name: String,

@@ -10,10 +10,11 @@ use ebb_model::types::CqlType;
 use super::iceberg::{IcebergType, NestedField};
 use super::{DecimalForm, TypeOptions};
 
-/// Gives out field ids, each once. `last` is `last-column-id` in Iceberg's metadata.
+/// Gives out field ids, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FieldIds {
-    /// The greatest id that was given out, in this publication or in an earlier one.
+    /// The greatest id that was given out, in this publication or in an earlier one: `last-column-id` in
+    /// Iceberg's metadata.
     pub last: i32,
 }
 
@@ -151,8 +152,8 @@ fn iceberg_type(
     }
 }
 
-/// The parts of a duration. They are CQL types because they take field ids as those of a
-/// user-defined type do.
+/// The parts of a duration. They have CQL types because their field ids are given out as those of a
+/// user-defined type's fields are.
 pub(super) const DURATION: [(&str, CqlType); 3] = [
     ("months", CqlType::Int),
     ("days", CqlType::Int),

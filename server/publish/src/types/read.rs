@@ -204,7 +204,7 @@ pub fn read_value(
     Ok(Some(bytes))
 }
 
-/// Returns an integer of any width; `None` if the array has none.
+/// Returns the integer at `row` from an array of any width; `None` if the array has values of another type.
 fn integer(array: &dyn Array, row: usize) -> Option<i128> {
     Some(match array.data_type() {
         DataType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
@@ -219,7 +219,7 @@ fn integer(array: &dyn Array, row: usize) -> Option<i128> {
     })
 }
 
-/// Returns a time of the day in nanoseconds; `None` if the array has none.
+/// Returns the time of the day at `row` in nanoseconds; `None` if the array has values of another type.
 fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     let (value, nanos) = match array.data_type() {
         DataType::Time32(TimeUnit::Millisecond) => {
@@ -239,7 +239,7 @@ fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     Some(value.saturating_mul(nanos))
 }
 
-/// Returns all elements. CQL has no null among them.
+/// Returns all elements of a collection, and fails if one is null: CQL has no nulls in collections.
 fn not_null(elements: &ArrayRef, ty: &CqlType) -> Result<Vec<Vec<u8>>, ValueError> {
     let values = (0..elements.len()).map(|at| {
         let value = read_value(elements, at, ty)?;

@@ -9,10 +9,10 @@ use super::{DecimalForm, ValueError};
 /// The day that CQL's `date` calls 0, as a number of days before 1970-01-01.
 const EPOCH_DAY: u32 = 1 << 31;
 
-/// CQL's timestamps are milliseconds, Iceberg's microseconds.
+/// Microseconds in a millisecond: CQL's timestamps are milliseconds, Iceberg's are microseconds.
 const US_PER_MS: i64 = 1000;
 
-/// Other engines have nanoseconds.
+/// Nanoseconds in a millisecond: other engines also write timestamps of nanoseconds.
 const NS_PER_MS: i64 = 1_000_000;
 
 /// The longest text of a value in an error.
@@ -29,17 +29,17 @@ pub(super) fn date_of_days(days: i32) -> u32 {
 }
 
 /// # Errors
-/// If 64 bits do not hold the microseconds.
+/// If the microseconds do not fit into 64 bits.
 pub(super) fn us_of_ms(ms: i64) -> Result<i64, ValueError> {
     ms.checked_mul(US_PER_MS).ok_or(ValueError::Timestamp(ms))
 }
 
-/// Returns the milliseconds; `None` if the moment lies between two of them.
+/// Converts microseconds to milliseconds; `None` if the result is not a whole number.
 pub(super) fn ms_of_us(us: i64) -> Option<i64> {
     (us % US_PER_MS == 0).then_some(us / US_PER_MS)
 }
 
-/// Returns the milliseconds; `None` if the moment lies between two of them.
+/// Converts nanoseconds to milliseconds; `None` if the result is not a whole number.
 pub(super) fn ms_of_ns(ns: i64) -> Option<i64> {
     (ns % NS_PER_MS == 0).then_some(ns / NS_PER_MS)
 }

@@ -6,10 +6,10 @@ use serde_json::Value as Json;
 
 use super::{AvroError, Result};
 
-/// The types of a file.
+/// The schema of a container file.
 #[derive(Debug)]
 pub(super) struct Schema {
-    /// The fields of the records of the file.
+    /// The place, in `records`, of the type of the file's records.
     root: usize,
     /// The fields of each type of record. A type may contain itself, so it is named by its place.
     records: Vec<Vec<Field>>,
@@ -28,18 +28,18 @@ pub(super) struct Field {
 pub(super) enum Type {
     Null,
     Boolean,
-    /// `int`, `long`, and the number of an `enum`'s symbol.
+    /// An `int`, a `long`, or an `enum`, which is encoded as the number of its symbol.
     Integer,
     Float,
     Double,
-    /// `bytes` and `string`.
+    /// A `bytes` or a `string`.
     Bytes,
-    /// A number of bytes.
+    /// A `fixed` of this number of bytes.
     Fixed(usize),
     Array(Box<Type>),
     Map(Box<Type>),
     Union(Vec<Type>),
-    /// The place among the types of records.
+    /// A record, whose type has this place among the schema's types of records.
     Record(usize),
 }
 

@@ -1,13 +1,13 @@
-//! Records as their schema has them, and the fields that a reader looks for.
+//! Values of records, decoded by the schema of their file, and the fields that a reader looks for.
 
 use super::schema::{Field, Schema, Type};
 use super::{AvroError, Decoder, Result};
 
-/// The depth of values in each other at most. A type may contain itself, so the schema has no limit.
+/// The greatest depth of nested values. A type may contain itself, so the schema does not limit the depth.
 const DEPTH_MAX: usize = 64;
 
-/// The values of a record at most. A schema may double an empty record at each depth, so the bytes of a
-/// file do not limit them. Statistics of ten thousand columns are a fifth of it.
+/// The greatest number of values of a record. A schema may double an empty record at each depth, so the bytes
+/// of a file do not limit the number. Statistics of ten thousand columns have a fifth of it.
 const VALUES_MAX: usize = 1 << 20;
 
 /// A value. Iceberg's manifests need integers, bytes, arrays and records only.
@@ -23,8 +23,8 @@ pub(in crate::iceberg) enum Value<'a> {
     Other,
 }
 
-/// A record, whose fields are found by Iceberg's ids. A field that is null is taken for one that the
-/// record does not have.
+/// A record, whose fields are found by Iceberg's ids. A field that is null counts as one that the record does
+/// not have.
 #[derive(Debug)]
 pub(in crate::iceberg) struct Record<'a> {
     fields: &'a [Field],

@@ -1,4 +1,4 @@
-//! Against a server in this process, with answers that a test chooses.
+//! Targets in a bucket, against a server in this process, with answers that a test chooses.
 
 use bytes::Bytes;
 use ebb_model::types::CqlType;
