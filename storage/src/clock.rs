@@ -54,6 +54,11 @@ impl ManualClock {
     pub fn advance_ms(&self, by_ms: u64) {
         self.0.fetch_add(by_ms, Ordering::Relaxed);
     }
+
+    /// Sets the clock to this time, which may be an earlier one.
+    pub fn set_ms(&self, now_ms: u64) {
+        self.0.store(now_ms, Ordering::Relaxed);
+    }
 }
 
 impl Clock for ManualClock {
@@ -88,21 +93,12 @@ impl MonotonicClock {
 mod tests {
     use super::*;
 
-    #[derive(Debug, Default)]
-    struct Set(AtomicU64);
-
-    impl Clock for Set {
-        fn now_ms(&self) -> u64 {
-            self.0.load(Ordering::Relaxed)
-        }
-    }
-
     #[test]
     fn time_does_not_follow_a_clock_that_is_set_back() {
-        let source = Arc::new(Set::default());
-        let clock = MonotonicClock::new(source.clone());
+        let source = ManualClock::default();
+        let clock = MonotonicClock::new(Arc::new(source.clone()));
         for (shown, now) in [(5, 5), (9, 9), (3, 9), (10, 10)] {
-            source.0.store(shown, Ordering::Relaxed);
+            source.set_ms(shown);
             assert_eq!(clock.now_ms(), now);
         }
     }

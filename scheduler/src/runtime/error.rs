@@ -137,7 +137,7 @@ pub enum SubmitError {
         threads: u32,
     },
     /// The runtime is shutting down.
-    #[error("the runtime is shutting down")]
+    #[error("the process that does this work is stopping; repeat the request later")]
     ShuttingDown,
 }
 

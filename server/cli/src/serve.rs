@@ -42,6 +42,7 @@ use ebb_cql_server::executor::Executor;
 use ebb_cql_server::read::Limits;
 use ebb_cql_server::serve::{CqlServer, ServeOptions, Tls};
 use ebb_cql_server::system::LocalNode;
+use ebb_jobs::Failure;
 use ebb_server::http::{Configuration, HealthServer, HttpOptions, HttpServer, Roots, TlsSource};
 use ebb_server::jobs::Restart;
 use ebb_server::memory::MemoryLimits;
@@ -143,6 +144,7 @@ pub(super) fn run(args: Args) -> Result<()> {
     let large_partitions = partitions::watch(&settings.guardrails, &catalog);
     let audit = AuditLogs::start(&settings).context("cannot start a thread")?;
     let limits = (&descriptors, &memory);
+    wait_for_clock(&catalog);
     let server = listen(&settings, &node, limits, tls.clone(), &slow, &audit)?;
     // After CQL listens, because the inputs of the jobs are opened on this thread; before HTTP, so that
     // no client restarts or discards one of these jobs meanwhile.
@@ -239,6 +241,15 @@ fn open(
     memory::limit_jobs(&mut options.colocated.runtime, memory);
     let opened = Node::open(&settings.data, db, options);
     opened.map_err(|error| with_holder(error.into(), &settings.data))
+}
+
+/// Waits after a quick restart, a tenth of a second at most, until the server's timestamps follow the clock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no event shows that the time has come"
+)]
+fn wait_for_clock(catalog: &Catalog) {
+    thread::sleep(catalog.timestamps().until_bound());
 }
 
 /// Has each SSTable checked once in the time `every`, unless that is zero.
@@ -412,9 +423,20 @@ fn listen_for_health(address: SocketAddr) -> Result<HealthServer> {
 }
 
 /// Starts the jobs again that the last process over this directory left unfinished. A job that
-/// cannot start is logged, and the server starts without it.
+/// cannot start is logged, and the server starts without it. If the history of jobs is damaged, that is
+/// logged, and all of them stay unfinished: the tables must not wait for it.
 fn restart_jobs(node: &Node) -> Result<()> {
-    for job in node.unfinished()? {
+    let unfinished = match node.unfinished() {
+        Err(error) if Failure::of(&error) == Failure::Corrupt => {
+            error!(
+                target: JOBS,
+                "the history of jobs cannot be read, so unfinished jobs are not restarted: {error}"
+            );
+            Vec::new()
+        }
+        unfinished => unfinished?,
+    };
+    for job in unfinished {
         let (application, id) = (&job.application, &job.id);
         match node.restart(id) {
             Ok(Restart::Runs(_)) => info!(target: JOBS, "{application} {id} is restarted"),

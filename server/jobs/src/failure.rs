@@ -13,7 +13,7 @@ use ebb_tables::read::Damage;
 use ebb_text::FileError;
 use serde::{Deserialize, Serialize};
 
-use super::error::{DamagedRow, JobError};
+use super::error::{DamagedRow, HistoryError, JobError};
 use super::records::InvalidInput;
 use super::request::RequestError;
 
@@ -58,7 +58,8 @@ impl Failure {
         if cause.is::<Unknown>() {
             return Some(Self::NotFound);
         }
-        if cause.is::<Damage>() || cause.is::<DamagedRow>() {
+        let is_row = matches!(cause.downcast_ref(), Some(HistoryError::Row { .. }));
+        if is_row || cause.is::<Damage>() || cause.is::<DamagedRow>() {
             return Some(Self::Corrupt);
         }
         let of_state = matches!(

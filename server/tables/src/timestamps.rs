@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ebb_storage::{Clock, Table};
 
@@ -19,10 +20,10 @@ use super::error::Result;
 /// The key of the bound of timestamps in `ebb_system.node`.
 const BOUND_KEY: &[u8] = b"timestamp_bound_us";
 
-/// The distance of a new bound above the timestamp for which the bound is raised. After a restart,
-/// timestamps continue from the stored bound, so the first ones may lie this far ahead of the
-/// clock.
-const AHEAD_US: i64 = 1_000_000;
+/// The distance of a new bound above the timestamp for which the bound is raised. A server that starts
+/// within this time after the end of the last one waits for the rest of it: see
+/// [`Timestamps::until_bound`].
+const AHEAD_US: i64 = 100_000;
 
 /// The source of timestamps, for any number of threads.
 #[derive(Debug)]
@@ -76,6 +77,20 @@ impl Timestamps {
             },
             Err(damage) => Err(damage),
         })
+    }
+
+    /// Returns the time after which timestamps follow the clock: until it reaches the bound. A server waits
+    /// for that before it serves. Otherwise its conditional writes, and the columns that it drops and that
+    /// are added again, would hide later writes whose timestamps come from drivers.
+    ///
+    /// Returns zero if the bound is further ahead than one process leaves it: the clock was set back, and a
+    /// server does not wait for as long as that was.
+    pub fn until_bound(&self) -> Duration {
+        let bound_us = self.bound_us.load(Ordering::Acquire);
+        match bound_us.saturating_sub(self.now_us()) {
+            ahead_us @ 1..=AHEAD_US => Duration::from_micros(ahead_us.unsigned_abs()),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Returns the clock's time in microseconds since 1970, at the clock's resolution.
@@ -151,6 +166,38 @@ mod tests {
         assert_eq!(timestamps.next_us().unwrap(), 5_000_001);
         clock.advance_ms(7);
         assert_eq!(timestamps.next_us().unwrap(), 5_007_000);
+    }
+
+    /// Regression: after a restart, timestamps were ahead of the clock. A column that was dropped then and
+    /// added again did not show values that drivers wrote later.
+    #[test]
+    fn timestamps_follow_the_clock_of_a_server_that_waits_at_its_start() {
+        let node = node(&MemDisk::new());
+        let clock = ManualClock::at_ms(5_000);
+        let open = || {
+            let (timestamps, _) = Timestamps::open(node.clone(), Arc::new(clock.clone())).unwrap();
+            timestamps
+        };
+        let first = open();
+        assert_eq!(first.until_bound(), Duration::ZERO);
+        assert_eq!(first.next_us().unwrap(), 5_000_000);
+        clock.advance_ms(40);
+        let again = open();
+        assert_eq!(again.until_bound(), Duration::from_millis(60));
+        clock.advance_ms(60);
+        assert_eq!(again.until_bound(), Duration::ZERO);
+        assert_eq!(again.next_us().unwrap(), 5_100_000);
+    }
+
+    #[test]
+    fn a_server_does_not_wait_for_a_clock_that_was_set_back() {
+        let node = node(&MemDisk::new());
+        let clock = ManualClock::at_ms(5_000);
+        let (timestamps, _) = Timestamps::open(node, Arc::new(clock.clone())).unwrap();
+        timestamps.next_us().unwrap();
+        clock.set_ms(4_999);
+        assert_eq!(timestamps.until_bound(), Duration::ZERO);
+        assert!(timestamps.next_us().unwrap() > 5_000_000);
     }
 
     #[test]

@@ -235,6 +235,27 @@ impl Db {
         Transaction::begin(self.inner.clone(), options)
     }
 
+    /// Returns the time by which readers that begin now judge expiry, in milliseconds since the Unix
+    /// epoch. It does not follow a clock that is set back while the database is open. So callers count
+    /// an expiry from this time: counted from the clock's time, it may have passed before the entry is
+    /// written.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # use std::sync::Arc;
+    /// # use ebb_storage::{Db, ManualClock, Options};
+    /// let clock = ManualClock::at_ms(5_000);
+    /// let options = Options { clock: Arc::new(clock.clone()), ..Options::default() };
+    /// let db = Db::open(dir.path(), options)?;
+    /// assert_eq!(db.now_ms(), 5_000);
+    /// clock.set_ms(3_000);
+    /// assert_eq!(db.now_ms(), 5_000);
+    /// # Ok::<(), ebb_storage::Error>(())
+    /// ```
+    pub fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
     /// Returns the id of the database, 32 hexadecimal digits. No other database has the same id,
     /// not even a copy that a backup or a repair makes.
     ///

@@ -202,6 +202,38 @@ fn without_a_manifest_tables_have_the_names_in_their_files() {
     }
 }
 
+/// Regression: beside a lost manifest, a segment that was missing between two others was not reported.
+#[test]
+fn without_a_manifest_a_segment_that_is_missing_between_others_is_reported() {
+    let mem = MemDisk::new();
+    let options = Options {
+        wal_segment_bytes: 1 << 10,
+        ..manual(&mem)
+    };
+    let db = Db::open(DIR, options).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", TableOptions::default()).unwrap();
+    for i in 0..9_u8 {
+        table.put(&[i], &[i; 500]).unwrap();
+    }
+    drop((db, keyspace, table));
+    let segments = files(&mem, ".log");
+    assert!(segments.len() > 3, "{segments:?}");
+    for path in paths(&mem) {
+        let name = path.to_string_lossy();
+        if name.contains("MANIFEST") || name.contains("CURRENT") {
+            mem.remove(&path).unwrap();
+        }
+    }
+    // The lost manifest may have given up the first one.
+    mem.remove(&segments[0]).unwrap();
+    mem.remove(&segments[2]).unwrap();
+    let report = run(&mem);
+    let lost = report.lost.iter().map(|lost| &lost.path);
+    let of_log: Vec<_> = lost.filter(|path| segments.contains(path)).collect();
+    assert_eq!(of_log, [&segments[2]]);
+}
+
 /// Snapshots list no tables, and without a manifest only the files have the commits after which their tables
 /// were created. A snapshot would show a later table too, as an empty one.
 #[test]

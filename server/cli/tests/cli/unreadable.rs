@@ -1,6 +1,7 @@
-//! A schema that cannot be read, as commands show it and as a server starts over it.
+//! A schema or a history of jobs that cannot be read, as commands show it and as a server starts over it.
 
 use ebb_cql::protocol::{ErrorKind, Response};
+use ebb_jobs::history::History;
 use ebb_model::key::SCHEMA_KEY;
 use ebb_storage::Db;
 use ebb_tables::database_options;
@@ -144,6 +145,31 @@ fn a_server_starts_over_it_logs_it_and_serves_everything_else() {
     assert_eq!(server.stop(), Some(0));
     place.until_unlocked();
     place.ebb("verify").ok();
+}
+
+#[test]
+fn a_server_starts_over_a_damaged_history_of_jobs_and_serves_all_tables() {
+    let place = with_change(|db| {
+        History::open(db).unwrap();
+        let own = db.existing_keyspace("ebb_system").unwrap();
+        let jobs = own.existing_table("jobs").unwrap();
+        jobs.put(b"1795000000000", b"{}").unwrap();
+    });
+    let mut server = Server::start(&place, "");
+    server.error_line_with("unfinished jobs are not restarted");
+    let mut client = server.client();
+    let rows = query(&mut client, "SELECT * FROM shop.other");
+    assert!(matches!(rows, Ok(Response::Rows(rows)) if rows.len() == 1));
+    query(
+        &mut client,
+        "INSERT INTO shop.orders (id, v) VALUES (3, 'third')",
+    )
+    .unwrap();
+    drop(client);
+    let said = place.ebb("jobs").fails(5);
+    assert!(said.contains("ebb_system.jobs"), "{said}");
+    place.ebb("backup copy").ok();
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub fn remove_stale(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) {
 
 fn remove(catalog: &Catalog, table: &CqlTable, entries: &[Vec<u8>]) -> Result<()> {
     let mut transaction = catalog.db().begin();
+    // The time of readers is later if the clock was set back. It is not used, because after a restart readers
+    // follow the clock, and see values again that had expired.
     let now_s = catalog.timestamps().now_us().div_euclid(1_000_000);
     let values = LiveValues::new(table.schema(), now_s - MARGIN_S);
     let mut any = false;

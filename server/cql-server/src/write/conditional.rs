@@ -199,10 +199,7 @@ impl<'v> ConditionalWrite<'v> {
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
         let catalog = context.catalog;
         let mut transaction = catalog.db().begin();
-        // Read after the start of the transaction, so that the transaction sees nothing from after
-        // this time.
-        let now_us = catalog.timestamps().now_us();
-        let now_s = context.now_s(now_us);
+        let now_s = context.now_s(transaction.read_time_ms());
         let found = self.read(&mut transaction)?;
         let schema = self.table.schema();
         let header_key = self.partition.header_key();
@@ -243,7 +240,7 @@ impl<'v> ConditionalWrite<'v> {
                 ));
             }
         };
-        let mut execution = Execution::in_transaction(context, transaction, timestamp_us, now_us)?;
+        let mut execution = Execution::in_transaction(context, transaction, timestamp_us)?;
         for (plan, bound) in self.parts {
             execution.add(plan, bound)?;
         }

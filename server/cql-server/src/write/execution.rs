@@ -75,18 +75,30 @@ pub(super) struct Execution<'c> {
 
 impl<'c> Execution<'c> {
     /// Begins a write. `timestamp_us` is the timestamp of the request, for statements without USING
-    /// TIMESTAMP. TTLs and deletions count from `now_us`, microseconds since 1970, unless the
-    /// request has its own time.
+    /// TIMESTAMP.
     ///
     /// # Errors
     /// Cassandra's error, if the timestamp is out of bounds.
-    pub(super) fn new(context: WriteContext<'c>, timestamp_us: i64, now_us: i64) -> Result<Self> {
+    pub(super) fn new(context: WriteContext<'c>, timestamp_us: i64) -> Result<Self> {
+        let now_ms = context.catalog.db().now_ms();
+        let sink = Sink::Batch(WriteBatch::new());
+        Self::at(context, timestamp_us, now_ms, sink)
+    }
+
+    /// Begins a write whose TTLs and deletions count from `now_ms`, unless the request has its own
+    /// time.
+    fn at(
+        context: WriteContext<'c>,
+        timestamp_us: i64,
+        now_ms: u64,
+        sink: Sink<'c>,
+    ) -> Result<Self> {
         let guardrails = context.guardrails;
         Ok(Self {
             timestamp_us: check_timestamp(timestamp_us)?,
             came_us: timestamp_us,
-            now_s: context.now_s(now_us),
-            sink: Sink::Batch(WriteBatch::new()),
+            now_s: context.now_s(now_ms),
+            sink,
             list_operations: 0,
             bytes: 0,
             batch_size: None,
@@ -105,12 +117,11 @@ impl<'c> Execution<'c> {
         context: WriteContext<'c>,
         timestamp_us: i64,
         terms: BatchTerms,
-        now_us: i64,
     ) -> Result<Self> {
         if terms.timestamp_us.is_some() {
             context.guardrails.allow(Feature::UserTimestamps)?;
         }
-        let execution = Self::new(context, timestamp_us, now_us)?;
+        let execution = Self::new(context, timestamp_us)?;
         Ok(Self {
             timestamp_us: check_timestamp(terms.timestamp_us.unwrap_or(timestamp_us))?,
             batch_size: Some(BatchSize::new(terms.kind)),
@@ -127,17 +138,14 @@ impl<'c> Execution<'c> {
         context: WriteContext<'c>,
         transaction: Transaction,
         timestamp_us: i64,
-        now_us: i64,
     ) -> Result<Self> {
-        let execution = Self::new(context, timestamp_us, now_us)?;
-        Ok(Self {
-            sink: Sink::Transaction {
-                transaction,
-                operands: Vec::new(),
-                entries: Vec::new(),
-            },
-            ..execution
-        })
+        let now_ms = transaction.read_time_ms();
+        let sink = Sink::Transaction {
+            transaction,
+            operands: Vec::new(),
+            entries: Vec::new(),
+        };
+        Self::at(context, timestamp_us, now_ms, sink)
     }
 
     /// Begins a write of counters. Each row gets a timestamp of its own, above all those assigned
@@ -151,12 +159,13 @@ impl<'c> Execution<'c> {
         now_us: i64,
         batch: Option<&BatchTerms>,
     ) -> Result<Self> {
-        let execution = Self::new(context, now_us, now_us)?;
+        let now_ms = transaction.read_time_ms();
+        let sink = Sink::Counters {
+            transaction,
+            timestamps: context.catalog.timestamps(),
+        };
+        let execution = Self::at(context, now_us, now_ms, sink)?;
         Ok(Self {
-            sink: Sink::Counters {
-                transaction,
-                timestamps: context.catalog.timestamps(),
-            },
             batch_size: batch.map(|terms| BatchSize::new(terms.kind)),
             ..execution
         })

@@ -174,10 +174,13 @@ pub struct WriteContext<'c> {
 }
 
 impl WriteContext<'_> {
-    /// The time from which TTLs count, in seconds since 1970: that of the request, or else `now_us`
-    /// of the server's clock.
-    pub(super) fn now_s(&self, now_us: i64) -> i64 {
-        self.now_s.unwrap_or_else(|| now_us.div_euclid(1_000_000))
+    /// The time from which TTLs and deletions count, and by which conditions judge expiry, in seconds
+    /// since 1970: that of the request, or else that of a reader at `read_time_ms`. It is not the
+    /// clock's time, because readers do not follow a clock that is set back: a value might have
+    /// expired when it is written.
+    pub(super) fn now_s(&self, read_time_ms: u64) -> i64 {
+        let read_time_s = i64::try_from(read_time_ms / 1000).unwrap_or(i64::MAX);
+        self.now_s.unwrap_or(read_time_s)
     }
 
     /// Checks the consistency levels of a request, and returns its warnings. The default of the
@@ -264,8 +267,8 @@ fn write(
         }
         return Ok(Written::InConflict);
     }
-    let now_us = parts.first().map_or(0, |(_, bound)| bound.now_us);
     if parts.iter().any(|(plan, _)| plan.counts()) {
+        let now_us = parts.first().map_or(0, |(_, bound)| bound.now_us);
         for _ in 0..ATTEMPTS_MAX {
             match count(context, parts, now_us, batch.as_ref())? {
                 Committed::Done(warnings) => return Ok(Written::Done(warnings)),
@@ -276,8 +279,8 @@ fn write(
     }
     let timestamp_us = timestamp(catalog, timestamp_us)?;
     let mut execution = match batch {
-        None => Execution::new(context, timestamp_us, now_us)?,
-        Some(terms) => Execution::of_batch(context, timestamp_us, terms, now_us)?,
+        None => Execution::new(context, timestamp_us)?,
+        Some(terms) => Execution::of_batch(context, timestamp_us, terms)?,
     };
     for (plan, bound) in parts {
         execution.add(plan, bound)?;

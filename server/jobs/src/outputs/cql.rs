@@ -192,16 +192,13 @@ fn has_statics_written_at(header: &[u8], written_us: i64) -> Result<bool, RowErr
     Ok(false)
 }
 
-/// Returns whether a reader at the time `now_s`, in seconds since 1970, sees a row.
-fn has_rows(
-    reader: &dyn TableReader,
-    schema: &TableSchema,
-    now_s: i64,
-) -> Result<bool, TableError> {
+/// Returns whether a reader sees a row.
+fn has_rows(reader: &dyn TableReader, schema: &TableSchema) -> Result<bool, TableError> {
+    let read_time_s = i64::try_from(reader.read_time_ms() / 1000).unwrap_or(i64::MAX);
     let mut scan = scan(reader, schema)?;
     while let Some(start) = scan.next_partition()? {
         let key = read_key(schema, &start.key)?;
-        let partition = Partition::new(schema, key, start.header.as_deref(), now_s)?;
+        let partition = Partition::new(schema, key, start.header.as_deref(), read_time_s)?;
         // In a partition without rows, static values count as a row.
         if partition.has_static_values()? || scan.has_live_row(&partition)? {
             return Ok(true);
@@ -224,10 +221,9 @@ impl Output for CqlOutput {
         let Some(table) = self.table()? else {
             return Ok(());
         };
-        let now_s = self.catalog.timestamps().now_us().div_euclid(1_000_000);
         let view = self.catalog.db().view();
         let reader = (&view, table.rows());
-        if has_rows(&reader, table.schema(), now_s).map_err(of_table)? {
+        if has_rows(&reader, table.schema()).map_err(of_table)? {
             Err(TaskError::failed(format!(
                 "table {} has rows already; choose another name, or TRUNCATE it",
                 self.name()

@@ -450,8 +450,10 @@ impl Reader<'_> {
         for &number in &needed {
             if number > expected {
                 before = None;
-                // Beside a damaged manifest, a lost edit may have given these segments up.
-                if self.exact {
+                // Beside a damaged manifest, a lost edit may have given up the segments before the
+                // first one. Between two others they are most likely lost: segments are removed from
+                // the oldest on, so only a loss of power can leave one below those that are gone.
+                if self.exact || expected > floor {
                     self.missing_segments(expected, last);
                 }
             }
@@ -516,7 +518,16 @@ impl Reader<'_> {
     fn missing_segments(&mut self, number: FileNumber, last: SeqNo) {
         let path = files::wal(self.dir, number);
         let missing = Error::corruption(&path, 0, "this WAL segment is missing");
-        self.lose(missing, None, &format!("; commits after {last} are lost"));
+        let unless = if self.exact {
+            ""
+        } else {
+            ", unless the manifest had given it up"
+        };
+        self.lose(
+            missing,
+            None,
+            &format!("; commits after {last} are lost{unless}"),
+        );
     }
 
     fn commit(&mut self, first: SeqNo, count: u32, ops: Bytes) -> Result<(), String> {

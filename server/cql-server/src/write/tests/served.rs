@@ -8,7 +8,7 @@ use ebb_model::types::elements;
 
 use crate::call::{Call, Lane, Service, Statement};
 use crate::executor::harness::Server;
-use crate::testing::never;
+use crate::testing::{BEGIN_MS, never};
 
 const T: &str = "CREATE TABLE t (k int, c int, s int STATIC, v text, PRIMARY KEY (k, c))";
 
@@ -27,6 +27,25 @@ fn select_returns_what_was_written() {
     assert_eq!(server.rows("SELECT * FROM t"), "");
     server.run("BEGIN BATCH INSERT INTO t (k, c) VALUES (2, 1); UPDATE t SET s = 1 WHERE k = 2; APPLY BATCH");
     assert_eq!(server.rows("SELECT * FROM t"), "2 1 1 null");
+}
+
+#[test]
+fn a_ttl_counts_from_the_time_of_readers_where_the_clock_was_set_back() {
+    let mut server = Server::with(&[T]);
+    server.clock.advance_ms(1_000_000);
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 1, 'a') USING TTL 60");
+    assert_eq!(server.rows("SELECT v, ttl(v) FROM t"), "a 60");
+    server.clock.set_ms(BEGIN_MS);
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 2, 'b') USING TTL 60");
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 3, 'c') IF NOT EXISTS USING TTL 60");
+    let text = "SELECT v, ttl(v) FROM t";
+    assert_eq!(server.rows(text), "a 60 | b 60 | c 60");
+    server.clock.set_ms(BEGIN_MS + 1_060_000);
+    assert_eq!(server.rows(text), "");
+    // Conditions see what readers see.
+    server.clock.set_ms(BEGIN_MS);
+    server.run("INSERT INTO t (k, c, v) VALUES (1, 3, 'd') IF NOT EXISTS");
+    assert_eq!(server.rows(text), "d null");
 }
 
 #[test]
