@@ -338,6 +338,35 @@ application = "a"
 maps = 1
 "#;
 
+    /// A job with fewer tasks than there are accelerated nodes.
+    const ACCELERATED: &str = r#"
+policies = ["fifo"]
+[run]
+horizon_s = 3000
+tasks = true
+[[nodes]]
+count = 12
+accelerated = true
+[applications.a]
+map_s = 100
+speedup = 2
+[[job]]
+name = "a"
+application = "a"
+maps = 2
+"#;
+
+    #[test]
+    fn the_level_of_accelerated_nodes_lies_in_the_row_of_a_small_job() {
+        let result = study(ACCELERATED);
+        let svg = running_tasks("x", &result.points[0].policies[0]);
+        let (_, level) = svg.split_once(r#"class="level""#).expect("a level");
+        let (_, y) = level.split_once("y1=\"").expect("a line");
+        let y: f64 = y.split('"').next().unwrap().parse().unwrap();
+        // The row begins 52 pixels from the top, and is 84 pixels high.
+        assert!((52.0..=136.0).contains(&y), "{y}: {svg}");
+    }
+
     #[test]
     fn no_page_picture_or_json_of_a_study_has_nan_or_inf() {
         let no_jobs = NOTHING.split("[[job]]").next().unwrap();

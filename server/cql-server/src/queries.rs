@@ -58,7 +58,7 @@ pub(super) struct Progress {
     /// True if the request has its turn in the lane.
     pub has_turn: AtomicBool,
     attempts: Mutex<Attempts>,
-    /// True if the client got a response before there was a result.
+    /// True if the client got an error before there was a result, or the thread ended with one.
     pub is_answered: AtomicBool,
     /// True if the statement has to end: the server stops, or an operator has killed the query.
     pub is_stopped: Arc<AtomicBool>,
@@ -184,6 +184,12 @@ impl Progress {
         attempts.begun_at = None;
         self.has_turn.store(false, Ordering::Relaxed);
         self.has_place.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that the request ends with an error. Returns true if it has ended with one before: at the
+    /// deadline, the connection's task and the thread may both end it, and only the first error counts.
+    pub fn end_with_error(&self) -> bool {
+        self.is_answered.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the time that the request has run.

@@ -211,7 +211,8 @@ impl World {
             Operation::CreateTableSnapshot { table, name } => {
                 let id = (table.keyspace_index() as u8, *name);
                 // Names are unique in a keyspace, also those of snapshots of one table.
-                self.snapshot(id, [*table].into_iter(), true, None)
+                let is_of_table = true;
+                self.snapshot(id, [*table].into_iter(), is_of_table, None)
             }
             // An expired snapshot may still be stored, but counts as missing here and below.
             Operation::RenewSnapshot { keyspace, name, ms } => {

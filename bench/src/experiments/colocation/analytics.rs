@@ -104,8 +104,8 @@ impl Analytics {
                     reserve_cores: settings.reserve * cores,
                     disk_bytes_per_s: settings.disk_bytes_per_s,
                     // Without a forecast, policies would plan by what the load has left so far, so that
-                    // plans would differ from window to window. With this one they do not depend on the
-                    // load; jobs still get only what is left.
+                    // plans would differ from window to window. With this one, half of the machine by choice,
+                    // they do not depend on the load; jobs still get only what is left.
                     forecast: Some(Arc::new(Availability::constant(cores * 100.0 / 2.0)?)),
                     runtime: RuntimeOptions {
                         policy: policy.ok_or_else(|| anyhow!("no policy {}", settings.policy))?,

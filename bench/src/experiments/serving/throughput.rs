@@ -107,7 +107,8 @@ pub fn measure(setting: &Setting<'_>) -> Result<Throughput> {
             kind.server_cpu_us.push(server_cpu_us);
             kind.client_cpu_us.push(client_cpu_us);
             if let Some(redis) = &redis {
-                // Redis serves as many requests as the server did, which takes about as long.
+                // Redis serves as many requests as the server did, which takes about as long; after a tiny
+                // window at least 1000, so that all its connections have some.
                 let requests = (ops_per_s * args.window.as_secs_f64()).max(1000.0) as u64;
                 let run = redis.run(test, requests, records, value_bytes, connections)?;
                 kind.redis_ops_per_s.push(run.ops_per_s);

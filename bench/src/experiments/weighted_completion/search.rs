@@ -81,7 +81,7 @@ pub fn run(threads: usize) -> Result<Part> {
     let title = format!("{JOBS} jobs, everything random: TWJCT over the converged relaxation");
     let times = vec![
         vec![
-            "COGE, eps 0.3".into(),
+            format!("COGE, eps {EPS}"),
             cpu_s(|result| result.bounds[0].cpu_s),
         ],
         vec![

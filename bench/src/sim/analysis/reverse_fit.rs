@@ -93,7 +93,7 @@ pub fn reverse_fit() -> Analysis {
         x_label: "hours",
         x: (0.0, 24.0),
         y_label: "nodes",
-        y: (0.0, 100.0),
+        y: (0.0, config.nodes.len() as f64),
         lines,
         level: None,
     };

@@ -75,11 +75,12 @@ pub fn running_tasks(title: &str, result: &PolicyResult) -> String {
             }
         })
         .collect();
-    // All rows get the same axis, up to the next ten tasks, so that jobs can be compared.
-    let values = rows.iter().flat_map(|row| &row.traces);
-    let most = values
-        .flat_map(|trace| &trace.values)
-        .fold(1.0, |a: f64, b| a.max(*b));
+    // All rows get the same axis, up to the next ten tasks, so that jobs can be compared. It has room
+    // for the level: a job may run fewer tasks than there are accelerated nodes.
+    let traces = rows.iter().flat_map(|row| &row.traces);
+    let values = traces.flat_map(|trace| trace.values.iter().copied());
+    let levels = rows.iter().filter_map(|row| row.level);
+    let most = values.chain(levels).fold(1.0, f64::max);
     for row in &mut rows {
         row.y.1 = (most / 10.0).ceil() * 10.0;
     }

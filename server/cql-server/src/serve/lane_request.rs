@@ -82,6 +82,7 @@ impl<S: Service> LaneRequest<S> {
         }
         let syncs = match kind.lane {
             Lane::Write => shared.service.commits_wait_for_sync(),
+            // Each step of a change of the schema waits for its own sync. The other two write nothing.
             Lane::Schema | Lane::Control | Lane::Login => false,
             Lane::Inline | Lane::Scan | Lane::Range | Lane::Moved => {
                 shared.is_synced(self.work.consistency)
@@ -102,10 +103,15 @@ impl<S: Service> LaneRequest<S> {
                 }
             });
         }
+        let is_answered = if ended.is_err() {
+            progress.end_with_error()
+        } else {
+            progress.is_answered.load(Ordering::Relaxed)
+        };
         Ok(Reply {
             // A statement that takes long by itself is no sign of a slow server.
             point_received_at: None,
-            ..self.reply(ended, progress.is_answered.load(Ordering::Relaxed))
+            ..self.reply(ended, is_answered)
         })
     }
 
@@ -186,19 +192,22 @@ impl<S: Service> LaneRequest<S> {
     }
 
     /// Returns a function that makes the reply at the deadline, while the thread still works on the
-    /// request. Its parameters are the execution time so far and the error.
-    fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse) -> Reply + Send + use<S> {
+    /// request. Its parameters are the execution time so far, the error, and whether the thread has
+    /// counted an error already.
+    fn late_reply(&self) -> impl FnOnce(Duration, ErrorResponse, bool) -> Reply + Send + use<S> {
         let (work, frame) = (&self.work, self.frame.clone());
         let (shared, sender, received_at) =
             (work.shared.clone(), work.sender.clone(), work.received_at);
         let (mut spent, coding) = (work.spent, work.coding);
-        move |executed, error| {
+        move |executed, error, is_counted| {
             spent.executed = executed;
             let mut reply = Reply {
                 slow: shared.slow(&sender, received_at, &frame, spent),
                 ..Reply::default()
             };
-            shared.note_error(&sender, &error);
+            if !is_counted {
+                shared.note_error(&sender, &error);
+            }
             let response = Response::Error(error);
             response.encode(&mut reply.frame, frame.stream, &Head::default(), coding);
             reply
@@ -353,11 +362,11 @@ pub(super) async fn run_in_lane<S: Service>(
         Some(late_reply) => {
             let mut stop = shared.stop.subscribe();
             let end_read = |error: ErrorResponse| {
-                // The order matters: a thread that ends because it is stopped must not count the
-                // error again.
-                progress.is_answered.store(true, Ordering::Relaxed);
+                // Noted first, so that this error is counted, and not the timeout with which the
+                // thread then ends.
+                let is_counted = progress.end_with_error();
                 progress.is_stopped.store(true, Ordering::Relaxed);
-                Err(error)
+                Err((error, is_counted))
             };
             let ended = tokio::select! {
                 // In this order, so that a result that is ready at the deadline is sent.
@@ -366,12 +375,13 @@ pub(super) async fn run_in_lane<S: Service>(
                 _ = stop.wait_for(|stops| *stops), if query.is_read => end_read(stopping()),
                 () = progress.killed.notified(), if query.is_read => end_read(killed(consistency)),
                 // `is_stopped` stays false: the thread itself ends at the same deadline.
-                () = sleep_until(interrupt.deadline().into()) => Err(time_out.error()),
+                () = sleep_until(interrupt.deadline().into()) => {
+                    Err((time_out.error(), progress.end_with_error()))
+                }
             };
-            ended.unwrap_or_else(|error| {
-                progress.is_answered.store(true, Ordering::Relaxed);
+            ended.unwrap_or_else(|(error, is_counted)| {
                 let executed = progress.running();
-                Some(Waiting::small(late_reply(executed, error)))
+                Some(Waiting::small(late_reply(executed, error, is_counted)))
             })
         }
     };

@@ -285,6 +285,7 @@ impl<S: Service> Session<S> {
                     self.answer(stream, &Response::AuthSuccess { token: None }, out);
                     return Ok(None);
                 }
+                // Write type and consistency level are for timeouts, and a login ends with another error.
                 let kind = StatementKind {
                     lane: Lane::Login,
                     write_type: WriteType::Simple,

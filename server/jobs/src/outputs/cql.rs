@@ -131,6 +131,11 @@ impl CqlOutput {
         if created.map_err(TaskError::failed)? {
             (self.catalog).announce_table(self.schema.keyspace(), self.schema.name());
         }
+        self.existing()
+    }
+
+    /// Returns the table, which must be there.
+    fn existing(&self) -> Result<Arc<CqlTable>, TaskError> {
         let table = self.table()?;
         table.ok_or_else(|| TaskError::failed(format!("table {} was dropped", self.name())))
     }
@@ -252,7 +257,8 @@ impl Output for CqlOutput {
         }
         let written_us = self.catalog.timestamps().next_us();
         let written_us = written_us.map_err(TaskError::failed)?;
-        // A commit that cannot be recorded must not happen.
+        // A commit that cannot be recorded must not happen: if the process dies before the end of the job,
+        // a restart looks for rows of this timestamp.
         self.commits.begin(Some(written_us))?;
         let files = self.partitions.temporary_directory()?;
         let mut writer = stage::sorted_writer(self.catalog.db(), &table, files.path())?;
@@ -287,20 +293,20 @@ impl Output for CqlOutput {
             return Ok(());
         }
         // Under the lock of the schema, so that no index is created between the check and the
-        // ingestion: it would lack the entries of these rows.
+        // ingestion: it would lack the entries of these rows. A column that was added is null in these
+        // rows, and one that was renamed keeps its id.
         self.catalog.exclusively(|_| {
-            let now = self.table()?;
+            let now = self.existing()?;
             let indexes = |table: &CqlTable| -> Vec<u32> {
                 (table.schema().indexes().iter().map(|index| index.id)).collect()
             };
-            let now = now.filter(|now| indexes(now) == indexes(&table));
-            let Some(now) = now else {
+            if indexes(&now) != indexes(&table) {
                 return Err(TaskError::failed(format!(
                     "an index of table {} was created or dropped while rows were put in place: \
                      start the job again",
                     self.name()
                 )));
-            };
+            }
             if !self.plan.fits(now.schema()) {
                 return Err(TaskError::failed(format!(
                     "a column of table {} that the job writes was dropped while it ran",

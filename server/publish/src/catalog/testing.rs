@@ -279,7 +279,10 @@ fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
             next.snapshots.push(snapshot);
         }
         "set-snapshot-ref" => {
-            let reference: Reference = serde_json::from_value(update.clone()).unwrap();
+            let mut members = update.as_object().unwrap().clone();
+            // These are of the update, and no members of the reference.
+            members.retain(|name, _| name != "action" && name != "ref-name");
+            let reference: Reference = serde_json::from_value(members.into()).unwrap();
             let (name, snapshot_id) = (text("ref-name"), reference.snapshot_id);
             if name == MAIN {
                 next.current_snapshot_id = Some(snapshot_id);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ebb_model::types::CqlType;
+use serde_json::{Map, Value, json};
 
 use super::names::metadata_name;
 use super::{
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::iceberg::manifest::{self, DataFile, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
-use crate::iceberg::metadata::{Snapshot, TableMetadata};
+use crate::iceberg::metadata::{MAIN, Snapshot, TableMetadata};
 use crate::target::Target;
 use crate::types::{FieldIds, TypeOptions, field};
 
@@ -152,6 +153,46 @@ fn what_is_published_is_not_published_again_and_a_tag_moves_only_on_demand() {
     other.replaces_tag = true;
     assert!(commit(&target, &other, 4).unwrap());
     assert_eq!(newest(&target).refs["monday"].snapshot_id, 4);
+}
+
+/// A reference, and a member by which other engines decide how long it is kept.
+const RETAINED: [(&str, &str); 2] = [
+    (MAIN, "min-snapshots-to-keep"),
+    ("monday", "max-ref-age-ms"),
+];
+
+/// Sets how long `main` and the tag `monday` are kept, as another engine may.
+pub(super) fn retain(metadata: &mut TableMetadata) {
+    for (name, member) in RETAINED {
+        let reference = metadata.refs.get_mut(name).unwrap();
+        reference.others.insert(member.to_owned(), json!(7));
+    }
+}
+
+/// Checks that both have moved to a snapshot, and are kept as [`retain`] has set.
+pub(super) fn check_retained(metadata: &TableMetadata, snapshot_id: i64) {
+    for (name, member) in RETAINED {
+        let reference = &metadata.refs[name];
+        assert_eq!(reference.snapshot_id, snapshot_id, "{name}");
+        let expected: Map<String, Value> = [(member.to_owned(), json!(7))].into_iter().collect();
+        assert_eq!(reference.others, expected, "{name}");
+    }
+}
+
+/// Regression: a publication dropped how long other engines keep branches and tags.
+#[test]
+fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
+    let (_dir, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let mut retained = newest(&target);
+    retain(&mut retained);
+    let bytes = retained.encode().unwrap();
+    let name = metadata_name("ks/t", 2);
+    assert!(target.create(&name, bytes.into()).unwrap());
+    let mut again = publication("monday", 11);
+    again.replaces_tag = true;
+    assert!(commit(&target, &again, 2).unwrap());
+    check_retained(&newest(&target), 2);
 }
 
 #[test]

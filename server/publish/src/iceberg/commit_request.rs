@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::metadata::{MAIN, TableMetadata};
+use super::metadata::{MAIN, Reference, TableMetadata};
 
 /// The id by which an update names what the update before it has added.
 const LAST_ADDED: i64 = -1;
@@ -45,7 +45,7 @@ impl CommitRequest {
             updates.push(json!({"action": "add-snapshot", "snapshot": snapshot}));
         }
         for (name, reference) in &next.refs {
-            updates.push(set_reference(name, &reference.kind, reference.snapshot_id));
+            updates.push(set_reference(name, reference));
         }
         Self {
             requirements: vec![json!({"type": "assert-create"})],
@@ -102,7 +102,7 @@ impl CommitRequest {
                 requirements.push(
                     json!({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": before}),
                 );
-                updates.push(set_reference(name, &reference.kind, reference.snapshot_id));
+                updates.push(set_reference(name, reference));
             }
         }
         Self {
@@ -150,13 +150,13 @@ fn new_schema(next: &TableMetadata) -> [Value; 2] {
     ]
 }
 
-fn set_reference(name: &str, kind: &str, snapshot_id: i64) -> Value {
-    json!({
-        "action": "set-snapshot-ref",
-        "ref-name": name,
-        "type": kind,
-        "snapshot-id": snapshot_id,
-    })
+/// Returns the update that sets a branch or a tag. The catalog replaces all members of the reference, so
+/// the update has those of other engines, too.
+fn set_reference(name: &str, reference: &Reference) -> Value {
+    let mut update = json!(reference);
+    update["action"] = json!("set-snapshot-ref");
+    update["ref-name"] = json!(name);
+    update
 }
 
 /// Returns the snapshot of a branch or a tag; `None` if the table has none of this name. Some engines

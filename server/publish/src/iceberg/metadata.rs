@@ -103,6 +103,9 @@ pub struct Reference {
     /// The kind of the reference: `branch` or `tag`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Members that other engines added, for example how long they keep the reference.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 impl TableMetadata {
@@ -202,9 +205,13 @@ impl TableMetadata {
         });
         self.snapshots.push(snapshot);
         for (name, kind) in [(MAIN, "branch"), (tag, "tag")] {
+            // Moving a reference changes nothing else of it, as in Iceberg's own library. A branch may
+            // have members that a tag must not have.
+            let before = self.refs.remove(name).filter(|before| before.kind == kind);
             let reference = Reference {
                 snapshot_id: id,
                 kind: kind.to_owned(),
+                others: before.map(|before| before.others).unwrap_or_default(),
             };
             self.refs.insert(name.to_owned(), reference);
         }

@@ -42,6 +42,10 @@ fn a_killed_scan_ends_with_an_error_and_a_scan_of_another_user_goes_on() {
     let left = until_listed(&queries, &["running"]);
     assert_eq!(left[0].id, rows[1].id);
     assert_eq!(queries.kill(rows[0].id), None);
+    // The client's error counts, a read failure, and not also the thread's, a read timeout.
+    let mut errors = server.counters().errors();
+    errors.retain(|(code, _)| [0x1200, 0x1300].contains(code));
+    assert_eq!(errors, [(0x1200, 0), (0x1300, 1)]);
     ada.run("SELECT * FROM system.local");
 }
 

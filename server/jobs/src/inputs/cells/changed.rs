@@ -350,6 +350,7 @@ impl Compared<'_> {
             };
             let older = old_rows.row().filter(|_| order.is_le());
             let newer = new_rows.row().filter(|_| order.is_ge());
+            // At least one side has a row, by `order`.
             let Some((key, _)) = older.or(newer) else {
                 break;
             };

@@ -145,7 +145,8 @@ impl CqlLoad {
     ///
     /// # Errors
     /// [`TaskError::Invalid`] if rows contradict each other, [`TaskError::Cancelled`] if `control` is
-    /// cancelled, or an error of the store. Nothing is loaded then.
+    /// cancelled, or an error of the store. Nothing is loaded then, unless only the sync in the end failed:
+    /// the rows can be read, a loss of power may take them away, and the store refuses further writes.
     pub fn commit(
         self,
         duplicates: Duplicates,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::tests::{commit, data_file, newest, publication, stamp};
+use super::super::tests::{check_retained, commit, data_file, newest, publication, retain, stamp};
 use super::super::{PublishedTable, data_file_name, sweep};
 use crate::catalog::testing::TestCatalog;
 use crate::iceberg::metadata::{MAIN, TableMetadata};
@@ -48,6 +48,17 @@ fn a_catalog_has_the_table_with_its_tags_and_writes_the_metadata() {
         table.metadata_place(),
         Some("ks/t/metadata/00001-a.metadata.json")
     );
+}
+
+#[test]
+fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    catalog.change("ks/t", retain);
+    let mut again = publication("monday", 11);
+    again.replaces_tag = true;
+    assert!(commit(&target, &again, 2).unwrap());
+    check_retained(&newest(&target), 2);
 }
 
 #[test]
