@@ -271,7 +271,7 @@ pub struct SnapshotOptions {
     pub table: Option<String>,
     /// The time from its creation after which the snapshot is deleted, unless renewed by
     /// [`Keyspace::set_snapshot_expiry`](crate::Keyspace::set_snapshot_expiry); `None`:
-    /// never.
+    /// never. A time after the year 9999 counts as its end.
     pub expires_in: Option<Duration>,
 }
 
@@ -285,7 +285,8 @@ pub struct HoldOptions {
     pub table: String,
     /// A note about the holder and its purpose, in any form.
     pub held_for: String,
-    /// The time from its creation after which the hold is released; `None`: it does not expire.
+    /// The time from its creation after which the hold is released; `None`: it does not expire. A
+    /// time after the year 9999 counts as its end.
     pub expires_in: Option<Duration>,
 }
 

@@ -126,6 +126,7 @@ impl JobRun {
         now_s: f64,
     ) -> TaskStart {
         let kind = phase.kind();
+        // The input of a map without known places is near to all nodes.
         let mut local = true;
         let index = match (kind, &mut view.local) {
             (TaskKind::Map, Some(pending)) => {

@@ -20,7 +20,6 @@ use ebb_model::types::identifier::Quoted;
 use ebb_model::types::{CqlType, QuotedType, UserType};
 use ebb_storage::SnapshotScope;
 use ebb_tables::SNAPSHOT_SIGN;
-use ebb_tables::lifetime::before_year_10000;
 
 use super::error::of_schema;
 use super::listing::Listing;
@@ -311,7 +310,7 @@ impl Describer<'_> {
                 SnapshotScope::Keyspace => format!("KEYSPACE {keyspace}"),
                 SnapshotScope::Table(table) => format!("TABLE {keyspace}.{}", Quoted(table)),
             };
-            let time = |time| humantime::format_rfc3339_seconds(before_year_10000(time));
+            let time = humantime::format_rfc3339_seconds;
             let expires = row.info.expires;
             let expires = expires.map(|at| format!(", expires {}", time(at)));
             let statement = format!(

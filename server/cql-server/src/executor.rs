@@ -382,6 +382,7 @@ impl Executor {
                 let room = access::room_for_snapshot(&context)?;
                 let done = snapshots::execute(&context.schema, tree, out)?;
                 if let Some(room) = room.filter(|_| done.created_snapshot) {
+                    // If this fails, the snapshot stays and does not count for the quota.
                     access::note_snapshot(&context, room, create)?;
                 }
                 Ok(done)
@@ -412,6 +413,7 @@ impl Executor {
                 if matches!(tree, Statement::CreateIndex(_)) {
                     self.builds.start_and_wait_briefly();
                 }
+                // If this fails, what was created stays, and a superuser has to grant the permissions.
                 self.own(tree, keyspace, &done, call.user)?;
                 Ok(done)
             }

@@ -96,7 +96,8 @@ fn merge(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Result<bool
 
     // A deletion of a snapshot that this merge relied on must not be lost.
     let snapshots = engine.unrecorded_snapshots();
-    mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal.sync_all())?;
+    let synced = mutation::unless(Mutation::MergeWithoutWalSync, || engine.wal.sync_all());
+    synced.inspect_err(|_| output.iter().for_each(|run| run.retire()))?;
     if mutation::is(Mutation::RemoveInputsBeforeEdit) {
         inputs.iter().for_each(|run| run.retire());
     }
@@ -320,17 +321,9 @@ fn write_merged(
     }
     engine.after_chunk(chunk_bytes);
     engine.check_stop()?;
-    let smallest = inputs
-        .iter()
-        .take(mutation::replace(inputs.len(), Mutation::NarrowSpan, 1))
-        .map(|run| run.meta().smallest_seq)
-        .min()
-        .expect("a merge has inputs");
-    let largest = inputs
-        .iter()
-        .map(|run| run.meta().largest_seq)
-        .max()
-        .expect("a merge has inputs");
+    let (smallest, largest) = span;
+    let of_newest = inputs[0].meta().smallest_seq;
+    let smallest = mutation::replace(smallest, Mutation::NarrowSpan, of_newest);
     let has_older = |range: &KeyRange| older.iter().any(|run| run.overlaps(range));
     let mut runs = runs.ending_before(rest.as_ref()).finish(
         Some((smallest, largest)),

@@ -118,6 +118,7 @@ impl Engine {
             return Err(e);
         }
         taken.keep();
+        // As in `Engine::insert`: released first, so that a later flush frees it.
         drop(layer);
         ticket.publish();
         drop(ingesting);

@@ -15,6 +15,10 @@ use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
 /// The beginning of the names of holds. No name of a snapshot has a slash, so none is that of a hold.
 const HOLD_PREFIX: &str = "hold/";
 
+/// The last time at which a snapshot expires, the end of the year 9999. Snapshots are listed with their
+/// times in RFC 3339, which has no later year.
+const EXPIRY_MS_MAX: u64 = 253_402_300_799_999;
+
 /// Returns the name under which a hold is recorded.
 pub(crate) fn hold_name(name: &str) -> String {
     format!("{HOLD_PREFIX}{name}")
@@ -35,7 +39,7 @@ impl Engine {
         match self.snapshots.find(keyspace, name) {
             // Nothing has deleted the expired snapshot yet; its name is free all the same.
             Some(old) if old.record.has_expired(self.now_ms()) => {
-                self.remove_bookmark(old.record.id)?;
+                self.delete_bookmarks(&[old.record.id])?;
                 self.report_expired(&old.record);
             }
             Some(_) => {
@@ -321,7 +325,9 @@ impl Engine {
     }
 }
 
-/// Returns the time this long after `now_ms`, in milliseconds since the epoch.
+/// Returns the time this long after `now_ms`, in milliseconds since the epoch, up to
+/// [`EXPIRY_MS_MAX`].
 fn after(now_ms: u64, time: Duration) -> u64 {
-    now_ms.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    now_ms.saturating_add(ms).min(EXPIRY_MS_MAX)
 }

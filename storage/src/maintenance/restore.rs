@@ -146,6 +146,7 @@ fn restore_file(
     })();
     match opened {
         Ok(file) => {
+            // If the damaged file is gone meanwhile, its damage is gone, too.
             engine.replace_damaged(table, damaged.number, whole, file)?;
             Ok(None)
         }

@@ -82,6 +82,25 @@ fn what_a_reopening_found_after_a_failed_fsync_is_there_for_good() {
     }
 }
 
+/// Regression: the merged file stayed until the next opening.
+#[test]
+fn a_merge_that_cannot_sync_the_log_leaves_no_file() {
+    let mem = MemDisk::new();
+    let (db, table) = small(&mem, Durability::Os);
+    for value in [b"1", b"2", b"3", b"4"] {
+        table.put(b"a", value).unwrap();
+        db.flush().unwrap();
+    }
+    // The log has a write that is not synced yet.
+    table.put(b"b", b"5").unwrap();
+    let before = files(&mem, ".sst");
+    // The first sync is that of the merge's output, the second one that of the log.
+    mem.fail_next(FaultOp::Sync, 2, Other);
+    assert!(matches!(db.compact(), Err(Error::ReadOnly { .. })));
+    assert_eq!(mem.armed_faults(), 0);
+    assert_eq!(files(&mem, ".sst"), before);
+}
+
 /// Without an fsync an acknowledged write may go with the machine, never with the
 /// process: what the disk shows at that moment is what the next process finds.
 #[test]

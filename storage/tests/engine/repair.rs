@@ -404,6 +404,25 @@ fn a_snapshot_whose_deletion_is_lost_gives_way_to_the_next_of_its_name() {
     assert_eq!(table.get(b"key").unwrap().unwrap(), "new");
 }
 
+/// Regression: the repair of such a backup reported a missing log.
+#[test]
+fn a_backup_of_a_database_without_a_log_has_lost_none() {
+    let mem = MemDisk::new();
+    {
+        let db = Db::open(DIR, manual(&mem)).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let table = keyspace.table("users", TableOptions::default()).unwrap();
+        table.put(b"a", b"1").unwrap();
+    }
+    assert_eq!(run(&mem).lost, []);
+    // A repaired database has no log before its first write.
+    let db = Db::open(TARGET, manual(&mem)).unwrap();
+    db.backup("/backup").unwrap();
+    drop(db);
+    let report = repair("/backup", "/again", &manual(&mem), &mut |_| ()).unwrap();
+    assert_eq!((report.lost, report.versions), (vec![], 1));
+}
+
 #[test]
 fn backup_and_repair_tell_how_far_they_have_come() {
     let mem = MemDisk::new();

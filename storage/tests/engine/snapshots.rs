@@ -136,6 +136,18 @@ fn the_name_of_an_expired_snapshot_is_free_before_it_is_deleted() {
     assert_eq!(value, "1");
 }
 
+/// Regression: the dropped table stayed until the next deletion of a snapshot, or opening.
+#[test]
+fn an_expired_snapshot_whose_name_is_taken_keeps_no_dropped_table() {
+    let f = fixture(Maintenance::Manual);
+    f.create("s", Some(SECOND));
+    f.keyspace.drop_table("t").unwrap();
+    assert_eq!(f.db.stats().tables.len(), 1);
+    f.clock.advance_ms(2000);
+    f.create("s", None);
+    assert_eq!(f.db.stats().tables.len(), 0);
+}
+
 /// Regression: whether an expired snapshot could be deleted depended on whether a flush had come
 /// by: it was while its record was there, and was not found after.
 #[test]

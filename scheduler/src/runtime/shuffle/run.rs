@@ -61,7 +61,7 @@ pub(in crate::runtime) fn check_record_bytes(
     )))
 }
 
-/// Blocks that are stored raw after one that compression did not halve.
+/// Blocks that are stored raw after one that compression did not halve: one in sixteen is tried.
 const RAW_BLOCKS: u32 = 15;
 
 const HEADER_BYTES: usize = 16;

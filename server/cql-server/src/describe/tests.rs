@@ -156,6 +156,7 @@ fn snapshots_are_described_by_their_create_statements() {
     assert!(all[1][3].starts_with("CREATE SNAPSHOT s ON KEYSPACE other;\n"));
 }
 
+/// Regression: DESCRIBE panicked, because RFC 3339 has no year of five digits.
 #[test]
 fn a_snapshot_that_expires_after_the_year_9999_is_described() {
     let session = Session::with_table();

@@ -187,7 +187,8 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
         CqlType::Map { key, value: of, .. } => {
             let mut entries = Vec::new();
             for (name, raw) in object(json)? {
-                // The keys of JSON objects are strings, whatever type the keys of the map have.
+                // The keys of JSON objects are strings, whatever type the keys of the map have. Two
+                // names of one key, such as `1` and `01`, do not fail: the one that sorts first counts.
                 entries.push((of_string(key, &name)?, part(of, raw, "value in map")?));
             }
             let entries = sort_once(key, entries, |(key, _)| key, &mut interrupt::charge_bytes)?;

@@ -10,7 +10,9 @@ use crate::schema_statements::indexed_table;
 impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
     /// keyspace in use. The counts are those under `state`, with the objects that the statement would
-    /// create. A name that does not exist counts as nothing here: execution returns its error.
+    /// create. A name that does not exist counts as nothing here: execution returns its error. As in
+    /// Cassandra, fields and indexes that exist already are not counted again, but keyspaces and tables
+    /// are, even with IF NOT EXISTS.
     pub fn check_schema(
         &self,
         statement: &Statement,
@@ -69,7 +71,9 @@ impl Guardrails {
             Statement::AlterType(alter) => {
                 let name = alter.name.name.as_str();
                 let known = keyspace_of(&alter.name).and_then(|keyspace| keyspace.user_type(name));
-                if let (TypeChange::Add { .. }, Some(known)) = (&alter.change, known) {
+                if let (TypeChange::Add { field, .. }, Some(known)) = (&alter.change, known)
+                    && known.field(field.as_str()).is_none()
+                {
                     let fields = known.fields().len() as u64 + 1;
                     self.check(Limit::FieldsPerUdt, name, fields, &mut warnings)?;
                 }
@@ -78,7 +82,13 @@ impl Guardrails {
                 self.allow(Feature::SecondaryIndexes)?;
                 let table = create.table.name.as_str();
                 let indexed = indexed_table(create);
-                let known = keyspace_of(&indexed).and_then(|keyspace| keyspace.table(table));
+                let of = keyspace_of(&indexed);
+                if let (Some(of), Some(name)) = (of, &create.name)
+                    && of.table_of_index(name.name.as_str()).is_some()
+                {
+                    return Ok(warnings);
+                }
+                let known = of.and_then(|of| of.table(table));
                 let what = match &create.name {
                     Some(name) => format!("{} on table {table}", name.name.as_str()),
                     None => format!("on table {table}"),

@@ -168,6 +168,8 @@ fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
                 "Guardrail fields_per_udt violated: The user type one has 2 columns, this exceeds \
                  the warning threshold of 1.",
             ),
+            // A repeated statement adds nothing.
+            ("ALTER TYPE one ADD IF NOT EXISTS b int", ""),
             (
                 "CREATE TYPE three (a int, b int, c int)",
                 "Guardrail fields_per_udt violated: User types cannot have more than 2 columns, \
@@ -188,6 +190,7 @@ fn keyspaces_tables_columns_fields_and_indexes_are_limited() {
                 "Guardrail secondary_indexes_per_table violated: Tables cannot have more than 1 \
                  secondary indexes, aborting the creation of secondary index on table c",
             ),
+            ("CREATE INDEX IF NOT EXISTS i ON c (t)", ""),
             // The keyspace of the index is that of its table.
             (&format!("CREATE KEYSPACE two {replication}"), ""),
             ("CREATE TABLE two.d (k int PRIMARY KEY, a int, b int)", ""),

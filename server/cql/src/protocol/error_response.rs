@@ -322,7 +322,7 @@ impl ErrorKind {
                 counts(out, consistency, &[*received, *block_for]);
                 writer::string(out, write_type.word());
                 if version >= Version::V5 && *write_type == WriteType::Cas {
-                    // The number of contending writes: 0, because conditional writes wait for their turn.
+                    // The number of contending writes: 0, because conflicts are not counted.
                     out.put_u16(0);
                 }
             }

@@ -116,6 +116,7 @@ pub fn repair(
     }
     report.snapshots_incomplete = report::incomplete_snapshots(&state, &report.lost);
     state.files_below = engine.runs.files_below();
+    // First: the drop may remove files, and `complete` unlocks the directory.
     drop(engine);
     target.complete(state)?;
     Ok(report)

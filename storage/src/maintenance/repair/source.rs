@@ -441,8 +441,9 @@ impl Reader<'_> {
             .iter()
             .filter(|number| numbers.contains(*number));
         let needed: Vec<_> = needed.copied().collect();
-        // The newest segment always stays.
-        let gone = needed.is_empty() && self.last_seq > SeqNo::ZERO;
+        // The newest segment always stays. Only a database that repair made has no log before its first
+        // write, which looks like a loss here; in a backup of it the range of numbers is empty.
+        let gone = needed.is_empty() && !numbers.is_empty() && self.last_seq > SeqNo::ZERO;
         let mut expected = floor;
         let mut last = SeqNo::ZERO;
         // The last segment that was read: where it is, and where it should end.
