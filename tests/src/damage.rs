@@ -247,7 +247,7 @@ mod tests {
     fn a_flipped_bit_or_a_cut_file_is_found_or_harmless() {
         for seed in 0..2 {
             let case = Case::new(seed).unwrap();
-            for damage in case.damages().iter().step_by(61) {
+            for damage in case.damages().iter().step_by(127) {
                 case.survives(damage)
                     .unwrap_or_else(|e| panic!("damage:{seed}:{damage}: {e:#}"));
             }

@@ -86,10 +86,10 @@ fn move_target_away(mem: &MemDisk, files: u64) {
     }
 }
 
-/// Returns the calls at which power is lost, each in a database of its own: about 100, spread
+/// Returns the calls at which power is lost, each in a database of its own: about 50, spread
 /// evenly over `calls`, and the last `dense`.
 fn calls_to_fail(seed: u64, calls: u64, dense: u64) -> impl Iterator<Item = u64> {
-    let stride = calls.div_ceil(100);
+    let stride = calls.div_ceil(50);
     (1..=calls + 1).filter(move |call| call % stride == seed % stride || calls < call + dense)
 }
 

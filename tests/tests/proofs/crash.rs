@@ -11,13 +11,13 @@ use ebb_tests::seed::nth_with;
 #[test]
 fn power_lost_at_any_call_loses_nothing_that_was_synced() {
     let test = "power_lost_at_any_call_loses_nothing_that_was_synced";
-    crash_everywhere(test, &[Kind::Plain], &[Sync], 5);
+    crash_everywhere(test, &[Kind::Plain], &[Sync], 3);
 }
 
 #[test]
 fn power_lost_at_any_call_leaves_a_prefix_of_the_commits() {
     let test = "power_lost_at_any_call_leaves_a_prefix_of_the_commits";
-    crash_everywhere(test, &[Kind::Plain], &[Os], 10);
+    crash_everywhere(test, &[Kind::Plain], &[Os], 6);
 }
 
 #[test]
@@ -30,14 +30,14 @@ fn power_lost_at_any_call_leaves_each_ingest_whole_or_not_at_all() {
 #[test]
 fn power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were() {
     let test = "power_lost_at_any_call_leaves_tables_and_their_snapshots_as_they_were";
-    crash_everywhere(test, &[Kind::Drops], &[Sync, Os], 4);
+    crash_everywhere(test, &[Kind::Drops], &[Sync, Os], 3);
 }
 
 /// Which call comes when is chance while threads flush and compact, so this test takes samples.
 #[test]
 fn power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits() {
     let test = "power_lost_while_threads_flush_and_compact_leaves_a_prefix_of_the_commits";
-    crash_everywhere(test, &[Kind::Threads], &[Sync, Os], 8);
+    crash_everywhere(test, &[Kind::Threads], &[Sync, Os], 5);
 }
 
 fn crash_everywhere(test: &str, kinds: &[Kind], durabilities: &[Durability], count: u64) {

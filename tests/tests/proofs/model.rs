@@ -12,13 +12,13 @@ use ebb_tests::setup::configuration::{MAINTENANCE_PERIOD, drawn_maintenance};
 #[test]
 fn the_database_agrees_with_the_model_whatever_happens_in_whatever_order() {
     let test = "the_database_agrees_with_the_model_whatever_happens_in_whatever_order";
-    run(test, Maintenance::Manual, 60);
+    run(test, Maintenance::Manual, 36);
 }
 
 #[test]
 fn the_database_agrees_with_the_model_while_threads_flush_and_compact() {
     let test = "the_database_agrees_with_the_model_while_threads_flush_and_compact";
-    run(test, Maintenance::Background, 16);
+    run(test, Maintenance::Background, 10);
 }
 
 fn run(test: &str, maintenance: Maintenance, count: u64) {
