@@ -270,7 +270,13 @@ impl DayRun<'_> {
                 .find(|handle| handle.status().finished_s.is_none());
             match waited {
                 Some(handle) => drop(handle.wait_timeout(REFRESH_EVERY)),
-                None => drop(driver.wait_for_end(REFRESH_EVERY)),
+                // A load that ends before the day has failed: `join` below returns its error.
+                None if driver.wait_for_end(REFRESH_EVERY)
+                    && runtime.now_s() - midnight_s < self.day.seconds =>
+                {
+                    break;
+                }
+                None => {}
             }
         }
         show.finish();

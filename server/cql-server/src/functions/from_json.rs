@@ -185,12 +185,17 @@ fn composite(ty: &CqlType, json: &str) -> Result<Vec<u8>> {
             Ok(elements::build(items.iter().map(Vec::as_slice)))
         }
         CqlType::Map { key, value: of, .. } => {
-            let mut entries = Vec::new();
-            for (name, raw) in object(json)? {
-                // The keys of JSON objects are strings, whatever type the keys of the map have. Two
-                // names of one key, such as `1` and `01`, do not fail: the one that sorts first counts.
+            let mut members: Vec<_> = object(json)?.into_iter().collect();
+            // The values are parts of the text, so this is their order there.
+            members.sort_unstable_by_key(|(_, raw)| raw.get().as_ptr());
+            let mut entries = Vec::with_capacity(members.len());
+            for (name, raw) in members {
+                // The keys of JSON objects are strings, whatever type the keys of the map have.
                 entries.push((of_string(key, &name)?, part(of, raw, "value in map")?));
             }
+            // Of names of one key, such as `1` and `01`, the last one counts, and `sort_once` keeps the
+            // first. In Cassandra 4.1 any of them may count.
+            entries.reverse();
             let entries = sort_once(key, entries, |(key, _)| key, &mut interrupt::charge_bytes)?;
             Ok(elements::build_map(
                 entries.iter().map(|(k, v)| (&k[..], &v[..])),

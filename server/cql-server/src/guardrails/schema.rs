@@ -11,8 +11,8 @@ impl Guardrails {
     /// Checks a statement that changes the schema, and returns its warnings. `keyspace` is the
     /// keyspace in use. The counts are those under `state`, with the objects that the statement would
     /// create. A name that does not exist counts as nothing here: execution returns its error. As in
-    /// Cassandra, fields and indexes that exist already are not counted again, but keyspaces and tables
-    /// are, even with IF NOT EXISTS.
+    /// Cassandra, columns, fields and indexes whose names exist already are not counted again, but
+    /// keyspaces and tables are, even with IF NOT EXISTS.
     pub fn check_schema(
         &self,
         statement: &Statement,

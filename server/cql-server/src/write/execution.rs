@@ -278,8 +278,9 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// For counters, makes the commit depend on the deleted key: an increment that runs
-    /// concurrently with a deletion begins anew, and vice versa.
+    /// For counters, makes the commit depend on a key with deletions: an increment that runs
+    /// concurrently with a deletion begins anew, and vice versa. Otherwise an increment from before the
+    /// deletion's commit, with a later timestamp, would outlive the deletion.
     fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         match &mut self.sink {
             Sink::Counters { transaction, .. } => transaction.guard(table, key).map_err(of_store),
@@ -393,6 +394,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         let header = if self.reads(true) {
             self.execution.read(self.table, &[&key])?.pop().flatten()
         } else {
+            self.execution.guard(self.table, &key)?;
             None
         };
         let view = self.before(&key, header.as_deref())?.static_view();
@@ -415,6 +417,7 @@ impl<'e, 'v> PartitionChanges<'e, 'v, '_> {
         let row = if self.reads(false) {
             self.gather_after(&key, number)?
         } else {
+            self.execution.guard(self.table, &key)?;
             self.gather(false, number, None)?
         };
         if row.is_empty() && !has_marker {

@@ -92,6 +92,10 @@ impl WritePlan {
         self.table.schema().is_counter()
     }
 
+    pub(super) fn deletes(&self) -> bool {
+        self.statement == Statement::Delete
+    }
+
     /// Calls `use_bound` with the values for the statement's keys and changes: the bound ones, and
     /// those in the text of INSERT JSON.
     ///

@@ -121,7 +121,7 @@ impl WriteStatement {
 
     /// The statement's writes, each with these bound values and its own values of volatile
     /// functions.
-    fn parts<'v>(&'v self, bound: Bound<'v>) -> Result<Vec<Part<'v>>> {
+    pub(super) fn parts<'v>(&'v self, bound: Bound<'v>) -> Result<Vec<Part<'v>>> {
         let part = |plan: &'v WritePlan, bound: Bound<'v>| {
             bound.calling(&plan.volatile).map(|bound| (plan, bound))
         };
@@ -303,8 +303,13 @@ fn count(
     let catalog = context.catalog;
     let transaction = catalog.db().begin();
     let mut execution = Execution::of_counters(context, transaction, now_us, batch)?;
-    for (plan, bound) in parts {
-        execution.add(plan, bound)?;
+    // The statements of a batch happen at the same time, and then deletions win, as for other columns.
+    // Here each row gets a timestamp of its own, so deletions come last.
+    for deletes in [false, true] {
+        let added = parts.iter().filter(|(plan, _)| plan.deletes() == deletes);
+        for (plan, bound) in added {
+            execution.add(plan, bound)?;
+        }
     }
     execution.commit(catalog.db())
 }

@@ -119,11 +119,13 @@ impl Change {
 }
 
 impl Counters {
-    /// Applies a request. If `forgets`, it makes a mistake: all increments of a batch add to the
-    /// values before the batch.
+    /// Applies a request. Its deletions win over its increments, in any order. If `forgets`, it makes a
+    /// mistake: all increments of a batch add to the values before the batch.
     pub fn execute(&mut self, count: &Count, forgets: bool) {
         let before = self.clone();
-        for Change { k, c, what } in &count.changes {
+        let adds = |change: &&Change| matches!(change.what, What::Add(_));
+        let (increments, deletions): (Vec<_>, Vec<_>) = count.changes.iter().partition(adds);
+        for Change { k, c, what } in increments.into_iter().chain(deletions) {
             let place = |at: usize| (*k, (at > 0).then_some(*c), at);
             match what {
                 What::Add(changes) => {

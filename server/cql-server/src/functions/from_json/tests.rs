@@ -265,3 +265,17 @@ fn keys_of_maps_are_read_as_the_strings_of_their_types_are() {
     let of_lists = map(list(CqlType::Int), CqlType::Int);
     assert!(value(&of_lists, r#"{"[1, 2]": 1}"#).is_ok());
 }
+
+/// Regression: the name that sorts first counted.
+#[test]
+fn of_several_names_of_one_key_the_last_in_the_text_counts() {
+    let expected = elements::build_map([(&[0, 0, 0, 1][..], &[0, 0, 0, 7][..])]);
+    for json in [
+        r#"{"1": 5, "01": 7}"#,
+        r#"{"01": 5, "1": 7}"#,
+        r#"{"1": 5, "01": 6, "1": 7}"#,
+    ] {
+        let given = value(&map(CqlType::Int, CqlType::Int), json);
+        assert_eq!(given, Ok(Some(expected.clone())), "{json}");
+    }
+}

@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use ebb_cql::protocol::{BatchKind, Value};
+use ebb_cql::protocol::{BatchKind, Columns, Value, ValuesBuf};
 
 use super::harness::session;
+use crate::analyse::markers::Bound;
 use crate::executor::harness::Server;
+use crate::guardrails::Guardrails;
+use crate::testing::Session;
+use crate::write::WriteContext;
+use crate::write::execution::{Committed, Execution};
 
 const T: &str = "CREATE TABLE t (k int, r int, s counter STATIC, c counter, d counter, \
                  PRIMARY KEY (k, r))";
@@ -75,27 +80,79 @@ fn increments_of_a_batch_add_up_although_the_clock_stands_still() {
     );
     assert_eq!(server.rows("SELECT c FROM o"), "-1");
     assert_eq!(server.rows("SELECT s FROM t"), "1");
-    server.run(
-        "BEGIN UNLOGGED BATCH UPDATE o SET c = c + 1 WHERE k = 1; DELETE FROM o WHERE k = 1; \
-         UPDATE o SET c = c + 1 WHERE k = 1; APPLY BATCH",
-    );
-    assert_eq!(server.rows("SELECT c FROM o"), "1");
     let add = server
         .prepare("UPDATE o SET c = c - ? WHERE k = 1")
         .unwrap();
     let add = Arc::new(add);
-    let mut by = ebb_cql::protocol::ValuesBuf::new();
+    let mut by = ValuesBuf::new();
     by.push(Value::Bytes(&3_i64.to_be_bytes()));
     let twice = [(add.clone(), by.as_values()), (add, by.as_values())];
     for kind in [BatchKind::Counter, BatchKind::Unlogged] {
         server.batch(kind, &twice).unwrap();
     }
-    assert_eq!(server.rows("SELECT c FROM o"), "-11");
+    assert_eq!(server.rows("SELECT c FROM o"), "-13");
     let error = server.batch(BatchKind::Logged, &twice).unwrap_err();
     assert_eq!(
         error.message,
         "Cannot include a counter statement in a logged batch"
     );
+}
+
+/// Cassandra gives all statements of a batch the same timestamp.
+#[test]
+fn a_deletion_wins_over_the_increments_of_its_batch() {
+    let mut server = Server::with(&[T]);
+    let add = "UPDATE t SET c = c + 1 WHERE k = 1 AND r = 1";
+    for delete in [
+        "DELETE c FROM t WHERE k = 1 AND r = 1",
+        "DELETE FROM t WHERE k = 1 AND r = 1",
+        "DELETE FROM t WHERE k = 1 AND r >= 0",
+        "DELETE FROM t WHERE k = 1",
+    ] {
+        for kind in ["COUNTER", "UNLOGGED"] {
+            server.run(add);
+            let batch = format!("BEGIN {kind} BATCH {add}; {delete}; {add}; APPLY BATCH");
+            server.run(&batch);
+            assert_eq!(server.rows("SELECT c FROM t"), "", "{batch}");
+        }
+    }
+    server.run(add);
+    assert_eq!(server.rows("SELECT c FROM t"), "1");
+}
+
+/// Begins a write of counters, which then waits for its commit.
+fn begun<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Execution<'c> {
+    let context = WriteContext {
+        now_s: None,
+        catalog: &session.catalog,
+        guardrails,
+    };
+    let transaction = session.catalog.db().begin();
+    let mut execution = Execution::of_counters(context, transaction, 0, None).unwrap();
+    let (statement, values) = (session.understand(text).unwrap(), ValuesBuf::new());
+    let bound = Bound::new(values.as_values(), &Columns::default(), 0).unwrap();
+    for (plan, bound) in statement.parts(bound).unwrap() {
+        execution.add(plan, &bound).unwrap();
+    }
+    execution
+}
+
+/// Regression: an increment that was committed while a column was deleted outlived the deletion.
+#[test]
+fn of_an_increment_and_a_deletion_at_once_only_one_is_committed() {
+    let (session, guardrails) = (session(&[ONE]), Guardrails::default());
+    let add = "UPDATE o SET c = c + 1 WHERE k = 1";
+    session.write(add);
+    let delete = "DELETE c FROM o WHERE k = 1";
+    for (first, second) in [(add, delete), (delete, add)] {
+        let waiting = begun(&session, &guardrails, first);
+        let other = begun(&session, &guardrails, second);
+        let db = session.catalog.db();
+        let committed = other.commit(db).unwrap();
+        assert!(matches!(committed, Committed::Done(_)), "{second}");
+        let committed = waiting.commit(db).unwrap();
+        assert!(matches!(committed, Committed::Conflict), "{first}");
+    }
 }
 
 #[test]
