@@ -219,8 +219,8 @@ impl Pauses {
         self.shadows.get(next).is_some_and(|(from, _)| *from <= due)
     }
 
-    /// Returns whether more than [`HIDDEN_MAX`] of a time is hidden, so that all of it should
-    /// count.
+    /// Returns whether pauses hide more than [`HIDDEN_MAX`] of the time from `from` to `until`. The
+    /// caller should then leave out no operation that was due in this time.
     pub(crate) fn hide_most(&self, from: Instant, until: Instant) -> bool {
         let all = until.saturating_duration_since(from);
         self.hidden(from, until) > all.mul_f64(HIDDEN_MAX)

@@ -499,8 +499,9 @@ mod tests {
         assert_eq!(kept(&view), [1]);
     }
 
-    /// Three nodes where one was forecast. The two extra ones count for 3 h in total, and for
-    /// nearly all of the next ten seconds.
+    /// Three cores are there where one was forecast. The other two are assumed to become fewer, so
+    /// they give as much CPU in total as two cores in 3 h. In the next ten seconds they give nearly
+    /// all that two cores can.
     #[test]
     fn a_forecast_that_is_off_now_is_assumed_to_be_off_for_a_while() {
         let view = view(3, 100.0, Vec::new());

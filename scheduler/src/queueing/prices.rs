@@ -73,7 +73,8 @@ impl Prices {
         fixed
     }
 
-    /// The price of a task that waits at `node`, in tasks.
+    /// The price of a task that waits at `node`: the length of the node's queue in the virtual
+    /// system, in tasks.
     pub fn of(&self, node: NodeId) -> f64 {
         self.queues.get(node) as f64 / UNITS as f64
     }

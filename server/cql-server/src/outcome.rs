@@ -11,7 +11,8 @@ pub struct Outcome {
     pub keyspace: Option<String>,
     /// Schema changes in order: events for the connections that registered for them.
     pub changes: Vec<SchemaChange>,
-    /// True if the statement created a snapshot. Its creation may cause no event.
+    /// True if the statement created a snapshot. `changes` does not show this, because a new snapshot
+    /// may cause no event.
     pub created_snapshot: bool,
     /// True if the write gave up after conflicts with other writes. It wrote nothing, and there is
     /// no body: the request may be executed again.

@@ -87,7 +87,7 @@ struct Summary {
     /// The sort keys of the first and the last value.
     first: Vec<u8>,
     last: Vec<u8>,
-    /// The first value, if it differs from its sort key.
+    /// The first value; `None` if its bytes are those of its sort key, which `first` has.
     first_value: Option<Vec<u8>>,
     /// The first value that is misplaced.
     misplaced_first: Option<Vec<u8>>,

@@ -58,7 +58,7 @@ pub struct ForecastPoint {
     pub high_cores: f64,
 }
 
-/// The errors of past forecasts of the mean of the next minute.
+/// The errors of past forecasts of the cores that jobs could use, on average, in the next minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastErrorView {
     /// The mean of the absolute errors in cores; 0 without windows.

@@ -157,8 +157,9 @@ fn left_bytes(inputs: &[Arc<Run>], rest: &Bytes) -> u64 {
     inputs.iter().map(left).sum()
 }
 
-/// Notes that a run was rewritten alone, in parts. The gain is not known then, but another
-/// rewriting would gain nothing while none of the run is known to be garbage.
+/// Records that rewriting `run` alone once more would gain nothing. Called when the run has just been
+/// rewritten alone, in parts, whose sizes do not show the gain. The record holds until some of the run
+/// is known to be garbage, the older runs change, or values may have expired.
 fn note_rewritten(engine: &Engine, table: &TableCore, run: RunId) {
     let version = table.version();
     let Some(at) = version.runs.iter().position(|other| other.id() == run) else {
@@ -188,12 +189,13 @@ fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
         || output.garbage_bytes(boundaries) < input.garbage_bytes(boundaries)
 }
 
-/// Returns all sources of the table other than the inputs; `None` if its values have no garbage
-/// by timestamps.
+/// Returns all runs and memtables of the table other than the inputs: a merge must not purge a
+/// deletion that may hide something in them. Returns `None` if the table has no merge operator,
+/// because only an operator purges.
 ///
-/// Called after the boundaries were taken. A deletion or an expiry so long before their time that
-/// no older write is allowed any more can hide only versions in these sources and in the inputs.
-/// Writes after this call count as later ones.
+/// Called after the boundaries were taken. Writes after this call are not in the result. They
+/// need not be: an operator purges only deletions that are so old that no write which they would
+/// hide is expected any more.
 fn other_parts(engine: &Engine, table: &TableCore, chosen: &Chosen<'_>) -> Option<OtherParts> {
     table.merger.operator()?;
     // Waits for the commits that entered before.

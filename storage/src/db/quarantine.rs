@@ -197,9 +197,9 @@ impl Engine {
         }
     }
 
-    /// Replaces a damaged file by a whole one, or by itself if it is whole after all. Another file is
-    /// removed once no reader needs it. If the damaged file is gone meanwhile, the whole one is
-    /// removed, and the result is false.
+    /// Replaces a damaged file by a whole one, and removes the damaged one once no reader needs it.
+    /// `whole` may also be the damaged file itself, found to be whole after all, which stays. If the
+    /// damaged file has left the table meanwhile, a new whole file is removed, and the result is false.
     pub(crate) fn replace_damaged(
         &self,
         table: &TableCore,

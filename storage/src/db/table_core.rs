@@ -95,7 +95,8 @@ impl TableCore {
         }));
     }
 
-    /// Returns the origin that a file of the table records if it stands for the numbers of `span`.
+    /// Returns the origin for a file of the table that has the part of the table's history from
+    /// `smallest_seq` to `largest_seq`, both included.
     pub(crate) fn origin(&self, (smallest_seq, largest_seq): (SeqNo, SeqNo)) -> Origin {
         Origin {
             keyspace: self.keyspace.clone(),

@@ -298,7 +298,8 @@ impl Wal {
         written.or_else(closed).unwrap_or(progress.next_segment)
     }
 
-    /// Whether a closed segment is numbered below `floor`, and none is held.
+    /// Returns whether [`Self::delete_closed_below`] would delete anything: a closed segment is
+    /// numbered below `floor`, and no [`SegmentHold`] keeps the segments.
     pub(crate) fn has_free_below(&self, floor: FileNumber) -> bool {
         let progress = self.progress.lock().unwrap();
         let is_held = progress.holds > 0 && !mutation::is(Mutation::BackupHoldsNoLog);

@@ -22,7 +22,8 @@ use crate::demo::{DemoDay, ForecastFrom, Goals, Policy};
 
 /// The steady loads, in hundredths of the machine.
 const LOADS: [u32; 3] = [30, 50, 70];
-/// The most rounds of a steady load, if its windows need more than the default.
+/// The most rounds of a steady load. After the default number, rounds are added only while the
+/// confidence interval is too wide.
 const ROUNDS_MAX: u32 = 60;
 /// The number of rounds of which one has unmanaged jobs: their effect is so large that few windows
 /// show it.

@@ -20,8 +20,8 @@ use crate::experiments::statistics::mean;
 
 /// The seed of the windows' order: the same in each run.
 const SEED: u64 = 0xebb;
-/// The half width of the confidence interval of alone against alone for which the number of needed
-/// rounds is estimated.
+/// The half width of the confidence interval for which the number of needed rounds is estimated: that of
+/// the ratio of p99 between the two conditions of the load alone.
 const HALF_WIDTH: f64 = 0.05;
 /// The first two conditions: both are the load alone.
 const ALONE: [&str; 2] = ["alone", "alone again"];
@@ -70,8 +70,9 @@ pub struct Trial {
     /// Length of the lead before each window, which does not count, in seconds.
     pub lead_s: f64,
     pub rounds: u32,
-    /// The rounds that give alone against alone an interval of 5% to either side, estimated from
-    /// all windows of the load alone.
+    /// The estimated number of rounds after which the ratio of p99 between the two conditions of the
+    /// load alone has a confidence interval of 5% to either side. The estimate uses all windows of
+    /// the load alone that count.
     pub rounds_needed: u32,
     /// Windows of all conditions that other processes or the host spoiled.
     pub windows_spoiled: usize,

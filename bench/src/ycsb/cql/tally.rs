@@ -17,7 +17,8 @@ pub(crate) struct Tally {
     /// Delays of operations of an open loop, from the time at which each was due until it was sent,
     /// in nanoseconds. Only operations that count are recorded, also those in pauses.
     pub late_nanos: Histogram<u64>,
-    /// The operations that count unless they were due in a pause; empty unless pauses are left out.
+    /// If the plan leaves out pauses, the operations that count, kept until the pauses are known;
+    /// those that were due in a pause are then left out. Empty if the plan does not.
     pub timed: Vec<TimedOperation>,
     /// The time for which the machine paused while latencies counted, with the time until the
     /// backlog was worked off. `None` if pauses were not observed.

@@ -383,7 +383,8 @@ impl Model {
     }
 }
 
-/// The named rows; `None` for a range of rows.
+/// Returns the rows that the restrictions name, by values of all `columns` clustering columns, in
+/// ascending order. Returns `None` for a range of rows: a slice, or values of fewer columns.
 pub fn named(restrictions: &[Restriction], columns: usize) -> Option<Vec<Vec<i32>>> {
     let mut rows = vec![Vec::new()];
     for restriction in restrictions {

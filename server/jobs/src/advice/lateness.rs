@@ -34,7 +34,7 @@ pub struct Lateness {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PublicationOutlook {
-    /// The publication with the measured rate, as the id of its job.
+    /// The job id of an earlier publication, whose measured CPU time is the basis of this prediction.
     pub profile_of: String,
     /// Input bytes that the publication `profile_of` wrote in a second of CPU time.
     pub bytes_per_cpu_s: f64,

@@ -99,8 +99,8 @@ pub struct JobRecord {
     /// there is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub parks: u32,
-    /// Whether the last start was about to put the output in place. If the job did not end
-    /// then and there is an output, the job has made it.
+    /// Whether the job, since its last start, was about to put its output in place. If so, and the
+    /// record has no end although there is an output, the job made that output and has succeeded.
     pub commits: bool,
     /// The timestamp of the rows that the last start was about to put into a table of CQL.
     /// Not written if there is none.

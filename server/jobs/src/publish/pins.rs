@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "publish")]
 pub(super) use self::target_pins::TargetPins;
 
-/// The note of a pin in the store.
+/// The note by which the store's hold of a snapshot is recognized as a pin, with the target of the pin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Note {

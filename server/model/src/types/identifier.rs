@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Words that must be quoted to be names, as in Cassandra 4.1, in ascending order. `true` and
-/// `false` are constants.
+/// `false` are among them because the parser reads them as constants.
 const RESERVED: &[&str] = &[
     "add",
     "allow",

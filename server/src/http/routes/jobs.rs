@@ -79,8 +79,8 @@ fn check_place(request: &JobRequest) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Parses a job request, and checks that the principal may have it planned, which reads the target of a
-/// publication.
+/// Parses a job request, and checks that the principal may use its inputs and its output, also if the job is
+/// only planned.
 pub(super) fn requested(
     principal: &Principal,
     peer: Peer,
@@ -91,7 +91,8 @@ pub(super) fn requested(
     Ok(request)
 }
 
-/// Checks that the principal may have a job planned, which reads the target of a publication.
+/// Checks that the principal may read the inputs of a job and write its output. Even a job that is only
+/// planned needs this: the plan of a publication reads the target, which is its output.
 fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Result<(), Problem> {
     if peer.address.is_some() {
         check_no_credentials(request)?;

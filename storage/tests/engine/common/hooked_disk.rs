@@ -142,7 +142,8 @@ impl ReadFile for HookedFile {
     }
 }
 
-/// A door that is open at first.
+/// A door for threads, open at first. While a test keeps the door closed, each thread that
+/// calls [`Door::pass`] waits.
 #[derive(Debug, Default)]
 pub struct Door {
     inside: Mutex<Inside>,
