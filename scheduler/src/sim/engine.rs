@@ -116,7 +116,8 @@ impl<'a> Engine<'a> {
         // After the jobs are sorted: `position` searches them.
         engine.input_order = ids.into_iter().map(|id| engine.position(id)).collect();
         for (job, run) in engine.jobs.iter().enumerate() {
-            // A job that follows another one is submitted at its end, whose time is not known yet.
+            // The submission of a job that follows another one counts from the end of that job, which
+            // is not known yet: `schedule_followers` adds the event.
             match run.spec.after {
                 Some(_) => engine.followers.push(job),
                 None => (engine.events).push(run.spec.job.submitted_s, Event::Submit { job }),

@@ -126,7 +126,7 @@ impl Db {
     }
 
     /// Calls `listener` with each later [`Event`]. It must neither wait nor call the database,
-    /// because a write or the creation of a snapshot may call `listener`.
+    /// because a write or the creation of a snapshot may call `listener`, and a lock may be held.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

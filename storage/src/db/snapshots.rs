@@ -40,6 +40,8 @@ impl Engine {
             // Nothing has deleted the expired snapshot yet; its name is free all the same.
             Some(old) if old.record.has_expired(self.now_ms()) => {
                 self.delete_bookmarks(&[old.record.id])?;
+                // Reported under the lock, before the new snapshot is there: a later event would look
+                // like the end of the new one. So `Db::on_event` forbids listeners to call the database.
                 self.report_expired(&old.record);
             }
             Some(_) => {
@@ -89,7 +91,8 @@ impl Engine {
         let outcome = self.commit_bookmark(record);
         self.snapshots.release_view(held);
         outcome?;
-        // `after_commit` may flush: other operations on snapshots need not wait for that.
+        // `after_commit` may lock `flushing`, which is locked before `snapshot_ops`, and under
+        // `Maintenance::Manual` it deletes expired snapshots, which locks `snapshot_ops`.
         drop(last_id);
         if options.expires_in.is_some() {
             self.signal.look_at_the_time();
@@ -216,7 +219,7 @@ impl Engine {
         if !is_short && first.is_none_or(|first| first > self.now_ms()) {
             return Ok(false);
         }
-        let one = self.snapshot_ops.lock().unwrap();
+        let _one = self.snapshot_ops.lock().unwrap();
         // A snapshot that was renewed meanwhile is not among them.
         let now_ms = self.now_ms();
         let goes =
@@ -229,7 +232,7 @@ impl Engine {
         let deleted = self.delete_bookmarks(&ids);
         // After a failure some may be there still; the next try reports them.
         let left = self.snapshots.bookmarks_where(|it| ids.contains(&it.id));
-        drop(one);
+        // Under the lock, as in `create_snapshot`.
         for gone in going.iter().filter(|bookmark| !left.contains(bookmark)) {
             self.report_expired(&gone.record);
         }
@@ -330,4 +333,46 @@ impl Engine {
 fn after(now_ms: u64, time: Duration) -> u64 {
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     now_ms.saturating_add(ms).min(EXPIRY_MS_MAX)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::simulation::MemDisk;
+    use crate::{Maintenance, ManualClock, Options};
+
+    /// Regression: the end of an expired snapshot was reported after another one could take its name,
+    /// and looked like the end of the new one to clients that list snapshots as keyspaces.
+    #[test]
+    fn an_expired_snapshot_is_reported_before_another_one_can_take_its_name() {
+        let clock = ManualClock::at_ms(1_000_000);
+        let options = Options {
+            disk: Arc::new(MemDisk::new()),
+            maintenance: Maintenance::Manual,
+            clock: Arc::new(clock.clone()),
+            ..Options::default()
+        };
+        let engine = Engine::open(Path::new("/db"), options).unwrap();
+        engine.open_or_create_keyspace("app").unwrap();
+        let (sender, locked) = channel();
+        let weak = Arc::downgrade(&engine);
+        engine.events.add(move |event| {
+            if let (Event::SnapshotExpired { .. }, Some(engine)) = (event, weak.upgrade()) {
+                let is_locked = engine.snapshot_ops.try_lock().is_err();
+                sender.send(is_locked).unwrap();
+            }
+        });
+        let options = SnapshotOptions {
+            table: None,
+            expires_in: Some(Duration::from_secs(1)),
+        };
+        engine.create_snapshot("app", "s", &options).unwrap();
+        clock.advance_ms(1000);
+        assert!(engine.delete_expired_snapshots().unwrap());
+        assert!(locked.try_iter().eq([true]));
+    }
 }

@@ -16,7 +16,8 @@ use ebb_storage::{Db, PinnedTable};
 use super::endless::{Endless, wait_for_tasks};
 use super::setup::Setup;
 
-/// The length of a control cycle, in seconds.
+/// The length of a control cycle, in seconds. It is shorter than the default, because windows last
+/// for seconds only, and a step of the load is measured in pieces of this length.
 const CYCLE_S: f64 = 0.1;
 /// The number of reduce tasks of a job. None runs, because each window ends before the maps do.
 const REDUCES: u32 = 1;

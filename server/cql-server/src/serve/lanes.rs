@@ -236,6 +236,9 @@ impl Lanes {
                 let _turn = self.control.acquire().await.expect(never);
                 spawn_blocking(work).await.ok()
             }
+            // No request of these two lanes comes here: the thread of the connection answers point
+            // reads, and writes go to the commit lane or to `run_in_turn`. The pool would do for both,
+            // because it starts a request at once.
             Lane::Inline | Lane::Write => spawn_blocking(work).await.ok(),
         }
     }

@@ -270,8 +270,11 @@ fn apply(update: &Value, next: &mut TableMetadata) -> Result<(), &'static str> {
         }
         "add-snapshot" => {
             let snapshot: Snapshot = serde_json::from_value(update["snapshot"].clone()).unwrap();
-            // Iceberg's own catalogs refuse this, too. `commit_request` relies on it.
-            if snapshot.sequence_number <= next.last_sequence_number {
+            // The rule of Iceberg's own catalogs, which let a snapshot without a parent pass.
+            // `commit_request` relies on the refusal.
+            if snapshot.parent_snapshot_id.is_some()
+                && snapshot.sequence_number <= next.last_sequence_number
+            {
                 return Err("the sequence number is not above the last one");
             }
             next.last_sequence_number = snapshot.sequence_number;

@@ -2,7 +2,8 @@
 //!
 //! The number of a commit is the sequence number of its snapshot, so it grows with each snapshot of
 //! any engine. A catalog refuses a snapshot whose number is not above those before it: objects that were made for a
-//! number that the table has can no longer be committed.
+//! number that the table has can no longer be committed. (Catalogs let a snapshot without a parent pass. A table
+//! has one from its creation on, unless another engine removes `main`.)
 //!
 //! The objects of a table may be committed in one place only: a publisher that did not see the snapshots of another
 //! place would sweep their files. So the first commit leaves a mark beside the metadata, with the URL of the

@@ -2,8 +2,8 @@
 //! `updateTable`): requirements that the table must still meet, and updates. The catalog writes the metadata.
 //!
 //! A commit requires that `main` and the tag still name the snapshots that the publisher has read. A `main` that
-//! was set back to that snapshot meanwhile does no harm: the catalog refuses a snapshot whose sequence number
-//! is not above all those before it.
+//! was set back to that snapshot meanwhile does no harm: the catalog refuses a snapshot that has a parent, and
+//! whose sequence number is not above all those before it.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,10 @@ impl CommitRequest {
                 }),
             ]);
             let is_known = next.schema().is_some_and(|s| previous.schemas.contains(s));
-            // The catalog numbers a new schema, so only a known one has an id to be named by.
+            // The catalog numbers a new schema, so only a known one has an id to be named by. The new
+            // snapshot names the schema by the id that `TableMetadata::set_schema` chose, one above the
+            // greatest. Iceberg's own catalogs choose the same, unless another engine has added a schema
+            // since; if that engine also made it the current one, the requirements refuse this commit.
             if is_known {
                 let id = next.current_schema_id;
                 updates.push(json!({"action": "set-current-schema", "schema-id": id}));

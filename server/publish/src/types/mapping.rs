@@ -102,6 +102,7 @@ fn iceberg_type(
         CqlType::Decimal if options.decimal.is_some() => {
             IcebergType::Decimal(options.decimal.expect("checked"))
         }
+        // Uuids are text, too: Spark shows Iceberg's `uuid` as a string, other readers as 16 bytes.
         CqlType::Ascii
         | CqlType::Text
         | CqlType::Decimal

@@ -90,7 +90,8 @@ pub fn repair(
     let engine = {
         let options = Options {
             maintenance: Maintenance::Manual,
-            // What is repaired is a directory of its own.
+            // The new tables lie in `to`: a store is of one database only, and that of `from` has
+            // the damaged tables.
             table_store: None,
             ..options.clone()
         };

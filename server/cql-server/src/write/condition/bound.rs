@@ -55,7 +55,7 @@ impl ColumnCondition {
             ConditionTest::In(terms) => {
                 let mut values = Vec::with_capacity(terms.len());
                 for term in terms {
-                    // Unset values are left out of the list.
+                    // As in Cassandra, unset values are left out of the list, and are no error here.
                     values.extend(term.evaluate(bound)?.unless_unset());
                 }
                 (Operator::Equal, values)
