@@ -13,20 +13,24 @@ use ebb_jobs::history::{JobRow, RecordState};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::outline::{Reads, outline};
 use super::problem::{Problem, broken};
 use crate::jobs::JobView;
+use crate::tokens::Principal;
 
-/// The rows and views that are kept, in bytes. A thousand short jobs take 3 MB; a single request may have a
+/// The rows and views that are kept, in bytes. A thousand short jobs take some 5 MB; a single request may have a
 /// megabyte.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
-/// A job in a list: its view as JSON, and the properties by which lists choose jobs.
+/// A job in a list: its view and its outline as JSON, and the properties by which lists choose jobs.
 #[derive(Debug)]
 pub(super) struct ListedJob {
     pub id: String,
     pub application: String,
     pub has_ended: bool,
+    reads: Reads,
     view: Box<RawValue>,
+    outline: Box<RawValue>,
 }
 
 impl ListedJob {
@@ -39,8 +43,19 @@ impl ListedJob {
             id: view.record.id.clone(),
             application: view.record.application.clone(),
             has_ended: view.record.state != RecordState::Started,
+            reads: Reads::of(&view.record),
             view: to_raw_value(view).map_err(broken)?,
+            outline: to_raw_value(&outline(view.clone())).map_err(broken)?,
         })
+    }
+
+    /// Returns the JSON that the principal may see.
+    fn json_for(&self, principal: &Principal) -> &RawValue {
+        if self.reads.are_open_to(principal) {
+            &self.view
+        } else {
+            &self.outline
+        }
     }
 }
 
@@ -51,14 +66,18 @@ struct JobPage<'j> {
     next: Option<&'j str>,
 }
 
-/// Returns a page of jobs as JSON. `next` is the cursor of the next page.
+/// Returns a page of jobs as JSON, as the principal may see them. `next` is the cursor of the next page.
 ///
 /// # Errors
 /// When the page cannot be JSON, which does not happen.
-pub(super) fn page_json(jobs: &[Arc<ListedJob>], next: Option<&str>) -> Result<Vec<u8>, Problem> {
+pub(super) fn page_json(
+    principal: &Principal,
+    jobs: &[Arc<ListedJob>],
+    next: Option<&str>,
+) -> Result<Vec<u8>, Problem> {
     /// The JSON around the jobs: the names of the members, and an id.
     const AROUND_BYTES: usize = 64;
-    let jobs: Vec<&RawValue> = jobs.iter().map(|job| &*job.view).collect();
+    let jobs: Vec<&RawValue> = jobs.iter().map(|job| job.json_for(principal)).collect();
     let bytes: usize = jobs.iter().map(|view| view.get().len() + 1).sum();
     let mut json = Vec::with_capacity(bytes + AROUND_BYTES);
     serde_json::to_writer(&mut json, &JobPage { jobs, next }).map_err(broken)?;
@@ -86,7 +105,7 @@ struct CachedJob {
 
 impl CachedJob {
     fn bytes(&self) -> usize {
-        self.json.len() + self.job.view.get().len()
+        self.json.len() + self.job.view.get().len() + self.job.outline.get().len()
     }
 }
 
@@ -183,7 +202,7 @@ mod tests {
                 jobs: records.clone().map(JobView::remembered).into(),
                 next: next.map(str::to_owned),
             };
-            let page = page_json(&jobs, next).unwrap();
+            let page = page_json(&Principal::owner(), &jobs, next).unwrap();
             assert_eq!(page, serde_json::to_vec(&expected).unwrap());
         }
     }

@@ -71,6 +71,7 @@
 //! | `client` | a blocking client, for commands |
 //! | `port` | the address of a server over TCP, for the client |
 //! | `job_views` | the JSON of jobs in lists |
+//! | `outline` | the part of a job that roles see which may not read its inputs |
 //! | `frozen` | the console with the responses of one moment, as one file |
 //! | `socket` | the Unix socket of server and client |
 
@@ -84,6 +85,7 @@ mod headers;
 mod health_server;
 mod idempotency;
 mod job_views;
+mod outline;
 mod permits;
 mod port;
 mod problem;

@@ -3,35 +3,36 @@
 //! | request | required |
 //! | --- | --- |
 //! | a job: start, estimate, cancel, restart, retry, discard it | SELECT on the tables that it reads, MODIFY on the one that it writes |
-//! | a job that reads the keyspace of the system | scope `admin`, also without a role |
+//! | to start, restart or retry a job whose output table is missing | also CREATE on all tables of its keyspace |
+//! | a job that reads the keyspace of the system, or names files | scope `admin`, also without a role |
+//! | see the options and errors of a job | SELECT on the tables that it reads: see [`Reads`](super::outline::Reads) |
+//! | list roles that are not granted to it | DESCRIBE on all roles |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
 //! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |
 //! | a request that needs scope `admin` | a superuser role: see [`Access`](super::access::Access) |
 //!
 //! Scope `read` alone is enough for names, sizes and metrics, as every role may `DESCRIBE`.
 
-use ebb_jobs::request::{InputRequest, JobRequest, OutputPlace};
+use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_model::access::{Need, Permission, Resource};
 use ebb_tables::names::{SYSTEM_KEYSPACE, TableName};
 
 use super::problem::Problem;
 use crate::tokens::{Principal, Scope};
 
-/// Checks that the principal's role may read the inputs and write the output of a job. The keyspace of the
-/// system needs scope `admin`, as in [`check_rows`]: the output of a job may be a table that others read.
+/// Checks that the principal may read the inputs and write the output of a job. Files of the server's machine
+/// need scope `admin`.
 ///
 /// # Errors
 /// Names the scope or the permission that is missing.
 pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
-    for input in &request.inputs {
-        if let InputRequest::Table(input) = input {
-            let name = &input.table;
-            if name.keyspace == SYSTEM_KEYSPACE {
-                check_admin(principal)?;
-            }
-            let on = Resource::table(&name.keyspace, &name.table);
-            check(principal, Permission::Select, on)?;
-        }
+    if principal.scope < Scope::Admin && request.names_files() {
+        let text = "it reads or writes files of the server's machine, which takes a token for \
+                    scope admin; tables do not";
+        return Err(Problem::forbidden(text));
+    }
+    for table in request.tables_read() {
+        check_input(principal, table)?;
     }
     match &request.output.to {
         OutputPlace::Table(name) => {
@@ -40,6 +41,44 @@ pub(super) fn check_job(principal: &Principal, request: &JobRequest) -> Result<(
         }
         _ => Ok(()),
     }
+}
+
+/// Checks that a job of the principal may read a table. The keyspace of the system needs scope `admin`, as in
+/// [`check_rows`]: the output of a job may be a table that others read.
+///
+/// # Errors
+/// Names the scope or the permission that is missing.
+pub(super) fn check_input(principal: &Principal, table: &TableName) -> Result<(), Problem> {
+    if table.keyspace == SYSTEM_KEYSPACE {
+        check_admin(principal)?;
+    }
+    let on = Resource::table(&table.keyspace, &table.table);
+    check(principal, Permission::Select, on)
+}
+
+/// Checks that the principal's role may create the table that a job writes, unless `is_there` finds it.
+///
+/// # Errors
+/// Names the permission that is missing.
+pub(super) fn check_new_table(
+    principal: &Principal,
+    request: &JobRequest,
+    is_there: impl FnOnce(&TableName) -> bool,
+) -> Result<(), Problem> {
+    let OutputPlace::Table(name) = &request.output.to else {
+        return Ok(());
+    };
+    // Without a role nothing is checked, so there is no need to look for the table.
+    if principal.role.is_none() || is_there(name) {
+        return Ok(());
+    }
+    let on = Resource::AllTables(name.keyspace.as_str().into());
+    check(principal, Permission::Create, on)
+}
+
+/// Returns whether the principal may list roles that are not granted to its own, as `LIST ROLES` does.
+pub(super) fn lists_all_roles(principal: &Principal) -> bool {
+    check(principal, Permission::Describe, Resource::AllRoles).is_ok()
 }
 
 /// Checks that the principal's role may create, renew or delete a snapshot of a table, or of a

@@ -437,6 +437,18 @@ fn files_of_the_machine_take_a_token_for_admin() {
         let (status, answer) = submit(&jobs, path);
         assert_eq!(status, 403, "{answer}");
     }
+    // Regression: the scenario of a simulation was read with any scope, and the error quoted it.
+    let simulation = serde_json::json!({
+        "application": {"simulate": {"scenario": "/etc/passwd"}},
+        "output": {"to": {"table": "app.out"}},
+        "directory": "/",
+    });
+    for path in ["/v1/jobs", "/v1/jobs/estimate", "/v1/what-if"] {
+        let (request, body) = (format!("POST {path}"), simulation.to_string());
+        let (status, answer) = ask(&server, &request, "localhost", Some(&jobs), &body);
+        assert_eq!(status, 403, "{path}: {answer}");
+        assert!(!answer.contains("passwd"), "{answer}");
+    }
     let (status, answer) = submit(&token(dir.path(), Scope::Admin), "/v1/jobs");
     assert_eq!(status, 201, "{answer}");
     let ended = wait_for_end(&client(dir.path()), "last");

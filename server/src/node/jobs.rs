@@ -242,16 +242,15 @@ impl Node {
     /// order in which they ended; with `after`, the place of an attempt, only later ones.
     ///
     /// # Errors
-    /// When there is no such job, or the history cannot be read.
+    /// When the history cannot be read.
     pub(crate) fn attempts_after(
         &self,
-        id: &str,
+        job: &JobRecord,
         after: Option<&str>,
         count_max: usize,
     ) -> Result<Vec<(String, JobAttempt)>, JobError> {
-        let id = self.job(id)?.id;
         match self.existing_history()? {
-            Some(history) => Ok(history.attempts_after(&id, after, count_max)?),
+            Some(history) => Ok(history.attempts_after(&job.id, after, count_max)?),
             None => Ok(Vec::new()),
         }
     }

@@ -423,7 +423,7 @@ impl<S: Service> Session<S> {
         let login = match self.shared.service.login() {
             Some(login) if !self.is_logged_in() && !self.is_verifying => login,
             _ => {
-                let message = "nobody asked for AUTH_RESPONSE: the server wants no credentials";
+                let message = "Unexpected message AUTH_RESPONSE, no login is expected";
                 return Err(ErrorResponse::protocol(message));
             }
         };

@@ -31,6 +31,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+use ebb_tables::names::TableName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -126,19 +127,34 @@ impl TryFrom<u32> for RequestVersion {
 }
 
 impl JobRequest {
+    /// Returns whether the job reads files of the machine that it runs on: as inputs, or as its
+    /// application does beside them.
+    #[must_use]
+    pub fn reads_files(&self) -> bool {
+        let is_of_files = |input: &InputRequest| match input {
+            InputRequest::Text(_) | InputRequest::Csv(_) | InputRequest::JsonLines(_) => true,
+            InputRequest::Table(_) | InputRequest::Generated(_) => false,
+        };
+        self.application.file().is_some() || self.inputs.iter().any(is_of_files)
+    }
+
     /// Returns whether the job reads or writes files of the machine that it runs on, or
     /// writes into a bucket with the credentials of the process that runs it.
     #[must_use]
     pub fn names_files(&self) -> bool {
-        let reads = |input: &InputRequest| match input {
-            InputRequest::Text(_) | InputRequest::Csv(_) | InputRequest::JsonLines(_) => true,
-            InputRequest::Table(_) | InputRequest::Generated(_) => false,
-        };
         let writes = match &self.output.to {
             OutputPlace::File(_) | OutputPlace::Folder(_) | OutputPlace::Iceberg(_) => true,
             OutputPlace::Table(_) | OutputPlace::Terminal => false,
         };
-        writes || self.inputs.iter().any(reads)
+        writes || self.reads_files()
+    }
+
+    /// Returns the tables that the job reads.
+    pub fn tables_read(&self) -> impl Iterator<Item = &TableName> {
+        self.inputs.iter().filter_map(|input| match input {
+            InputRequest::Table(input) => Some(&input.table),
+            _ => None,
+        })
     }
 
     /// Creates a job without a goal, on threads, with paths relative to `directory`.

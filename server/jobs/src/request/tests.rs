@@ -118,6 +118,32 @@ fn request(application: ApplicationRequest) -> JobRequest {
 }
 
 #[test]
+fn a_job_reads_files_as_inputs_or_as_its_application_does() {
+    // The scenario of a simulation once counted as no file.
+    let simulation = |scenario: Option<&str>| {
+        let application = ApplicationRequest::Simulate(SimulateRequest {
+            scenario: scenario.map(Into::into),
+            replicas: None,
+        });
+        let output = OutputPlace::Table("app.out".parse().unwrap()).into();
+        JobRequest::new(application, Vec::new(), output, "/")
+    };
+    let (own, given) = (simulation(None), simulation(Some("/etc/passwd")));
+    assert!(!own.reads_files() && !own.names_files());
+    assert!(given.reads_files() && given.names_files());
+    let mut of_table = request(applications().remove(0));
+    assert!(!of_table.reads_files());
+    assert!(of_table.names_files(), "it writes a folder");
+    assert_eq!(of_table.tables_read().count(), of_table.inputs.len());
+    of_table.inputs = vec![InputRequest::Text(TextInput {
+        paths: vec!["words.txt".into()],
+        skip_bad: false,
+    })];
+    assert!(of_table.reads_files());
+    assert_eq!(of_table.tables_read().count(), 0);
+}
+
+#[test]
 fn a_file_whose_extension_promises_another_form_than_its_rows_have_is_refused() {
     // A job once wrote plain text into rows.csv.gz, and lines into rows.json.
     let check = |name: &str, format| {

@@ -23,7 +23,8 @@ use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
 use crate::http::job_views::{JobViews, ListedJob, page_json};
-use crate::http::permits::{check_admin, check_job};
+use crate::http::outline::{is_open_to, outline, outline_of_attempt};
+use crate::http::permits::{check_admin, check_job, check_new_table};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
 use crate::http::wire::{AttemptList, Cancelled, JobList};
@@ -97,12 +98,16 @@ fn check_inputs(principal: &Principal, peer: Peer, request: &JobRequest) -> Resu
     if peer.address.is_some() {
         check_no_credentials(request)?;
     }
-    if principal.scope < Scope::Admin && request.names_files() {
-        let text = "it reads or writes files of the server's machine, which takes a token for \
-                    scope admin; tables do not";
-        return Err(Problem::forbidden(text));
-    }
     check_job(principal, request)
+}
+
+/// Checks that the principal may create the table that a job writes, if the node does not have it yet.
+fn check_creation(node: &Node, principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
+    check_new_table(principal, request, |name| {
+        let found = node.db().map(|db| db.existing_keyspace(&name.keyspace));
+        let keyspace = found.and_then(Result::ok);
+        keyspace.is_some_and(|keyspace| keyspace.existing_table(&name.table).is_ok())
+    })
 }
 
 /// Returns the job that an earlier request with this key started, also if the server was started since
@@ -134,20 +139,35 @@ fn created(view: JobView) -> CreatedJob {
     (StatusCode::CREATED, key, location, Json(view))
 }
 
-/// Makes a change to the job that `id` names, if the principal has the permissions that submitting the
-/// job, or requesting the backup or the verification, would require.
+/// A check that a principal may change a job with this request.
+type ChangeCheck = fn(&Node, &Principal, &JobRequest) -> Result<(), Problem>;
+
+/// Checks that the principal may end a job.
+fn check_end(_: &Node, principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
+    check_job(principal, request)
+}
+
+/// Checks that the principal may start a job again.
+fn check_restart(node: &Node, principal: &Principal, request: &JobRequest) -> Result<(), Problem> {
+    check_job(principal, request)?;
+    check_creation(node, principal, request)
+}
+
+/// Makes a change to the job that `id` names, if `check` permits it. A backup or a verification takes scope
+/// `admin`, as its request does.
 async fn change_job<T: Send + 'static>(
     node: Arc<Node>,
     principal: Principal,
     id: String,
+    check: ChangeCheck,
     change: impl FnOnce(&Node, &str) -> Result<T, JobError> + Send + 'static,
 ) -> Result<T, Problem> {
     let changed = work(node, move |node| {
         let record = node.job(&id)?;
         let checked = if record.is_maintenance() {
             check_admin(&principal)
-        } else if principal.role.is_some() {
-            check_job(&principal, &record.request()?)
+        } else if principal.scope < Scope::Admin {
+            check(node, &principal, &record.request()?)
         } else {
             Ok(())
         };
@@ -162,7 +182,8 @@ async fn change_job<T: Send + 'static>(
 /// Starts a job
 ///
 /// A job that reads or writes files of the server's machine needs a token with scope `admin`, and
-/// writes files below the folder for outputs only.
+/// writes files below the folder for outputs only. A role needs SELECT on the tables that the job reads and
+/// MODIFY on the one that it writes, and if that one is missing also CREATE on all tables of its keyspace.
 #[utoipa::path(
     post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
     request_body(content = JobRequest, example = json!({
@@ -186,13 +207,16 @@ async fn submit(
     // An estimate writes no rows, so it may be of any output.
     check_place(&request)?;
     let submission = submission.map(|Extension(by)| by);
-    let view = work(node, move |node| {
-        match earlier_job(node, submission.as_ref())? {
-            Some(view) => Ok(view),
-            None => Ok(node.submit_as(request, submission)?.view()),
+    let submitted = work(node, move |node| {
+        if let Some(view) = earlier_job(node, submission.as_ref())? {
+            return Ok(Ok(view));
         }
+        if let Err(refused) = check_creation(node, &principal, &request) {
+            return Ok(Err(refused));
+        }
+        Ok(Ok(node.submit_as(request, submission)?.view()))
     });
-    view.await.map(created)
+    Ok(created(submitted.await??))
 }
 
 /// Estimates how long a job would take
@@ -243,6 +267,9 @@ enum Standing {
 }
 
 /// Lists the jobs in the history, the newest first
+///
+/// With a token of a role, jobs over tables on which the role has no SELECT are shown without their options and
+/// errors.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs",
     params(Listed),
@@ -252,6 +279,7 @@ async fn list(
     State(Served {
         node, job_views, ..
     }): At,
+    Extension(principal): Extension<Principal>,
     listed: Result<Query<Listed>, QueryRejection>,
 ) -> Result<JsonBytes, Problem> {
     let listed = query_of(listed)?;
@@ -267,7 +295,7 @@ async fn list(
     let json = blocking(move || {
         let found = jobs_of(&node, &job_views, &listed, limit + 1)?;
         let (found, next) = page(found, limit, |job| job.id.clone());
-        page_json(&found, next.as_deref())
+        page_json(&principal, &found, next.as_deref())
     });
     json.await?.map(JsonBytes)
 }
@@ -329,6 +357,9 @@ struct Look {
 }
 
 /// Shows a job
+///
+/// With a token of a role that has no SELECT on a table that the job reads, it is shown without its options and
+/// errors.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}", operation_id = "show_job", tag = "jobs",
     params(
@@ -339,10 +370,20 @@ struct Look {
 )]
 async fn show(
     State(Served { node, .. }): At,
+    Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<JobView> {
-    let look = query_of(look)?;
+    let view = view_of(node, id, query_of(look)?).await?;
+    Ok(Json(if is_open_to(&principal, &view.record) {
+        view
+    } else {
+        outline(view)
+    }))
+}
+
+/// Returns a job as it is, or as it is at its end if the look waits for it.
+async fn view_of(node: Arc<Node>, id: String, look: Look) -> Result<JobView, Problem> {
     if look.wait_ms > WAIT_MS_MAX {
         let text = format!("wait_ms: {} is not from 0 to {WAIT_MS_MAX}", look.wait_ms);
         return Err(Problem::invalid(text));
@@ -356,18 +397,16 @@ async fn show(
     if let Some(running) = node.running_maintenance(&record.id) {
         let _ = tokio::time::timeout(wait, running.ended()).await;
         // The history has the end.
-        let view = work(node, move |node| Ok(node.view_of(node.job(&record.id)?)));
-        return view.await.map(Json);
+        return work(node, move |node| Ok(node.view_of(node.job(&record.id)?))).await;
     }
     let Some(job) = node.running(&record.id) else {
-        return Ok(Json(JobView::remembered(record)));
+        return Ok(JobView::remembered(record));
     };
     let _ = tokio::time::timeout(wait, job.ended()).await;
     if job.end().is_none() {
-        return Ok(Json(job.view()));
+        return Ok(job.view());
     }
-    let view = work(node, move |node| node.present_view(&job));
-    view.await.map(Json)
+    work(node, move |node| node.present_view(&job)).await
 }
 
 /// Cancels a job
@@ -383,7 +422,7 @@ async fn cancel(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<Cancelled> {
-    let stopping = change_job(node, principal, id, <Node as Jobs>::cancel).await?;
+    let stopping = change_job(node, principal, id, check_end, <Node as Jobs>::cancel).await?;
     Ok(Json(Cancelled { stopping }))
 }
 
@@ -400,6 +439,8 @@ struct ListedAttempts {
 }
 
 /// Lists the attempts at the tasks of a job, ordered by the time of their ends
+///
+/// With a token of a role that has no SELECT on a table that the job reads, they are shown without their errors.
 #[utoipa::path(
     get, path = "/v1/jobs/{id}/attempts", operation_id = "list_attempts", tag = "jobs",
     params(
@@ -410,16 +451,25 @@ struct ListedAttempts {
 )]
 async fn attempts(
     State(Served { node, .. }): At,
+    Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
     listed: Result<Query<ListedAttempts>, QueryRejection>,
 ) -> Answer<AttemptList> {
     let ListedAttempts { limit, after } = query_of(listed)?;
     let limit = limit_within(limit.unwrap_or(ATTEMPTS_KEPT_MAX), ATTEMPTS_KEPT_MAX)?;
     let found = work(node, move |node| {
-        node.attempts_after(&id, after.as_deref(), limit + 1)
+        let record = node.job(&id)?;
+        let found = node.attempts_after(&record, after.as_deref(), limit + 1)?;
+        Ok((found, is_open_to(&principal, &record)))
     });
-    let (attempts, next) = page(found.await?, limit, |(place, _)| place.clone());
-    let attempts = attempts.into_iter().map(|(_, attempt)| attempt).collect();
+    let (found, is_open) = found.await?;
+    let (attempts, next) = page(found, limit, |(place, _)| place.clone());
+    let attempts = attempts.into_iter().map(|(_, attempt)| attempt);
+    let attempts = if is_open {
+        attempts.collect()
+    } else {
+        attempts.map(outline_of_attempt).collect()
+    };
     Ok(Json(AttemptList { attempts, next }))
 }
 
@@ -436,7 +486,7 @@ async fn restart(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<RestartView> {
-    let restarted = change_job(node, principal, id, <Node as Jobs>::restart);
+    let restarted = change_job(node, principal, id, check_restart, <Node as Jobs>::restart);
     restarted.await.map(Json)
 }
 
@@ -466,7 +516,8 @@ async fn retry(
         }
         let request = node.request_to_retry(&id)?;
         let allowed = check_inputs(&principal, peer, &request)
-            .and_then(|()| check_output(peer, &roots, &request));
+            .and_then(|()| check_output(peer, &roots, &request))
+            .and_then(|()| check_creation(node, &principal, &request));
         if let Err(refused) = allowed {
             return Ok(Err(refused));
         }
@@ -489,6 +540,6 @@ async fn discard(
     Extension(principal): Extension<Principal>,
     Named(id): Named<String>,
 ) -> Answer<JobView> {
-    let discarded = change_job(node, principal, id, <Node as Jobs>::discard);
+    let discarded = change_job(node, principal, id, check_end, <Node as Jobs>::discard);
     discarded.await.map(Json)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use ebb_model::access::Role;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -11,13 +11,18 @@ use utoipa_axum::routes;
 use super::answer::{Answer, Json, work};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
+use crate::http::permits::lists_all_roles;
 use crate::http::wire::{RoleList, RoleView};
+use crate::tokens::Principal;
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(list))
 }
 
 /// Lists the CQL roles, ordered by name
+///
+/// With a token of a role, these are the role itself and the roles that were granted to it, unless it has
+/// DESCRIBE on all roles.
 #[utoipa::path(
     get, path = "/v1/roles", operation_id = "list_roles", tag = "session",
     params(Paged),
@@ -25,6 +30,7 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 )]
 async fn list(
     State(Served { node, .. }): At,
+    Extension(principal): Extension<Principal>,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<RoleList> {
     let request = page_request(paged)?;
@@ -39,7 +45,11 @@ async fn list(
             can_login: role.can_login,
             is_superuser: role.is_superuser,
         };
-        let all = state.roles().iter().map(view);
+        let limited = (principal.role.as_ref()).filter(|_| !lists_all_roles(&principal));
+        let own = limited.map(|role| state.roles().of(&role.name, false));
+        let is_listed = |name: &str| own.as_ref().is_none_or(|own| own.contains(name));
+        let all = state.roles().iter();
+        let all = all.filter(|(name, _)| is_listed(name)).map(view);
         Ok(request.of(all, |role| role.name.clone()))
     });
     let (roles, next) = page.await?;

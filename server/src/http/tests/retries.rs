@@ -42,6 +42,12 @@ fn a_cancelled_job_is_retried_as_another_job_and_one_that_succeeded_is_not() {
         answer.contains(&format!("location: /v1/jobs/{last}\r\n")),
         "{answer}"
     );
+    // Regression: scope `jobs` was enough to end a job over files.
+    for change in ["cancel", "restart", "discard"] {
+        let request = format!("POST /v1/jobs/{last}/{change}");
+        let (status, answer) = ask(&server, &request, "localhost", Some(&jobs), "");
+        assert_eq!(status, 403, "{change}: {answer}");
+    }
     assert!(own.cancel(&last).unwrap());
     wait_for_end(&own, &last);
     let elsewhere = pi(1 << 50, OutputPlace::File(dir.path().join("elsewhere.tsv")));

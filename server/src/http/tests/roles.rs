@@ -1,9 +1,11 @@
 //! Tokens that belong to roles of CQL.
 
+use ebb_jobs::history::{History, JobRecord};
 use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
 use serde_json::json;
 
 use super::*;
+use crate::http::outline::Reads;
 use crate::tokens::TokenRole;
 
 const ADA: u64 = 0xada;
@@ -110,6 +112,27 @@ fn a_token_may_do_what_its_role_may() {
         assert_eq!(status, 403, "{request}: {answer}");
     }
     grant(&node, Permission::Modify, &Resource::table("app", "out"));
+    let history = History::open(node.db().unwrap()).unwrap();
+    let begun = history.begin(&endless("app.out"), Vec::new(), None);
+    let unfinished = begun.unwrap().id;
+    let restart = format!("POST /v1/jobs/{unfinished}/restart");
+    // Regression: a job made the table although its role could not have made it by CREATE TABLE.
+    for (request, body) in [("POST /v1/jobs", &to_t), (&*restart, &Value::Null)] {
+        let (status, answer) = ask(request, body);
+        assert_eq!(status, 403, "{request}: {answer}");
+        assert!(
+            answer.contains("no CREATE permission on <all tables in app>"),
+            "{request}: {answer}"
+        );
+    }
+    let discard = format!("POST /v1/jobs/{unfinished}/discard");
+    let (status, answer) = ask(&discard, &Value::Null);
+    assert_eq!(status, 200, "its end makes no table: {answer}");
+    grant(
+        &node,
+        Permission::Create,
+        &Resource::AllTables("app".into()),
+    );
     let (status, answer) = ask("POST /v1/jobs", &to_t);
     assert_eq!(status, 201, "{answer}");
     let own = body(&answer)["record"]["id"].as_str().unwrap().to_string();
@@ -129,6 +152,78 @@ fn a_token_may_do_what_its_role_may() {
         audit.lines().any(|line| line.contains("\"role\":\"ada\"")),
         "{audit}"
     );
+}
+
+#[test]
+fn a_role_sees_options_and_errors_only_of_jobs_whose_inputs_it_may_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    let table = app.existing_table("t").unwrap();
+    table.put(b"k", b"secret").unwrap();
+    let request = json!({
+        "application": {"aggregate": {"of": ["value"]}},
+        "inputs": [{"table": {"table": "app.t"}}],
+        "output": {"to": {"table": "app.sums"}},
+        "directory": "/",
+    });
+    let own = client(dir.path());
+    let request = JobRequest::from_json(request).unwrap();
+    let id = own.submit(&request).unwrap().record.id;
+    wait_for_end(&own, &id);
+    let ada = token_of(dir.path(), ADA, Scope::Read);
+    let without_role = token(dir.path(), Scope::Read);
+    let seen = |token: &Token| {
+        let paths = [String::new(), format!("/{id}"), format!("/{id}/attempts")];
+        paths.map(|path| {
+            let request = format!("GET /v1/jobs{path}");
+            let (status, answer) = ask(&server, &request, "localhost", Some(token), "");
+            assert_eq!(status, 200, "{answer}");
+            answer
+        })
+    };
+    let quotes = |answer: &String| answer.contains("secret");
+    // Regression: the error of a job that others had submitted showed every role a value of their table.
+    for answer in seen(&ada) {
+        assert!(!quotes(&answer), "{answer}");
+        assert!(!answer.contains("\"of\""), "{answer}");
+        let hidden = "the role of this token may not read what the job reads";
+        assert!(answer.contains(hidden), "{answer}");
+    }
+    assert!(seen(&without_role).iter().all(quotes));
+    grant(&node, Permission::Select, &Resource::table("app", "t"));
+    assert!(seen(&ada).iter().all(quotes));
+    let nothing = pi(1, OutputPlace::Table("app.pi".parse().unwrap()));
+    let mut record = JobRecord::new("1".to_string(), &nothing, Vec::new(), 1);
+    assert_eq!(Reads::of(&record), Reads::Tables(Vec::new()));
+    record.request = json!({"application": {"other": {}}});
+    assert_eq!(Reads::of(&record), Reads::Others, "no build knows it");
+}
+
+#[test]
+fn a_role_lists_the_roles_granted_to_it_and_with_describe_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    for (name, id) in [("eve", 1), ("team", 2)] {
+        let role = Role {
+            id,
+            ..Role::default()
+        };
+        change(&node, |roles| roles.with_new(name, role));
+    }
+    change(&node, |roles| roles.with_member("team", "ada"));
+    let ada = token_of(dir.path(), ADA, Scope::Read);
+    let listed = || {
+        let (status, answer) = ask(&server, "GET /v1/roles", "localhost", Some(&ada), "");
+        assert_eq!(status, 200, "{answer}");
+        let roles = body(&answer)["roles"].as_array().cloned();
+        let names = roles.into_iter().flatten().map(|role| role["name"].clone());
+        names.collect::<Vec<Value>>()
+    };
+    // Regression: every token listed all roles, and which of them are superusers.
+    assert_eq!(listed(), ["ada", "team"]);
+    grant(&node, Permission::Describe, &Resource::AllRoles);
+    assert_eq!(listed(), ["ada", "eve", "team"]);
 }
 
 #[test]

@@ -111,6 +111,20 @@ impl<T: Read + Write> Client<T> {
 }
 
 #[test]
+fn a_client_logs_in_once() {
+    let (_, server) = server(options());
+    let mut ada = Client::logged_in(&server, "ada");
+    let Response::Error(error) = ada.log_in(&token("root", "root")) else {
+        panic!("ada is root now");
+    };
+    assert_eq!(error.kind, ErrorKind::Protocol);
+    let expected = "Unexpected message AUTH_RESPONSE, no login is expected";
+    assert_eq!(error.message, expected);
+    let select = "SELECT * FROM ks.t";
+    assert_eq!(ada.refused(select).kind, ErrorKind::Unauthorized);
+}
+
+#[test]
 fn a_logged_in_client_has_its_permissions_until_they_are_revoked() {
     let (_, server) = server(options());
     let mut root = Client::logged_in(&server, "root");

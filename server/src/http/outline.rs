@@ -1,0 +1,96 @@
+//! The outline of a job, for roles that may not read what the job reads.
+//!
+//! The options of a job may contain values of rows, as a pattern or a condition does, and its errors quote
+//! rows. So a token of a role shows both only of jobs whose inputs the role may read. The outline of any other
+//! job has the application, the goal, the state, the times and the counters.
+
+use ebb_jobs::history::{JobAttempt, JobRecord};
+use ebb_scheduler::runtime::{AttemptOutcome, Outcome};
+use ebb_tables::names::TableName;
+use serde_json::{Value, json};
+
+use super::permits::check_input;
+use crate::jobs::JobView;
+use crate::tokens::{Principal, Scope};
+
+/// The text in place of an error.
+const HIDDEN: &str = "not shown: the role of this token may not read what the job reads";
+
+/// The inputs of a job, as far as they decide who sees its options and errors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// These tables, possibly none, and nothing else.
+    Tables(Vec<TableName>),
+    /// Files of the server's machine, or something that this build does not know.
+    Others,
+}
+
+impl Reads {
+    /// Returns what a job reads. A backup or a verification shows names and sizes, which every role may see.
+    pub(super) fn of(record: &JobRecord) -> Self {
+        if record.is_maintenance() {
+            return Self::Tables(Vec::new());
+        }
+        match record.request() {
+            Ok(request) if !request.reads_files() => {
+                Self::Tables(request.tables_read().cloned().collect())
+            }
+            _ => Self::Others,
+        }
+    }
+
+    /// Returns whether the principal may see the options and the errors of such a job. A token without a role
+    /// may, whatever its scope.
+    pub(super) fn are_open_to(&self, principal: &Principal) -> bool {
+        if principal.role.is_none() {
+            return true;
+        }
+        match self {
+            Self::Tables(tables) => {
+                let mut tables = tables.iter();
+                tables.all(|table| check_input(principal, table).is_ok())
+            }
+            Self::Others => principal.scope == Scope::Admin,
+        }
+    }
+}
+
+/// Returns whether the principal may see the options and the errors of a job.
+pub(super) fn is_open_to(principal: &Principal, record: &JobRecord) -> bool {
+    // Without a role the request need not be parsed.
+    principal.role.is_none() || Reads::of(record).are_open_to(principal)
+}
+
+/// Returns the outline of a job.
+pub(super) fn outline(mut view: JobView) -> JobView {
+    let application = view.record.application.clone();
+    let goal_s = view.record.request.get("goal_s").cloned();
+    view.record.request = json!({"application": {(application): {}}, "goal_s": goal_s});
+    let report = view.record.report.as_mut();
+    if let Some(cause) = report.and_then(|report| report.pointer_mut("/outcome/cause")) {
+        *cause = Value::from(HIDDEN);
+    }
+    if let Some(run) = &mut view.run {
+        run.inputs.clear();
+        if let Some(estimate) = &mut run.estimate {
+            estimate.inputs.clear();
+        }
+        if let Some(cause) = &mut run.progress.status.cause {
+            HIDDEN.clone_into(cause);
+        }
+    }
+    if let Some(end) = &mut view.end
+        && let Outcome::Failed { cause } = &mut end.report.outcome
+    {
+        HIDDEN.clone_into(cause);
+    }
+    view
+}
+
+/// Returns an attempt at a task of such a job without its error.
+pub(super) fn outline_of_attempt(mut attempt: JobAttempt) -> JobAttempt {
+    if let AttemptOutcome::Failed { cause } = &mut attempt.record.outcome {
+        HIDDEN.clone_into(cause);
+    }
+    attempt
+}
