@@ -128,7 +128,7 @@ pub fn evaluate(
         .saturating_add(grid.horizon);
     let need = window.saturating_add(forecaster.least().max(7 * grid.day));
     if have < need {
-        return Err(ForecastError::TooShort { have, need });
+        return Err(ForecastError::TooShortToEvaluate { have, need, days });
     }
     let mut tally = Tally::default();
     for day in 0..days {
@@ -176,7 +176,7 @@ impl Tally {
         let known = |cycle| {
             let at = naive(each.iter().map(|(method, _)| *method), cycle);
             at.and_then(|at| each[at].1.as_ref())
-                .ok_or(ForecastError::Gaps { origin })
+                .ok_or(ForecastError::NaiveGaps { cycle, origin })
         };
         let (day, week) = (known(Cycle::Day)?, known(Cycle::Week)?);
         let quantile = |q| {

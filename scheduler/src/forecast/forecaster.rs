@@ -73,6 +73,19 @@ pub enum ForecastError {
         /// Number of values that a forecast needs.
         need: usize,
     },
+    /// There are too few values before the first of the days that an evaluation forecasts.
+    #[error(
+        "{have} values are too few to forecast the last {days} days, each from the values before it: that \
+         takes {need}; fewer days take fewer"
+    )]
+    TooShortToEvaluate {
+        /// Number of values of the series.
+        have: usize,
+        /// Number of values that the evaluation needs.
+        need: usize,
+        /// Number of days to forecast.
+        days: usize,
+    },
     /// The origin lies after the end of the series.
     #[error("the series has {have} values, none up to {origin}: forecast from its end")]
     Beyond {
@@ -89,9 +102,20 @@ pub enum ForecastError {
         /// Number of values in the forecast days.
         scored: usize,
     },
-    /// Gaps leave all methods, or in an evaluation a naive method, without a forecast.
+    /// Gaps leave all methods without a forecast.
     #[error("no method can forecast from value {origin}: some time of day has never been measured")]
     Gaps {
+        /// The origin of the forecast, as a slot of the series.
+        origin: usize,
+    },
+    /// Gaps leave a naive method without a forecast. An evaluation compares the others with it.
+    #[error(
+        "the naive {cycle}, with which all methods are compared, cannot forecast from value {origin}: some time \
+         of the {cycle} has never been measured before"
+    )]
+    NaiveGaps {
+        /// The cycle that the naive method repeats.
+        cycle: Cycle,
         /// The origin of the forecast, as a slot of the series.
         origin: usize,
     },

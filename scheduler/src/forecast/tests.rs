@@ -242,7 +242,7 @@ fn a_time_of_day_that_was_never_measured_leaves_only_flat_methods() {
     );
     let error = evaluate(&series, Options::default(), 3, |_| {}).unwrap_err();
     assert!(
-        matches!(error, ForecastError::Gaps { .. }),
+        matches!(error, ForecastError::NaiveGaps { .. }),
         "no naive week: {error}"
     );
 }
@@ -392,9 +392,10 @@ fn short_series_and_invalid_options_are_refused() {
     let error = evaluate(&series(vec![1.0; 200]), Options::default(), 2, |_| {}).unwrap_err();
     assert_eq!(
         error,
-        ForecastError::TooShort {
+        ForecastError::TooShortToEvaluate {
             have: 200,
-            need: 7 * 24 + 48
+            need: 7 * 24 + 48,
+            days: 2
         }
     );
     assert!(evaluate(&short, Options::default(), usize::MAX, |_| {}).is_err());

@@ -15,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 /// The expected end of a job, its risk, and the changes that would save it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outlook {
-    /// Id, submission, goal and weight.
+    /// Id, submission, goal and weight. If the job follows another one, its submission is the median over
+    /// the futures in which it is submitted, infinite if there are none; and the goal counts from there.
     pub job: Job,
     /// Median of the job's ends over the futures, in seconds; `None` if it does not end in
     /// most of them.
@@ -54,7 +55,7 @@ pub enum Change {
     },
     /// The job gets a later goal.
     LaterGoal {
-        /// The earliest goal that is safe, in seconds.
+        /// The earliest goal that is safe, in seconds, to within a hundredth of the time until then.
         goal_s: f64,
     },
     /// The job gets fewer maps, and fewer reduces in proportion.
@@ -75,7 +76,8 @@ pub type Future = (SimConfig, Vec<SimJob>);
 /// Weights that are tried, as multiples of the job's weight.
 const WEIGHTS: [f64; 6] = [2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-/// Longest delay of a goal that is tried, as a multiple of the time until the goal.
+/// Longest delay of a goal that is tried, as a multiple of the time until the goal; or twice the delay of the
+/// job's end, if that is longer.
 const LATER_MAX: f64 = 32.0;
 
 /// Relative precision of goals and numbers of maps in a [`Saving`].
@@ -103,54 +105,88 @@ pub fn plan(
         safe: Vec::new(),
         missed: Vec::new(),
     };
-    let ends = planner.ends()?;
+    let runs = planner.runs()?;
     // If all futures agree, nothing is left to chance, and one future suffices for trying
     // changes.
-    if ends.windows(2).all(|pair| pair[0] == pair[1]) {
+    if runs.windows(2).all(|pair| pair[0] == pair[1]) {
         planner.futures.truncate(1);
     }
-    let met = planner.met(&ends);
+    let met = planner.met(&runs);
     // A job without a goal is neither safe nor at risk: no change has to spare it.
     planner.safe = met
         .iter()
         .map(|met| met.is_some_and(|p| p >= confidence))
         .collect();
-    planner.missed = (ends.iter().take(planner.futures.len()))
-        .map(|future| {
-            let jobs = of_interest.iter().zip(future);
-            jobs.map(|(&id, end_s)| planner.job(id).job.met(*end_s) == Some(false))
-                .collect()
-        })
+    planner.missed = (runs.iter().take(planner.futures.len()))
+        .map(|future| future.iter().map(|run| run.met() == Some(false)).collect())
         .collect();
     let mut outlooks = Vec::new();
     for (index, &id) in of_interest.iter().enumerate() {
-        let job = planner.job(id).job;
-        // A future in which the job does not end counts as its latest end.
-        let mut own: Vec<f64> = ends
-            .iter()
-            .map(|future| future[index].unwrap_or(f64::INFINITY))
-            .collect();
-        own.sort_by(f64::total_cmp);
-        // The earliest end that at least the part `q` of the futures does not exceed.
-        let quantile = |q: f64| {
-            let at = (q * own.len() as f64).ceil().max(1.0) as usize - 1;
-            Some(own[at.min(own.len() - 1)]).filter(|end_s| end_s.is_finite())
-        };
+        let own: Vec<Run> = runs.iter().map(|future| future[index]).collect();
+        let finish_s = |q: f64| quantile(own.iter().map(|run| run.finished_s), q);
+        let safe_finish_s = finish_s(confidence);
+        let mut job = planner.job(id).job;
+        let mut shift_s = 0.0;
+        if planner.job(id).after.is_some() {
+            let submitted_s = quantile(own.iter().filter_map(Run::submitted_s).map(Some), 0.5);
+            shift_s = submitted_s.unwrap_or(f64::INFINITY) - job.submitted_s;
+            job.submitted_s += shift_s;
+            job.goal_s = job.goal_s.map(|goal_s| goal_s + shift_s);
+        }
         let at_risk = met[index].is_some_and(|p| p < confidence);
+        let mut saved_by = Vec::new();
+        if at_risk {
+            let late_s = safe_finish_s.zip(job.goal_s);
+            saved_by = planner.savings(index, late_s.map(|(end_s, goal_s)| end_s - goal_s))?;
+        }
+        for saving in &mut saved_by {
+            if let Change::LaterGoal { goal_s } = &mut saving.change {
+                *goal_s += shift_s;
+            }
+        }
         outlooks.push(Outlook {
             job,
-            finish_s: quantile(0.5),
-            safe_finish_s: quantile(confidence),
+            finish_s: finish_s(0.5),
+            safe_finish_s,
             met_probability: met[index],
             at_risk,
-            saved_by: if at_risk {
-                planner.savings(index)?
-            } else {
-                Vec::new()
-            },
+            saved_by,
         });
     }
     Ok(outlooks)
+}
+
+/// Returns the earliest of `times_s` that at least the part `q` of them does not exceed. `None`, which stands
+/// for a time that never comes, is the latest one. Returns `None` for such a time, and if there are no times.
+fn quantile(times_s: impl Iterator<Item = Option<f64>>, q: f64) -> Option<f64> {
+    let mut times_s: Vec<f64> = times_s.map(|t_s| t_s.unwrap_or(f64::INFINITY)).collect();
+    times_s.sort_by(f64::total_cmp);
+    let at = (q * times_s.len() as f64).ceil().max(1.0) as usize - 1;
+    let last = times_s.len().saturating_sub(1);
+    let t_s = times_s.get(at.min(last)).copied();
+    t_s.filter(|t_s| t_s.is_finite())
+}
+
+/// A job in one future.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Run {
+    /// The job with the submission and goal that it had there. They count from the end of the job that
+    /// it follows, if it follows one.
+    job: Job,
+    /// False if the job was not submitted, because the job that it follows did not end.
+    was_submitted: bool,
+    /// `None` if the job is left out or does not end.
+    finished_s: Option<f64>,
+}
+
+impl Run {
+    fn submitted_s(&self) -> Option<f64> {
+        self.was_submitted.then_some(self.job.submitted_s)
+    }
+
+    fn met(&self) -> Option<bool> {
+        self.job.met(self.finished_s)
+    }
 }
 
 struct Planner<'a> {
@@ -170,33 +206,36 @@ impl Planner<'_> {
         (jobs.iter().find(|job| job.job.id == id)).expect("a job of every future")
     }
 
-    /// By future: the end of each job of interest.
-    fn ends(&self) -> Result<Vec<Vec<Option<f64>>>, SimError> {
-        let ends: Vec<OnceLock<Vec<Option<f64>>>> = vec![OnceLock::new(); self.futures.len()];
+    /// By future: the run of each job of interest.
+    fn runs(&self) -> Result<Vec<Vec<Run>>, SimError> {
+        let runs: Vec<OnceLock<Vec<Run>>> = vec![OnceLock::new(); self.futures.len()];
         let order: Vec<usize> = (0..self.futures.len()).collect();
         self.on_all_cores(&order, |future| {
             let (config, jobs) = &self.futures[future];
-            let ended = self.ends_of(config, jobs.clone())?;
-            ends[future].set(ended).expect("each future is run once");
+            let run = self.runs_of(config, jobs.clone())?;
+            runs[future].set(run).expect("each future is run once");
             Ok(true)
         })?;
-        let ends = ends.into_iter().filter_map(OnceLock::into_inner);
-        Ok(ends.collect())
+        let runs = runs.into_iter().filter_map(OnceLock::into_inner);
+        Ok(runs.collect())
     }
 
-    /// The end of each job of interest in one future; `None` for a job that is left out or
-    /// does not end.
-    fn ends_of(&self, config: &SimConfig, jobs: Vec<SimJob>) -> Result<Vec<Option<f64>>, SimError> {
+    /// The run of each job of interest in one future.
+    fn runs_of(&self, config: &SimConfig, jobs: Vec<SimJob>) -> Result<Vec<Run>, SimError> {
         let config = SimConfig {
             recording: Recording::default(),
             ..config.clone()
         };
         let report = simulate(&config, jobs, self.policy)?;
-        let end = |id: &JobId| {
-            let record = report.jobs.iter().find(|record| record.job.id == *id)?;
-            record.finished_s
+        let run = |&id: &JobId| {
+            let record = report.jobs.iter().find(|record| record.job.id == id);
+            Run {
+                job: record.map_or_else(|| self.job(id).job, |record| record.job),
+                was_submitted: record.is_some_and(|record| record.was_submitted),
+                finished_s: record.and_then(|record| record.finished_s),
+            }
         };
-        Ok(self.of_interest.iter().map(end).collect())
+        Ok(self.of_interest.iter().map(run).collect())
     }
 
     /// Calls `work` for the futures in `order`, several at once, until a call returns false.
@@ -234,12 +273,11 @@ impl Planner<'_> {
 
     /// By job of interest: the part of the futures in which it meets its goal; `None`
     /// without a goal.
-    fn met(&self, ends: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
+    fn met(&self, runs: &[Vec<Run>]) -> Vec<Option<f64>> {
         let of = |(index, &id): (usize, &JobId)| {
-            let goal_s = self.job(id).job.goal_s?;
-            let in_time =
-                |future: &&Vec<Option<f64>>| future[index].is_some_and(|end_s| end_s <= goal_s);
-            Some(ends.iter().filter(in_time).count() as f64 / ends.len() as f64)
+            self.job(id).job.goal_s?;
+            let in_time = |future: &&Vec<Run>| future[index].met() == Some(true);
+            Some(runs.iter().filter(in_time).count() as f64 / runs.len() as f64)
         };
         self.of_interest.iter().enumerate().map(of).collect()
     }
@@ -257,15 +295,9 @@ impl Planner<'_> {
                     job: self.of_interest[other],
                 }
         };
-        let must: Vec<(usize, f64)> = (0..self.of_interest.len())
+        // Only jobs with a goal are safe or at risk.
+        let must: Vec<usize> = (0..self.of_interest.len())
             .filter(|&other| (other == index || self.safe[other]) && !left_out(other))
-            .filter_map(|other| {
-                let goal_s = self.job(self.of_interest[other]).job.goal_s?;
-                Some(match change {
-                    Change::LaterGoal { goal_s } if other == index => (other, goal_s),
-                    _ => (other, goal_s),
-                })
-            })
             .collect();
         let futures = self.futures.len();
         let enough = |met: usize| met as f64 / futures as f64 >= self.confidence;
@@ -275,9 +307,11 @@ impl Planner<'_> {
         // The goal of a job that follows another one counts from the end of that job and may
         // lie at any time.
         let chained = self.futures[0].1.iter().any(|job| job.after.is_some());
-        let last_goal_s = must
-            .iter()
-            .fold(0.0, |last: f64, &(_, goal_s)| last.max(goal_s));
+        let goals_s = must.iter().filter_map(|&other| match change {
+            Change::LaterGoal { goal_s } if other == index => Some(goal_s),
+            _ => self.job(self.of_interest[other]).job.goal_s,
+        });
+        let last_goal_s = goals_s.fold(0.0, f64::max);
         self.on_all_cores(&order, |future| {
             let (config, jobs) = &self.futures[future];
             let mut config = config.clone();
@@ -285,9 +319,9 @@ impl Planner<'_> {
                 // A horizon must be positive; a goal need not be.
                 config.horizon_s = config.horizon_s.min(last_goal_s.max(config.cycle_s));
             }
-            let ends = self.ends_of(&config, apply(jobs, id, change))?;
-            let all_enough = must.iter().zip(&missed).all(|(&(job, goal_s), missed)| {
-                let late = ends[job].is_none_or(|end_s| end_s > goal_s);
+            let runs = self.runs_of(&config, apply(jobs, id, change))?;
+            let all_enough = must.iter().zip(&missed).all(|(&job, missed)| {
+                let late = runs[job].met() != Some(true);
                 let missed = missed.fetch_add(usize::from(late), Ordering::Relaxed);
                 enough(futures - missed - usize::from(late))
             });
@@ -295,8 +329,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Returns the changes that save a job at risk, the cheapest first: at most one of each kind.
-    fn savings(&self, index: usize) -> Result<Vec<Saving>, SimError> {
+    /// Returns the changes that save a job at risk, the cheapest first: at most one of each kind. The job
+    /// safely ends `late_s` after its goal, if it does.
+    fn savings(&self, index: usize, late_s: Option<f64>) -> Result<Vec<Saving>, SimError> {
         let id = self.of_interest[index];
         let one = self.job(id);
         let (job, maps) = (one.job, one.maps);
@@ -310,7 +345,7 @@ impl Planner<'_> {
                 break;
             }
         }
-        if let Some(saving) = self.later_goal(index, &job)? {
+        if let Some(saving) = self.later_goal(index, &job, late_s)? {
             savings.push(saving);
         }
         if let Some(saving) = self.fewer_maps(index, maps)? {
@@ -336,9 +371,15 @@ impl Planner<'_> {
     }
 
     /// Returns the earliest later goal that is safe, if there is one within [`LATER_MAX`].
-    fn later_goal(&self, index: usize, job: &Job) -> Result<Option<Saving>, SimError> {
+    fn later_goal(
+        &self,
+        index: usize,
+        job: &Job,
+        late_s: Option<f64>,
+    ) -> Result<Option<Saving>, SimError> {
         let goal_s = job.goal_s.expect("only a job with a goal is at risk");
         let whole_s = (goal_s - job.submitted_s).max(1.0);
+        let most = LATER_MAX.max(2.0 * late_s.unwrap_or(0.0) / whole_s);
         let change = |cost: f64| Change::LaterGoal {
             goal_s: goal_s + cost * whole_s,
         };
@@ -346,7 +387,7 @@ impl Planner<'_> {
         while !self.saves(index, change(enough))? {
             too_little = enough;
             enough *= 2.0;
-            if enough > LATER_MAX {
+            if enough > most {
                 return Ok(None);
             }
         }
@@ -419,7 +460,7 @@ mod tests {
     use super::*;
     use crate::availability::Availability;
     use crate::model::Profile;
-    use crate::policy::ForecastEdf;
+    use crate::policy::{Fifo, ForecastEdf};
     use crate::sim::TaskLength;
 
     /// A future with ten nodes, maps of 100 s and cycles of 1 s. `jobs` holds id, goal and
@@ -478,6 +519,44 @@ mod tests {
         );
         let costs: Vec<f64> = second.saved_by.iter().map(|saving| saving.cost).collect();
         assert!(costs.is_sorted());
+    }
+
+    /// The first job ends at 100 s, and the second one takes 200 s from there.
+    #[test]
+    fn the_goal_of_a_job_that_follows_another_one_counts_from_the_end_of_that_one() {
+        let following = |goal_s: f64| {
+            let (config, mut jobs) = future(0.0, 1, &[(1, 1000.0, 10), (2, goal_s, 20)]);
+            jobs[1].after = Some(JobId(1));
+            let of_interest = [JobId(1), JobId(2)];
+            let outlooks = plan(vec![(config, jobs)], &of_interest, &Fifo, 0.95);
+            outlooks.unwrap().remove(1)
+        };
+        let safe = following(250.0);
+        assert_eq!((safe.met_probability, safe.at_risk), (Some(1.0), false));
+        assert_eq!(
+            (safe.job.submitted_s, safe.job.goal_s),
+            (100.0, Some(350.0))
+        );
+        let late = following(150.0);
+        assert_eq!((late.met_probability, late.at_risk), (Some(0.0), true));
+        let later = saving(&late, |change| matches!(change, Change::LaterGoal { .. }));
+        let Some(Change::LaterGoal { goal_s }) = later.map(|saving| saving.change) else {
+            panic!("{late:?}");
+        };
+        assert!((300.0..310.0).contains(&goal_s), "{goal_s}");
+    }
+
+    #[test]
+    fn a_goal_that_is_far_too_early_is_saved_by_one_after_the_end_of_the_job() {
+        let futures = vec![future(0.0, 1, &[(1, 1.0, 10)])];
+        let outlooks = plan(futures, &[JobId(1)], &Fifo, 0.95).unwrap();
+        let later = saving(&outlooks[0], |change| {
+            matches!(change, Change::LaterGoal { .. })
+        });
+        let Some(Change::LaterGoal { goal_s }) = later.map(|saving| saving.change) else {
+            panic!("{outlooks:?}");
+        };
+        assert!((100.0..103.0).contains(&goal_s), "{goal_s}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 pub(super) fn to_come(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Err(_) => Err("expected a time, as in 30s, 2h or 7days".to_string()),
-        Ok(time) if time.is_zero() => Err("it has to lie in the future".to_string()),
+        Ok(time) if time.is_zero() => Err("it has to be longer than 0s".to_string()),
         Ok(time) if time > LIFETIME_MAX => {
             Err(format!("expected at most {LIFETIME_YEARS_MAX} years"))
         }
@@ -25,8 +25,8 @@ mod tests {
         assert_eq!(to_come("1h 5m"), Ok(Duration::from_secs(3900)));
         assert_eq!(to_come("1000years").map(|_| ()), Ok(()));
         for (text, said) in [
-            ("0s", "future"),
-            ("0days", "future"),
+            ("0s", "longer than 0s"),
+            ("0days", "longer than 0s"),
             ("-1s", "expected a time"),
             ("soon", "expected a time"),
             ("2000years", "at most 1000 years"),

@@ -20,6 +20,13 @@ const ALLOWED_RATIO_MIN: f64 = 0.01;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Wait {
+    /// Other jobs come first, by the policy.
+    Jobs {
+        /// Cores that the other jobs get, as the sum of their shares.
+        share_cores: f64,
+        /// Cores that are left for all jobs.
+        left_cores: f64,
+    },
     /// Other processes use the cores.
     Others {
         /// Cores that other processes use.
@@ -110,6 +117,27 @@ pub(crate) fn runnable_tasks(status: &JobStatus) -> u32 {
 }
 
 impl Wait {
+    /// The reason why a job that runs, with a share of `share_hundredths`, used only `used_cores` lately; like
+    /// [`of`](Self::of), except that other jobs may be the reason, too.
+    pub(crate) fn now(
+        tasks: u32,
+        (used_cores, share_hundredths): (f64, u32),
+        beside: &Beside,
+    ) -> Option<Self> {
+        let could_cores = f64::from(tasks.min(beside.job_cores));
+        let share_cores = in_cores(share_hundredths);
+        let left_cores = in_cores(beside.load.capacity_hundredths);
+        // Alone it would have all that is left, whatever takes the rest of the machine.
+        let others_first = share_cores < could_cores.min(left_cores) * PROGRESS_RATIO;
+        if !others_first || used_cores >= could_cores * PROGRESS_RATIO {
+            return Self::of(tasks, used_cores, beside);
+        }
+        Some(Self::Jobs {
+            share_cores: left_cores - share_cores,
+            left_cores,
+        })
+    }
+
     /// The reason why a job used only `used_cores` when it had this many runnable tasks. `None` if
     /// that is no small part of what it could use, or if nothing in `beside` explains it.
     pub(crate) fn of(tasks: u32, used_cores: f64, beside: &Beside) -> Option<Self> {
@@ -169,6 +197,16 @@ impl fmt::Display for Wait {
         let tense = |present, past| if f.alternate() { past } else { present };
         let is = tense("is", "was");
         let text = match self {
+            Self::Jobs {
+                share_cores,
+                left_cores,
+            } => {
+                let (come, get) = (tense("come", "came"), tense("get", "got"));
+                let (are, left) = (tense("are", "were"), counted(*left_cores));
+                format!(
+                    "other jobs {come} first: they {get} {share_cores:.2} of {left} that {are} left for jobs"
+                )
+            }
             Self::Others { used_cores, cores } => {
                 let (uses, all) = (tense("use", "used"), counted(*cores));
                 format!("other processes {uses} {used_cores:.2} of {all}")
@@ -200,6 +238,10 @@ impl fmt::Display for Wait {
         };
         f.write_str(&text)
     }
+}
+
+fn in_cores(hundredths: u32) -> f64 {
+    f64::from(hundredths) / 100.0
 }
 
 /// A number of cores with at most two digits behind the point.
@@ -260,6 +302,22 @@ mod tests {
         let load = reason(0.9, 0.0, 1.0, Some((1.0, 0.6)));
         assert_eq!(load, "the load uses 0.90 of 1 core");
         assert!(reason(0.0, 1.9, 1.0, Some((1.0, 0.0))).starts_with("other"));
+    }
+
+    #[test]
+    fn a_job_with_little_of_what_is_left_for_jobs_waits_for_other_jobs() {
+        let mut beside = beside(0.0, 1.2, 1.0, None);
+        beside.load.capacity_hundredths = 70;
+        let reason = |share_hundredths| Wait::now(8, (0.0, share_hundredths), &beside).unwrap();
+        let first = "other jobs come first: they get 0.70 of 0.7 cores that are left for jobs";
+        assert_eq!(reason(0).to_string(), first);
+        let object = json!({"kind": "jobs", "share_cores": 0.7, "left_cores": 0.7});
+        assert_eq!(json!(reason(0)), object);
+        assert!(reason(70).to_string().starts_with("other processes use"));
+        assert_eq!(Wait::now(0, (0.0, 0), &beside), None, "it has no task");
+        beside.load.capacity_hundredths = 0;
+        let nothing = Wait::now(8, (0.0, 0), &beside).unwrap();
+        assert!(nothing.to_string().starts_with("other processes use"));
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(super) struct AheadJob {
     pub running: RunningJob,
     /// The goal of the whole job, also for a chain, in seconds of the runtime's time.
     pub goal_s: Option<f64>,
-    /// The goal in milliseconds since 1970. It follows from the record, so it is the same in each
-    /// look ahead.
+    /// The goal in milliseconds since 1970. It follows from the latest start of the job, so it is the same
+    /// in each look ahead.
     pub goal_unix_ms: Option<u64>,
 }
 
@@ -52,13 +52,13 @@ impl Ahead {
             let id = progress.status.id;
             let left = progress.steps.saturating_sub(progress.step);
             situation.repeat(id, left);
-            let started_unix_ms = running.record().started_unix_ms;
-            let started_s = time_s(started_unix_ms, now_unix_ms, now_s);
-            let whole = running.request().goal_s.map(|goal_s| started_s + goal_s);
+            let begun_unix_ms = running.begun_unix_ms();
+            let begun_s = time_s(begun_unix_ms, now_unix_ms, now_s);
+            let whole = running.request().goal_s.map(|goal_s| begun_s + goal_s);
             let goal_ms = running.request().goal_s.map(|goal_s| goal_s * 1e3);
             AheadJob {
                 id,
-                goal_unix_ms: goal_ms.map(|goal_ms| started_unix_ms.saturating_add(goal_ms as u64)),
+                goal_unix_ms: goal_ms.map(|goal_ms| begun_unix_ms.saturating_add(goal_ms as u64)),
                 goal_s: match progress.steps {
                     1 => progress.status.goal_s,
                     _ => whole,

@@ -371,8 +371,8 @@ impl Gatherer {
                 continue;
             };
             let id = job.running.id();
-            let started_s = ahead.time_s(job.running.record().started_unix_ms);
-            (state.ledger).note(id, started_s, ahead.situation.now_s, finish_s);
+            let begun_s = ahead.time_s(job.running.begun_unix_ms());
+            (state.ledger).note(id, begun_s, ahead.situation.now_s, finish_s);
             let predicted = ahead.prediction(job, finish_s, &state.ledger);
             job.running.set_prediction(Some(predicted));
         }

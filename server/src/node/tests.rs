@@ -391,6 +391,37 @@ fn snapshots_of_a_parked_job_wait_for_it_and_go_when_it_is_discarded() {
 }
 
 #[test]
+fn a_goal_counts_from_the_latest_start_of_a_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let request = JobRequest {
+        goal_s: Some(3600.0),
+        ..endless(table("app.pi"))
+    };
+    let first = node.submit(request.clone()).unwrap();
+    assert_eq!(first.begun_unix_ms(), first.record().started_unix_ms);
+    // The state that a killed process leaves.
+    let history = History::open(node.db().unwrap()).unwrap();
+    let request = JobRequest {
+        output: table("app.again").into(),
+        ..request
+    };
+    let record = history.begin(&request, Vec::new(), None).unwrap();
+    until("the clock to pass the first start", || {
+        ebb_jobs::history::now_unix_ms() > record.started_unix_ms
+    });
+    let Restart::Runs(again) = node.restart(&record.id).unwrap() else {
+        panic!("it does not run");
+    };
+    assert_eq!(again.record().started_unix_ms, record.started_unix_ms);
+    assert!(again.begun_unix_ms() > record.started_unix_ms);
+    for job in [first, again] {
+        job.cancel();
+        job.wait();
+    }
+}
+
+#[test]
 fn a_node_without_a_database_runs_jobs_and_remembers_none() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::start(None, NodeOptions::command().at_normal_priority()).unwrap();

@@ -44,7 +44,11 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
         begun += &format!(", {} times", job.starts);
     }
     lines.push(begun);
-    for (name, text) in ["goal  ", "input ", "output"].iter().zip(asked(job)) {
+    let [mut goal, input, output] = asked(job);
+    if job.starts > 1 && !goal.is_empty() {
+        goal += " from the latest start";
+    }
+    for (name, text) in [("goal  ", goal), ("input ", input), ("output", output)] {
         if !text.is_empty() {
             lines.push(format!("  {name}   {text}"));
         }

@@ -150,7 +150,7 @@ fn basis(told: &JobAdvice) -> String {
         "other work of the application in job"
     };
     let (free, cores) = (told.advice.free_cores, counted(told.cores.into(), "core"));
-    format!("{what} {}, {free:.1} of {cores} free", told.profile_of)
+    format!("{what} {}, {free:.2} of {cores} free", told.profile_of)
 }
 
 /// Formats a time with three digits and its unit.

@@ -10,7 +10,7 @@ use ebb_scheduler::sim::scenario::MsjoScenario;
 use ebb_text::read_whole;
 
 use crate::error::CliError;
-use crate::print::{JsonArgs, Printer};
+use crate::print::{JsonArgs, Printer, counted};
 use crate::progress::run_bar;
 
 const EXAMPLES: &str = "\
@@ -141,17 +141,20 @@ fn algorithms(args: &Args) -> Result<Vec<Algorithm>, CliError> {
 
 fn print(printer: &mut Printer, result: &MsjoResult) -> Result<()> {
     printer.line(format_args!(
-        "{}: {} jobs, {} tasks, {} machines",
-        result.title, result.jobs, result.tasks, result.machines
+        "{}: {}, {}, {}",
+        result.title,
+        counted(result.jobs as u64, "job"),
+        counted(result.tasks as u64, "task"),
+        counted(result.machines as u64, "machine")
     ))?;
     for bound in &result.bounds {
         printer.line(format_args!(
-            "bound for {}, eps {}: {} (relaxation at most {}), {} programmes, {} s CPU",
+            "bound for {}, eps {}: {} (relaxation at most {}), {}, {} s CPU",
             bound.objective,
             bound.eps,
             fixed(bound.value, 0),
             fixed(bound.no_violation_value, 0),
-            bound.programmes,
+            counted(bound.programmes.into(), "programme"),
             fixed(bound.cpu_s, 1)
         ))?;
     }

@@ -169,7 +169,9 @@ fn words(saving: &Saving, outlook: &Outlook, point: &Point) -> String {
             format!("a weight of {weight} instead of {}", outlook.job.weight)
         }
         Change::LaterGoal { goal_s } => {
-            let after_s = goal_s - outlook.job.submitted_s;
+            // Rounded up: an earlier goal may be unsafe.
+            let after_s = (goal_s - outlook.job.submitted_s).ceil();
+            let goal_s = outlook.job.submitted_s + after_s;
             format!("goal_s = {after_s:.0}, {percent:.0}% more time: a goal at {goal_s:.0} s")
         }
         Change::FewerMaps { maps } => format!("maps = {maps}, {percent:.0}% less work"),

@@ -66,8 +66,8 @@ fn metrics(point: &PointResult) -> Vec<String> {
     ];
     let mean = |of: Option<Interval>| of.map(|of| of.mean);
     let hours = |of: Option<Interval>| mean(of).map(|seconds| seconds / 3600.0);
-    let missed = |of: Option<Interval>| {
-        let half_width = of.map(|of| 100.0 * of.half_width_95);
+    let missed = |of: Option<Interval>, replicas: usize| {
+        let half_width = half_width(of, replicas).map(|part| 100.0 * part);
         [percent(mean(of), 1), fixed(half_width, 1)]
     };
     let jobs = |jobs: u32, replicas: usize| fixed(f64::from(jobs) / replicas as f64, 0);
@@ -77,7 +77,7 @@ fn metrics(point: &PointResult) -> Vec<String> {
             policy.policy.clone(),
             jobs(replicas.sum(), policy.replicas.len()),
         ];
-        row.extend(missed(policy.missed_fraction));
+        row.extend(missed(policy.missed_fraction, policy.replicas.len()));
         row.extend([
             above_bound(policy),
             fixed(hours(policy.beyond_s), 2),
@@ -96,7 +96,7 @@ fn metrics(point: &PointResult) -> Vec<String> {
             "(bound)".to_string(),
             jobs(replicas.sum(), bound.replicas.len()),
         ];
-        row.extend(missed(bound.missed_fraction));
+        row.extend(missed(bound.missed_fraction, bound.replicas.len()));
         row.resize(head.len(), NONE.to_string());
         row
     });
@@ -104,13 +104,19 @@ fn metrics(point: &PointResult) -> Vec<String> {
     table(&head, &head[1..], &rows)
 }
 
+/// Returns the half width of the confidence interval. One replica has none.
+fn half_width(of: Option<Interval>, replicas: usize) -> Option<f64> {
+    of.filter(|_| replicas > 1).map(|of| of.half_width_95)
+}
+
 /// Formats the distance to the bound in percentage points, with the half width of its confidence
-/// interval.
+/// interval if there is one.
 fn above_bound(policy: &PolicyResult) -> String {
-    policy.above_bound.map_or(NONE.to_string(), |above| {
-        let (mean, half) = (100.0 * above.mean, 100.0 * above.half_width_95);
-        format!("{} +- {}", fixed(mean, 1), fixed(half, 1))
-    })
+    let mean = fixed(policy.above_bound.map(|above| 100.0 * above.mean), 1);
+    match half_width(policy.above_bound, policy.replicas.len()) {
+        Some(half) => format!("{mean} +- {}", fixed(100.0 * half, 1)),
+        None => mean,
+    }
 }
 
 /// Returns the table of the listed jobs; empty if there are none.
@@ -139,7 +145,7 @@ fn jobs(point: &PointResult) -> Vec<String> {
                 fixed(goal_s, 0),
                 fixed(record.finished_s, 0),
                 fixed(job.took_s.map(|took| took.mean), 0),
-                fixed(job.took_s.map(|took| took.half_width_95), 0),
+                fixed(half_width(job.took_s, policy.replicas.len()), 0),
                 percent(job.met_fraction, 0),
             ]
         })
@@ -202,8 +208,8 @@ submitted_s = 5
         assert_eq!(
             lines(0)[1..],
             [
-                "fifo 3 100.0% 0.0 0.0 +- 0.0 0.50 - 0.50 0.5 - - -",
-                "(bound) 1 100.0% 0.0 - - - - - - - -",
+                "fifo 3 100.0% - 0.0 0.50 - 0.50 0.5 - - -",
+                "(bound) 1 100.0% - - - - - - - - -",
                 "policy job submitted s goal s finished s took s +- met",
                 "fifo short 0 - - - - -",
                 "fifo long 0 1800 - - - 0%",
@@ -211,7 +217,7 @@ submitted_s = 5
             ]
         );
         let all = lines(1);
-        assert_eq!(all[4], "fifo short 0 - 60 60 0 -");
+        assert_eq!(all[4], "fifo short 0 - 60 60 - -");
         assert_eq!(all[5], "fifo long 0 1800 - - - 0%");
         assert_eq!(all[6], "fifo next - - - - - -");
         let shown = [lines(0), all].concat().join("\n");

@@ -322,7 +322,7 @@ fn what_never_ended_has_a_dash_in_text_and_null_in_json() {
         never.replace("maps = 10", "maps = 10\ngoal_s = 90000"),
     );
     let text = words(&place.ebb("sim run goal.toml --policy fifo").ok());
-    assert!(text.contains("fifo 1 100.0% 0.0 - 0.00 - "), "{text}");
+    assert!(text.contains("fifo 1 100.0% - - 0.00 - "), "{text}");
     assert!(text.contains("fifo a 0 90000 - - - 0%"), "{text}");
     let plan = words(&place.ebb("sim plan goal.toml --policy fifo").ok());
     assert!(plan.contains("a 0 90000 - - 0% at risk"), "{plan}");

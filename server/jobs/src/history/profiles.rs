@@ -85,7 +85,8 @@ impl ProfileTable {
     }
 
     /// Returns the profile of the same work, or the latest one of the application: of those in which a job has the
-    /// name `job`, if there are any.
+    /// name `job`, if there are any. Profiles of jobs that read something come first, because an empty input
+    /// shows nothing about other work.
     pub(super) fn known(
         &self,
         application: &str,
@@ -99,7 +100,11 @@ impl ProfileTable {
             }));
         }
         let of_it = self.of(application)?.into_iter();
-        let rank = |profile: &ProfileRecord| (profile.measured(job).is_some(), profile.job.clone());
+        let rank = |profile: &ProfileRecord| {
+            let measured = profile.measured(job);
+            let has_read = measured.is_some_and(|measured| measured.split_bytes > 0);
+            (measured.is_some(), has_read, profile.job.clone())
+        };
         let latest = of_it.max_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)));
         Ok(latest.map(|(_, profile)| KnownProfile {
             profile,

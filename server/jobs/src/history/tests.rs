@@ -375,6 +375,31 @@ fn the_same_work_is_known_best_and_otherwise_the_latest_of_the_application() {
     assert_eq!((of("sort"), of("sorting")), (100, 1));
 }
 
+#[test]
+fn a_job_that_read_nothing_hides_no_profile_of_its_application() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    for (work, split_bytes) in [("large", 100), ("empty", 0)] {
+        let job = JobRecord {
+            application: "sort".to_string(),
+            ..begin(&history, 1)
+        };
+        let measured = MeasuredProfile {
+            split_bytes,
+            ..MeasuredProfile::default()
+        };
+        let jobs = vec![("sort".to_string(), measured)];
+        (history.record_profile(&job, &json!(work), work, jobs, None)).unwrap();
+    }
+    let known = |work: &str| {
+        let known = history.known_profile("sort", "sort", &json!(work));
+        known.unwrap().expect("a profile").profile.input
+    };
+    assert_eq!(known("other"), "large");
+    assert_eq!(known("empty"), "empty");
+}
+
 /// A history in memory, on a disk that may fill up.
 fn history_on(disk: &MemDisk) -> History {
     let options = Options {
