@@ -218,10 +218,18 @@ pub(super) fn run(args: Args) -> Result<()> {
 }
 
 #[cfg(not(feature = "publish"))]
-fn load_typed(_args: &Args, _inputs: &[columnar::Input]) -> Result<()> {
-    let text = "this build of ebb reads no Parquet files and no Iceberg tables: make one that does \
-                by cargo build --release --package ebb-cli --features publish";
-    Err(CliError::Usage(text.to_owned()).into())
+fn load_typed(_args: &Args, inputs: &[columnar::Input]) -> Result<()> {
+    let is_bucket = |input: &columnar::Input| matches!(input, columnar::Input::Bucket { .. });
+    let feature = if inputs.iter().any(is_bucket) {
+        "s3"
+    } else {
+        "publish"
+    };
+    let text = format!(
+        "this build of ebb reads no Parquet files and no Iceberg tables: make one that does by cargo \
+         build --release --package ebb-cli --features {feature}"
+    );
+    Err(CliError::Usage(text).into())
 }
 
 /// Ends a load whose rows are in the table: flushes the database and removes the scratch folder.

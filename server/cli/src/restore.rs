@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use ebb_storage::{Error, RestoredFile};
+use ebb_storage::RestoredFile;
 
 use super::attached::Attached;
+use super::error::CliError;
 use super::print::{Printer, counted, json_or_text};
 use super::progress::spinner_while;
 
@@ -58,15 +59,15 @@ pub(super) fn run(args: Args) -> Result<()> {
             report.left.len()
         ))
     })?;
-    match report.left.first() {
-        None => Ok(()),
-        Some(file) => Err(Error::Corruption {
-            path: file.path.clone(),
-            offset: 0,
-            detail: file.detail.clone(),
-        }
-        .into()),
+    if report.left.is_empty() {
+        return Ok(());
     }
+    let text = format!(
+        "{} still damaged: name another backup, such as a copy on another disk; without one, give \
+         up what is lost with: ebb repair --online KEYSPACE.TABLE",
+        counted(report.left.len() as u64, "file")
+    );
+    Err(CliError::Damaged(text).into())
 }
 
 fn tell(printer: &mut Printer, what: &str, file: &RestoredFile) -> Result<()> {

@@ -175,7 +175,8 @@ impl Access {
             return Ok(None);
         }
         let needed = needed(path, method);
-        if let Some(token) = bearer(headers) {
+        let sent = bearer(headers);
+        if let Some(token) = sent.and_then(|text| text.parse::<Token>().ok()) {
             let credential = Credential {
                 token,
                 cookie: None,
@@ -199,8 +200,13 @@ impl Access {
         match credential {
             Some(_) if changes && !is_own_page(headers) => Err(other_page()),
             Some(credential) => Ok(Some((credential, needed))),
+            None if sent.is_some() => Err(refused(
+                "this token is malformed: copy the whole line that `ebb token create` printed, \
+                 ebb_ID_SECRET",
+            )),
             None => Err(refused(
-                "show a token: Authorization: Bearer TOKEN; `ebb token create` makes one",
+                "show a token: Authorization: Bearer TOKEN, or for commands of ebb the environment \
+                 variable EBB_TOKEN; `ebb token create` makes one",
             )),
         }
     }
@@ -243,16 +249,13 @@ impl Access {
         self.note_refusal(token, peer, &known);
         if let Some(principal) = known? {
             let taken = self.requests.take(principal.id.clone(), Instant::now());
-            taken.map_err(|wait_s| too_many("this token asks too often", wait_s))?;
+            taken.map_err(|wait_s| too_many("too many requests came with this token", wait_s))?;
             return Ok(principal);
         }
         if let Some(address) = peer.address {
             let taken = self.failures.take(address, Instant::now());
             taken.map_err(|wait_s| {
-                too_many(
-                    "too many tokens that are none came from this address",
-                    wait_s,
-                )
+                too_many("too many invalid tokens came from this address", wait_s)
             })?;
         }
         if self.failure_lines.take((), Instant::now()).is_ok() {
@@ -353,6 +356,7 @@ fn other_page() -> Problem {
 }
 
 fn too_many(text: &str, wait_s: f64) -> Refusal {
+    let text = format!("{text}: retry in {:.0} s", wait_s.ceil().max(1.0));
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, Failure::Other, text);
     Refusal {
         problem,
@@ -360,11 +364,10 @@ fn too_many(text: &str, wait_s: f64) -> Refusal {
     }
 }
 
-/// The token in the `Authorization` header.
-fn bearer(headers: &HeaderMap) -> Option<Token> {
+/// The text of the token in the `Authorization` header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    let token = scheme.eq_ignore_ascii_case("bearer").then_some(token)?;
-    token.trim().parse().ok()
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Returns whether a method changes nothing.

@@ -158,11 +158,23 @@ fn a_token_without_the_scope_or_the_right_secret_is_refused() {
     let told = remote.ebb("snapshot create --keyspace app t").fails(2);
     assert!(told.contains("it takes one for jobs"), "{told}");
     let unknown = Remote {
-        token: "ebb_none".to_owned(),
+        token: format!("ebb_00000000_{}", "0".repeat(64)),
         ..remote
     };
     let told = unknown.ebb("jobs").fails(2);
-    assert!(told.contains("show a token"), "{told}");
+    assert!(told.contains("there is no such token"), "{told}");
+    let cut_off = Remote {
+        token: "ebb_none".to_owned(),
+        ..unknown
+    };
+    let told = cut_off.ebb("jobs").fails(2);
+    assert!(told.contains("copy the whole line"), "{told}");
+    let none = Remote {
+        token: String::new(),
+        ..cut_off
+    };
+    let told = none.ebb("jobs").fails(2);
+    assert!(told.contains("EBB_TOKEN"), "{told}");
 }
 
 #[test]

@@ -132,6 +132,13 @@ fn restore_takes_a_damaged_file_from_a_backup_that_has_it_whole() {
         "{}",
         said.stdout
     );
+    // The command that failed is no advice.
+    let advice = said.fails(5);
+    assert!(
+        advice.contains("1 file still damaged: name another backup"),
+        "{advice}"
+    );
+    assert!(!advice.contains("ebb restore"), "{advice}");
     let report = place.ebb("restore copied --json").json();
     assert_eq!(report["left"], serde_json::json!([]));
     assert_eq!(report["restored"][0]["table"], "app.lines");

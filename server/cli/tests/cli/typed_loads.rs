@@ -38,6 +38,9 @@ fn a_build_without_the_feature_names_the_command_that_builds_one_with_it() {
     let said = place.ebb("load --table app.t x.parquet").refused();
     assert!(said.contains("cargo build --release"), "{said}");
     assert!(said.contains("--features publish"), "{said}");
+    // A bucket needs the larger feature.
+    let said = place.ebb("load --table app.t s3://lake/t@monday").refused();
+    assert!(said.contains("--features s3"), "{said}");
 }
 
 #[cfg(feature = "publish")]

@@ -18,7 +18,7 @@ pub const VALUE: &str = "value";
 ///
 /// Columns have names. Fields of CSV records also have numbers, from 1, and `key` and
 /// `value` are the whole key and the whole value unless another column has that name. In
-/// JSON, `a.b` is member `b` of member `a`.
+/// JSON, `a.b` is the member called so, or else member `b` of member `a`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordFormat {
     key: KeyFormat,
@@ -92,7 +92,7 @@ enum Source {
     KeyField(usize),
     Value,
     ValueField(usize),
-    Member(Vec<String>),
+    Member(String),
 }
 
 impl RecordFormat {
@@ -190,11 +190,10 @@ impl RecordFormat {
             return Ok(self.sources().swap_remove(at));
         }
         if is_json {
-            let mut path: Vec<String> = name.split('.').map(str::to_string).collect();
-            if !has_members_only && path[0] == VALUE {
-                path.remove(0);
-            }
-            return Ok(Source::Member(path));
+            let of_value = (name.strip_prefix(VALUE))
+                .and_then(|rest| rest.strip_prefix('.'))
+                .filter(|_| !has_members_only);
+            return Ok(Source::Member(of_value.unwrap_or(name).to_string()));
         }
         let fields = match &self.value {
             ValueFormat::Csv(columns) => columns.len(),
@@ -385,7 +384,7 @@ pub(crate) struct RowDecoder {
     of_value: Vec<(usize, usize)>,
     /// The fields that are members of the JSON object in the value, each by a path.
     members: Vec<usize>,
-    paths: Vec<Vec<String>>,
+    paths: Vec<String>,
     /// Whether members come in their original form, with strings in quotes.
     as_json: bool,
     key_fields: usize,

@@ -9,16 +9,18 @@ use serde_json::value::RawValue;
 
 use super::Fields;
 
-/// Sets the fields `places` to the members of `object` at `paths`, which are names of
-/// members of members: a string's text, other JSON in its original form, so that no digit
-/// of a number is lost. A field is missing if there is no such member or it is null. Of
+/// Sets the fields `places` to the members of `object` at `paths`: a string's text, other JSON
+/// in its original form, so that no digit of a number is lost. A path is the name of a member,
+/// or the names of nested members with dots between them. A member whose name is the whole path
+/// comes before a nested one, because jobs write such names: `x_p99.9`, and `user.id` for a
+/// column `--by user.id`. A field is missing if there is no such member or it is null. Of
 /// members with the same name the last one counts.
 ///
 /// # Errors
 /// When `object` is not a JSON object; the text is the reason.
 pub(super) fn members(
     object: &[u8],
-    paths: &[Vec<String>],
+    paths: &[String],
     places: &[usize],
     fields: &mut Fields,
 ) -> Result<(), String> {
@@ -32,7 +34,7 @@ pub(super) fn members(
 /// As [`members`].
 pub(super) fn written_members(
     object: &[u8],
-    paths: &[Vec<String>],
+    paths: &[String],
     places: &[usize],
     fields: &mut Fields,
 ) -> Result<(), String> {
@@ -50,12 +52,12 @@ enum Form {
 
 fn find(
     object: &[u8],
-    paths: &[Vec<String>],
+    paths: &[String],
     places: &[usize],
     fields: &mut Fields,
     form: Form,
 ) -> Result<(), String> {
-    let wanted = paths.iter().map(Vec::as_slice);
+    let wanted = paths.iter().map(String::as_str);
     let wanted: Vec<FieldPath<'_>> = places.iter().copied().zip(wanted).collect();
     read(object, &wanted, fields, form).map_err(|e| format!("it is no JSON object: {e}"))
 }
@@ -76,7 +78,14 @@ fn read(
 }
 
 /// A field, and the path of its member.
-type FieldPath<'p> = (usize, &'p [String]);
+type FieldPath<'p> = (usize, &'p str);
+
+/// Returns the path of a nested member below the member `name`, if `name` is the first of the
+/// names in `path`.
+fn below<'p>(path: &'p str, name: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(name)?.strip_prefix('.')?;
+    (!name.contains('.')).then_some(rest)
+}
 
 /// Sets the fields of the members of an object; ignores any other value.
 struct Members<'p, 'f> {
@@ -133,29 +142,39 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
             fields,
             form,
         } = self;
+        // The fields that are set by a member whose name is the whole path, and stay so.
+        let mut named: Vec<usize> = Vec::new();
         while let Some(name) = object.next_key_seed(Name)? {
-            let below =
-                |wanted: &FieldPath<'_>| wanted.1.first().is_some_and(|first| *first == name);
-            let mut found = wanted.iter().filter(|wanted| below(wanted)).peekable();
-            if found.peek().is_none() {
-                object.next_value::<IgnoredAny>()?;
-            } else if found.clone().any(|(_, path)| path.len() == 1) {
+            let name: &str = &name;
+            if wanted.iter().any(|&(_, path)| path == name) {
                 let member: &RawValue = object.next_value()?;
-                for (place, path) in found {
-                    set(*place, &path[1..], member.get(), fields, form)
-                        .map_err(serde::de::Error::custom)?;
+                for &(place, path) in wanted {
+                    let rest = below(path, name).filter(|_| !named.contains(&place));
+                    if path == name && path.contains('.') {
+                        named.push(place);
+                    }
+                    if path == name || rest.is_some() {
+                        set(place, rest, member.get(), fields, form)
+                            .map_err(serde::de::Error::custom)?;
+                    }
                 }
-            } else {
-                let rest: Vec<FieldPath<'_>> =
-                    found.map(|&(place, path)| (place, &path[1..])).collect();
-                rest.iter().for_each(|&(place, _)| fields.unset(place));
-                let wanted = &rest;
-                object.next_value_seed(Members {
-                    wanted,
-                    fields,
-                    form,
-                })?;
+                continue;
             }
+            let nested: Vec<FieldPath<'_>> = (wanted.iter())
+                .filter(|(place, _)| !named.contains(place))
+                .filter_map(|&(place, path)| Some((place, below(path, name)?)))
+                .collect();
+            if nested.is_empty() {
+                object.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            nested.iter().for_each(|&(place, _)| fields.unset(place));
+            let wanted = &nested;
+            object.next_value_seed(Members {
+                wanted,
+                fields,
+                form,
+            })?;
         }
         Ok(())
     }
@@ -190,10 +209,10 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     }
 }
 
-/// Sets a field to the member of `json`, which is valid JSON, at `path`.
+/// Sets a field to `json`, which is valid JSON, or to the member at a path below it.
 fn set(
     place: usize,
-    path: &[String],
+    path: Option<&str>,
     json: &str,
     fields: &mut Fields,
     form: Form,
@@ -201,28 +220,28 @@ fn set(
     fields.unset(place);
     let json = json.trim_ascii();
     match (path, json.as_bytes()) {
-        ([], b"null") => {
+        (None, b"null") => {
             fields.set_null(place);
             Ok(())
         }
-        ([], json) if form == Form::Json => {
+        (None, json) if form == Form::Json => {
             fields.set(place, json);
             Ok(())
         }
-        ([], [b'"', text @ .., b'"']) if !text.contains(&b'\\') => {
+        (None, [b'"', text @ .., b'"']) if !text.contains(&b'\\') => {
             fields.set(place, text);
             Ok(())
         }
-        ([], [b'"', ..]) => {
+        (None, [b'"', ..]) => {
             let text: String = serde_json::from_str(json)?;
             fields.set(place, text.as_bytes());
             Ok(())
         }
-        ([], json) => {
+        (None, json) => {
             fields.set(place, json);
             Ok(())
         }
-        (path, [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields, form),
+        (Some(path), [b'{', ..]) => read(json.as_bytes(), &[(place, path)], fields, form),
         _ => Ok(()),
     }
 }
@@ -237,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    fn found(text: &str, paths: &[Vec<String>]) -> Result<Vec<Option<String>>, String> {
+    fn found(text: &str, paths: &[String]) -> Result<Vec<Option<String>>, String> {
         let mut fields = Fields::default();
         fields.reset(paths.len());
         let places: Vec<usize> = (0..paths.len()).collect();
@@ -260,12 +279,20 @@ mod tests {
         assert_eq!(found, digits.map(|digits| Some(digits.to_string())));
     }
 
-    fn paths(paths: &[&str]) -> Vec<Vec<String>> {
-        let path = |path: &&str| path.split('.').map(str::to_string).collect();
-        paths.iter().map(path).collect()
+    fn paths(paths: &[&str]) -> Vec<String> {
+        paths.iter().map(|path| (*path).to_string()).collect()
     }
 
-    /// Draws nested objects with few different names, some of which occur twice.
+    /// Finds the member at `path` in a whole object, as [`members`] should.
+    fn member<'v>(whole: &'v Value, path: &str) -> Option<&'v Value> {
+        let object = whole.as_object()?;
+        object.get(path).or_else(|| {
+            let (first, rest) = path.split_once('.')?;
+            member(object.get(first)?, rest)
+        })
+    }
+
+    /// Draws nested objects with few different names, some of which occur twice or have dots.
     fn drawn(rng: &mut ChaCha8Rng, depth: u32) -> String {
         match rng.random_range(0..if depth == 0 { 6 } else { 9 }) {
             0 => "null".to_string(),
@@ -282,7 +309,7 @@ mod tests {
     fn object(rng: &mut ChaCha8Rng, depth: u32) -> String {
         let members: Vec<String> = (0..rng.random_range(0..5))
             .map(|_| {
-                let name = ["a", "b", "\\u0063"][rng.random_range(0..3)];
+                let name = ["a", "b", "\\u0063", "a.b", "b.a"][rng.random_range(0..5)];
                 format!("\"{name}\" : {}", drawn(rng, depth))
             })
             .collect();
@@ -293,14 +320,16 @@ mod tests {
     fn members_are_those_of_the_whole_object() {
         for_seeds("members_are_those_of_the_whole_object", 1, |seed| {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let all = paths(&["a", "b", "a.b", "c.a", "c.b.a", "b.b", "c.b.a", "d", ""]);
+            let all = paths(&[
+                "a", "b", "a.b", "c.a", "c.b.a", "b.b", "c.b.a", "c.a.b", "a.b.a", "d", "",
+            ]);
             for _ in 0..5000 {
                 let wanted: Vec<_> = (all.iter().filter(|_| rng.random())).cloned().collect();
                 let text = object(&mut rng, 3);
                 let whole: Value = serde_json::from_str(&text).unwrap();
                 let found = found(&text, &wanted).unwrap();
                 for (path, field) in wanted.iter().zip(found) {
-                    let expected = path.iter().try_fold(&whole, |at, name| at.get(name));
+                    let expected = member(&whole, path);
                     let field = field.map(|field| match expected {
                         Some(Value::String(_)) => Value::String(field),
                         _ => serde_json::from_str(&field).unwrap(),

@@ -130,6 +130,27 @@ fn a_session_ends_with_its_token_and_is_not_begun_by_others() {
     assert_eq!(send(&server, "GET /v1/jobs", &[cookie], "").0, 401);
 }
 
+/// A token that was cut off when it was copied got the answer of a request without one.
+#[test]
+fn a_malformed_token_is_refused_as_malformed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_node, server) = serve(dir.path());
+    let token = token(dir.path(), Scope::Read);
+    let malformed = ("Authorization", "Bearer ebb_4b62fa2b_ad78");
+    let (status, answer) = send(&server, "GET /v1/jobs", &[malformed], "");
+    assert_eq!(status, 401, "{answer}");
+    assert!(answer.contains("this token is malformed"), "{answer}");
+    let (status, answer) = send(&server, "GET /v1/jobs", &[], "");
+    assert_eq!(status, 401, "{answer}");
+    assert!(answer.contains("show a token"), "{answer}");
+    // A cookie is a credential of its own.
+    let (_, answer) = log_in(&server, &token, &[]);
+    let set = header(&answer, "set-cookie").unwrap();
+    let cookie = ("Cookie", set.split("; ").next().unwrap());
+    let sent = send(&server, "GET /v1/jobs", &[malformed, cookie], "");
+    assert_eq!(sent.0, 200, "{}", sent.1);
+}
+
 #[test]
 fn every_response_has_security_headers() {
     let dir = tempfile::tempdir().unwrap();

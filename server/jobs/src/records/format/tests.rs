@@ -74,6 +74,25 @@ fn json_columns_are_members_of_members() {
     );
 }
 
+/// Jobs wrote columns such as `user.id` and `ms_p99.9` into JSON lines, which no job could read.
+#[test]
+fn a_member_whose_name_has_a_dot_is_the_column_of_that_name() {
+    let value = r#"{"user":{"id":1,"at":2},"user.id":3,"ms_p99.9":4,"value.x":5,"x":6}"#;
+    let names = ["user.id", "user.at", "ms_p99.9"];
+    let lines = RecordFormat::file(ValueFormat::Json);
+    assert_eq!(read(&lines, &names, value), some(&["3", "2", "4"]));
+    assert_eq!(read(&lines, &["value.x"], value), some(&["5"]));
+    let table = RecordFormat::table(ValueFormat::Json).unwrap();
+    assert_eq!(read(&table, &names, value), some(&["3", "2", "4"]));
+    assert_eq!(
+        read(&table, &["value.x", "value.value.x"], value),
+        some(&["6", "5"])
+    );
+    // Neither the order of the members nor a null changes which one counts.
+    let null = r#"{"user.id":null,"user":{"id":1}}"#;
+    assert_eq!(read(&lines, &["user.id"], null), [None]);
+}
+
 #[test]
 fn rows_of_several_columns_in_key_and_value_come_apart() {
     let column = |name: &&str| Column::text(*name);
