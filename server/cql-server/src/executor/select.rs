@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use ebb_cql::protocol::ErrorResponse;
+use ebb_cql::protocol::{Consistency, ErrorResponse};
 use ebb_cql::syntax::ast::{self, Parsed};
 use ebb_model::schema::{ColumnKind, TableSchema};
 use ebb_storage::Cache;
@@ -18,7 +18,7 @@ use crate::analyse::markers::{Bound, Markers};
 use crate::analyse::select::SelectPlan;
 use crate::call::{Call, Outcome};
 use crate::context::in_keyspace;
-use crate::error::Result;
+use crate::error::{Result, invalid};
 use crate::guardrails::Access;
 use crate::indexes;
 use crate::interrupt;
@@ -117,6 +117,7 @@ impl Executor {
                 ..Outcome::default()
             });
         }
+        check_consistency(call.parameters.consistency)?;
         let guardrails = match &target {
             // Guardrails protect the tables of users.
             Target::Virtual(_) => None,
@@ -207,6 +208,15 @@ impl Executor {
             snapshots: named,
         })
     }
+}
+
+/// Checks that a read may have this level. One that Cassandra rejects is rejected, as for
+/// [writes](crate::write::check_consistency).
+fn check_consistency(level: Consistency) -> Result<()> {
+    if level == Consistency::Any {
+        return invalid("ANY ConsistencyLevel is only supported for writes");
+    }
+    Ok(())
 }
 
 /// The schema of a table: for a table at a snapshot, that of the snapshot's moment.

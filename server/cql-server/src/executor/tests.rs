@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    QueryParameters, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Version,
+    Consistency, QueryParameters, Response, SchemaChange, SchemaChangeKind, SchemaTarget, Version,
 };
 use ebb_storage::SnapshotOptions;
 use memchr::memmem;
@@ -37,6 +37,39 @@ fn the_queries_of_a_connecting_driver_are_answered() {
         server.refused("SELECT * FROM system.nothing"),
         "table nothing does not exist"
     );
+}
+
+#[test]
+fn no_read_and_no_increment_has_the_level_any() {
+    let mut server = Server::with(&[
+        "CREATE TABLE t (a int PRIMARY KEY)",
+        "CREATE TABLE visits (a int PRIMARY KEY, n counter)",
+    ]);
+    let mut at_any = |text: &str| {
+        let prepared = server.prepare(text).unwrap();
+        let parameters = QueryParameters {
+            consistency: Consistency::Any,
+            ..QueryParameters::default()
+        };
+        let done = server.execute(&prepared, parameters);
+        done.map_err(|error| error.message)
+    };
+    let of_reads = Err("ANY ConsistencyLevel is only supported for writes".to_owned());
+    for read in [
+        "SELECT * FROM t",
+        "SELECT count(*) FROM t WHERE a = 1",
+        "SELECT key FROM system.local",
+    ] {
+        assert_eq!(at_any(read), of_reads, "{read}");
+    }
+    let increment = at_any("UPDATE visits SET n = n + 1 WHERE a = 1");
+    assert!(increment.unwrap_err().contains("level ANY"));
+    for write in [
+        "INSERT INTO t (a) VALUES (1)",
+        "DELETE FROM t WHERE a = 1 IF EXISTS",
+    ] {
+        assert!(at_any(write).is_ok(), "{write}");
+    }
 }
 
 #[test]

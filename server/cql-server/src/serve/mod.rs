@@ -102,6 +102,7 @@ mod shared;
 mod skip;
 mod slow;
 mod stages;
+mod startup;
 mod statements;
 mod stream;
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use ebb_cql::protocol::{
-    self, Coding, Columns, Compression, Consistency, ErrorResponse, EventTypes, Frame, Head,
-    Opcode, Request, Response, Segments, Startup, StatementRef, Version, WriteType,
+    self, Coding, Columns, Consistency, ErrorResponse, EventTypes, Frame, Head, Opcode, Request,
+    Response, Segments, Startup, StatementRef, Version, WriteType,
 };
 
 use memchr::memmem;
@@ -21,6 +21,7 @@ use super::requests::RequestMemory;
 use super::shared::Shared;
 use super::slow::{Sender, Spent, Unsent};
 use super::stages::ExecutionSpan;
+use super::startup;
 use super::traces::{self, without_password};
 use super::work::{Inline, RequestStatements, Work};
 use crate::access::{AUTHENTICATOR, User};
@@ -203,8 +204,7 @@ impl<S: Service> Session<S> {
         let ended_at = Instant::now();
         let ran = ExecutionSpan { begun_at, ended_at };
         let slow = self.slow(&frame, now, ran);
-        if let Some(mut trace) = self.trace.take() {
-            trace.note("Request complete");
+        if let Some(trace) = self.trace.take() {
             trace.end();
         }
         HandleResult::Answered {
@@ -355,13 +355,8 @@ impl<S: Service> Session<S> {
         stream: i16,
         out: &mut BytesMut,
     ) -> Result<(), ErrorResponse> {
-        let compression = match startup.compression() {
-            None | Some("") => Compression::None,
-            Some(name) => Compression::from_name(name).ok_or_else(|| {
-                let message = format!("Unknown compression algorithm: {name}; there is lz4");
-                ErrorResponse::protocol(message)
-            })?,
-        };
+        startup::check_version(startup)?;
+        let compression = startup::compression(startup)?;
         self.log_in_by_certificate()?;
         self.has_started = true;
         let (name, version) = ("DRIVER_NAME", "DRIVER_VERSION");
@@ -442,8 +437,8 @@ impl<S: Service> Session<S> {
         // Before the login no statement is executed, so nothing is traced.
         if frame.is_traced() && self.is_logged_in() {
             self.shared.service.check_trace(&self.sender.user)?;
-            let activity = &self.shared.options.activity;
-            self.trace = traces::begin(activity, self.sender.address, now, frame);
+            let (activity, statements) = (&self.shared.options.activity, &self.shared.statements);
+            self.trace = traces::begin(activity, statements, self.sender.address, now, frame);
         }
         Ok(())
     }
@@ -456,6 +451,9 @@ impl<S: Service> Session<S> {
         now: Instant,
         out: &mut BytesMut,
     ) -> Result<(), ErrorResponse> {
+        if let Some(trace) = &mut self.trace {
+            trace.note("Preparing the statement");
+        }
         // Always prepared anew, because the schema may have changed since the text was last
         // prepared.
         let statement = self.understand(keyspace, text, Consistency::One, now)?;

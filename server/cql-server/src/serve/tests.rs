@@ -533,9 +533,18 @@ fn the_first_message_is_startup_or_options() {
         panic!("no SUPPORTED");
     };
     assert!(options.contains(&("CQL_VERSION".into(), vec!["3.4.6".into()])));
-    let options = vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", "snappy")];
-    client.send(2, &Request::Startup(Startup { options }));
-    assert!(client.error().message.contains("snappy"));
+    for (options, mistake) in [
+        (vec![("COMPRESSION", "lz4")], "CQL_VERSION"),
+        (
+            vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", "snappy")],
+            "snappy",
+        ),
+    ] {
+        client.send(2, &Request::Startup(Startup { options }));
+        let error = client.error();
+        assert_eq!(error.kind, ErrorKind::Protocol);
+        assert!(error.message.contains(mistake), "{}", error.message);
+    }
 }
 
 #[test]

@@ -4,40 +4,57 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ebb_cql::protocol::{Frame, Request};
+use ebb_cql::protocol::{Consistency, Frame, Request};
 
+use super::statements::Statements;
 use crate::activity::{Activity, Trace};
+use crate::call::Statement;
 
 /// Begins the trace of a request. Returns `None` unless the request is a valid QUERY, EXECUTE,
 /// BATCH or PREPARE.
-pub(super) fn begin(
+pub(super) fn begin<S: Statement>(
     activity: &Arc<Activity>,
+    statements: &Statements<S>,
     client: SocketAddr,
     received_at: Instant,
     frame: &Frame,
 ) -> Option<Trace> {
-    let (options, text, request) = match Request::decode(frame).ok()? {
-        Request::Query { text, parameters } => {
-            let options = (parameters.consistency, parameters.page_size_rows);
-            (Some(options), Some(text), "Execute CQL3 query")
-        }
-        Request::Execute { parameters, .. } => {
-            let options = (parameters.consistency, parameters.page_size_rows);
-            (Some(options), None, "Execute CQL3 prepared query")
-        }
-        Request::Batch(batch) => {
-            let options = (batch.consistency, None);
-            (Some(options), None, "Execute batch of CQL3 queries")
-        }
-        Request::Prepare { text, .. } => (None, Some(text), "Preparing CQL3 query"),
+    let (levels, page_size_rows, text, request) = match Request::decode(frame).ok()? {
+        Request::Query { text, parameters } => (
+            Some((parameters.consistency, parameters.serial_consistency)),
+            parameters.page_size_rows,
+            Some(without_password(text)),
+            "Execute CQL3 query",
+        ),
+        Request::Execute { id, parameters } => (
+            Some((parameters.consistency, parameters.serial_consistency)),
+            parameters.page_size_rows,
+            (statements.get(id)).map(|entry| without_password(entry.statement.text())),
+            "Execute CQL3 prepared query",
+        ),
+        Request::Batch(batch) => (
+            Some((batch.consistency, batch.serial_consistency)),
+            None,
+            None,
+            "Execute batch of CQL3 queries",
+        ),
+        Request::Prepare { text, .. } => (
+            None,
+            None,
+            Some(without_password(text)),
+            "Preparing CQL3 query",
+        ),
         _ => return None,
     };
+    // In the order of the names.
     let mut parameters = Vec::new();
-    if let Some((consistency, page_size_rows)) = options {
-        parameters.push(("consistency_level", consistency.name().to_owned()));
-        parameters.extend(page_size_rows.map(|rows| ("page_size", rows.to_string())));
-    }
-    parameters.extend(text.map(|text| ("query", without_password(text))));
+    parameters.extend(levels.map(|(level, _)| ("consistency_level", level.name().to_owned())));
+    parameters.extend(page_size_rows.map(|rows| ("page_size", rows.to_string())));
+    parameters.extend(text.map(|text| ("query", text)));
+    parameters.extend(levels.map(|(_, serial)| {
+        let serial = serial.unwrap_or(Consistency::Serial);
+        ("serial_consistency_level", serial.name().to_owned())
+    }));
     Some(activity.begin_trace(client, received_at, ("QUERY", request), parameters))
 }
 

@@ -1,7 +1,8 @@
 //! The consistency levels that writes may have.
 //!
 //! There is one copy, so the level makes no difference. A level that Cassandra rejects is
-//! nevertheless rejected, since it is a mistake of the client.
+//! nevertheless rejected, since it is a mistake of the client. Batches obey the same rules, although
+//! Cassandra checks the levels of conditional batches only.
 
 use ebb_cql::protocol::{Consistency, WriteType};
 
@@ -23,6 +24,9 @@ pub fn check_consistency(
              non-SERIAL reads\"",
             level.name()
         )),
+        WriteType::Counter if level == Consistency::Any => {
+            invalid("Consistency level ANY is not yet supported for counter tables")
+        }
         WriteType::Counter if level.is_serial() => {
             invalid("Counter operations are inherently non-serializable")
         }
@@ -56,6 +60,7 @@ mod tests {
                 Some("SERIAL is not supported as"),
             ),
             (Counter, One, None, None),
+            (Counter, Any, None, Some("ANY is not yet supported")),
             (Counter, Serial, None, Some("inherently non-serializable")),
         ] {
             let found = check_consistency(write_type, level, serial);

@@ -100,6 +100,41 @@ fn writes_that_stall_leave_a_thread_for_reads() {
 }
 
 #[test]
+fn the_traces_of_prepare_and_execute_have_the_statement() {
+    let options = options();
+    let activity = options.activity.clone();
+    let (_, server) = server(options);
+    let mut client = Client::new(&server);
+    let mut traced = |stream, request: &Request<'_>| {
+        let mut bytes = BytesMut::new();
+        request.encode(&mut bytes, stream, Compression::None);
+        bytes[1] |= ebb_cql::protocol::flag::TRACING;
+        client.stream.write_all(&bytes).unwrap();
+        client.receive().1.response
+    };
+    let (text, keyspace) = ("which", None);
+    let Response::Prepared(prepared) = traced(1, &Request::Prepare { text, keyspace }) else {
+        panic!("not prepared");
+    };
+    let execute = Request::Execute {
+        id: &prepared.id,
+        parameters: parameters(),
+    };
+    assert_eq!(traced(2, &execute), Response::Void);
+    let traces = activity.traces();
+    let statement = ("query", text.to_owned());
+    assert_eq!(traces[0].parameters, std::slice::from_ref(&statement));
+    assert_eq!(traces[0].events.len(), 1);
+    let (level, serial) = ("consistency_level", "serial_consistency_level");
+    let expected = [
+        (level, "ONE".to_owned()),
+        statement,
+        (serial, "SERIAL".to_owned()),
+    ];
+    assert_eq!(traces[1].parameters, expected);
+}
+
+#[test]
 fn the_trace_of_a_request_has_its_id_and_its_steps() {
     let options = options();
     let activity = options.activity.clone();
@@ -129,6 +164,9 @@ fn the_trace_of_a_request_has_its_id_and_its_steps() {
         assert_eq!(trace.client, client.stream.local_addr().unwrap());
         let has_steps = |event: &crate::activity::TraceEvent| event.activity.contains(steps);
         assert!(trace.events.iter().any(has_steps), "{trace:?}");
+        // Clients add a last step of their own.
+        let is_last = |event: &crate::activity::TraceEvent| event.activity == "Request complete";
+        assert!(!trace.events.iter().any(is_last), "{trace:?}");
     }
     client.query(6, "which");
     assert_eq!(client.receive().1.tracing_id, None);

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::super::consistency::Consistency;
-use super::super::fault::Result;
+use super::super::fault::{ProtocolError, Result};
 use super::super::reader::Reader;
 use super::super::values::Values;
 use super::super::version::Version;
@@ -25,8 +25,8 @@ pub struct QueryParameters<'a> {
     pub values: Values<'a>,
     /// True if the client knows the result's columns from PREPARE, and the result may omit them.
     pub skip_metadata: bool,
-    /// The maximal number of rows of a page. `None`, and a number that is not positive, turn paging
-    /// off.
+    /// The maximal number of rows of a page, never 0. `None`, and a negative number in the request,
+    /// turn paging off.
     pub page_size_rows: Option<u32>,
     /// The position at which the page starts. These bytes are untrusted.
     pub paging_state: Option<&'a [u8]>,
@@ -73,7 +73,10 @@ impl<'a> QueryParameters<'a> {
         }
         if has(PAGE_SIZE) {
             let rows = reader.int("the page size")?;
-            parameters.page_size_rows = u32::try_from(rows).ok().filter(|rows| *rows > 0);
+            if rows == 0 {
+                return Err(ProtocolError::Forbidden("The page size cannot be 0"));
+            }
+            parameters.page_size_rows = u32::try_from(rows).ok();
         }
         if has(PAGING_STATE) {
             parameters.paging_state = reader.bytes("the paging state")?;

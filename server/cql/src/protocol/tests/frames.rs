@@ -287,3 +287,30 @@ fn a_batch_with_names_of_values_is_refused() {
         Err(ProtocolError::Flags { flags: 0x40, .. })
     ));
 }
+
+#[test]
+fn a_page_size_is_not_0_and_a_negative_one_turns_paging_off() {
+    let refused = ProtocolError::Forbidden("The page size cannot be 0");
+    for (rows, expected) in [
+        (1, Ok(Some(1))),
+        (-1, Ok(None)),
+        (i32::MIN, Ok(None)),
+        (0, Err(refused)),
+    ] {
+        // A QUERY without text, with consistency ONE and a page size.
+        let mut body = BytesMut::from(&[0, 0, 0, 0, 0, 1, 0x04][..]);
+        body.put_i32(rows);
+        let frame = Frame {
+            version: Version::V4,
+            flags: 0,
+            stream: 0,
+            opcode: Opcode::Query as u8,
+            body: body.freeze(),
+        };
+        let decoded = Request::decode(&frame).map(|request| match request {
+            Request::Query { parameters, .. } => parameters.page_size_rows,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(decoded, expected);
+    }
+}
