@@ -108,13 +108,14 @@ pub(super) fn run(mut args: Args) -> Result<()> {
     }
 }
 
-fn started(job: &JobRecord) -> String {
-    let started = UNIX_EPOCH + Duration::from_millis(job.started_unix_ms);
+/// The time of a start, to the second.
+fn started(unix_ms: u64) -> String {
+    let started = UNIX_EPOCH + Duration::from_millis(unix_ms);
     humantime::format_rfc3339_seconds(started).to_string()
 }
 
-/// The time from a job's first start to its end, in seconds.
+/// The time from a job's latest start to its end, in seconds. The goal counts from that start, too.
 fn took_s(job: &JobRecord) -> Option<f64> {
-    let took_ms = job.ended_unix_ms?.saturating_sub(job.started_unix_ms);
+    let took_ms = job.ended_unix_ms?.saturating_sub(job.begun_unix_ms());
     Some(took_ms as f64 / 1e3)
 }

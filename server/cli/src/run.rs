@@ -26,7 +26,7 @@ pub(super) use self::applications::runnable;
 pub(super) use self::common::goal;
 use self::execute::detach;
 pub(super) use self::execute::execute;
-pub(super) use self::report::{Report, print_done};
+pub(super) use self::report::{Report, goal_of, print_done};
 pub(super) use self::watch::watch;
 
 const EXAMPLES: &str = "\

@@ -304,11 +304,12 @@ impl fmt::Display for ColocatedStatus {
         let running = jobs.iter().filter(|job| job.finished_s.is_none()).count();
         write!(
             f,
-            "service {:.2} cores, {:.0} requests/s, p99 {:.2} ms; others {:.2} cores; {running} jobs, {:.2} cores for them",
+            "service {:.2} cores, {:.0} requests/s, p99 {:.2} ms; others {:.2} cores; {running} {}, {:.2} cores for them",
             load.transactional_cores,
             requests.requests_per_s,
             requests.p99_us / 1e3,
             load.others_cores,
+            if running == 1 { "job" } else { "jobs" },
             f64::from(load.capacity_hundredths) / 100.0,
         )?;
         match self.guard {

@@ -82,10 +82,53 @@ test("without a prediction a job is late once its goal has passed", () => {
 
 test("a job of a server that is gone is unfinished, and one that ended is over", () => {
   assert.equal(jobOf(view({ run: null })).state, "unfinished");
-  const record = { ...view().record, state: "succeeded" as const, ended_unix_ms: 1_061_000 };
-  const ended = jobOf(view({ record, run: null }));
-  assert.ok(isOver(ended));
-  assert.equal(outlook(ended, 2_000_000), "missed");
+  assert.ok(isOver(jobOf(ended({}, 1_061_000))));
+});
+
+/** A job that succeeded, with the report of a runtime in which it was submitted at 3 s. */
+function ended(record: Partial<JobView["record"]>, endedMs: number, finishedS?: number): JobView {
+  const report = finishedS !== undefined && {
+    goal_s: 63,
+    finished_s: finishedS,
+    met: finishedS <= 63,
+    tasks: 1,
+    bytes_in: 0,
+    cpu_s: 0.1,
+    counters: {},
+    outcome: { kind: "succeeded" },
+  };
+  return view({
+    record: { ...view().record, state: "succeeded", ended_unix_ms: endedMs, ...record },
+    run: null,
+    end: report ? { report, parked: false, unrecorded: null } : null,
+  });
+}
+
+test("the report of a job that has ended decides whether it kept its goal", () => {
+  const missed = jobOf(ended({}, 1_061_000, 64));
+  assert.equal(outlook(missed, 2_000_000), "missed");
+  assert.equal(slackS(missed, 2_000_000), -1);
+  assert.equal(missed.done, "1 task");
+  // Its server was killed before it recorded the end.
+  const found = jobOf(ended({}, 1_500_000));
+  assert.equal(outlook(found, 2_000_000), "unknown");
+  assert.equal(slackS(found, 2_000_000), null);
+});
+
+// Regression: the goal counted from the first start until the first prediction, and again after the end.
+test("a goal counts from the latest start of a job", () => {
+  const record = { ...view().record, starts: 2, restarted_unix_ms: 1_090_000 };
+  const job = jobOf(view({ record }));
+  assert.equal(job.goalMs, 1_150_000);
+  assert.equal(outlook(job, 1_100_000), "unknown");
+  const met = jobOf(ended({ starts: 2, restarted_unix_ms: 1_090_000 }, 1_102_000, 15));
+  assert.equal(met.goalMs, 1_150_000);
+  assert.equal(outlook(met, 2_000_000), "met");
+  assert.equal(slackS(met, 2_000_000), 48);
+  const unfinished = jobOf(view({ run: null }));
+  assert.equal(unfinished.goalMs, null);
+  assert.equal(outlook(unfinished, 2_000_000), "unknown");
+  assert.equal(slackS(unfinished, 2_000_000), null);
 });
 
 /** A backup or a verification that has a quarter of its bytes. */

@@ -134,6 +134,7 @@ mod tests {
             own_snapshots: Vec::new(),
             state: RecordState::Started,
             started_unix_ms: 0,
+            restarted_unix_ms: None,
             starts,
             parks: 0,
             commits,

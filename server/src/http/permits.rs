@@ -6,6 +6,7 @@
 //! | to start, restart or retry a job whose output table is missing | also CREATE on all tables of its keyspace |
 //! | a job that reads the keyspace of the system, or names files | scope `admin`, also without a role |
 //! | see the options and errors of a job | SELECT on the tables that it reads: see [`Reads`](super::outline::Reads) |
+//! | see the profile of a job | SELECT on the tables that it read; scope `admin` once the job has left the history |
 //! | list roles that are not granted to it | DESCRIBE on all roles |
 //! | create, renew or delete a snapshot | SNAPSHOT on its keyspace, or its table |
 //! | rows of a table, as the store has them | SELECT on the table, and scope `jobs` |

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ebb_colocate::Governor;
-use ebb_jobs::history::{JobRecord, now_unix_ms};
+use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::JobRequest;
 use ebb_scheduler::runtime::{JobHandle, JobReport};
 use tokio::sync::Notify;
@@ -21,7 +21,6 @@ pub struct RunningJob {
 
 struct Shared {
     record: JobRecord,
-    begun_unix_ms: u64,
     request: JobRequest,
     policy: &'static str,
     /// `None` if the cores that jobs may use are fixed.
@@ -75,15 +74,9 @@ impl RunningJob {
             number: 1,
             of: steps,
         };
-        let begun_unix_ms = if record.starts > 1 {
-            now_unix_ms()
-        } else {
-            record.started_unix_ms
-        };
         Self {
             shared: Arc::new(Shared {
                 record,
-                begun_unix_ms,
                 request,
                 policy: node.policy(),
                 governor: node.governor().cloned(),
@@ -113,7 +106,7 @@ impl RunningJob {
 
     /// The time of the latest start of the job, in milliseconds since 1970. Its goal counts from there.
     pub fn begun_unix_ms(&self) -> u64 {
-        self.shared.begun_unix_ms
+        self.record().begun_unix_ms()
     }
 
     /// The request that the job was submitted with.

@@ -11,11 +11,19 @@ use super::roles::RoleStore;
 
 /// The error for a role that has reached its quota of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("User {role} holds {max} snapshots already, as many as it may; drop one of them")]
+#[error(
+    "User {role} holds {} already, as many as it may; drop one of them",
+    snapshots(.max)
+)]
 pub struct QuotaReached {
     pub role: String,
     /// The quota of the role.
     pub max: u32,
+}
+
+fn snapshots(count: &u32) -> String {
+    let plural = if *count == 1 { "" } else { "s" };
+    format!("{count} snapshot{plural}")
 }
 
 /// The permission to create one more snapshot for a role. It holds a lock, so that concurrent
@@ -88,5 +96,20 @@ impl SnapshotRoom<'_> {
             };
             self.roles.owned.add(db, role.id, created)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_names_one_snapshot_without_a_plural() {
+        let error = QuotaReached {
+            role: "ada".to_owned(),
+            max: 1,
+        };
+        let text = "User ada holds 1 snapshot already, as many as it may; drop one of them";
+        assert_eq!(error.to_string(), text);
     }
 }

@@ -29,6 +29,7 @@
     )
 )]
 
+pub mod counts;
 pub mod csv;
 mod error;
 mod format;

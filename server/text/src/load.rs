@@ -11,6 +11,7 @@ use std::time::Instant;
 use ebb_storage::{FileSystem, SortedWriter, Table};
 use serde::Serialize;
 
+use super::counts::counted;
 use super::error::{LoadError, Problem};
 use super::merge::{MergeError, merge};
 use super::options::LoadOptions;
@@ -472,7 +473,7 @@ impl<'a> Work<'a> {
         }
         let description = |columns: &Columns| match &columns.names {
             Some(names) => format!("columns are {}", names.join(", ")),
-            None => format!("records have {} fields", columns.count),
+            None => format!("records have {}", counted(columns.count, "field")),
         };
         let problem = format!(
             "line {}: its {}, and in {} {}; load them into tables of their own",

@@ -1,6 +1,6 @@
 //! The view of one job: its counters, its attempts, and a timeline.
 
-use ebb_jobs::history::{JobAttempt, JobRecord};
+use ebb_jobs::history::{JobAttempt, JobRecord, RecordState};
 use ebb_scheduler::runtime::AttemptOutcome;
 use ebb_server::jobs::{JobProgress, JobView};
 use indicatif::{HumanBytes, HumanCount};
@@ -36,24 +36,31 @@ pub(super) fn lines(view: &JobView, attempts: &[JobAttempt]) -> Vec<String> {
     let mut lines = vec![format!("{application} {id}: {state}{took}")];
     lines.extend(view.run.as_ref().map(|run| progress(&run.progress)));
     lines.extend(view.waits().map(|waits| format!("  waits    {waits}")));
-    let mut begun = format!("  started  {}", started(job));
+    let mut begun = format!("  started  {}", started(job.started_unix_ms));
     if let Some(directory) = job.request["directory"].as_str() {
         begun += &format!(" in {directory}");
     }
     if job.starts > 1 {
         begun += &format!(", {} times", job.starts);
     }
+    if let Some(latest) = job.restarted_unix_ms {
+        begun += &format!(", the latest {}", started(latest));
+    }
     lines.push(begun);
     let [mut goal, input, output] = asked(job);
     if job.starts > 1 && !goal.is_empty() {
         goal += " from the latest start";
+    }
+    let report = job.report.as_ref().unwrap_or(&Value::Null);
+    let is_judged = !goal.is_empty() && job.state != RecordState::Cancelled;
+    if let Some(met) = report["met"].as_bool().filter(|_| is_judged) {
+        goal += if met { ", met" } else { ", missed" };
     }
     for (name, text) in [("goal  ", goal), ("input ", input), ("output", output)] {
         if !text.is_empty() {
             lines.push(format!("  {name}   {text}"));
         }
     }
-    let report = job.report.as_ref().unwrap_or(&Value::Null);
     if let Some(cause) = report["outcome"]["cause"].as_str() {
         lines.push(format!("  cause    {cause}"));
     }
@@ -238,7 +245,6 @@ fn failed(attempts: &[JobAttempt]) -> Vec<String> {
 mod tests {
     use super::super::timeline::testing::attempt;
     use super::*;
-    use ebb_jobs::history::RecordState;
     use ebb_scheduler::model::TaskKind;
 
     fn record(report: Value) -> JobRecord {
@@ -249,6 +255,7 @@ mod tests {
             own_snapshots: Vec::new(),
             state: RecordState::Failed,
             started_unix_ms: 1_795_293_012_345,
+            restarted_unix_ms: None,
             starts: 2,
             parks: 0,
             commits: false,
@@ -289,6 +296,34 @@ mod tests {
         assert!(!told.contains("spills"), "{told}");
         let slow = told.find("map 0").unwrap();
         assert!(slow < told.find("map 1 ").unwrap(), "{told}");
+    }
+
+    #[test]
+    fn a_job_that_was_started_again_is_timed_and_judged_from_its_latest_start() {
+        let report = json!({"outcome": {"kind": "succeeded"}, "met": true});
+        let job = JobRecord {
+            request: json!({"application": {"sort": {}}, "goal_s": 20.0}),
+            state: RecordState::Succeeded,
+            restarted_unix_ms: Some(1_795_293_110_345),
+            ended_unix_ms: Some(1_795_293_122_345),
+            ..record(report)
+        };
+        let told = |job: JobRecord| lines(&JobView::remembered(job), &[]).join("\n");
+        let shown = told(job.clone());
+        for part in [
+            "sort 1795293012345: succeeded after 12.00 s",
+            "2 times, the latest 2026-11-21T20:31:50Z",
+            "goal     20s from the latest start, met",
+        ] {
+            assert!(shown.contains(part), "{part:?} in {shown}");
+        }
+        let cancelled = JobRecord {
+            state: RecordState::Cancelled,
+            report: Some(json!({"outcome": {"kind": "cancelled"}, "met": false})),
+            ..job
+        };
+        let shown = told(cancelled);
+        assert!(!shown.contains("missed"), "{shown}");
     }
 
     #[test]

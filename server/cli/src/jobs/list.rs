@@ -1,7 +1,5 @@
 //! `ebb jobs list`: the list of jobs, a line each, no longer than a terminal is wide.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::{InputRequest, OutputPlace};
@@ -12,6 +10,7 @@ use super::state::JobState;
 use super::{started, took_s};
 use crate::attached::Attached;
 use crate::print::{LINE_CHARS_MAX, Printer, counted, table};
+use crate::run::goal_of;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,7 +120,7 @@ fn row(view: &JobView) -> Vec<String> {
     let rows = report.and_then(|report| report["counters"]["output_records"].as_u64());
     let [goal, input, output] = asked(job);
     // The year and the second would take the room of the names.
-    let started = started(job);
+    let started = started(job.started_unix_ms);
     let minute = started.get(5..16).unwrap_or(&started);
     vec![
         job.id.clone(),
@@ -137,16 +136,15 @@ fn row(view: &JobView) -> Vec<String> {
 }
 
 /// Returns the goal, the inputs and the output of a job. A text is empty if there is nothing of its
-/// kind, or if this build cannot read the request.
+/// kind. The inputs and the output are also empty if this build cannot read the request.
 pub(super) fn asked(job: &JobRecord) -> [String; 3] {
     if let Some(backup) = job.backup_request() {
         return [String::new(), String::new(), backup.target];
     }
+    let goal = goal_of(job).unwrap_or_default();
     let Ok(request) = job.request() else {
-        return Default::default();
+        return [goal, String::new(), String::new()];
     };
-    let goal = request.goal_s.map(Duration::try_from_secs_f64);
-    let goal = goal.and_then(Result::ok).map(humantime::format_duration);
     let inputs: Vec<_> = request.inputs.iter().map(input_name).collect();
     let output = match &request.output.to {
         OutputPlace::Table(name) => name.to_string(),
@@ -155,7 +153,6 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
         OutputPlace::Folder(path) => format!("{}/", path.display()),
         OutputPlace::Terminal => "-".to_string(),
     };
-    let goal = goal.map(|goal| goal.to_string()).unwrap_or_default();
     [goal, inputs.join(", "), output]
 }
 
@@ -211,6 +208,7 @@ mod tests {
             own_snapshots: Vec::new(),
             state: RecordState::Succeeded,
             started_unix_ms: 1_795_293_012_345,
+            restarted_unix_ms: None,
             starts: 1,
             parks: 0,
             commits: true,
@@ -277,6 +275,11 @@ mod tests {
                 "..l.txt +1  ..tail.txt",
             ),
             (json!({"version": 2}), "  100.00        1234567"),
+            // The outline that a role sees which may not read the inputs.
+            (
+                json!({"application": {"wordcount": {}}, "goal_s": 90.0}),
+                "  100.00  1m 30s  1234567",
+            ),
         ] {
             let line = listed(request);
             assert!(line.ends_with(end), "{line}");

@@ -37,7 +37,7 @@ pub(crate) fn execute(request: JobRequest, runner: &Runner, json: bool) -> Resul
     }
     let report = Report {
         job: &ended,
-        request: &request,
+        request: Some(&request),
         json,
     };
     let reported = report.print();

@@ -7,6 +7,7 @@ use ebb_scheduler::runtime::TASK_MEMORY_BYTES_MIN;
 use procfs::{Current, Meminfo};
 
 use crate::error::CliError;
+use crate::print::counted;
 
 /// Parses `256MiB`, `1GB` or bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -29,8 +30,9 @@ fn within(all_bytes: u64, tasks: u32, machine_bytes: u64) -> Result<usize, CliEr
     let shown = |bytes: u64| ByteSize(bytes).display().iec();
     if all_bytes < least_bytes {
         return Err(CliError::Usage(format!(
-            "--memory {} is too little for {tasks} tasks at a time: at least {}, or fewer --cores",
+            "--memory {} is too little for {} at a time: at least {}, or fewer --cores",
             shown(all_bytes),
+            counted(u64::from(tasks), "task"),
             shown(least_bytes),
         )));
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use ebb_jobs::history::JobRecord;
 use ebb_jobs::request::{JobRequest, OutputPlace};
 use ebb_scheduler::runtime::{JobReport, Outcome};
@@ -17,8 +17,9 @@ use crate::print::{Printer, counted};
 pub(crate) struct Report<'a> {
     /// The job, with its end.
     pub(crate) job: &'a JobView,
-    /// The request that the job was submitted with.
-    pub(crate) request: &'a JobRequest,
+    /// The request that the job was submitted with; `None` if the server does not show it, or this build does
+    /// not know its version.
+    pub(crate) request: Option<&'a JobRequest>,
     pub(crate) json: bool,
 }
 
@@ -29,13 +30,13 @@ impl Report<'_> {
     /// When the job failed or was late: the error becomes the exit code.
     pub(crate) fn print(&self) -> Result<()> {
         let report = &self.end()?.report;
-        let output = &self.request.output.to;
+        let output = self.output();
         let text = match (self.json, &report.outcome) {
             (true, _) => vec![self.object(report).to_string()],
             (false, Outcome::Succeeded) => self.lines(report),
             (false, _) => Vec::new(),
         };
-        print(&text, *output == OutputPlace::Terminal)?;
+        print(&text, output == Some(&OutputPlace::Terminal))?;
         Ok(verdict(output, report)?)
     }
 
@@ -47,12 +48,21 @@ impl Report<'_> {
         let Some(error) = &self.end()?.unrecorded else {
             return Ok(());
         };
-        let (name, output) = (self.request.application.name(), &self.request.output.to);
-        anyhow::bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
+        let name = &self.job.record.application;
+        match self.output() {
+            Some(output) => {
+                bail!("{name}: the output is in {output}, but its end is not recorded: {error}")
+            }
+            None => bail!("{name}: its end is not recorded: {error}"),
+        }
     }
 
     fn end(&self) -> Result<&JobEnd> {
         (self.job.end.as_ref()).context("the job has not ended")
+    }
+
+    fn output(&self) -> Option<&OutputPlace> {
+        self.request.map(|request| &request.output.to)
     }
 
     fn inputs(&self) -> &[ReadInput] {
@@ -82,7 +92,7 @@ impl Report<'_> {
         if names.len() > 1 {
             object["inputs"] = json!(names);
         }
-        object["output"] = json!(self.request.output.to.to_string());
+        object["output"] = json!(self.output().map(ToString::to_string));
         object["policy"] = json!(run.map(|run| &run.policy));
         object["waited"] = json!(self.job.waited());
         let estimate = run.and_then(|run| run.estimate.as_ref());
@@ -97,7 +107,7 @@ impl Report<'_> {
     fn lines(&self, job: &JobReport) -> Vec<String> {
         let counters = &job.counters;
         let took_s = job.finished_s - job.submitted_s;
-        let goal = self.request.goal_s.map(goal_text);
+        let goal = goal_of(&self.job.record);
         let goal = match (goal, job.met) {
             (Some(goal), Some(true)) => format!("; goal of {goal} met"),
             (Some(goal), _) => format!("; goal of {goal} missed"),
@@ -141,7 +151,9 @@ impl Report<'_> {
         ));
         let waited = self.job.waited();
         lines.extend(waited.map(|waited| format!("  waited  {waited:#}")));
-        let output = &self.request.output;
+        let Some(JobRequest { output, .. }) = self.request else {
+            return lines;
+        };
         let rows = counters.output_records;
         let written = match output.limit.filter(|&limit| limit < rows) {
             Some(limit) => format!(
@@ -204,10 +216,21 @@ pub(super) fn goal_text(goal_s: f64) -> String {
     humantime::format_duration(Duration::from_secs_f64(goal_s)).to_string()
 }
 
-/// Returns the error that sets the exit code, if the job failed, was cancelled or was late.
-fn verdict(target: &OutputPlace, job: &JobReport) -> Result<(), CliError> {
+/// Formats the goal of a job, if it has one. The request may be one that this build cannot read.
+pub(crate) fn goal_of(job: &JobRecord) -> Option<String> {
+    let goal = Duration::try_from_secs_f64(job.request["goal_s"].as_f64()?);
+    Some(humantime::format_duration(goal.ok()?).to_string())
+}
+
+/// Returns the error that sets the exit code, if the job failed, was cancelled or was late. `target` is the
+/// place of its output, if that is known.
+fn verdict(target: Option<&OutputPlace>, job: &JobReport) -> Result<(), CliError> {
     let name = &job.name;
-    let failed = |what: String| format!("job {name} {what}; nothing was written to {target}");
+    let message = |what: String, output: &str| match target {
+        Some(target) => format!("job {name} {what}; {output} {target}"),
+        None => format!("job {name} {what}"),
+    };
+    let failed = |what: String| message(what, "nothing was written to");
     match &job.outcome {
         Outcome::Failed { cause } if job.invalid_input => {
             Err(CliError::Usage(failed(format!("failed: {cause}"))))
@@ -216,10 +239,62 @@ fn verdict(target: &OutputPlace, job: &JobReport) -> Result<(), CliError> {
         Outcome::Cancelled => Err(CliError::JobFailed(failed("was cancelled".to_string()))),
         Outcome::Succeeded if job.met == Some(false) => {
             let late_s = job.finished_s - job.goal_s.unwrap_or(job.finished_s);
-            Err(CliError::GoalMissed(format!(
-                "job {name} succeeded {late_s:.2} s after its goal; its output is in {target}"
-            )))
+            let what = format!("succeeded {late_s:.2} s after its goal");
+            Err(CliError::GoalMissed(message(what, "its output is in")))
         }
         Outcome::Succeeded => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_scheduler::runtime::Counters;
+
+    use super::*;
+
+    fn grep() -> JobView {
+        let report = json!({
+            "id": 1, "name": "grep", "submitted_s": 1.0, "goal_s": 21.0, "finished_s": 12.81, "met": true,
+            "tasks": 2, "bytes_in": 9, "cpu_s": 0.5, "counters": Counters::default(),
+            "outcome": {"kind": "succeeded"}, "invalid_input": false,
+        });
+        let record = json!({
+            "id": "1795293012345", "application": "grep", "own_snapshots": [], "state": "succeeded",
+            "request": {"application": {"grep": {}}, "goal_s": 20.0},
+            "started_unix_ms": 1_795_293_012_345_u64, "starts": 1, "commits": true,
+            "ended_unix_ms": 1_795_293_024_155_u64, "report": report, "attempts_dropped": 0,
+        });
+        JobView::remembered(serde_json::from_value(record).unwrap())
+    }
+
+    #[test]
+    fn a_job_whose_options_are_not_shown_is_reported_with_its_end_and_its_goal() {
+        let job = grep();
+        // Regression: the command ended with an error about a missing field.
+        assert!(job.record.request().is_err());
+        let report = Report {
+            job: &job,
+            request: None,
+            json: false,
+        };
+        let end = &report.end().unwrap().report;
+        assert_eq!(
+            report.lines(end),
+            [
+                "grep succeeded in 11.81 s; goal of 20s met",
+                "  work    2 tasks, 0.50 s of CPU, 0 attempts failed"
+            ]
+        );
+        assert_eq!(report.object(end)["output"], Value::Null);
+        let late = JobReport {
+            finished_s: 22.0,
+            met: Some(false),
+            ..end.clone()
+        };
+        let error = verdict(None, &late).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "job grep succeeded 1.00 s after its goal"
+        );
     }
 }

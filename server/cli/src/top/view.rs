@@ -10,6 +10,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
 
 use super::model::Model;
+use crate::print::counted;
 
 /// Lines of the pictures of the load and of what jobs used.
 const PICTURE_LINES: u16 = 6;
@@ -132,7 +133,9 @@ fn draw_jobs(frame: &mut Frame<'_>, model: &Model, now_unix_ms: u64, area: Rect)
     ];
     let widths = [14, 14, 11, 11, 6, 10, 10, 10].map(Constraint::Length);
     let rows = model.jobs.iter().map(|job| job_row(job, now_unix_ms));
-    let mut block = Block::bordered().title(format!("{} jobs run", model.jobs.len()));
+    let running = model.jobs.len() as u64;
+    let run = if running == 1 { "runs" } else { "run" };
+    let mut block = Block::bordered().title(format!("{} {run}", counted(running, "job")));
     if let Some(waits) = waits(model) {
         block = block.title_bottom(waits);
     }

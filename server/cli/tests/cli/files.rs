@@ -138,7 +138,7 @@ fn loads_and_jobs_agree_on_csv() {
             (
                 "too few fields",
                 b"id,v\n1,a\n2\n",
-                Err((3, "it has 1 fields")),
+                Err((3, "it has 1 field")),
             ),
             (
                 "too many fields",

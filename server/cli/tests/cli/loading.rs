@@ -118,7 +118,7 @@ fn a_row_that_is_none_ends_the_load_with_its_line() {
         (
             "ragged.csv",
             "id,v\n2,b\n3\n",
-            "ragged.csv: line 3: it has 1 fields",
+            "ragged.csv: line 3: it has 1 field",
         ),
         (
             "nameless.csv",

@@ -390,11 +390,11 @@ fn ragged_rows_and_double_columns_are_errors_with_file_and_line() {
         "validate",
         "join --on city --with even.csv",
     ] {
-        for (name, line, fields) in [("short.csv", 4, 1), ("long.csv", 3, 3)] {
+        for (name, line, fields) in [("short.csv", 4, "1 field"), ("long.csv", 3, "3 fields")] {
             let said = place
                 .ebb(&format!("run {run} --csv {name} --output -"))
                 .fails(2);
-            let why = format!("{name}, line {line}: it has {fields} fields, and there are 2");
+            let why = format!("{name}, line {line}: it has {fields}, and there are 2");
             assert!(said.contains(&why), "{run}: {said}");
         }
     }
@@ -407,7 +407,7 @@ fn ragged_rows_and_double_columns_are_errors_with_file_and_line() {
         .fails(2);
     let why = "double.csv, line 1: two columns are called \"city\"";
     assert!(said.contains(why), "{said}");
-    for (names, why) in [("a,a", "\"a\""), ("a", "1 names for the 2 columns")] {
+    for (names, why) in [("a,a", "\"a\""), ("a", "1 name for the 2 columns")] {
         let run = format!("run select --csv short.csv --no-header --names {names} --output -");
         let said = place.ebb(&run).fails(2);
         assert!(said.contains(why), "{said}");

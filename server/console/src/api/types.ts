@@ -87,6 +87,8 @@ export interface JobRecord {
   request: JobRequest;
   state: "started" | "succeeded" | "failed" | "cancelled";
   started_unix_ms: number;
+  /** The latest start, if that is not the first one. The goal counts from there. */
+  restarted_unix_ms?: number;
   starts: number;
   ended_unix_ms: number | null;
 }
@@ -114,6 +116,9 @@ export interface ByteProgress {
 }
 
 export interface JobReport {
+  /** Seconds of the server's clock, as `finished_s`. */
+  goal_s: number | null;
+  finished_s: number;
   met: boolean | null;
   tasks: number;
   bytes_in: number;

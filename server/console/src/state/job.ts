@@ -1,7 +1,7 @@
 // A job as the page shows it.
 
 import type { ByteProgress, JobRequest, JobView, Prediction } from "../api/types";
-import { bytes } from "../text/number";
+import { bytes, counted } from "../text/number";
 
 export type JobState =
   | "running"
@@ -26,9 +26,15 @@ export interface Job {
   done: string;
   /** Cores that it may use, while it runs. */
   shareCores: number | null;
+  /** The first start. */
   startedMs: number;
+  /** The latest start, from which the goal counts. */
+  begunMs: number;
   endedMs: number | null;
+  /** `null` without a goal, and while a goal waits for the next start to count from. */
   goalMs: number | null;
+  /** How a job that has ended stands towards its goal; `null` without a goal, or without a report. */
+  verdict: { met: boolean; slackS: number } | null;
   prediction: Prediction | null;
   /** How far a backup or a verification is, while it runs. */
   bytes: ByteProgress | null;
@@ -47,20 +53,23 @@ export function jobOf(view: JobView): Job {
   const request = record.request;
   const status = run?.progress.status;
   const goalS = request.goal_s ?? null;
+  const state = stateOf(view);
+  const begunMs = record.restarted_unix_ms ?? record.started_unix_ms;
   return {
     id: record.id,
     name: record.application,
     isMaintenance: MAINTENANCE.includes(record.application),
-    state: stateOf(view),
+    state,
     request,
     input: inputsOf(request).join(", "),
     output: outputOf(request),
     ...progressOf(view),
     shareCores: status === undefined || end !== null ? null : status.share_hundredths / 100,
     startedMs: record.started_unix_ms,
+    begunMs,
     endedMs: record.ended_unix_ms,
-    goalMs:
-      view.prediction?.goal_unix_ms ?? (goalS === null ? null : record.started_unix_ms + goalS * 1000),
+    goalMs: goalS === null || state === "unfinished" ? null : begunMs + goalS * 1000,
+    verdict: verdictOf(view),
     prediction: view.prediction ?? null,
     bytes: end === null ? (run?.progress.bytes ?? null) : null,
     cause: status?.cause ?? end?.report.outcome.cause ?? null,
@@ -73,11 +82,13 @@ export function isOver(job: Job): boolean {
 
 /** Whether it keeps its goal, as far as can be said. */
 export function outlook(job: Job, nowMs: number): Outlook {
-  if (job.goalMs === null) return "none";
+  if (job.request.goal_s == null) return "none";
   if (job.endedMs !== null) {
     if (job.state !== "succeeded") return "missed";
-    return job.endedMs <= job.goalMs ? "met" : "missed";
+    if (job.verdict === null) return "unknown";
+    return job.verdict.met ? "met" : "missed";
   }
+  if (job.goalMs === null) return "unknown";
   if (nowMs > job.goalMs) return "late";
   if (job.prediction === null) return "unknown";
   return job.prediction.finish_unix_ms > job.goalMs ? "late" : "on-time";
@@ -85,8 +96,9 @@ export function outlook(job: Job, nowMs: number): Outlook {
 
 /** Seconds between the end, as it was or is predicted, and the goal; negative: too late. */
 export function slackS(job: Job, nowMs: number): number | null {
+  if (job.endedMs !== null) return job.verdict?.slackS ?? null;
   if (job.goalMs === null) return null;
-  const end = job.endedMs ?? job.prediction?.finish_unix_ms;
+  const end = job.prediction?.finish_unix_ms;
   if (end === undefined) return nowMs > job.goalMs ? (job.goalMs - nowMs) / 1000 : null;
   return (job.goalMs - end) / 1000;
 }
@@ -107,10 +119,17 @@ function stateOf({ record, run, end }: JobView): JobState {
   return gets ? "running" : "waiting";
 }
 
+/** The verdict of the server, whose runtime set the goal at the latest start and saw the end. */
+function verdictOf({ end }: JobView): Job["verdict"] {
+  const report = end?.report;
+  if (report == null || report.met === null || report.goal_s === null) return null;
+  return { met: report.met, slackS: report.goal_s - report.finished_s };
+}
+
 function progressOf({ record, run, end }: JobView): { progress: number; done: string } {
   if (run === null || end !== null) {
     const tasks = end?.report.tasks;
-    const done = tasks === undefined ? "" : `${tasks} tasks`;
+    const done = tasks === undefined ? "" : counted(tasks, "task");
     return { progress: record.state === "succeeded" ? 1 : 0, done };
   }
   const { step, steps, status } = run.progress;

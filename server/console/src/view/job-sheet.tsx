@@ -54,12 +54,15 @@ export function JobSheet({ id }: { id: string }) {
               </>
             )}
             <dt>Started</dt>
-            <dd>{clock(job.startedMs, nowMs)}</dd>
+            <dd>
+              {clock(job.startedMs, nowMs)}
+              {job.begunMs !== job.startedMs && `, again ${clock(job.begunMs, nowMs)}`}
+            </dd>
             {job.endedMs !== null && (
               <>
                 <dt>Ended</dt>
                 <dd>
-                  {clock(job.endedMs, nowMs)}, after {duration((job.endedMs - job.startedMs) / 1000)}
+                  {clock(job.endedMs, nowMs)}, after {duration((job.endedMs - job.begunMs) / 1000)}
                 </dd>
               </>
             )}

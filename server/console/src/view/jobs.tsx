@@ -170,7 +170,7 @@ export function Outcome({ job }: { job: Job }) {
 }
 
 function Took({ job }: { job: Job }) {
-  return <>{duration(((job.endedMs ?? job.startedMs) - job.startedMs) / 1000)}</>;
+  return <>{duration(((job.endedMs ?? job.begunMs) - job.begunMs) / 1000)}</>;
 }
 
 function Finish({ job, nowMs }: { job: Job; nowMs: number }) {

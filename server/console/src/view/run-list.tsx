@@ -33,7 +33,8 @@ function Drawing({ table, width }: { table: TableDetail; width: number }) {
           <g key={run.id}>
             <rect class={`run shade-${strata.indexOf(run.stratum) % 2}`} x={x} width={width} y="0" height={HEIGHT} rx="2">
               <title>
-                {bytes(run.bytes)}, {counted(run.files, "file")}, {short(run.keys)} keys; commits {run.min_sequence} to{" "}
+                {bytes(run.bytes)}, {counted(run.files, "file")}, {short(run.keys)}{" "}
+                {run.keys === 1 ? "key" : "keys"}; commits {run.min_sequence} to{" "}
                 {run.max_sequence}
               </title>
             </rect>

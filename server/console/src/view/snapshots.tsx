@@ -6,7 +6,7 @@ import { now } from "../state/clock";
 import { snapshots, tables } from "../state/live";
 import { open, say } from "../state/panels";
 import { mayChange } from "../state/session";
-import { bytes } from "../text/number";
+import { bytes, counted } from "../text/number";
 import { duration } from "../text/time";
 import { Missing } from "./missing";
 
@@ -67,7 +67,7 @@ function Row({ snapshot }: { snapshot: Snapshot }) {
       </td>
       <td class="number" data-label="Pins">
         {bytes(pinned_bytes)}
-        <small>{files} files</small>
+        <small>{counted(files, "file")}</small>
       </td>
       <td class="row-actions">
         {mayChange.value && (

@@ -172,6 +172,7 @@ impl History {
     pub fn begin_again(&self, job: &JobRecord, own: Vec<OwnSnapshot>) -> Result<JobRecord> {
         let again = JobRecord {
             own_snapshots: own,
+            restarted_unix_ms: Some(now_unix_ms()),
             starts: job.starts.saturating_add(1),
             commits: false,
             written_us: None,

@@ -93,6 +93,10 @@ pub struct JobRecord {
     pub state: RecordState,
     /// The time of the first start, in milliseconds since 1970.
     pub started_unix_ms: u64,
+    /// The time of the latest start, in milliseconds since 1970. Not written if it is the first one, nor by
+    /// earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarted_unix_ms: Option<u64>,
     /// The number of starts, from 1.
     pub starts: u32,
     /// The number of starts after which the process parked the job because it stopped. Not written if
@@ -146,6 +150,7 @@ impl JobRecord {
             own_snapshots: Vec::new(),
             state: RecordState::Started,
             started_unix_ms,
+            restarted_unix_ms: None,
             starts: 1,
             parks: 0,
             commits: false,
@@ -155,6 +160,12 @@ impl JobRecord {
             attempts_dropped: 0,
             submission: None,
         }
+    }
+
+    /// The time of the latest start, in milliseconds since 1970. The goal of the job counts from there.
+    #[must_use]
+    pub fn begun_unix_ms(&self) -> u64 {
+        self.restarted_unix_ms.unwrap_or(self.started_unix_ms)
     }
 
     /// Returns the job of this id, or the latest for `last`, out of `jobs`, the oldest first.

@@ -57,6 +57,29 @@ fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
 }
 
 #[test]
+fn a_job_that_starts_again_keeps_its_first_start_beside_its_latest() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let first = begin(&history, 1);
+    assert_eq!(first.begun_unix_ms(), first.started_unix_ms);
+    let again = history.begin_again(&first, Vec::new()).unwrap();
+    assert_eq!(again.started_unix_ms, first.started_unix_ms);
+    assert_eq!(again.restarted_unix_ms, Some(again.begun_unix_ms()));
+    history.end(&again, RecordState::Failed, None).unwrap();
+    let ended = history.job(&first.id).unwrap().unwrap();
+    assert_eq!(ended.begun_unix_ms(), again.begun_unix_ms());
+    // Records of earlier builds have no time of a later start.
+    let mut earlier = serde_json::to_value(&again).unwrap();
+    earlier.as_object_mut().unwrap().remove("restarted_unix_ms");
+    let earlier: JobRecord = serde_json::from_value(earlier).unwrap();
+    assert_eq!(
+        (earlier.starts, earlier.begun_unix_ms()),
+        (2, first.started_unix_ms)
+    );
+}
+
+#[test]
 fn ended_jobs_are_forgotten_in_the_end_and_unfinished_ones_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();

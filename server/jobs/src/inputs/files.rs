@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use ebb_scheduler::runtime::{Input, RecordSink, Split, TaskError};
 use ebb_text::TextFormat;
+use ebb_text::counts::counted;
 use ebb_text::csv::{CsvDialect, CsvFields, problem_of_names};
 use ebb_text::reader::{Content, RecordError, RecordKind};
 use serde::{Deserialize, Serialize};
@@ -186,9 +187,9 @@ impl FilesInput {
                 ([], columns) => columns.as_deref(),
                 (names, Some(columns)) if columns.len() != names.len() => {
                     return Err(InvalidInput(format!(
-                        "{} names for the {} columns of {}",
-                        names.len(),
-                        columns.len(),
+                        "{} for the {} of {}",
+                        counted(names.len(), "name"),
+                        counted(columns.len(), "column"),
                         self.files[0].path.display()
                     )));
                 }

@@ -151,11 +151,12 @@ impl Files<'_> {
 
 fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
     let GeneratedInput { records, seed } = *generated;
+    let noun = if records == 1 { "record" } else { "records" };
     let input = Generator::new(seed, records, GENERATED_VALUE_BYTES, splits);
     OpenInput {
         input: Arc::new(input),
         format: RecordFormat::text(),
-        label: format!("{records} records drawn from seed {seed}"),
+        label: format!("{records} {noun} drawn from seed {seed}"),
         snapshot: None,
         skipped: Vec::new(),
         place: OpenPlace::Generator(input),

@@ -1,5 +1,6 @@
 //! The rows that ebb itself reads and writes: keys and values of text, CSV and JSON.
 
+use ebb_text::counts::uneven;
 use serde::{Deserialize, Serialize};
 
 use super::column::set_apart;
@@ -451,9 +452,7 @@ fn expect_fields(found: usize, expected: usize, what: &str) -> Result<(), String
     if found == expected {
         Ok(())
     } else {
-        Err(format!(
-            "{what} has {found} fields, and there are {expected} columns"
-        ))
+        Err(uneven(what, found, expected))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Checks of a request, as far as they are possible before anything is opened.
 
+use ebb_text::counts::counted;
+
 use super::{InputRequest, JobRequest, RequestError, ValueKind};
 use crate::options::{TASKS_MAX, within};
 
@@ -21,9 +23,9 @@ impl JobRequest {
         let takes_more = self.application.takes_more_inputs();
         if found < wanted || (found > wanted && !takes_more) {
             let name = self.application.name();
-            let inputs = if wanted == 1 { "input" } else { "inputs" };
+            let inputs = counted(wanted, "input");
             let more = if takes_more { " or more" } else { "" };
-            let text = format!("{name} takes {wanted} {inputs}{more}, and the request has {found}");
+            let text = format!("{name} takes {inputs}{more}, and the request has {found}");
             return Err(RequestError::Senseless(text));
         }
         if !self.directory.is_absolute() {

@@ -1,7 +1,10 @@
 //! Profiles of applications: the measured times of their tasks.
 
+use std::collections::HashSet;
+
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
+use ebb_jobs::JobError;
 use ebb_jobs::history::ProfileRecord;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -9,9 +12,11 @@ use utoipa_axum::routes;
 use super::answer::{Answer, Json, work};
 use super::paging::{Paged, page_request};
 use super::{At, Served};
+use crate::http::outline::is_open_to;
 use crate::http::wire::ProfileList;
 use crate::jobs::ReadJobs;
 use crate::node::Node;
+use crate::tokens::{Principal, Scope};
 
 pub(super) fn routes() -> OpenApiRouter<Served> {
     OpenApiRouter::new().routes(routes!(profiles))
@@ -20,7 +25,8 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 /// Lists the measured times of the tasks of applications, ordered by application and job
 ///
 /// There is a profile for each application and input. A profile that is measured again while pages are
-/// read may be on two of them.
+/// read may be on two of them. With a token of a role that is not for scope `admin`, only profiles of jobs in
+/// the history are listed whose inputs the role may read.
 #[utoipa::path(
     get, path = "/v1/profiles", operation_id = "list_profiles", tag = "jobs",
     params(Paged),
@@ -28,13 +34,28 @@ pub(super) fn routes() -> OpenApiRouter<Served> {
 )]
 async fn profiles(
     State(Served { node, .. }): At,
+    Extension(principal): Extension<Principal>,
     paged: Result<Query<Paged>, QueryRejection>,
 ) -> Answer<ProfileList> {
     let request = page_request(paged)?;
-    let mut all = work(node, Node::profiles).await?;
+    let mut all = work(node, move |node| profiles_for(&principal, node)).await?;
     all.sort_by_cached_key(place);
     let (profiles, next) = request.of(all, place);
     Ok(Json(ProfileList { profiles, next }))
+}
+
+/// Returns the profiles that the principal may see. A profile names files and tables in words, so for a role
+/// the request of its job decides.
+fn profiles_for(principal: &Principal, node: &Node) -> Result<Vec<ProfileRecord>, JobError> {
+    let mut profiles = node.profiles()?;
+    if principal.role.is_none() || principal.scope == Scope::Admin {
+        return Ok(profiles);
+    }
+    let mut jobs = node.jobs()?;
+    jobs.retain(|job| is_open_to(principal, job));
+    let open: HashSet<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
+    profiles.retain(|profile| open.contains(profile.job.as_str()));
+    Ok(profiles)
 }
 
 /// Returns the place of a profile in lists. It is unique, because a job measures one profile.

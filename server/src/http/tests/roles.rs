@@ -201,6 +201,48 @@ fn a_role_sees_options_and_errors_only_of_jobs_whose_inputs_it_may_read() {
 }
 
 #[test]
+fn a_role_sees_profiles_only_of_jobs_whose_inputs_it_may_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (node, server) = served(dir.path());
+    let app = node.db().unwrap().existing_keyspace("app").unwrap();
+    app.existing_table("t").unwrap().put(b"k", b"a b").unwrap();
+    let words = json!({
+        "application": {"wordcount": {"reduces": 1}},
+        "inputs": [{"table": {"table": "app.t"}}],
+        "output": {"to": {"table": "app.words"}},
+        "directory": "/",
+    });
+    let words = JobRequest::from_json(words).unwrap();
+    let nothing = pi(1, OutputPlace::Table("app.pi".parse().unwrap()));
+    let own = client(dir.path());
+    let [words, _] = [words, nothing].map(|request| {
+        let id = own.submit(&request).unwrap().record.id;
+        let report = wait_for_end(&own, &id).report;
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        id
+    });
+    let ada = token_of(dir.path(), ADA, Scope::Read);
+    let without_role = token(dir.path(), Scope::Read);
+    let listed = |token: &Token| {
+        let (status, answer) = ask(&server, "GET /v1/profiles", "localhost", Some(token), "");
+        assert_eq!(status, 200, "{answer}");
+        let profiles = body(&answer)["profiles"].as_array().cloned();
+        let profiles = profiles.into_iter().flatten();
+        let names = profiles.map(|profile| profile["application"].clone());
+        names.collect::<Vec<Value>>()
+    };
+    // Regression: the names of all inputs, also of files, were shown to every role.
+    assert_eq!(listed(&ada), ["pi"]);
+    assert_eq!(listed(&without_role), ["pi", "wordcount"]);
+    grant(&node, Permission::Select, &Resource::table("app", "t"));
+    assert_eq!(listed(&ada), ["pi", "wordcount"]);
+    let history = History::open(node.db().unwrap()).unwrap();
+    history.forget(&words).unwrap();
+    assert_eq!(listed(&ada), ["pi"], "nothing shows what it read");
+    assert_eq!(listed(&without_role), ["pi", "wordcount"]);
+}
+
+#[test]
 fn a_role_lists_the_roles_granted_to_it_and_with_describe_all() {
     let dir = tempfile::tempdir().unwrap();
     let (node, server) = served(dir.path());

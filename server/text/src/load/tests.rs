@@ -268,7 +268,7 @@ fn a_file_with_any_malformation_loads_nothing() {
             "line 50002: a quote stands inside",
         ),
         (late("3,\"c\"d\n").into_bytes(), "line 50002: text follows"),
-        (late("3\n").into_bytes(), "line 50002: it has 1 fields"),
+        (late("3\n").into_bytes(), "line 50002: it has 1 field"),
         (
             [late("3,").as_bytes(), b"\xe9\n"].concat(),
             "line 50002: byte 3 is not UTF-8",

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::content::ForeignContent;
 use super::{encoding, gzip, json, line_ends};
+use crate::counts::uneven;
 use crate::csv::{CsvDialect, CsvProblem, Machine, Malformed};
 
 /// The maximal length of a line or CSV record: 64 MiB. A longer one is an error, because a record
@@ -310,9 +311,7 @@ impl<'a> Records<'a> {
                 if found.fields == expected {
                     return Ok(());
                 }
-                let found = found.fields;
-                let problem = format!("it has {found} fields, and there are {expected} columns");
-                Err(self.malformed(0, problem))
+                Err(self.malformed(0, uneven("it", found.fields, expected)))
             }
         }
     }

@@ -116,7 +116,7 @@ fn csv_of_other_forms_is_read_and_written_with_commas() {
 #[test]
 fn malformed_csv_is_reported_with_its_line() {
     for (key, content, line, expected) in [
-        ("id", "id,a\n1,2\n3\n", 3, "1 fields"),
+        ("id", "id,a\n1,2\n3\n", 3, "1 field"),
         ("id", "id,a\n1,2\n3,4,5\n", 3, "3 fields"),
         ("id", "id,a\n1,\"x\ny\"\n,2\n", 4, "is empty"),
         ("id", "a,b\n1,2\n", 1, "there are: a, b"),

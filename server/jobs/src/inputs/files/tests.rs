@@ -361,7 +361,7 @@ fn columns_without_a_header_have_the_names_given_or_numbers() {
     assert_eq!(columns(&["a", "b"]).unwrap(), "a,b");
     let error: InvalidInput = columns(&["a"]).unwrap_err();
     assert!(
-        error.to_string().contains("1 names for the 2 columns"),
+        error.to_string().contains("1 name for the 2 columns"),
         "{error}"
     );
     assert!(columns(&["a", "a"]).is_err());
@@ -532,7 +532,7 @@ fn bad_files_are_left_out_on_request_wherever_they_are_bad() {
         "a.png, line 3: it has a NUL byte",
         "b.csv, line 2: a quote is still open",
         "d.csv has other columns than the files before it: n,other against n,text",
-        "f.csv, line 20002: it has 1 fields",
+        "f.csv, line 20002: it has 1 field",
     ];
     assert_eq!(skipped.len(), expected.len(), "{skipped:?}");
     for (problem, part) in skipped.iter().zip(expected) {

@@ -118,7 +118,7 @@ fn rows_of_several_columns_in_key_and_value_come_apart() {
         read(b"x", b"1,2")
             .unwrap_err()
             .to_string()
-            .contains("its key has 1 fields")
+            .contains("its key has 1 field")
     );
     assert_eq!(format.position("row_a"), Some(3));
     assert_eq!(format.position("2"), Some(3));
@@ -136,7 +136,7 @@ fn a_row_that_is_no_record_is_an_error_that_names_it() {
             &csv(&["a", "b"]),
             "a",
             "1",
-            "1 fields, and there are 2 columns",
+            "1 field, and there are 2 columns",
         ),
         (
             &csv(&["a", "b"]),

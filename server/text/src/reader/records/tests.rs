@@ -155,9 +155,9 @@ fn malformed_quotes_are_errors_at_the_line_of_the_quote() {
 #[test]
 fn a_record_has_as_many_fields_as_the_first_one() {
     for (text, line, fields) in [
-        ("id,a\n1,2\n\n3\n", 4, "it has 1 fields, and there are 2"),
+        ("id,a\n1,2\n\n3\n", 4, "it has 1 field, and there are 2"),
         ("id,a\n1,\"x\ny\"\n3,4,5\n", 4, "it has 3 fields"),
-        ("id,a\n  \n", 2, "it has 1 fields"),
+        ("id,a\n  \n", 2, "it has 1 field"),
     ] {
         refused(CSV, text, line, fields);
     }
