@@ -125,8 +125,8 @@ pub struct Stats {
     pub open_table_bytes: u64,
     /// Memory of all memtables, in bytes.
     pub memtable_bytes: u64,
-    /// The bound of `memtable_bytes`:
-    /// [`Options::memtables_bytes`](crate::Options::memtables_bytes).
+    /// The bound of `memtable_bytes`: `memtables_bytes` of [`Options`](crate::Options), or its
+    /// default.
     pub memtable_bytes_max: u64,
     /// The bound of memtables, cache and open tables together, in bytes, if they share one:
     /// [`Options::memory_bytes`](crate::Options::memory_bytes).

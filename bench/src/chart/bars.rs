@@ -27,7 +27,7 @@ pub struct BarChart {
     /// The upper end of the axis of the bars. Higher bars are cut there and labelled with their
     /// value. `None` ends the axis above the highest bar.
     pub y_max: Option<f64>,
-    /// The names of the series, at most as many as there are [`COLOURS`].
+    /// The names of the series, at most five.
     pub series: Vec<String>,
     /// The groups, from left to right.
     pub groups: Vec<Group>,

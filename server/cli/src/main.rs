@@ -13,6 +13,8 @@
 //! - When the reader closes stdout, the command ends quietly.
 
 #![forbid(unsafe_code)]
+// Help texts are doc comments, and name sections of TOML files in brackets.
+#![allow(rustdoc::broken_intra_doc_links)]
 
 mod apps;
 mod attached;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_tables::lifetime::{LIFETIME_MAX, LIFETIME_YEARS_MAX};
 
-/// Parses `30s` or `1h 5m`: a time above zero, of at most [`YEARS_MAX`] years.
+/// Parses `30s` or `1h 5m`: a time above zero, of at most [`LIFETIME_YEARS_MAX`] years.
 pub(super) fn to_come(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Err(_) => Err("expected a time, as in 30s, 2h or 7days".to_string()),

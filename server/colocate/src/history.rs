@@ -14,7 +14,7 @@ const BACKTEST_DAYS_MAX: usize = 28;
 /// The maximal number of latest slots that are kept: a year of quarters of an hour, 560 KiB.
 const SLOTS_MAX: u64 = 35_040;
 
-/// The cores that the load used, in equal slots of time: the latest [35,040](SLOTS_MAX).
+/// The cores that the load used, in equal slots of time: the latest 35,040.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadHistory {
     step_s: f64,

@@ -106,7 +106,7 @@ pub enum FaultOp {
     /// A call of [`WriteFile::append`]. When it fails, it leaves a random part of its bytes in the
     /// file.
     Append,
-    /// A call of [`WriteFile::sync`] or [`SyncFile::sync`]. When it fails, the bytes that it was to
+    /// A call of [`WriteFile::sync`] or [`SyncFile::sync`](crate::SyncFile::sync). When it fails, the bytes that it was to
     /// write stay unsynced for good.
     Sync,
     /// A call of [`FileSystem::sync_dir`]. When it fails, a later call that succeeds makes the same

@@ -54,7 +54,7 @@ enum PlaceDescription {
 
 impl JobDescription {
     /// Creates the description of a job that does not come from a
-    /// [`launch`](super::launch): `application` over all rows of a pinned table, whose
+    /// [`launch`](crate::launch): `application` over all rows of a pinned table, whose
     /// values are plain text. Valid as long as the table is pinned.
     pub fn over_table(application: ApplicationRequest, table: &PinnedTable) -> Self {
         // The process uses neither the output nor the input of the request.
