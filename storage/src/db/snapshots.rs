@@ -15,8 +15,8 @@ use crate::snapshots::{Bookmark, CoveredTable, SnapshotExpiry, SnapshotRecord};
 /// The beginning of the names of holds. No name of a snapshot has a slash, so none is that of a hold.
 const HOLD_PREFIX: &str = "hold/";
 
-/// The last time at which a snapshot expires, the end of the year 9999. Snapshots are listed with their
-/// times in RFC 3339, which has no later year.
+/// The latest time at which a snapshot can expire, the end of the year 9999. Snapshots are listed with
+/// their times in RFC 3339, which has no later year.
 const EXPIRY_MS_MAX: u64 = 253_402_300_799_999;
 
 /// Returns the name under which a hold is recorded.
@@ -39,10 +39,7 @@ impl Engine {
         match self.snapshots.find(keyspace, name) {
             // Nothing has deleted the expired snapshot yet; its name is free all the same.
             Some(old) if old.record.has_expired(self.now_ms()) => {
-                self.delete_bookmarks(&[old.record.id])?;
-                // Reported under the lock, before the new snapshot is there: a later event would look
-                // like the end of the new one. So `Db::on_event` forbids listeners to call the database.
-                self.report_expired(&old.record);
+                self.expire(&[old])?;
             }
             Some(_) => {
                 return Err(Error::AlreadyExists {
@@ -228,26 +225,28 @@ impl Engine {
         if going.is_empty() {
             return Ok(false);
         }
+        self.expire(&going).map(|()| true)
+    }
+
+    /// Deletes holds and expired snapshots, and reports the snapshots; under `snapshot_ops`.
+    ///
+    /// Reports them under the lock, before another snapshot can take the name: a later event would look
+    /// like the end of the new one. So `Db::on_event` forbids listeners to call the database.
+    fn expire(&self, going: &[Bookmark]) -> Result<()> {
         let ids: Vec<u64> = going.iter().map(|bookmark| bookmark.record.id).collect();
         let deleted = self.delete_bookmarks(&ids);
         // After a failure some may be there still; the next try reports them.
         let left = self.snapshots.bookmarks_where(|it| ids.contains(&it.id));
-        // Under the lock, as in `create_snapshot`.
-        for gone in going.iter().filter(|bookmark| !left.contains(bookmark)) {
-            self.report_expired(&gone.record);
+        let is_snapshot = |it: &&Bookmark| it.record.held_for.is_none();
+        for gone in going.iter().filter(is_snapshot) {
+            if !left.contains(gone) {
+                self.events.tell(Event::SnapshotExpired {
+                    keyspace: &gone.record.keyspace,
+                    name: &gone.record.name,
+                });
+            }
         }
-        deleted.map(|()| true)
-    }
-
-    /// Reports a snapshot that has expired. Holds are not reported.
-    fn report_expired(&self, gone: &SnapshotRecord) {
-        if gone.held_for.is_some() {
-            return;
-        }
-        self.events.tell(Event::SnapshotExpired {
-            keyspace: &gone.keyspace,
-            name: &gone.name,
-        });
+        deleted
     }
 
     /// Deletes snapshots, and forgets the dropped tables that only they kept; under `snapshot_ops`.
