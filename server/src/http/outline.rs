@@ -61,11 +61,22 @@ pub(super) fn is_open_to(principal: &Principal, record: &JobRecord) -> bool {
     principal.role.is_none() || Reads::of(record).are_open_to(principal)
 }
 
+/// Returns the view of a job as the principal may see it: the outline, if the job is not open to it.
+pub(super) fn shown_to(principal: &Principal, view: JobView) -> JobView {
+    if is_open_to(principal, &view.record) {
+        view
+    } else {
+        outline(view)
+    }
+}
+
 /// Returns the outline of a job.
 pub(super) fn outline(mut view: JobView) -> JobView {
     let application = view.record.application.clone();
     let goal_s = view.record.request.get("goal_s").cloned();
     view.record.request = json!({"application": {(application): {}}, "goal_s": goal_s});
+    // Its hash of the request would confirm guesses of the options.
+    view.record.submission = None;
     let report = view.record.report.as_mut();
     if let Some(cause) = report.and_then(|report| report.pointer_mut("/outcome/cause")) {
         *cause = Value::from(HIDDEN);

@@ -214,7 +214,7 @@ pub(super) fn begin(
     record: JobRecord,
     mut open_job: OpenJob,
     prospect: Prospect,
-    claim: JobClaim,
+    claim: Arc<JobClaim>,
 ) -> Result<RunningJob, JobError> {
     let recording = match node.history()? {
         Some(history) => {
@@ -274,7 +274,7 @@ fn drive(
     mut steps: Steps,
     mut open_job: OpenJob,
     recording: Option<Recording>,
-    claim: JobClaim,
+    claim: Arc<JobClaim>,
     registry: &Registry,
 ) {
     let report = steps.see_through(job);

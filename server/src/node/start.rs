@@ -1,5 +1,7 @@
 //! Starts jobs of a node: opens, records and drives them.
 
+use std::sync::Arc;
+
 use ebb_jobs::advice::FreeCores;
 use ebb_jobs::history::{OwnSnapshot, RecordState, Submission};
 use ebb_jobs::launch::{OpenJob, check_files, output_is_there};
@@ -35,13 +37,28 @@ pub(super) fn submit(
         None => node.unrecorded(&request),
     };
     let id = record.id.clone();
-    // A restart of all unfinished jobs may have claimed it since it was recorded. Then it runs by that.
-    let claim = node.registry.claim(&id).ok_or_else(|| running(&record))?;
+    let Some(claim) = node.registry.claim(&id) else {
+        // A restart or a discard of unfinished jobs has claimed it since it was recorded, and uses or deletes
+        // the snapshots.
+        open_job.keep();
+        return Err(running(&record));
+    };
+    // Held here too until a failure is recorded, so that no restart comes before that.
+    let claim = Arc::new(claim);
     let started = claim
         .take_output(&request.output.to)
         .map_err(JobError::from)
         .and_then(|()| prospect(node, &request, &open_job, free))
-        .and_then(|prospect| begin(node, request, record, open_job, prospect, claim));
+        .and_then(|prospect| {
+            begin(
+                node,
+                request,
+                record,
+                open_job,
+                prospect,
+                Arc::clone(&claim),
+            )
+        });
     if let (Err(_), Some(history)) = (&started, history) {
         // It never started.
         history.forget(&id)?;
@@ -96,11 +113,20 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
     };
     // Before the record is changed: the job stays unfinished if another one writes to its table.
     claim.take_output(&request.output.to)?;
+    // As in `submit`.
+    let claim = Arc::new(claim);
     let free = request.goal_s.map(|_| free_cores(node));
     let started = open(node, &request, &record.own_snapshots).and_then(|open_job| {
         let again = history.begin_again(&record, open_job.own_snapshots())?;
         let prospect = prospect(node, &request, &open_job, free)?;
-        begin(node, *request, again, open_job, prospect, claim)
+        begin(
+            node,
+            *request,
+            again,
+            open_job,
+            prospect,
+            Arc::clone(&claim),
+        )
     });
     if let Err(error) = &started {
         let again = history.job(&record.id)?.unwrap_or(record);

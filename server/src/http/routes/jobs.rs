@@ -23,7 +23,7 @@ use super::{At, Served};
 use crate::http::access::Peer;
 use crate::http::idempotency::{KeyInHistory, OTHER_REQUEST, REMEMBERED};
 use crate::http::job_views::{JobViews, ListedJob, page_json};
-use crate::http::outline::{is_open_to, outline, outline_of_attempt};
+use crate::http::outline::{is_open_to, outline_of_attempt, shown_to};
 use crate::http::permits::{check_admin, check_job, check_new_table};
 use crate::http::problem::Problem;
 use crate::http::roots::{Roots, check_no_credentials};
@@ -375,11 +375,7 @@ async fn show(
     look: Result<Query<Look>, QueryRejection>,
 ) -> Answer<JobView> {
     let view = view_of(node, id, query_of(look)?).await?;
-    Ok(Json(if is_open_to(&principal, &view.record) {
-        view
-    } else {
-        outline(view)
-    }))
+    Ok(Json(shown_to(&principal, view)))
 }
 
 /// Returns a job as it is, or as it is at its end if the look waits for it.
@@ -512,7 +508,8 @@ async fn retry(
     let submission = submission.map(|Extension(by)| by);
     let retried = work(node, move |node| {
         if let Some(view) = earlier_job(node, submission.as_ref())? {
-            return Ok(Ok(view));
+            // The role may have lost its permissions since then, and the job may have an error by now.
+            return Ok(Ok(shown_to(&principal, view)));
         }
         let request = node.request_to_retry(&id)?;
         let allowed = check_inputs(&principal, peer, &request)

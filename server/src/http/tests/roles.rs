@@ -1,11 +1,11 @@
 //! Tokens that belong to roles of CQL.
 
-use ebb_jobs::history::{History, JobRecord};
+use ebb_jobs::history::{History, JobRecord, Submission};
 use ebb_model::access::{Permission, PermissionSet, Resource, Role, RoleError, Roles};
 use serde_json::json;
 
 use super::*;
-use crate::http::outline::Reads;
+use crate::http::outline::{Reads, outline};
 use crate::tokens::TokenRole;
 
 const ADA: u64 = 0xada;
@@ -198,6 +198,9 @@ fn a_role_sees_options_and_errors_only_of_jobs_whose_inputs_it_may_read() {
     assert_eq!(Reads::of(&record), Reads::Tables(Vec::new()));
     record.request = json!({"application": {"other": {}}});
     assert_eq!(Reads::of(&record), Reads::Others, "no build knows it");
+    record.submission = Some(Submission::new(&[0; 32], &[1; 32]));
+    let seen = outline(JobView::remembered(record)).record;
+    assert_eq!(seen.submission, None, "it has a hash of the options");
 }
 
 #[test]
