@@ -14,6 +14,8 @@
 //! [`request_to_retry`] decides about a job that failed or was cancelled: whether its request may be
 //! submitted again, as another job.
 
+use ebb_text::counts::counted;
+
 use super::error::JobError;
 use super::history::{JobRecord, RecordState, STARTS_MAX};
 use super::request::{JobRequest, OutputPlace};
@@ -62,7 +64,7 @@ pub fn fate(
         let parked = if *parks == 0 {
             String::new()
         } else {
-            format!(" ({parks} times it was parked)")
+            format!(" (and parked {})", counted(*parks, "time"))
         };
         return Ok(Fate::GiveUp(format!(
             "{application} {id} was started {starts} times{parked}, and each time its process ended \

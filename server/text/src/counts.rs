@@ -1,9 +1,11 @@
 //! Numbers with their nouns, for messages.
 
+use std::fmt::Display;
+
 /// Returns a number with its noun: "1 field", "2 fields".
 #[must_use]
-pub fn counted(count: usize, thing: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
+    let plural = if count == N::from(1_u8) { "" } else { "s" };
     format!("{count} {thing}{plural}")
 }
 

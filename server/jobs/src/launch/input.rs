@@ -9,6 +9,7 @@ use ebb_storage::{Db, SnapshotTable};
 use ebb_tables::lookup;
 use ebb_tables::names::end_of_prefix;
 use ebb_tables::schema_at;
+use ebb_text::counts::counted;
 
 use super::cql;
 use super::site::Site;
@@ -151,12 +152,11 @@ impl Files<'_> {
 
 fn open_generator(generated: &GeneratedInput, splits: usize) -> OpenInput {
     let GeneratedInput { records, seed } = *generated;
-    let noun = if records == 1 { "record" } else { "records" };
     let input = Generator::new(seed, records, GENERATED_VALUE_BYTES, splits);
     OpenInput {
         input: Arc::new(input),
         format: RecordFormat::text(),
-        label: format!("{records} {noun} drawn from seed {seed}"),
+        label: format!("{} drawn from seed {seed}", counted(records, "record")),
         snapshot: None,
         skipped: Vec::new(),
         place: OpenPlace::Generator(input),

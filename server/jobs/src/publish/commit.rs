@@ -7,6 +7,7 @@ use ebb_publish::commit::{
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::rows::{PositionalDeletes, RowsError};
 use ebb_scheduler::runtime::TaskError;
+use ebb_text::counts::counted;
 
 use super::PinMax;
 use super::extent::Extent;
@@ -274,8 +275,8 @@ impl PublicationJob {
         let counts = self.counts(number);
         match &table.extent {
             Extent::Whole(why) => {
-                let rows = if counts.added == 1 { "row" } else { "rows" };
-                format!("{label}: {} {rows} in full, because {why}", counts.added)
+                let rows = counted(counts.added, "row");
+                format!("{label}: {rows} in full, because {why}")
             }
             Extent::Changes => format!("{label}: {counts}"),
         }

@@ -19,6 +19,7 @@ use std::ops::AddAssign;
 use ebb_publish::iceberg::manifest::DataFile;
 use ebb_publish::target::{Target, TargetError};
 use ebb_scheduler::runtime::Split;
+use ebb_text::counts::counted;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -89,8 +90,7 @@ pub(super) struct RowCounts {
 /// Writes the counts as a report has them.
 impl fmt::Display for RowCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = if self.added == 1 { "row" } else { "rows" };
-        write!(f, "{} {rows} added", self.added)?;
+        write!(f, "{} added", counted(self.added, "row"))?;
         write!(f, ", {} replaced, {} deleted", self.replaced, self.removed)?;
         if self.rewritten > 0 {
             write!(f, ", {} written again to merge files", self.rewritten)?;
