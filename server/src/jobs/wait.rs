@@ -201,11 +201,8 @@ impl fmt::Display for Wait {
                 share_cores,
                 left_cores,
             } => {
-                let (come, get) = (tense("come", "came"), tense("get", "got"));
-                let (are, left) = (tense("are", "were"), counted(*left_cores));
-                format!(
-                    "other jobs {come} first: they {get} {share_cores:.2} of {left} that {are} left for jobs"
-                )
+                let left = counted(*left_cores);
+                format!("other jobs come first: they get {share_cores:.2} of {left} left for jobs")
             }
             Self::Others { used_cores, cores } => {
                 let (uses, all) = (tense("use", "used"), counted(*cores));
@@ -309,7 +306,7 @@ mod tests {
         let mut beside = beside(0.0, 1.2, 1.0, None);
         beside.load.capacity_hundredths = 70;
         let reason = |share_hundredths| Wait::now(8, (0.0, share_hundredths), &beside).unwrap();
-        let first = "other jobs come first: they get 0.70 of 0.7 cores that are left for jobs";
+        let first = "other jobs come first: they get 0.70 of 0.7 cores left for jobs";
         assert_eq!(reason(0).to_string(), first);
         let object = json!({"kind": "jobs", "share_cores": 0.7, "left_cores": 0.7});
         assert_eq!(json!(reason(0)), object);

@@ -39,7 +39,8 @@ pub(super) fn choose(
         return Ok(OutputPlace::Table(name));
     }
     // The job refuses a file of a foreign extension, with a better reason than a missing keyspace.
-    if FILE_ENDS.contains(&&*name.table) || FOREIGN_EXTENSIONS.contains(&&*name.table) {
+    let end = name.table.to_ascii_lowercase();
+    if FILE_ENDS.contains(&&*end) || FOREIGN_EXTENSIONS.contains(&&*end) {
         return Ok(file());
     }
     Err(CliError::Usage(format!(
@@ -70,6 +71,7 @@ mod tests {
             ("app.counts", "table app.counts"),
             ("./app.counts", "file ./app.counts"),
             ("counts.tsv", "file counts.tsv"),
+            ("COUNTS.CSV", "file COUNTS.CSV"),
             ("counts.parquet", "file counts.parquet"),
             ("app", "file app"),
             ("app.counts/", "folder app.counts"),
