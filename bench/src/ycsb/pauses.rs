@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_millis(1);
 /// CPU time of a busy kernel thread between two wake-ups of a sentinel that counts as a pause.
 const RAN: Duration = Duration::from_micros(100);
-/// The distance below which two pauses are merged.
+/// The largest distance at which two pauses are merged.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The flag of a process that is a kernel thread.
 pub(crate) const PF_KTHREAD: u32 = 0x0020_0000;
@@ -236,7 +236,7 @@ impl Pauses {
     }
 }
 
-/// Merges spans with less than `between` between them. Spans are ascending, before and after.
+/// Merges spans with at most `between` between them. Spans are ascending, before and after.
 fn merge(spans: Vec<Span>, between: Duration) -> Vec<Span> {
     let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
     for span in spans {

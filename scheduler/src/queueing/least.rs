@@ -52,7 +52,7 @@ impl Least {
         };
     }
 
-    /// The number of positions that have a key.
+    /// The number of positions, each of which has a key.
     pub const fn positions(&self) -> usize {
         self.leaves
     }

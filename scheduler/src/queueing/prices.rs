@@ -84,8 +84,8 @@ impl Prices {
         &self.changed
     }
 
-    /// Adds an arriving task to the virtual system, and lets its nodes serve until
-    /// `total` is at most `held`.
+    /// Adds an arriving task to the virtual system, and lets all nodes in turn serve there
+    /// until `total` is at most `held`.
     pub fn arrive(&mut self, task: &Task, ties: &mut ChaCha8Rng) {
         self.changed.clear();
         let shortest = (task.local_nodes()).min_by_key(|&node| self.queues.get(node));

@@ -29,8 +29,8 @@ pub(super) struct Exposure {
 }
 
 impl Exposure {
-    /// Looks at the directory of a database. Returns `None` if only the owner has permissions, or with
-    /// `group_readable`, if the group can also read, and no more.
+    /// Looks at the directory of a database. Returns `None` if only the owner has permissions; with
+    /// `group_readable`, also if the group may read, but not write.
     pub(super) fn of(data: &Path, group_readable: bool) -> Option<Self> {
         Self::among(data, modes(data), group_readable)
     }

@@ -47,9 +47,10 @@ it has failed, and is not restarted.
 
 A job is unfinished when its process ended before the job did. `ebb jobs restart` runs it
 again over the same snapshot. If its output is already complete, it has succeeded. If its
-process ended three times, it has failed. `ebb jobs retry` submits the request of a job that
-failed or was cancelled again, as another job. The tables jobs and attempts of keyspace
-ebb_system keep the latest 1,000 ended jobs, with the first 10,000 attempts of each.
+process died three times, it has failed; a server that is stopped does not count. `ebb jobs
+retry` submits the request of a job that failed or was cancelled again, as another job. The
+tables jobs and attempts of keyspace ebb_system keep the latest 1,000 ended jobs, with the
+first 10,000 attempts of each.
 
 When a job succeeds, the measured CPU time of its tasks is kept in table profiles. It is
 the estimate for the next job of the application, in proportion to the input.";

@@ -38,7 +38,7 @@ Scopes: read sees jobs and metrics; jobs also submits, cancels and discards jobs
 admin also lets jobs read the keyspace ebb_system, and read and write files of the server's machine.
 
 With --role the token also needs the permissions of that CQL role: SELECT on tables that a job
-reads, MODIFY on the one that it writes, CREATE where it makes that one, SNAPSHOT for snapshots;
+reads, MODIFY on the one that it writes, CREATE if that table is missing, SNAPSHOT for snapshots;
 scope admin is for superusers. It is valid as long as the role exists and may log in. The command
 looks up the role in the server that has the directory open.";
 

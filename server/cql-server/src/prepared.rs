@@ -35,7 +35,7 @@ pub struct Prepared {
     pub(super) columns: Option<Columns>,
     pub(super) kind: StatementKind,
     pub(super) needs_keyspace: bool,
-    /// The meaning of the statement under the schema of its last execution.
+    /// The latest analysis of the statement. An execution under another schema analyses it anew.
     pub(super) meaning: ArcSwap<Meaning>,
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Progress {
     /// True if the request has its turn in the lane.
     pub has_turn: AtomicBool,
     attempts: Mutex<Attempts>,
-    /// True if the client got an error before there was a result, or the thread ended with one.
+    /// True if the client got an error before there was a result, or the thread ended with an error.
     pub is_answered: AtomicBool,
     /// True if the statement has to end: the server stops, or an operator has killed the query.
     pub is_stopped: Arc<AtomicBool>,

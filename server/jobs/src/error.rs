@@ -61,7 +61,8 @@ pub enum JobError {
     BackupCancelled,
     #[error("the verification was cancelled")]
     VerificationCancelled,
-    /// The job that is to be changed runs, or does not run; the text is the remedy.
+    /// A job is in a state that does not permit the change, for example because it runs. The text has
+    /// the state and the remedy.
     #[error("{0}")]
     State(String),
     /// A job that is to be changed has ended.

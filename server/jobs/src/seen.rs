@@ -1,6 +1,6 @@
 //! The columns that occurred in any record: a name that no record has is misspelt.
 //!
-//! JSON has no header with the names of its columns. So the applications that read columns by
+//! JSON, and CSV without names, have no list of their columns. So the applications that read columns by
 //! their names check them at the end, before the output is committed.
 
 use std::sync::Arc;

@@ -21,7 +21,7 @@ pub(super) async fn check_body(request: Request, next: Next) -> Response {
     if !codings.iter().all(is_plain) {
         let text = "the body has a Content-Encoding: send it without";
         let problem = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Failure::Invalid, text);
-        // By this header, clients tell a coding that is refused from a media type that is.
+        // The header shows clients that the coding is refused, and not the media type.
         let accepted = [(ACCEPT_ENCODING, HeaderValue::from_static(PLAIN))];
         return (accepted, problem).into_response();
     }

@@ -28,8 +28,7 @@ pub enum CatalogError {
     )]
     Foreign {
         keyspace: String,
-        /// The names of the tables that CQL did not create. There is at least
-        /// one.
+        /// The names of the tables that CQL did not create, at least one.
         tables: Vec<String>,
     },
 }

@@ -266,7 +266,8 @@ impl RoleStore {
         }
         listed.retain(|(name, _)| now.roles.get(name).is_none());
         let next = now.roles.joined(roles);
-        // Before the roles are in service: a change of a role writes its record without the list.
+        // First, because it may fail: once the roles are in service, a change of one writes its record
+        // without the list.
         self.tidy_snapshots(&next, listed)?;
         self.publish(&now, next, unreadable);
         Ok(())

@@ -79,9 +79,9 @@ impl Timestamps {
         })
     }
 
-    /// Returns the time after which timestamps follow the clock: until it reaches the bound. A server waits
-    /// for that before it serves. Otherwise its conditional writes, and the columns that it drops and that
-    /// are added again, would hide later writes whose timestamps come from drivers.
+    /// Returns the time that is left until the clock reaches the bound. From then on timestamps follow the
+    /// clock. A server waits for that before it serves. Otherwise its conditional writes, and the columns
+    /// that it drops and that are added again, would hide later writes whose timestamps come from drivers.
     ///
     /// Returns zero if the bound is further ahead than one process leaves it: the clock was set back, and a
     /// server does not wait for as long as that was.

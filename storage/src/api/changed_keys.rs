@@ -66,7 +66,7 @@ pub struct ChangedKeys {
 }
 
 impl Changes {
-    /// Returns the changes of those of the `keys` that changed from `older` to `newer`.
+    /// Returns the changes of the `keys` from `older` to `newer`.
     ///
     /// # Errors
     /// As [`SnapshotTable::changed_keys`].

@@ -237,8 +237,8 @@ impl Db {
 
     /// Returns the time by which readers that begin now judge expiry, in milliseconds since the Unix
     /// epoch. It does not follow a clock that is set back while the database is open. So callers count
-    /// an expiry from this time: counted from the clock's time, it may have passed before the entry is
-    /// written.
+    /// expiries from this time: an expiry that is counted from the time of such a clock may have passed
+    /// before the entry is written.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -119,7 +119,7 @@ impl<'a> Retain<'a> {
     }
 
     /// Adds to `kept` what stays of the `versions` of one stripe, with operands folded into one version
-    /// where that is possible. There is at least one of `versions`.
+    /// where that is possible. `versions` has at least one.
     fn stripe(self, key: &[u8], versions: &[Version], covering: &[SeqNo], kept: &mut Vec<Version>) {
         let newest = versions[0].seq;
         let stripe = self.boundaries.stripe(newest);

@@ -190,8 +190,8 @@ fn gains(input: &RunMeta, output: &RunMeta, boundaries: &Boundaries) -> bool {
 }
 
 /// Returns all runs and memtables of the table other than the inputs: a merge must not purge a
-/// deletion that may hide something in them. Returns `None` if the table has no merge operator,
-/// because only an operator purges.
+/// deletion that may hide something in them. Returns `None` if the table has no merge operator that
+/// is known, because only an operator purges.
 ///
 /// Called after the boundaries were taken. Writes after this call are not in the result. They
 /// need not be: an operator purges only deletions that are so old that no write which they would

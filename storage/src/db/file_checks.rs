@@ -172,8 +172,9 @@ impl Engine {
         record.write(self.disk(), &self.dir)
     }
 
-    /// Handles the error of a check like that of a merge. If a merge has the run now, or the run is
-    /// gone, does nothing and returns false.
+    /// Handles the error of a check like that of a merge. Does nothing and returns false if a merge
+    /// has the run now, no further merge may begin, or the run is no longer in its table. Does
+    /// nothing and returns true if the table is gone.
     fn meet_failed_check(&self, check: &FileCheck<'_>, error: Error) -> Result<bool> {
         let tables = self.tables();
         let Some(table) = tables.iter().find(|table| table.id == check.table) else {

@@ -29,7 +29,7 @@ const LOOK_EVERY_BYTES: u64 = 1 << 20;
 /// The low-water mark, and the length of the log at which a write looks at the free space next.
 #[derive(Debug)]
 pub(super) struct LowWater {
-    /// The low-water mark from the options, which a large manifest raises; 0 for none.
+    /// The low-water mark from the options; 0 for none. A large manifest raises only `mark_bytes`.
     least_bytes: u64,
     mark_bytes: AtomicU64,
     /// A write looks at the free space if it makes the log at least this long, counted since the

@@ -47,9 +47,9 @@ impl RangeTombstones {
     /// `boundaries` only the newest number is kept: a reader stands at a boundary or above all,
     /// and so needs no older one. Without boundaries all numbers are kept.
     ///
-    /// A sweep over the ends of the ranges takes time n log n for n tombstones, and for each number
-    /// in the result. (With all numbers kept these may be n²: n ranges from the first key up to n
-    /// different ones.)
+    /// A sweep over the ends of the ranges takes time n log n for n tombstones, and more for each
+    /// number in the result. (If all numbers are kept, these may be n²: n ranges from the first key
+    /// up to n different ones.)
     pub(crate) fn build(
         tombstones: impl IntoIterator<Item = RangeTombstone>,
         boundaries: Option<&Boundaries>,

@@ -65,7 +65,7 @@ use crate::wal::Segment;
 pub struct BackupInfo {
     /// The number of SSTables and WAL segments in the backup.
     pub files: u64,
-    /// Bytes of all files of the backup.
+    /// Bytes of these SSTables and segments.
     pub bytes: u64,
     /// Bytes of files that are shared with the database, by hard links.
     pub linked_bytes: u64,

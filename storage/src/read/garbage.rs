@@ -20,7 +20,8 @@ pub struct TimestampBounds {
     /// The greatest timestamp; [`i64::MIN`] if there is none.
     pub greatest: i64,
     /// The time at which the last part of the values was deleted or expires, in seconds since the
-    /// Unix epoch; [`i64::MAX`] if a part never expires, [`i64::MIN`] if there are no values.
+    /// Unix epoch; [`i64::MAX`] if a part neither was deleted nor expires, [`i64::MIN`] if there are
+    /// no values.
     pub greatest_local_time_s: i64,
 }
 

@@ -86,9 +86,10 @@ pub trait MergeOperator: Send + Sync + Debug {
     /// The operator may leave out what the group's head deletes. If the context has the head, it
     /// must do so, because the same merge may purge the head's deletions. It may also leave out a
     /// deletion, or content that has expired, if its timestamp is below
-    /// [`PurgeContext::oldest_elsewhere`], and if it is so much older than the earliest reader that
-    /// no write that it could hide is expected any more. If such a write comes all the same, it is
-    /// hidden until the merge is installed and visible to all readers afterwards.
+    /// [`PurgeContext::oldest_elsewhere`], and if the deletion or the expiry was so long before
+    /// [`PurgeContext::read_time_ms`] that no write that it could hide is expected any more. If such
+    /// a write comes all the same, it is hidden until the merge is installed and visible to all
+    /// readers afterwards.
     ///
     /// For an operator that purges, [`MergeOperator::merge`] must not depend on the order of
     /// commits: it must be commutative and idempotent.

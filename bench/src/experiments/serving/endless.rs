@@ -56,8 +56,8 @@ const P99_MAX: f64 = 1.2;
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
 /// The index of the condition beside the statements, which comes after the load alone. [`COUNTING`]
-/// and [`WRITING`] are the conditions beside threads of the idle class that count or write to much
-/// memory.
+/// and [`WRITING`] are those of the conditions beside threads of the idle class that count, or write
+/// to much memory.
 const STATEMENTS: usize = ALONE.len();
 const COUNTING: usize = STATEMENTS + 1;
 const WRITING: usize = STATEMENTS + 2;

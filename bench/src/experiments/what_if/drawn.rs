@@ -21,7 +21,7 @@ const CAPACITY: f64 = 0.95;
 /// The multiple of the time of a run's work, plus [`LIMIT_MORE_S`], after which the run is given
 /// up.
 const LIMIT_FACTOR: f64 = 3.0;
-/// Seconds that a run may take beyond [`LIMIT_FACTOR`] before it is given up.
+/// Seconds that are added to the time that [`LIMIT_FACTOR`] gives a run.
 const LIMIT_MORE_S: f64 = 3.0;
 
 /// CPU time and goal of a job, in seconds.

@@ -21,8 +21,8 @@ pub(super) enum Class {
     Needy,
     /// Jobs without a goal; the oldest first. They get the slots that no goal needs.
     WithoutGoal,
-    /// Jobs with enough slots; the smallest surplus first. They get slots that no other class can
-    /// use.
+    /// Jobs with enough slots; the smallest surplus first. They get slots that the classes above
+    /// cannot use.
     Satisfied,
     /// Jobs with enough slots, on hardware that other jobs have more use for.
     Guest,

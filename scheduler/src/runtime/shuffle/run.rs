@@ -37,8 +37,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const BLOCK_BYTES_MIN: usize = 1 << 10;
 const BLOCK_BYTES_MAX: usize = 16 << 10;
 
-/// The longest record of a run takes one part in this many of the memory of a task. So a fifth of
-/// the memory holds the block of such a record, raw and compressed.
+/// A record of a run takes at most one part in this many of the memory of a task. So a fifth of
+/// the memory holds the block of the longest record, raw and compressed.
 const RECORDS_PER_MEMORY_MIN: usize = 10;
 
 /// Refuses a record of `record_bytes` that would exceed the memory limit of a task with

@@ -83,10 +83,10 @@ pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
     Ok(Some(inputs))
 }
 
-/// Sets the tag of the command line for all tables.
+/// Gives the tag of the command line, if there is one, to all tables.
 ///
 /// # Errors
-/// If a table has a tag in its path, or if an input is a Parquet file.
+/// If there is such a tag, but a table has one in its path already, or an input is a Parquet file.
 fn set_tag(inputs: &mut [Input], option: Option<&str>) -> Result<(), CliError> {
     let Some(option) = option else {
         return Ok(());
@@ -184,8 +184,8 @@ fn is_table(folder: &Path) -> bool {
     names.any(|name| name.to_string_lossy().contains(METADATA))
 }
 
-/// Returns the Parquet files of a folder, ascending by name; `None` if it has other files or folders. Names
-/// that begin with a dot or an underscore do not count: other engines write such files, too.
+/// Returns the Parquet files of a folder, ascending by name; `None` if it has none, or other files or folders.
+/// Names that begin with a dot or an underscore do not count: other engines write such files, too.
 fn parquet_files(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).ok()? {

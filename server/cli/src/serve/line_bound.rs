@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The log lines of most kinds that may come at once.
+/// The log lines that may come at once of one kind, unless the kind has another bound.
 const LINES_BURST: f64 = 50.0;
-/// The log lines of most kinds per second, in the long run.
+/// The log lines per second of one kind in the long run, unless the kind has another bound.
 const LINES_PER_S: f64 = 10.0;
 /// The lines about administration that may come at once: a script may make or change many objects.
 const ADMINISTRATION_LINES_BURST: f64 = 2000.0;

@@ -57,7 +57,8 @@ pub(crate) enum Durability {
     Sync,
     /// Before an fsync, which follows within this time.
     Interval(Duration),
-    /// Before an fsync: the operating system decides when the write reaches the disk.
+    /// When the operating system has the write; the operating system decides when it reaches the
+    /// disk.
     Os,
 }
 

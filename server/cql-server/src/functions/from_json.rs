@@ -285,8 +285,8 @@ pub fn row<'c>(
     }
 }
 
-/// Resolves column names as CQL does: without quotes the case is ignored. Of several names of one
-/// column, one with quotes or capitals wins over the plain one, as in Cassandra.
+/// Resolves the names of columns or fields as CQL does: without quotes the case is ignored. Of several
+/// names of one column, one with quotes or capitals wins over the plain one, as in Cassandra.
 fn by_names(object: BTreeMap<String, &RawValue>) -> BTreeMap<String, &RawValue> {
     let column_of = |name: &str| match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),

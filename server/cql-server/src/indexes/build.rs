@@ -38,7 +38,7 @@ use crate::error::{Result, of_catalog, of_schema, of_store, of_table};
 
 /// The most entries in one commit.
 const ENTRIES_PER_COMMIT: usize = 256;
-/// The most rows that are read from one view: while it is there, merges keep the versions that it shows.
+/// The most rows that are read from one view: while a view is open, merges keep the versions that it shows.
 const ROWS_PER_VIEW: usize = 4096;
 /// The pause after a commit, in multiples of the commit's duration: commits take at most a quarter
 /// of the time.

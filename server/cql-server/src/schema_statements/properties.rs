@@ -105,9 +105,9 @@ fn is_one_of(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Returns the full name of a class, which by default is in this package of Cassandra's. Another
-/// name than `known` in that package is an error with the text `unknown`; a class of another
-/// package may be one that an installation of Cassandra was given.
+/// Returns the full name of a class, which by default is in this package of Cassandra's. A name in
+/// that package that is not in `known` is an error with the text of `unknown`. A class of another
+/// package may be one that was added to an installation of Cassandra, so it is accepted.
 fn full_class(
     package: &str,
     known: &[&str],

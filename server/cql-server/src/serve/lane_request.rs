@@ -36,8 +36,8 @@ pub(super) struct LaneRequest<S: Service> {
     pub memory: RequestMemory,
 }
 
-/// A scan without a reply, which begins anew: its thread cannot leave the idle class, and other
-/// scans now run on the [floor](crate::floor).
+/// A scan without a reply, which begins anew: its thread cannot leave the idle class, while
+/// scans that begin now run on the [floor](crate::floor).
 struct LeftBehind<S: Service>(Box<LaneRequest<S>>);
 
 impl<S: Service> LaneRequest<S> {

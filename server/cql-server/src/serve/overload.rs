@@ -51,7 +51,7 @@ const TURNS: usize = 4;
 /// The number of reads over which the moving mean of unserved bytes is taken. The mean is kept in
 /// units of 1 / READS bytes.
 const READS: u64 = 16;
-/// A connection is small if the mean connection has more than this many times its unserved bytes.
+/// A connection is small if the mean of unserved bytes is more than this many times its own.
 /// Connections that share a load differ by far less, and all of them must lose requests.
 const MEAN_OVER_SMALL: u64 = 4;
 /// The interval at which the probe measures how long a ready connection waits for its turn.

@@ -46,7 +46,7 @@ pub(super) fn begin<S: Statement>(
         ),
         _ => return None,
     };
-    // In the order of the names.
+    // In the order of the names, as a map of CQL has its keys.
     let mut parameters = Vec::new();
     parameters.extend(levels.map(|(level, _)| ("consistency_level", level.name().to_owned())));
     parameters.extend(page_size_rows.map(|rows| ("page_size", rows.to_string())));

@@ -280,7 +280,8 @@ impl<'c> Execution<'c> {
 
     /// For counters, makes the commit depend on a key with deletions: an increment that runs
     /// concurrently with a deletion begins anew, and vice versa. Otherwise an increment from before the
-    /// deletion's commit, with a later timestamp, would outlive the deletion.
+    /// deletion's commit, with a later timestamp, would outlive the deletion. The deletion of a partition
+    /// or of ranges guards the header alone, so an increment of a row can outlive it in this way.
     fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
         match &mut self.sink {
             Sink::Counters { transaction, .. } => transaction.guard(table, key).map_err(of_store),

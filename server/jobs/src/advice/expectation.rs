@@ -86,7 +86,8 @@ pub struct Expected<'a> {
     pub machine_cores: u32,
     /// The goal in seconds from the start.
     pub goal_s: Option<f64>,
-    /// The profiles of publications, if the input of the job could be published.
+    /// The profiles of publications; empty if the job has no goal, or could not run over a publication
+    /// of its inputs.
     pub publications: &'a [ProfileRecord],
 }
 

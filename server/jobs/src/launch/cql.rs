@@ -53,14 +53,9 @@ pub(super) fn check_columns_of_values(
     request: &TableInput,
     schema: &TableSchema,
 ) -> Result<(), JobError> {
-    let is_key = |column: &&String| {
-        let column = schema.column(column.as_str());
-        column.is_some_and(|column| {
-            matches!(
-                column.kind,
-                ColumnKind::PartitionKey | ColumnKind::Clustering
-            )
-        })
+    let is_key = |name: &&String| {
+        let column = schema.column(name);
+        column.is_some_and(|column| column.kind <= ColumnKind::Clustering)
     };
     match request.columns.iter().find(is_key) {
         None => Ok(()),

@@ -142,7 +142,7 @@ impl Place {
             let text = format!("keyspace {SYSTEM_KEYSPACE} is ebb's own: write to another");
             return Err(JobError::senseless(text));
         }
-        // The table may be created only when the job has computed its rows.
+        // The database would refuse the name, but only when the job has computed its rows.
         if name.table.len() > NAME_BYTES_MAX {
             let text = format!("the name of table {name} has more than {NAME_BYTES_MAX} bytes");
             return Err(JobError::senseless(text));

@@ -66,10 +66,11 @@ impl OutputRequest {
         }
     }
 
-    /// Checks that the extension of a file promises nothing that its rows are not.
+    /// Checks that the extension of a file is not that of another form than the rows have.
     ///
     /// # Errors
-    /// When it is one of [`FOREIGN_EXTENSIONS`], or that of one JSON value.
+    /// When it is one of [`FOREIGN_EXTENSIONS`], or `json` without a format: readers expect one JSON
+    /// value in such a file.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         let OutputPlace::File(path) = &self.to else {
             return Ok(());

@@ -90,7 +90,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotLogEntry {
-    /// The time from which on `main` named the snapshot, in milliseconds since 1970.
+    /// The time at which `main` was set to the snapshot, in milliseconds since 1970.
     pub timestamp_ms: i64,
     pub snapshot_id: i64,
 }

@@ -39,7 +39,7 @@ pub struct SnapshotView {
     /// large as `pinned_bytes`, little is known.
     pub pinned_error_bytes: u64,
     /// The bytes of files that are kept for this snapshot alone, counted by a pass over its tables.
-    /// Only present if the request has `exact=true`.
+    /// `null` unless the request has `exact=true`.
     pub pinned_exact_bytes: Option<u64>,
     /// The purpose for which ebb keeps the snapshot, if no user created it. Such snapshots are only listed
     /// with `exact=true`.
@@ -54,8 +54,8 @@ pub struct SnapshotList {
     pub snapshots: Vec<SnapshotView>,
     /// The value of `after` for the next page; `null` on the last one.
     pub next: Option<String>,
-    /// The bytes of files that are kept for all of these snapshots together. Only present if the
-    /// request has `exact=true`.
+    /// The bytes of files that are kept for all of these snapshots together; `null` unless the request
+    /// has `exact=true`.
     pub pinned_exact_together_bytes: Option<u64>,
 }
 

@@ -22,8 +22,8 @@ pub(super) struct TableNames {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AssignedNames {
     pub(super) named: Vec<(TableId, TableName)>,
-    /// The tables that stay without a name. If a name was found for one of them, it is given too,
-    /// and another table has it.
+    /// The tables that stay without a name, each with the name that was found for it, if one was:
+    /// another table has that name.
     pub(super) unnamed: Vec<(TableId, Option<TableName>)>,
 }
 

@@ -167,7 +167,7 @@ struct Reader<'a> {
     /// The names of tables that the manifest does not list.
     names: TableNames,
     last_seq: SeqNo,
-    /// The largest id of a table that is recorded in the manifest.
+    /// The largest id that a table ever had, as the manifest records it.
     listed_to: TableId,
     /// Whether the log writes to a table that the manifest does not list.
     unknown_table: bool,

@@ -48,8 +48,8 @@ pub struct Memory {
     executor: Option<Executor>,
 }
 
-/// The bound of a random exponent b: the power is lost within the first 2^b calls of the disk. The
-/// longest statements make as many calls.
+/// The bound of a random exponent b, which stays below it: the power is lost at one of the first 2^b
+/// calls of the disk. The longest statements make about two to the power of the bound.
 const CALLS_BITS_MAX: u32 = 8;
 
 impl Memory {

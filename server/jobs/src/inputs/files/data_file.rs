@@ -42,7 +42,7 @@ impl DataFile {
             ));
         }
         let file = File::open(&path)?;
-        // Its parts would have no bytes.
+        // Maps read parts of a file by its size, and so would read nothing of this one.
         if metadata.len() == 0 && (&file).read(&mut [0])? > 0 {
             return Err(io::Error::other(
                 "it has content although its size is 0, as files in /proc do; copy it, and read \

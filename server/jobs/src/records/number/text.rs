@@ -11,8 +11,8 @@ use super::{DIGITS_MAX, EXPONENT_MAX, Form, Number, NumberProblem, SCALE_MAX};
 /// point.
 const PLAIN_DIGITS_MAX: i64 = 40;
 
-/// A number is written without an exponent if it has at most this many zeros between the
-/// point and the first other digit.
+/// A number is written with an exponent if it has more than this many zeros between the point
+/// and the first other digit.
 const PLAIN_ZEROS_MAX: i64 = 6;
 
 pub(super) fn parse(text: &[u8]) -> Result<Number, NumberProblem> {
