@@ -116,6 +116,7 @@ mutations! {
     // The first committer wins.
     SkipConflictCheck = "a transaction commits over what was written since it began",
     SkipGuards = "a transaction commits though a key that it guards was written",
+    SkipGuardedRanges = "a transaction commits though a key in a range that it guards was written",
     BeginAtVisible = "a transaction reads at the visible number, with commits under way above it",
     MergesNeverClash = "a transaction merges into what was put since it began",
     OverlookMerges = "a transaction puts over what was merged since it began",

@@ -141,14 +141,10 @@ impl Model {
                 None => Outcome::EmptySlot,
             },
             Operation::Guard(slot, table, key) => {
-                let Some(transaction) = &mut self.transactions[usize::from(*slot)] else {
-                    return Outcome::EmptySlot;
-                };
-                if !self.world.has(*table) {
-                    return not_found();
-                }
-                transaction.guards.push(Touched::key(*table, *key));
-                Outcome::Done
+                self.guard(*slot, *table, Touched::key(*table, *key))
+            }
+            Operation::GuardRange(slot, table, bounds) => {
+                self.guard(*slot, *table, Touched::range(*table, *bounds))
             }
             Operation::Commit(slot) => match self.transactions[usize::from(*slot)].take() {
                 Some(transaction) => self.commit(transaction),
@@ -190,6 +186,20 @@ impl Model {
             }
             change => self.world.apply(change),
         }
+    }
+
+    /// Guards keys of a table in the transaction of a slot.
+    fn guard(&mut self, slot: u8, table: TableNo, guarded: Touched) -> Outcome {
+        let Some(transaction) = &mut self.transactions[usize::from(slot)] else {
+            return Outcome::EmptySlot;
+        };
+        if !self.world.has(table) {
+            return not_found();
+        }
+        if !guarded.is_empty() {
+            transaction.guards.push(guarded);
+        }
+        Outcome::Done
     }
 
     /// Commits a transaction; the first committer of a key wins.

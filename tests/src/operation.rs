@@ -339,6 +339,8 @@ pub enum Operation {
     ReadIn(u8, Read),
     /// Guards a key in a transaction: the commit is refused if others write the key.
     Guard(u8, TableNo, Key),
+    /// Guards a range of keys in a transaction: the commit is refused if others write one of them.
+    GuardRange(u8, TableNo, Bounds),
     /// Commits a transaction; the first committer of a key wins.
     Commit(u8),
     /// Rolls a transaction back.

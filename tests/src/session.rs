@@ -364,6 +364,14 @@ impl Open {
                 };
                 transaction.guard(&table?, &key.bytes())?;
             }
+            Operation::GuardRange(slot, table, bounds) => {
+                // In the order of `Guard`, for the same reasons.
+                let table = self.table(setup, *table);
+                let Some(transaction) = &mut self.transactions[usize::from(*slot)] else {
+                    return Ok(Outcome::EmptySlot);
+                };
+                transaction.guard_range::<Vec<u8>, _>(&table?, bounds.bytes())?;
+            }
             Operation::Commit(slot) => match self.transactions[usize::from(*slot)].take() {
                 Some(transaction) => drop(transaction.commit()?),
                 None => return Ok(Outcome::EmptySlot),

@@ -224,6 +224,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         SkipGuards,
         "transactions::a_guarded_key_prevents_write_skew",
     ),
+    (
+        SkipGuardedRanges,
+        "transactions::a_guarded_range_prevents_write_skew_by_new_keys",
+    ),
     (BeginAtVisible, UPDATES),
     (MergesNeverClash, MERGING),
     (OverlookMerges, MERGING),

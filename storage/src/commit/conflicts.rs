@@ -139,25 +139,22 @@ impl Conflicts {
         &self,
         since: SeqNo,
         writes: &WriteSet,
-        guards: &[TableKey],
+        guards: &WriteSet,
     ) -> Result<(), Clash> {
-        let guards = mutation::replace(guards, Mutation::SkipGuards, &[]);
+        let none = WriteSet::default();
+        let guards = mutation::replace(guards, Mutation::SkipGuards, &none);
         let index = self.index.lock().unwrap();
         if since < index.forgotten {
             return Err(Clash::TooOld);
         }
-        let written = writes
-            .points()
-            .iter()
-            .map(|point| (&point.key, point.merges));
-        let guarded = guards.iter().map(|key| (key, false));
-        for (key, merges) in written.chain(guarded) {
-            if index.clashes(key, merges, since) {
-                return Err(Clash::Key(key.clone()));
+        for point in writes.points().iter().chain(guards.points()) {
+            if index.clashes(&point.key, point.merges, since) {
+                return Err(Clash::Key(point.key.clone()));
             }
         }
-        let ranges = mutation::replace(writes.ranges(), Mutation::RangesNeverClash, &[]);
-        for range in ranges {
+        let deleted = mutation::replace(writes.ranges(), Mutation::RangesNeverClash, &[]);
+        let guarded = mutation::replace(guards.ranges(), Mutation::SkipGuardedRanges, &[]);
+        for range in deleted.iter().chain(guarded) {
             if let Some(key) = index.first_written_in(range, since) {
                 return Err(Clash::Key(key));
             }

@@ -22,4 +22,4 @@ pub(crate) use ops::{
 };
 pub(crate) use payload::Payload;
 pub(crate) use queue::{CommitQueue, Place, Ticket};
-pub(crate) use write_set::{TableKey, WriteSet, split_table_key, table_key};
+pub(crate) use write_set::{TableKey, TableRange, WriteSet, split_table_key, table_key};

@@ -56,7 +56,7 @@ impl TableRange {
     }
 }
 
-/// The keys that a commit writes.
+/// The keys that a commit writes, or that a transaction guards as if it wrote them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct WriteSet {
     /// The single keys, ascending, each once.
@@ -89,6 +89,20 @@ impl WriteSet {
         write_set
     }
 
+    /// Returns keys and ranges that count as put or deleted, such as the guards of a transaction.
+    pub(crate) fn of_keys_and_ranges(
+        keys: impl IntoIterator<Item = TableKey>,
+        ranges: impl IntoIterator<Item = TableRange>,
+    ) -> Self {
+        let point = |key| Point { key, merges: false };
+        let mut write_set = Self {
+            points: keys.into_iter().map(point).collect(),
+            ranges: ranges.into_iter().collect(),
+        };
+        write_set.settle();
+        write_set
+    }
+
     /// Returns the keys of a table from `first` to `last`, both included.
     pub(crate) fn of_range(table: TableId, first: &[u8], last: &[u8]) -> Self {
         Self {
@@ -103,11 +117,10 @@ impl WriteSet {
     /// Returns single keys that are put or deleted.
     #[cfg(test)]
     pub(crate) fn of_keys(keys: impl IntoIterator<Item = TableKey>) -> Self {
-        let point = |key| Point { key, merges: false };
-        Self::of_points(keys.into_iter().map(point))
+        Self::of_keys_and_ranges(keys, [])
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn of_points(points: impl IntoIterator<Item = Point>) -> Self {
         let mut write_set = Self::default();
         write_set.points.extend(points);

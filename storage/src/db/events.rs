@@ -60,7 +60,8 @@ pub enum Event<'a> {
         keyspace: &'a str,
         /// The table.
         table: &'a str,
-        /// The damaged file, which new ones replaced.
+        /// The path of the damaged or missing file. New files have what could be read of it, if
+        /// anything could. The damaged file is removed once no reader needs it.
         path: &'a Path,
         /// The number of versions and range tombstones that are lost.
         entries_lost: u64,

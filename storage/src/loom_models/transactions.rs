@@ -72,7 +72,8 @@ impl Register {
     fn update(&self, at: SeqNo) -> bool {
         let read = self.newest_at(at);
         let entered = self.queue.try_enter(1, |seq| {
-            self.conflicts.check(at, &Self::write_set(), &[])?;
+            self.conflicts
+                .check(at, &Self::write_set(), &WriteSet::default())?;
             Ok::<_, Clash>(self.record(seq))
         });
         let committed = entered.is_ok();
@@ -165,7 +166,10 @@ fn loom_a_validation_outside_of_the_order_lock_is_caught() {
         let at = register.begin();
         let read = register.newest_at(at);
         let write_set = Register::write_set();
-        let valid = register.conflicts.check(at, &write_set, &[]).is_ok();
+        let checked = register
+            .conflicts
+            .check(at, &write_set, &WriteSet::default());
+        let valid = checked.is_ok();
         if valid {
             let (ticket, pruned) = register.queue.enter(1, |seq| register.record(seq));
             drop(pruned);

@@ -156,6 +156,59 @@ fn a_guarded_key_prevents_write_skew() {
     }
 }
 
+/// At most one person may be on call. A guard of single keys would not do, because the transactions
+/// add keys.
+#[test]
+fn a_guarded_range_prevents_write_skew_by_new_keys() {
+    let (db, users, _) = in_memory();
+    for guard in [false, true] {
+        users.truncate().unwrap();
+        let (mut one, mut two) = (db.begin(), db.begin());
+        for (txn, own) in [(&mut one, b"ada"), (&mut two, b"bob")] {
+            if guard {
+                txn.guard_range(&users, "a".."c").unwrap();
+            }
+            let others = txn.range(&users, "a".."c").unwrap();
+            assert_eq!(others.count(), 0, "nobody else is on call");
+            txn.put(&users, own, b"on call").unwrap();
+        }
+        two.commit().unwrap();
+        let first = contested(one.commit());
+        let there = keys(users.range::<&str, _>(..));
+        if guard {
+            assert_eq!(first.as_deref(), Some("app.users bob"));
+            assert_eq!(there, ["bob"]);
+        } else {
+            assert_eq!(first, None, "snapshot isolation allows it");
+            assert_eq!(there, ["ada", "bob"]);
+        }
+    }
+}
+
+#[test]
+fn a_guarded_range_is_in_conflict_with_merges_and_range_deletes_inside_it_only() {
+    let (db, users, _) = in_memory();
+    let log = log_table(&db);
+    let guarding = |range: std::ops::Range<&str>| {
+        let mut txn = db.begin();
+        txn.guard_range(&log, range.clone()).unwrap();
+        txn.put(&users, range.start.as_bytes(), b"1").unwrap();
+        txn
+    };
+    let three = || [guarding("b".."d"), guarding("d".."e"), guarding("e".."b")];
+    let [inside, beside, empty] = three();
+    log.merge(b"c", b"1").unwrap();
+    assert_eq!(contested(inside.commit()).unwrap(), "app.log c");
+    assert_eq!(contested(beside.commit()), None);
+    assert_eq!(contested(empty.commit()), None);
+
+    let [inside, beside, empty] = three();
+    log.delete_range("c".."d").unwrap();
+    assert_eq!(contested(inside.commit()).unwrap(), "app.log c");
+    assert_eq!(contested(beside.commit()), None);
+    assert_eq!(contested(empty.commit()), None);
+}
+
 #[test]
 fn a_guard_is_no_write() {
     let (db, users, _) = in_memory();
@@ -185,6 +238,7 @@ fn a_transaction_refuses_tables_of_another_database_and_what_is_too_long() {
         txn.range::<&str, _>(&stranger, ..).map(drop),
         txn.put(&stranger, b"a", b"1"),
         txn.guard(&stranger, b"a"),
+        txn.guard_range(&stranger, "a".."b"),
         txn.put(&users, &too_long, b"1"),
         txn.delete(&users, &too_long),
     ];

@@ -196,7 +196,8 @@ impl<'a> Worker<'a> {
             0..15 => self.get(one, any),
             15..20 => self.get_many(one, [any, register, list]),
             20..30 => self.range(one),
-            30..34 => self.guard(one, any),
+            30..32 => self.guard(one, any),
+            32..34 => self.guard_range(one, any),
             34..38 => {
                 let (table, name) = self.locate(any);
                 let value = one.transaction.get_for_update(table, name.as_bytes())?;
@@ -220,6 +221,16 @@ impl<'a> Worker<'a> {
         let (table, name) = self.locate(key);
         one.transaction.guard(table, name.as_bytes())?;
         one.record.steps.push(Step::Guard { key });
+        Ok(())
+    }
+
+    /// Guards the keys of one table in a range that begins with the key `from`.
+    fn guard_range(&mut self, one: &mut Open, from: Key) -> Result<()> {
+        let (table, first) = self.locate(from);
+        let to = self.rng.random_range(from..=KEYS);
+        one.transaction.guard_range(table, first..name_of(to))?;
+        let keys = (from..to).step_by(2);
+        one.record.steps.extend(keys.map(|key| Step::Guard { key }));
         Ok(())
     }
 

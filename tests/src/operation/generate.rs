@@ -352,6 +352,9 @@ impl Generator {
             18 => Operation::Begin(slot),
             19 => Operation::Commit(slot),
             20 if self.rng.random_bool(0.3) => Operation::Rollback(slot),
+            21 if self.rng.random_bool(0.3) => {
+                Operation::GuardRange(slot, self.table(), self.bounds())
+            }
             21 => Operation::Guard(slot, self.table(), self.key()),
             22..=23 => Operation::ReadIn(slot, self.read()),
             24 => {

@@ -191,6 +191,9 @@ impl fmt::Display for Operation {
             Self::WriteIn(slot, write) => write!(f, "write-in {slot} {write}"),
             Self::ReadIn(slot, read) => write!(f, "read-in {slot} {read}"),
             Self::Guard(slot, table, key) => write!(f, "guard {slot} {table} {key}"),
+            Self::GuardRange(slot, table, bounds) => {
+                write!(f, "guard-range {slot} {table} {bounds}")
+            }
             Self::Commit(slot) => write!(f, "commit {slot}"),
             Self::Rollback(slot) => write!(f, "rollback {slot}"),
         }
@@ -402,6 +405,7 @@ impl FromStr for Operation {
             "write-in" => Self::WriteIn(words.number("")?, words.write()?),
             "read-in" => Self::ReadIn(words.number("")?, words.read()?),
             "guard" => Self::Guard(words.number("")?, words.table()?, words.key()?),
+            "guard-range" => Self::GuardRange(words.number("")?, words.table()?, words.bounds()?),
             "commit" => Self::Commit(words.number("")?),
             "rollback" => Self::Rollback(words.number("")?),
             // Reads of the current content have no word before `get` or `range`.

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Without turns, writers of one row would find out only at commit that they conflict, and all but
-//! one would begin anew. The store detects the conflicts in any case, so turns do not have to be
-//! exact: partitions share them by hash, and requests that are executed in the commit lane take
-//! none.
+//! one would begin anew. The store detects these conflicts, because such a write guards every key and
+//! range that it reads, writes or deletes (see `Execution` in `write`). So turns do not have to be
+//! exact: partitions share them by hash, requests that are executed in the commit lane or take long
+//! have none, and one whose deadline passes runs without them.
 //!
 //! A waiting request holds no thread, and a request with turns releases them before it waits for
 //! anything else. Several turns are taken in ascending order, so there is no deadlock.

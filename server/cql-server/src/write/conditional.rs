@@ -2,26 +2,30 @@
 //!
 //! ```text
 //!   statements ─► ConditionalWrite: conditions by row, rows to write
-//!                   │ attempt: one transaction of the store
-//!                   │   reads header and rows, even missing ones, and guards the header
-//!                   │   and the rows with conditions
+//!                   │ decide: one transaction of the store
+//!                   │   reads and guards the header and the rows, even missing ones
 //!                   │   do all conditions hold? ── no ─► the current rows (applied)
 //!                   v
-//!                 Execution: the operands, at one timestamp ─► commit, or a conflict
+//!                 Decision: the operands, at one timestamp ─► commit, or a conflict
 //! ```
 //!
 //! **The timestamp** is above all timestamps that were read: the server's next timestamp or, if
 //! that is greater, the greatest one in header and rows plus one. So an applied write is always
 //! visible, even over a row that a client wrote or deleted with a timestamp in the future. In
 //! Cassandra the ballot of a Paxos round is above those of earlier rounds, but not above writes
-//! without IF, so that such a row hides an applied write. The server's clock of timestamps is not
-//! advanced: otherwise one client with a wrong clock would move all later writes into the future.
-//! The request's own timestamp is ignored.
+//! without IF, so that such a row hides an applied write. The rows under a deleted range or
+//! partition are not read, because there may be many: a row there with a timestamp in the future
+//! stays, as in Cassandra. The server's clock of timestamps is not advanced: otherwise one client
+//! with a wrong clock would move all later writes into the future. The request's own timestamp is
+//! ignored.
 //!
-//! Invariant: an applied write is a single commit, which the store rejects if another write, with
-//! or without IF, has changed a guarded key since the transaction began. So the whole conditional
-//! write happens at the instant of the commit. Turns (in `serve`) only reduce conflicts: concurrent
-//! attempts are safe, but cost more.
+//! Invariant: an applied write is a single commit. It guards every key that it reads, writes or
+//! deletes, also the rows of a batch without conditions and the ranges that it deletes (see
+//! `Execution`). The store rejects the commit if another write, with or without IF, has changed one
+//! of them since the transaction began. So the whole conditional write happens at the instant of
+//! the commit, and its timestamp is above that of each conditional write of the same rows before
+//! it, apart from rows under a deleted range with a timestamp in the future. Turns (in `serve`)
+//! only reduce conflicts: concurrent attempts are safe, but cost more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +33,7 @@ use bytes::Bytes;
 use ebb_model::key::{DecodedKey, PartitionKey, Place};
 use ebb_model::row::RowView;
 use ebb_model::schema::TableSchema;
-use ebb_storage::Transaction;
+use ebb_storage::{Db, Transaction};
 use ebb_tables::CqlTable;
 use ebb_tables::read::Partition;
 
@@ -76,6 +80,15 @@ pub(super) enum Verdict {
     Decided(Listing, Vec<String>),
     /// Another request wrote one of the rows meanwhile. Nothing was written.
     Conflict,
+}
+
+/// The result of the conditions, before the commit.
+#[derive(Debug)]
+pub(super) struct Decision<'c> {
+    /// The writes; `None` if a condition does not hold.
+    execution: Option<Execution<'c>>,
+    /// The response, unless the commit ends in a conflict.
+    response: Listing,
 }
 
 /// The stored header and rows of a partition.
@@ -197,6 +210,14 @@ impl<'v> ConditionalWrite<'v> {
     /// # Errors
     /// Cassandra's errors for impossible comparisons and invalid values, or an error of the store.
     pub(super) fn attempt(&self, context: WriteContext<'_>) -> Result<Verdict> {
+        self.decide(context)?.commit(context.catalog.db())
+    }
+
+    /// Evaluates the conditions, and collects the writes if all of them hold.
+    ///
+    /// # Errors
+    /// The errors of [`ConditionalWrite::attempt`].
+    pub(super) fn decide<'c>(&self, context: WriteContext<'c>) -> Result<Decision<'c>> {
         let catalog = context.catalog;
         let mut transaction = catalog.db().begin();
         let now_s = context.now_s(transaction.read_time_ms());
@@ -227,7 +248,10 @@ impl<'v> ConditionalWrite<'v> {
             } else {
                 answer.rows(rows)?
             };
-            return Ok(Verdict::Decided(answer.refused(rows), Vec::new()));
+            return Ok(Decision {
+                execution: None,
+                response: answer.refused(rows),
+            });
         }
         let next_us = catalog.timestamps().next_us().map_err(of_catalog)?;
         let timestamp_us = match self.greatest(&found, answer.partition())?.checked_add(1) {
@@ -244,9 +268,9 @@ impl<'v> ConditionalWrite<'v> {
         for (plan, bound) in self.parts {
             execution.add(plan, bound)?;
         }
-        Ok(match execution.commit(catalog.db())? {
-            Committed::Done(warnings) => Verdict::Decided(answer.applied(), warnings),
-            Committed::Conflict => Verdict::Conflict,
+        Ok(Decision {
+            execution: Some(execution),
+            response: answer.applied(),
         })
     }
 
@@ -257,16 +281,12 @@ impl<'v> ConditionalWrite<'v> {
         let header = transaction.get_for_update(table, &header_key);
         let header = header.map_err(of_store)?;
         let mut rows = BTreeMap::new();
-        for key in self.rows.keys() {
+        // The rows without conditions are guarded, too: otherwise a concurrent write with IF, whose
+        // timestamp is later and whose commit is earlier, would hide this one.
+        for key in self.rows.keys().chain(&self.others) {
             interrupt::charge(READ_UNITS)?;
             let row = transaction.get_for_update(table, key);
             rows.insert(key.clone(), row.map_err(of_store)?);
-        }
-        // Not guarded here: no condition depends on these rows, so a concurrent write of one is no
-        // conflict.
-        for key in &self.others {
-            interrupt::charge(READ_UNITS)?;
-            rows.insert(key.clone(), transaction.get(table, key).map_err(of_store)?);
         }
         let bytes = header.iter().chain(rows.values().flatten());
         interrupt::charge_bytes(bytes.map(Bytes::len).sum())?;
@@ -305,6 +325,22 @@ impl<'v> ConditionalWrite<'v> {
             }
         }
         Ok(greatest)
+    }
+}
+
+impl Decision<'_> {
+    /// Commits the writes, if there are any.
+    ///
+    /// # Errors
+    /// The errors of [`Execution::commit`].
+    pub(super) fn commit(self, db: &Db) -> Result<Verdict> {
+        let Some(execution) = self.execution else {
+            return Ok(Verdict::Decided(self.response, Vec::new()));
+        };
+        Ok(match execution.commit(db)? {
+            Committed::Done(warnings) => Verdict::Decided(self.response, warnings),
+            Committed::Conflict => Verdict::Conflict,
+        })
     }
 }
 

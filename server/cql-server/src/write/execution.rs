@@ -1,6 +1,8 @@
 //! The execution of plans: their values go into one batch of the store.
 
-use ebb_model::key::{DecodedKey, KeyLayout, PartitionKey};
+use std::ops;
+
+use ebb_model::key::{ByteRange, DecodedKey, KeyLayout, PartitionKey};
 use ebb_model::row::{RowError, RowView};
 use ebb_model::schema::TableSchema;
 use ebb_storage::{Db, ErrorKind, Table, Transaction, Value, WriteBatch};
@@ -278,14 +280,38 @@ impl<'c> Execution<'c> {
         }
     }
 
-    /// For counters, makes the commit depend on a key with deletions: an increment that runs
-    /// concurrently with a deletion begins anew, and vice versa. Otherwise an increment from before the
-    /// deletion's commit, with a later timestamp, would outlive the deletion. The deletion of a partition
-    /// or of ranges guards the header alone, so an increment of a row can outlive it in this way.
+    /// Makes the commit of counters, or of a write with conditions, depend on a key that the write
+    /// changes or deletes: of two such writes at once, the second one begins anew. Otherwise the
+    /// first to be committed would win if it had the later timestamp, and the second would be lost
+    /// although its client was answered later.
     fn guard(&mut self, table: &Table, key: &[u8]) -> Result<()> {
+        match self.transaction() {
+            Some(transaction) => transaction.guard(table, key).map_err(of_store),
+            None => Ok(()),
+        }
+    }
+
+    /// Does the same as [`Execution::guard`] for all keys of a range, even those that do not exist.
+    fn guard_range(&mut self, table: &Table, range: &ByteRange) -> Result<()> {
+        let Some(transaction) = self.transaction() else {
+            return Ok(());
+        };
+        let end = range.to.as_ref();
+        let bounds = (
+            ops::Bound::Included(&range.from),
+            end.map_or(ops::Bound::Unbounded, ops::Bound::Excluded),
+        );
+        transaction
+            .guard_range::<Vec<u8>, _>(table, bounds)
+            .map_err(of_store)
+    }
+
+    fn transaction(&mut self) -> Option<&mut Transaction> {
         match &mut self.sink {
-            Sink::Counters { transaction, .. } => transaction.guard(table, key).map_err(of_store),
-            Sink::Batch(_) | Sink::Transaction { .. } => Ok(()),
+            Sink::Batch(_) => None,
+            Sink::Transaction { transaction, .. } | Sink::Counters { transaction, .. } => {
+                Some(transaction)
+            }
         }
     }
 
@@ -315,10 +341,13 @@ impl<'c> Execution<'c> {
     ) -> Result<()> {
         self.guard(table, &partition.header_key())?;
         match rows {
-            Rows::Partition => self.merge(table, &partition.header_key(), |out| {
-                delete_partition(times, out);
-                Ok(())
-            }),
+            Rows::Partition => {
+                self.guard_range(table, &partition.range())?;
+                self.merge(table, &partition.header_key(), |out| {
+                    delete_partition(times, out);
+                    Ok(())
+                })
+            }
             Rows::Named(targets) => {
                 for target in targets {
                     interrupt::charge(1)?;
@@ -331,6 +360,9 @@ impl<'c> Execution<'c> {
             Rows::Ranges(ranges) if ranges.is_empty() => Ok(()),
             Rows::Ranges(ranges) => {
                 interrupt::charge(ranges.len() as u64)?;
+                for range in ranges {
+                    self.guard_range(table, &partition.rows_in(range))?;
+                }
                 self.merge(table, &partition.header_key(), |out| {
                     delete_ranges(times, ranges, out)
                 })

@@ -255,4 +255,17 @@ impl PartitionKey {
     pub fn range(&self) -> ByteRange {
         ByteRange::of_prefix(self.prefix())
     }
+
+    /// Returns the range of the keys of rows whose encoded clusterings lie in a range.
+    pub fn rows_in(&self, clusterings: &ByteRange) -> ByteRange {
+        let prefix = self.prefix();
+        let key_of = |clustering: &[u8]| [&prefix[..], &[ROW], clustering].concat();
+        ByteRange {
+            from: key_of(&clusterings.from),
+            to: match &clusterings.to {
+                Some(to) => Some(key_of(to)),
+                None => ByteRange::of_prefix(key_of(&[])).to,
+            },
+        }
+    }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::{Table, Value, View, WriteBatch};
-use crate::commit::{Clash, TableKey, split_table_key};
+use crate::commit::{Clash, WriteSet, split_table_key};
 use crate::db::DbInner;
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, SeqNo};
@@ -46,7 +46,8 @@ pub struct TransactionOptions {
 ///
 /// Two transactions that each read what the other writes may both commit (write
 /// skew). Where that matters, [`guard`](Self::guard) what a write relies on, or
-/// read it with [`get_for_update`](Self::get_for_update).
+/// read it with [`get_for_update`](Self::get_for_update). A write that relies on a range guards it
+/// with [`guard_range`](Self::guard_range).
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -161,6 +162,18 @@ impl Transaction {
         Ok(())
     }
 
+    /// Makes the commit fail if another commit wrote a key of this range since the transaction
+    /// began, even a key that did not exist: [`Self::guard`] for each key of the range. An empty
+    /// range guards nothing.
+    pub fn guard_range<K, R>(&mut self, table: &Table, range: R) -> Result<()>
+    where
+        K: AsRef<[u8]>,
+        R: RangeBounds<K>,
+    {
+        self.own_mut(table)?.guard_range(KeyRange::new(range));
+        Ok(())
+    }
+
     /// Sets a key.
     ///
     /// # Errors
@@ -231,7 +244,10 @@ impl Transaction {
         if batch.is_empty() {
             return Ok(self.seq());
         }
-        let guards: Vec<TableKey> = self.tables.iter().flat_map(OwnTable::guards).collect();
+        let guards = WriteSet::of_keys_and_ranges(
+            self.tables.iter().flat_map(OwnTable::guards),
+            self.tables.iter().flat_map(OwnTable::guarded_ranges),
+        );
         let options = WriteOptions {
             sync: self.options.sync,
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::api::{Table, Value, WriteBatch};
-use crate::commit::{TableKey, table_key};
+use crate::commit::{TableKey, TableRange, table_key};
 use crate::error::{Error, Result};
 use crate::key::{KeyRange, check_lengths};
 
@@ -18,6 +18,7 @@ pub(super) struct OwnTable {
     /// The write to each key.
     pub(super) writes: BTreeMap<Bytes, Write>,
     guards: BTreeSet<Bytes>,
+    guarded_ranges: Vec<KeyRange>,
     /// The deleted ranges, by their starts; no two overlap. They apply before `writes`: a deletion
     /// removes the earlier writes in its range.
     cleared: BTreeMap<Bytes, KeyRange>,
@@ -77,6 +78,7 @@ impl OwnTable {
             table,
             writes: BTreeMap::new(),
             guards: BTreeSet::new(),
+            guarded_ranges: Vec::new(),
             cleared: BTreeMap::new(),
         }
     }
@@ -154,9 +156,21 @@ impl OwnTable {
         }
     }
 
+    pub(super) fn guard_range(&mut self, range: KeyRange) {
+        if !range.is_empty() {
+            self.guarded_ranges.push(range);
+        }
+    }
+
     pub(super) fn guards(&self) -> impl Iterator<Item = TableKey> {
         let id = self.table.core.id;
         self.guards.iter().map(move |key| table_key(id, key))
+    }
+
+    pub(super) fn guarded_ranges(&self) -> impl Iterator<Item = TableRange> {
+        let id = self.table.core.id;
+        let ranges = self.guarded_ranges.iter();
+        ranges.map(move |range| TableRange::new(id, range))
     }
 
     pub(super) fn write_to(&self, batch: &mut WriteBatch) {

@@ -14,9 +14,14 @@ fn writes(keys: &[&str]) -> WriteSet {
     WriteSet::of_keys(keys.iter().map(|name| key(name)))
 }
 
+/// Checks a transaction without guards that began at `since`.
+fn check(conflicts: &Conflicts, since: u64, write_set: &WriteSet) -> Result<(), Clash> {
+    conflicts.check(SeqNo(since), write_set, &WriteSet::default())
+}
+
 /// Returns the clash of a transaction that began at `since`, if there is one.
 fn clash(conflicts: &Conflicts, since: u64, keys: &[&str]) -> Option<Clash> {
-    conflicts.check(SeqNo(since), &writes(keys), &[]).err()
+    check(conflicts, since, &writes(keys)).err()
 }
 
 #[test]
@@ -30,8 +35,7 @@ fn a_key_written_since_clashes_and_no_other() {
         Some(Clash::Key(key("b")))
     );
     assert_eq!(clash(&conflicts, 11, &["a", "b"]), None, "it saw the write");
-    let guards = [key("d")];
-    let guarded = conflicts.check(SeqNo(10), &writes(&["a"]), &guards);
+    let guarded = conflicts.check(SeqNo(10), &writes(&["a"]), &writes(&["d"]));
     assert_eq!(guarded, Err(Clash::Key(key("d"))));
 }
 
@@ -60,8 +64,33 @@ fn a_range_clashes_with_its_keys_and_with_ranges_that_overlap() {
         (range("c".."z"), Some("c")),
     ] {
         let expected = first.map_or(Ok(()), |first| Err(Clash::Key(key(first))));
-        assert_eq!(conflicts.check(SeqNo(10), &write_set, &[]), expected);
-        assert_eq!(conflicts.check(SeqNo(11), &write_set, &[]), Ok(()));
+        assert_eq!(check(&conflicts, 10, &write_set), expected);
+        assert_eq!(check(&conflicts, 11, &write_set), Ok(()));
+    }
+}
+
+#[test]
+fn a_guarded_range_clashes_with_every_later_write_in_it() {
+    let conflicts = Conflicts::new();
+    conflicts.begin(SeqNo(10));
+    let merge = WriteSet::of_points([Point {
+        key: key("b"),
+        merges: true,
+    }]);
+    drop(conflicts.record(SeqNo(11), merge));
+    drop(conflicts.record(SeqNo(12), range("m".."p")));
+    for (guards, since, first) in [
+        (range("a".."b"), 10, None),
+        (range("a"..="b"), 10, Some("b")),
+        (range("a"..="b"), 11, None),
+        (range("c".."m"), 10, None),
+        (range("c".."n"), 11, Some("m")),
+        (range("o".."z"), 10, Some("o")),
+        (range("p".."z"), 10, None),
+    ] {
+        let expected = first.map_or(Ok(()), |first| Err(Clash::Key(key(first))));
+        let checked = conflicts.check(SeqNo(since), &writes(&["x"]), &guards);
+        assert_eq!(checked, expected, "{guards:?} since {since}");
     }
 }
 
@@ -76,15 +105,15 @@ fn a_change_of_a_whole_table_clashes_with_each_of_its_keys_and_with_no_other_tab
     }
     for other in [TableId(6), TableId(8)] {
         let writes = WriteSet::of_keys([table_key(other, b"")]);
-        assert_eq!(conflicts.check(SeqNo(10), &writes, &[]), Ok(()));
+        assert_eq!(check(&conflicts, 10, &writes), Ok(()));
     }
     // A change of the whole table also clashes with earlier writes.
     drop(conflicts.record(SeqNo(12), writes(&["b"])));
     let whole = range(..);
-    let met = conflicts.check(SeqNo(11), &whole, &[]);
+    let met = check(&conflicts, 11, &whole);
     assert_eq!(met, Err(Clash::Key(key("b"))));
-    assert_eq!(conflicts.check(SeqNo(12), &whole, &[]), Ok(()));
-    let met = conflicts.check(SeqNo(10), &whole, &[]);
+    assert_eq!(check(&conflicts, 12, &whole), Ok(()));
+    let met = check(&conflicts, 10, &whole);
     assert!(matches!(met, Err(Clash::Key(_))));
 }
 
@@ -123,7 +152,7 @@ fn merges_clash_with_anything_but_merges() {
         };
         WriteSet::of_points(points.chain([x]))
     };
-    let clashes = |before: &WriteSet, after: &WriteSet, guards: &[TableKey]| {
+    let clashes = |before: &WriteSet, after: &WriteSet, guards: &WriteSet| {
         let conflicts = Conflicts::new();
         conflicts.begin(SeqNo(10));
         drop(conflicts.record(SeqNo(11), before.clone()));
@@ -131,21 +160,24 @@ fn merges_clash_with_anything_but_merges() {
         drop(conflicts.record(SeqNo(12), writes(&["y"])));
         conflicts.check(SeqNo(10), after, guards).is_err()
     };
+    let none = WriteSet::default();
     for (merge, put) in [(&merge, &put), (&wide(true), &wide(false))] {
-        assert!(!clashes(merge, &write_set(&[true]), &[]));
-        assert!(clashes(put, &write_set(&[true]), &[]));
-        assert!(clashes(merge, &write_set(&[false]), &[]));
-        assert!(clashes(put, &write_set(&[false]), &[]));
-        assert!(clashes(merge, &write_set(&[true]), &[key("x")]), "guarded");
+        assert!(!clashes(merge, &write_set(&[true]), &none));
+        assert!(clashes(put, &write_set(&[true]), &none));
+        assert!(clashes(merge, &write_set(&[false]), &none));
+        assert!(clashes(put, &write_set(&[false]), &none));
+        for guards in [writes(&["x"]), range("w"..="x")] {
+            assert!(clashes(merge, &write_set(&[true]), &guards), "{guards:?}");
+        }
     }
     // A put stays known behind a later merge.
     let conflicts = Conflicts::new();
     conflicts.begin(SeqNo(10));
     drop(conflicts.record(SeqNo(11), write_set(&[false])));
     drop(conflicts.record(SeqNo(12), write_set(&[true])));
-    assert!(conflicts.check(SeqNo(10), &merge, &[]).is_err());
-    assert!(conflicts.check(SeqNo(11), &merge, &[]).is_ok());
-    assert!(conflicts.check(SeqNo(11), &put, &[]).is_err());
+    assert!(check(&conflicts, 10, &merge).is_err());
+    assert!(check(&conflicts, 11, &merge).is_ok());
+    assert!(check(&conflicts, 11, &put).is_err());
 }
 
 #[test]

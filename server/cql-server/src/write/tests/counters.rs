@@ -137,22 +137,41 @@ fn begun<'c>(session: &'c Session, guardrails: &'c Guardrails, text: &str) -> Ex
     execution
 }
 
-/// Regression: an increment that was committed while a column was deleted outlived the deletion.
+/// Regression: an increment that was committed while a column, a range or the partition was deleted
+/// outlived the deletion.
 #[test]
 fn of_an_increment_and_a_deletion_at_once_only_one_is_committed() {
-    let (session, guardrails) = (session(&[ONE]), Guardrails::default());
-    let add = "UPDATE o SET c = c + 1 WHERE k = 1";
-    session.write(add);
-    let delete = "DELETE c FROM o WHERE k = 1";
-    for (first, second) in [(add, delete), (delete, add)] {
-        let waiting = begun(&session, &guardrails, first);
-        let other = begun(&session, &guardrails, second);
-        let db = session.catalog.db();
-        let committed = other.commit(db).unwrap();
-        assert!(matches!(committed, Committed::Done(_)), "{second}");
-        let committed = waiting.commit(db).unwrap();
-        assert!(matches!(committed, Committed::Conflict), "{first}");
+    let (session, guardrails) = (session(&[T]), Guardrails::default());
+    let add = "UPDATE t SET c = c + 1 WHERE k = 1 AND r = 1";
+    for delete in [
+        "DELETE c FROM t WHERE k = 1 AND r = 1",
+        "DELETE FROM t WHERE k = 1 AND r = 1",
+        "DELETE FROM t WHERE k = 1 AND r >= 1",
+        "DELETE FROM t WHERE k = 1 AND r < 2",
+        "DELETE FROM t WHERE k = 1",
+    ] {
+        session.write(add);
+        for (first, second) in [(add, delete), (delete, add)] {
+            let waiting = begun(&session, &guardrails, first);
+            let other = begun(&session, &guardrails, second);
+            let db = session.catalog.db();
+            let committed = other.commit(db).unwrap();
+            assert!(matches!(committed, Committed::Done(_)), "{second}");
+            let committed = waiting.commit(db).unwrap();
+            assert!(matches!(committed, Committed::Conflict), "{first}");
+        }
     }
+}
+
+#[test]
+fn an_increment_does_not_hinder_the_deletion_of_a_range_beside_it() {
+    let (session, guardrails) = (session(&[T]), Guardrails::default());
+    session.write("UPDATE t SET c = c + 1 WHERE k = 1 AND r = 2");
+    let delete = begun(&session, &guardrails, "DELETE FROM t WHERE k = 1 AND r > 1");
+    session.write("UPDATE t SET c = c + 1 WHERE k = 1 AND r = 1");
+    let committed = delete.commit(session.catalog.db()).unwrap();
+    assert!(matches!(committed, Committed::Done(_)));
+    assert_eq!(session.show("t"), ["k 1, r 1, c 1"]);
 }
 
 #[test]

@@ -2,8 +2,8 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 
 use crate::key::{
-    ClusteringColumn, DecodedKey, KEY_LEN_MAX, KeyError, KeyLayout, Order, PartitionKey, Place,
-    SCHEMA_KEY, Token, token_range,
+    ByteRange, ClusteringColumn, DecodedKey, KEY_LEN_MAX, KeyError, KeyLayout, Order, PartitionKey,
+    Place, SCHEMA_KEY, Token, token_range,
 };
 use crate::types::tests::{generate, ordered_types, parse, with_rng};
 
@@ -60,6 +60,33 @@ fn a_header_comes_before_its_rows_and_partitions_stay_apart() {
             }
         },
     );
+}
+
+#[test]
+fn the_keys_of_a_range_of_clusterings_are_those_of_its_rows() {
+    let layout = layout(&["blob"], &[("int", Order::Asc)]);
+    let partition = layout.partition_key(&[b"p"]).unwrap();
+    let row = |n: i32| layout.row_key(&partition, &[&n.to_be_bytes()]).unwrap();
+    let clustering = |n: i32| {
+        let mut out = Vec::new();
+        let encoded = layout.encode_clustering(&[&n.to_be_bytes()], &mut out);
+        encoded.unwrap();
+        out
+    };
+    for (from, to, inside, outside) in [
+        (None, None, &[i32::MIN, 0, i32::MAX][..], &[][..]),
+        (Some(2), None, &[2, i32::MAX], &[i32::MIN, 1]),
+        (None, Some(3), &[i32::MIN, 2], &[3, i32::MAX]),
+        (Some(2), Some(4), &[2, 3], &[1, 4]),
+    ] {
+        let keys = partition.rows_in(&ByteRange {
+            from: from.map(clustering).unwrap_or_default(),
+            to: to.map(clustering),
+        });
+        assert!(!keys.contains(&partition.header_key()));
+        assert!(inside.iter().all(|n| keys.contains(&row(*n))), "{keys:?}");
+        assert!(!outside.iter().any(|n| keys.contains(&row(*n))), "{keys:?}");
+    }
 }
 
 #[test]
