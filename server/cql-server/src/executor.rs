@@ -197,15 +197,17 @@ impl Executor {
 
     /// The facts from which virtual tables and DESCRIBE are computed for a user.
     fn facts(&self, state: &Arc<CatalogState>, user: &User) -> Result<Facts> {
-        let sees_all = user.may(self.catalog.roles(), &all_queries_need())?;
-        let queries_of = user.name().filter(|_| !sees_all).map(Into::into);
+        let role = user.role(self.catalog.roles())?;
+        let need = all_queries_need();
+        let limited = (role.as_ref()).filter(|role| !role.granted.permits(&need));
         Ok(Facts {
             node: self.node.clone(),
             catalog: self.catalog.clone(),
             state: state.clone(),
             system: self.system.clone(),
             activity: self.activity.clone(),
-            queries_of,
+            queries_of: limited.map(|role| role.name.as_str().into()),
+            role,
             index_failures: self.builds.failures().clone(),
             jobs: self.jobs.clone(),
         })

@@ -100,6 +100,7 @@ impl Session {
             state: self.state(),
             system: self.system.clone(),
             activity: Arc::default(),
+            role: None,
             queries_of: None,
             index_failures: Arc::default(),
             jobs: self.jobs.clone(),

@@ -302,14 +302,14 @@ impl Access {
 
     /// The principal of a token, with the present permissions of its role.
     fn principal_of(&self, record: &TokenRecord) -> Result<Principal, Problem> {
-        let mut principal = Principal {
+        let of_token = Principal {
             id: record.id.clone(),
             name: record.name.clone(),
             scope: record.scope,
             role: None,
         };
         let Some(role) = &record.role else {
-            return Ok(principal);
+            return Ok(of_token);
         };
         let roles = self.node.catalog()?.roles().state();
         let granted = roles.granted(&role.name).filter(|granted| {
@@ -321,12 +321,13 @@ impl Access {
             let text = format!("role {name} of this token is gone, or may not log in any more");
             return Err(refused(&text));
         };
-        if !granted.is_superuser {
-            principal.scope = principal.scope.min(Scope::Jobs);
-        }
         let name = role.name.clone();
-        principal.role = Some(ActingRole { name, granted });
-        Ok(principal)
+        let of_role = Principal::of_role(ActingRole { name, granted });
+        Ok(Principal {
+            scope: of_token.scope.min(of_role.scope),
+            role: of_role.role,
+            ..of_token
+        })
     }
 
     /// Returns whether a `Host` header names this server: by an address, which DNS cannot redirect,

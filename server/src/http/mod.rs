@@ -106,6 +106,7 @@ pub use client::{ClientError, JobsClient};
 pub use frozen::freeze;
 pub use health_server::HealthServer;
 pub use idempotency::{KEY_BYTES_MAX, is_idempotency_key};
+pub use outline::request_shown_to;
 pub use problem::Problem;
 pub use queries::{Queries, QueryView};
 pub use roots::Roots;

@@ -2,7 +2,10 @@
 //!
 //! The options of a job may contain values of rows, as a pattern or a condition does, and its errors quote
 //! rows. So a token of a role shows both only of jobs whose inputs the role may read. The outline of any other
-//! job has the application, the goal, the state, the times and the counters.
+//! job has the application, the goal, the state, the times and the counters. The table `system_views.jobs` of
+//! CQL follows the same rule by [`request_shown_to`].
+
+use std::borrow::Cow;
 
 use ebb_jobs::history::{JobAttempt, JobRecord};
 use ebb_scheduler::runtime::{AttemptOutcome, Outcome};
@@ -70,11 +73,25 @@ pub(super) fn shown_to(principal: &Principal, view: JobView) -> JobView {
     }
 }
 
+/// Returns the request of a job as the principal may see it.
+pub fn request_shown_to<'r>(principal: &Principal, record: &'r JobRecord) -> Cow<'r, Value> {
+    if is_open_to(principal, record) {
+        Cow::Borrowed(&record.request)
+    } else {
+        Cow::Owned(outline_of_request(record))
+    }
+}
+
+/// Returns the request of a job without its options.
+fn outline_of_request(record: &JobRecord) -> Value {
+    let application = record.application.clone();
+    let goal_s = record.request.get("goal_s").cloned();
+    json!({"application": {(application): {}}, "goal_s": goal_s})
+}
+
 /// Returns the outline of a job.
 pub(super) fn outline(mut view: JobView) -> JobView {
-    let application = view.record.application.clone();
-    let goal_s = view.record.request.get("goal_s").cloned();
-    view.record.request = json!({"application": {(application): {}}, "goal_s": goal_s});
+    view.record.request = outline_of_request(&view.record);
     // Its hash of the request would confirm guesses of the options.
     view.record.submission = None;
     let report = view.record.report.as_mut();

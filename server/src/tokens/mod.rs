@@ -14,10 +14,9 @@ mod file;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ebb_model::access::Granted;
+pub use ebb_model::access::ActingRole;
 pub use file::{FILE, TokenFile, TokenFileError, WatchedTokens};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -141,14 +140,6 @@ pub struct TokenRole {
     pub id: String,
 }
 
-/// The role of a principal, with its permissions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActingRole {
-    pub name: String,
-    /// The permissions of the role, with those of the roles that were granted to it.
-    pub granted: Arc<Granted>,
-}
-
 /// The origin of a request, with its permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -171,6 +162,23 @@ impl Principal {
             name: "the server's user".to_string(),
             scope: Scope::Admin,
             role: None,
+        }
+    }
+
+    /// The principal of a role, as of one that has logged in through CQL, with the greatest scope that
+    /// a token of the role can have.
+    #[must_use]
+    pub fn of_role(role: ActingRole) -> Self {
+        let scope = if role.granted.is_superuser {
+            Scope::Admin
+        } else {
+            Scope::Jobs
+        };
+        Self {
+            id: String::new(),
+            name: role.name.clone(),
+            scope,
+            role: Some(role),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ebb_cql::protocol::ErrorResponse;
-use ebb_model::access::{Granted, Need};
+use ebb_model::access::{ActingRole, Granted, Need};
 use ebb_tables::RoleStore;
 
 use crate::error::Result;
@@ -116,6 +116,20 @@ impl User {
         self.decide(roles, true, |_, granted, _| Ok(granted.permits(need)))
     }
 
+    /// The user's role with its present permissions; `None` for a client of a server without
+    /// authentication.
+    ///
+    /// # Errors
+    /// Unauthorized, if the role was dropped or may not log in any more.
+    pub fn role(&self, roles: &RoleStore) -> Result<Option<ActingRole>> {
+        self.decide(roles, None, |_, granted, name| {
+            Ok(Some(ActingRole {
+                name: name.to_owned(),
+                granted: granted.clone(),
+            }))
+        })
+    }
+
     /// Whether the user is a superuser.
     ///
     /// # Errors
@@ -130,7 +144,7 @@ impl User {
         &self,
         roles: &RoleStore,
         of_anyone: T,
-        decide: impl FnOnce(&mut Vec<u64>, &Granted, &str) -> Result<T>,
+        decide: impl FnOnce(&mut Vec<u64>, &Arc<Granted>, &str) -> Result<T>,
     ) -> Result<T> {
         match &self.who {
             Who::Anyone => Ok(of_anyone),
@@ -144,7 +158,7 @@ impl LoggedIn {
     fn decide<T>(
         &self,
         roles: &RoleStore,
-        decide: impl FnOnce(&mut Vec<u64>, &Granted, &str) -> Result<T>,
+        decide: impl FnOnce(&mut Vec<u64>, &Arc<Granted>, &str) -> Result<T>,
     ) -> Result<T> {
         let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
         let Decisions { by, statements } = &mut *decided;

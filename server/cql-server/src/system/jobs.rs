@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use ebb_cql::protocol::ErrorResponse;
+use ebb_model::access::ActingRole;
 
 use super::cells::{int, text, timestamp};
 use super::virtual_table::{Definition, RowSet};
@@ -16,7 +17,7 @@ pub struct JobRow {
     /// The unique id of the job.
     pub id: String,
     pub application: String,
-    /// The request as JSON.
+    /// The request as JSON, without its options if the role that reads may not see them.
     pub request: String,
     /// The time of the first start, in milliseconds since 1970.
     pub started_unix_ms: u64,
@@ -30,8 +31,9 @@ pub struct JobRow {
 
 /// A source of jobs.
 pub trait JobList: Debug + Send + Sync {
-    /// Returns all jobs, or a message if they cannot be read.
-    fn jobs(&self) -> Result<Vec<JobRow>, String>;
+    /// Returns all jobs as a role may see them, or a message if they cannot be read. `role` is `None`
+    /// for a client of a server without authentication, which may see everything.
+    fn jobs(&self, role: Option<&ActingRole>) -> Result<Vec<JobRow>, String>;
 }
 
 pub(super) const JOBS: Definition = Definition {
@@ -59,7 +61,10 @@ fn jobs(facts: &Facts, _: &Lookup, rows: &mut RowSet<'_>) -> Result<(), ErrorRes
         let time: Option<SystemTime> = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
         timestamp(time.unwrap_or(UNIX_EPOCH))
     };
-    for job in list.jobs().map_err(ErrorResponse::server)? {
+    for job in list
+        .jobs(facts.role.as_ref())
+        .map_err(ErrorResponse::server)?
+    {
         let mut cells = vec![
             ("id", text(&job.id)),
             ("application", text(&job.application)),

@@ -35,6 +35,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ebb_model::access::ActingRole;
 use ebb_model::schema::TableSchema;
 use ebb_tables::{Catalog, CatalogState};
 
@@ -85,6 +86,8 @@ pub struct Facts {
     pub system: Arc<SystemTables>,
     /// The clients, queries and traces.
     pub activity: Arc<Activity>,
+    /// The role that reads; `None` for a client of a server without authentication.
+    pub role: Option<ActingRole>,
     /// The role whose queries the statement may read; `None` for the queries of all users.
     pub queries_of: Option<Box<str>>,
     /// The errors of failed index builds.

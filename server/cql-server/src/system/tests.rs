@@ -199,7 +199,7 @@ fn each_system_table_is_listed_in_one_keyspace() {
 struct TwoJobs;
 
 impl JobList for TwoJobs {
-    fn jobs(&self) -> Result<Vec<JobRow>, String> {
+    fn jobs(&self, _: Option<&ActingRole>) -> Result<Vec<JobRow>, String> {
         let running = JobRow {
             id: "7".to_owned(),
             application: "pi".to_owned(),

@@ -1,6 +1,7 @@
 //! The decision whether a role may execute a statement, by all permissions granted to it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
@@ -24,6 +25,15 @@ pub struct Granted {
     /// True if the role or one that it is a member of is a superuser.
     pub is_superuser: bool,
     pub(super) permissions: HashMap<Resource, PermissionSet>,
+}
+
+/// A role that sends requests, with its permissions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActingRole {
+    /// The name of the role.
+    pub name: String,
+    /// The permissions of the role, with those of the roles that were granted to it.
+    pub granted: Arc<Granted>,
 }
 
 impl Granted {

@@ -22,7 +22,7 @@ mod roles;
 #[cfg(test)]
 mod tests;
 
-pub use granted::{Granted, Need};
+pub use granted::{ActingRole, Granted, Need};
 pub use owned_snapshot::OwnedSnapshot;
 pub use permission::{Permission, PermissionSet};
 pub use resource::Resource;

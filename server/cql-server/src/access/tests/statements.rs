@@ -1,10 +1,44 @@
 //! Statements about roles and permissions: their effects and their errors.
 
+use std::sync::Arc;
+
 use ebb_cql::protocol::QueryParameters;
-use ebb_model::access::{Permission, PermissionSet, Resource};
+use ebb_model::access::{ActingRole, Permission, PermissionSet, Resource};
 
 use super::{U, server};
 use crate::access::{User, room_for_snapshot};
+use crate::system::{JobList, JobRow};
+
+/// A source of one job, whose request is the name of the role that reads.
+#[derive(Debug)]
+struct NameOfReader;
+
+impl JobList for NameOfReader {
+    fn jobs(&self, role: Option<&ActingRole>) -> Result<Vec<JobRow>, String> {
+        Ok(vec![JobRow {
+            id: "1".to_owned(),
+            application: "pi".to_owned(),
+            request: role.map_or("nobody", |role| role.name.as_str()).to_owned(),
+            started_unix_ms: 1,
+            starts: 1,
+            state: "started",
+            ended_unix_ms: None,
+        }])
+    }
+}
+
+/// Regression: every role that could read the table saw the options of all jobs.
+#[test]
+fn the_table_of_jobs_is_computed_for_the_role_that_reads() {
+    let mut server = server(&[]);
+    server.executor = server.executor.listing_jobs(Arc::new(NameOfReader));
+    let select = "SELECT request FROM system_views.jobs";
+    assert_eq!(server.rows(select), "nobody");
+    let may_read = PermissionSet::of(&[Permission::Select]);
+    server.only(U, &[(Resource::table("system_views", "jobs"), may_read)]);
+    server.log_in(U);
+    assert_eq!(server.rows(select), "u");
+}
 
 const T: &str = "CREATE TABLE t (k int PRIMARY KEY, v int)";
 
