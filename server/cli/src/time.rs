@@ -29,6 +29,8 @@ mod tests {
             ("0days", "longer than 0s"),
             ("-1s", "expected a time"),
             ("soon", "expected a time"),
+            ("1000years 1s", "at most 1000 years"),
+            ("1001years", "at most 1000 years"),
             ("2000years", "at most 1000 years"),
             ("99999999999999years", "expected"),
         ] {

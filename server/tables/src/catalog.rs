@@ -175,8 +175,7 @@ impl Catalog {
                     return;
                 };
                 // Also if no snapshot is listed any more: the cache must not keep the expired one.
-                // A listing holds the lock of the cache while it reads schemas that are not cached. It
-                // takes no lock of the database that is held here, so this wait ends.
+                // A listing does not hold the lock of the cache while it reads schemas.
                 let known = snapshots.forget(keyspace, snapshot);
                 // Clients are shown no snapshots, so there is nothing to announce.
                 if snapshots.max.load(Ordering::Relaxed) == 0 {

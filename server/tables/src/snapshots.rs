@@ -7,9 +7,9 @@
 //! each keyspace are listed, by default none. Statements can name any snapshot. Snapshots never
 //! change, so the schemas of the listed ones are cached: answering drivers reads no old files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_model::schema::KeyspaceSchema;
 use ebb_storage::{Db, Keyspace, SeqNo};
@@ -74,15 +74,22 @@ pub struct SnapshotKeyspace {
 pub(super) struct SnapshotKeyspaces {
     /// The number of snapshots per keyspace, the newest ones, that are listed.
     pub(super) max: AtomicU32,
-    /// A cache by name. Each entry has the current keyspace that its schema was computed from.
-    known: Mutex<HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>>,
+    /// Locked during a listing, so that of drivers that connect at once only the first waits for files,
+    /// and the others find the schemas in the cache.
+    listing: Mutex<()>,
+    /// A cache. It is never locked while files are read: an expired snapshot is removed from it under a
+    /// lock of the database.
+    known: Mutex<KnownKeyspaces>,
 }
+
+/// Listed snapshots by name, each with the current keyspace that its schema was computed from.
+type KnownKeyspaces = HashMap<String, (Arc<KeyspaceSchema>, SnapshotKeyspace)>;
 
 impl SnapshotKeyspaces {
     /// Removes an expired snapshot from the cache. Returns its keyspace, if it was cached.
     pub(super) fn forget(&self, keyspace: &str, snapshot: &str) -> Option<Arc<KeyspaceSchema>> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = known.remove(&format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}"));
+        let name = format!("{keyspace}{SNAPSHOT_SIGN}{snapshot}");
+        let gone = self.known().remove(&name);
         gone.map(|(_, gone)| gone.schema)
     }
 
@@ -101,37 +108,133 @@ impl SnapshotKeyspaces {
     /// Returns the listed snapshots by keyspace, oldest first. Unreadable snapshots are left out:
     /// an error would keep every driver from connecting.
     pub(super) fn list(&self, db: &Db, state: &CatalogState) -> Vec<SnapshotKeyspace> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = HashMap::new();
+        self.list_by(db, state, |now, snapshot| keyspace_at(db, now, snapshot))
+    }
+
+    /// Returns the listed snapshots. Calls `read` for those that are not in the cache.
+    fn list_by(
+        &self,
+        db: &Db,
+        state: &CatalogState,
+        read: impl Fn(&KeyspaceSchema, &str) -> Result<KeyspaceSchema>,
+    ) -> Vec<SnapshotKeyspace> {
+        let _listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut list = Vec::new();
         for now in state.schema().keyspaces() {
             let Ok(keyspace) = db.existing_keyspace(now.name()) else {
                 continue;
             };
             for snapshot in &self.names(&keyspace) {
-                let Ok(opened) = keyspace.snapshot(snapshot) else {
+                let Ok(seq) = keyspace.snapshot_seq(snapshot) else {
                     continue;
                 };
                 let name = format!("{}{SNAPSHOT_SIGN}{snapshot}", now.name());
-                let is_same = |(of, known): &(Arc<KeyspaceSchema>, SnapshotKeyspace)| {
-                    Arc::ptr_eq(of, now) && known.seq == opened.seq()
+                if let Some(found) = self.cached(&name, now, seq) {
+                    list.push(found);
+                    continue;
+                }
+                let Ok(schema) = read(now, snapshot) else {
+                    continue;
                 };
-                let found = match known.remove(&name).filter(is_same) {
-                    Some((_, found)) => found,
-                    None => match keyspace_at(db, now, snapshot) {
-                        Ok(schema) => SnapshotKeyspace {
-                            name: name.clone(),
-                            seq: opened.seq(),
-                            schema: Arc::new(schema),
-                        },
-                        Err(_) => continue,
-                    },
-                };
-                list.push(found.clone());
-                next.insert(name, (now.clone(), found));
+                let schema = Arc::new(schema);
+                let found = SnapshotKeyspace { name, seq, schema };
+                let mut known = self.known();
+                // If the snapshot expired during the read, `forget` was already called, and nothing
+                // would remove it from the cache.
+                if keyspace.snapshot_seq(snapshot).is_ok_and(|at| at == seq) {
+                    known.insert(found.name.clone(), (now.clone(), found.clone()));
+                }
+                drop(known);
+                list.push(found);
             }
         }
-        *known = next;
+        self.keep_only(&list);
         list
+    }
+
+    /// Removes all snapshots but these from the cache.
+    fn keep_only(&self, listed: &[SnapshotKeyspace]) {
+        let names: HashSet<&str> = listed.iter().map(|one| &*one.name).collect();
+        self.known().retain(|name, _| names.contains(&**name));
+    }
+
+    /// Returns the snapshot at `seq` from the cache, if its schema was computed from the keyspace `now`.
+    fn cached(
+        &self,
+        name: &str,
+        now: &Arc<KeyspaceSchema>,
+        seq: SeqNo,
+    ) -> Option<SnapshotKeyspace> {
+        let known = self.known();
+        let (of, found) = known.get(name)?;
+        (Arc::ptr_eq(of, now) && found.seq == seq).then(|| found.clone())
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownKeyspaces> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::collections::BTreeMap;
+
+    use ebb_model::schema::Schema;
+    use ebb_storage::simulation::MemDisk;
+    use ebb_storage::{Maintenance, Options};
+
+    use super::*;
+
+    /// A database with a keyspace `app` and its snapshot `s`, and a list of snapshots.
+    fn with_snapshot() -> (Db, CatalogState, SnapshotKeyspaces) {
+        let options = Options {
+            disk: Arc::new(MemDisk::new()),
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open("/db", options).unwrap();
+        db.keyspace("app").unwrap().create_snapshot("s").unwrap();
+        let replication = [("class".to_string(), "SimpleStrategy".to_string())];
+        let app = KeyspaceSchema::new("app", BTreeMap::from(replication), true).unwrap();
+        let schema = Schema::default().create_keyspace(app).unwrap();
+        let snapshots = SnapshotKeyspaces::default();
+        snapshots.max.store(8, Ordering::Relaxed);
+        (db, CatalogState::new(schema, HashMap::new()), snapshots)
+    }
+
+    /// Regression: the end of a snapshot, with a lock of the database held, waited for the files that a
+    /// listing read.
+    #[test]
+    fn a_snapshot_that_expires_while_a_listing_reads_it_is_forgotten_at_once_and_for_good() {
+        let (db, state, snapshots) = with_snapshot();
+        let list = snapshots.list_by(&db, &state, |now, name| {
+            assert!(snapshots.known.try_lock().is_ok(), "the cache is locked");
+            let keyspace = db.existing_keyspace("app").unwrap();
+            keyspace.delete_snapshot(name).unwrap();
+            assert!(snapshots.forget("app", name).is_none());
+            Ok(now.clone())
+        });
+        assert_eq!(list.len(), 1);
+        assert!(snapshots.known().is_empty());
+    }
+
+    #[test]
+    fn a_listed_snapshot_is_read_once_and_leaves_the_cache_with_its_end() {
+        let (db, state, snapshots) = with_snapshot();
+        let reads = Cell::new(0);
+        let list = || {
+            let read = |now: &KeyspaceSchema, _: &str| {
+                reads.set(reads.get() + 1);
+                Ok(now.clone())
+            };
+            snapshots.list_by(&db, &state, read).len()
+        };
+        assert_eq!([list(), list()], [1, 1]);
+        assert_eq!(reads.get(), 1);
+        let keyspace = db.existing_keyspace("app").unwrap();
+        keyspace.delete_snapshot("s").unwrap();
+        assert_eq!(list(), 0);
+        assert!(snapshots.known().is_empty());
     }
 }

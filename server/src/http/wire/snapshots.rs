@@ -74,7 +74,7 @@ pub struct SnapshotRequest {
     pub table: Option<String>,
     /// The lifetime of the snapshot in seconds; `null` if it does not expire.
     #[serde(default)]
-    #[schema(exclusive_minimum = 0, maximum = 31_622_400_000.0)]
+    #[schema(exclusive_minimum = 0, maximum = 31_557_600_000.0)]
     pub expires_in_s: Option<f64>,
 }
 
@@ -85,7 +85,7 @@ pub struct SnapshotRenewal {
     /// The lifetime in seconds from now; `null` if the snapshot no longer expires.
     // Required: a request without the field must not keep a snapshot for ever.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schema(exclusive_minimum = 0, maximum = 31_622_400_000.0, required)]
+    #[schema(exclusive_minimum = 0, maximum = 31_557_600_000.0, required)]
     pub expires_in_s: Option<f64>,
 }
 
