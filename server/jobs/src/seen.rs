@@ -76,6 +76,13 @@ impl SeenColumns {
         }
     }
 
+    /// Returns whether each column occurred in this process, so that no further record has to be read
+    /// for these notes.
+    pub(super) fn have_all_occurred(&self) -> bool {
+        let mut columns = self.columns.iter();
+        columns.all(|column| column.occurred.load(Ordering::Relaxed))
+    }
+
     /// Returns the job of these notes: its output is committed only if each of the columns
     /// occurred. A column that was looked for in no record is not required.
     pub(super) fn required(self: Arc<Self>, spec: JobSpec) -> JobSpec {

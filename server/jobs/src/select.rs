@@ -195,6 +195,14 @@ impl Mapper for SelectMapper {
             ..
         } = &self.selection;
         if !self.selection.keeps(key) {
+            // A column may occur in these rows alone, and is not misspelt then. A row without the
+            // declared format is no error, because it is not in the sample.
+            if !self.seen.have_all_occurred() {
+                drop(columns.read(key, value, |fields| {
+                    self.seen.record(fields);
+                    Ok(())
+                }));
+            }
             return Ok(());
         }
         let has_all = self.selection.wanted().is_empty();
@@ -278,6 +286,34 @@ mod tests {
         let twice = ["n".to_string(), "n".to_string()];
         let json = RecordFormat::file(ValueFormat::Json);
         assert!(Selection::new(&json, Vec::new(), &twice, 1.0).is_err());
+    }
+
+    /// Regression: the job failed, because no row of the sample had the column.
+    #[test]
+    fn a_column_that_only_rows_outside_of_the_sample_have_is_not_missing() {
+        let json = RecordFormat::file(ValueFormat::Json);
+        let half = || {
+            let wanted = ["n".to_string(), "rare".to_string()];
+            Selection::new(&json, Vec::new(), &wanted, 0.5).unwrap()
+        };
+        // The keys of the rows are their numbers in four digits.
+        let sample = half();
+        let mut rare = 0;
+        let lines: Vec<String> = (0..100)
+            .map(|n| {
+                if sample.keeps(format!("{n:04}").as_bytes()) {
+                    format!(r#"{{"n":{n}}}"#)
+                } else {
+                    rare += 1;
+                    format!(r#"{{"n":{n},"rare":1}}"#)
+                }
+            })
+            .collect();
+        assert!((1..100).contains(&rare), "{rare}");
+        let found = run(&lines, 4, |input, output| {
+            spec("select", input, output, half())
+        });
+        assert_eq!(found.len(), 100 - rare);
     }
 
     #[test]

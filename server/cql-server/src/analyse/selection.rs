@@ -126,6 +126,13 @@ impl Outputs {
         Ok(outputs)
     }
 
+    /// Returns the expressions that are computed for each row, those of aggregates included.
+    pub fn of_rows(&self) -> impl Iterator<Item = &Output> {
+        let columns = self.columns.iter().map(|column| &column.output);
+        let aggregates = self.aggregates.iter();
+        columns.chain(aggregates.flat_map(|(_, args)| args))
+    }
+
     /// Prepares a selector, and returns its expression with the type. `wanted` is the value that
     /// the context requires, if it requires one. Constants (if they fit), nulls and markers take its
     /// type; other selectors have a type of their own.

@@ -8,6 +8,7 @@ use ebb_tables::read::{Projection, RowReader, Rows, Source};
 use super::filter::Filter;
 use super::page::{Limits, Page, RowLimits};
 use super::scan_counts::{AGGREGATE_PAGE_ROWS, ScanCounts};
+use super::value::check_keys;
 use super::walk::{End, Entries, Progress, Stale, Walk};
 use crate::analyse::markers::Bound;
 use crate::analyse::restrictions::Partitions;
@@ -110,6 +111,9 @@ impl Select {
         let name = |place: usize| &*columns[place].name;
         let predicates = &plan.restrictions.predicates;
         let filter = Filter::new(predicates, &plan.slots, &types, name, bound)?;
+        for output in plan.outputs.of_rows() {
+            check_keys(output, bound)?;
+        }
         let metadata = Metadata::of(parameters, known, &plan.columns);
         let writer = RowsWriter::new(out, &plan.columns, metadata, call.version);
         let page = Page::new(plan, &types, bound, writer, limits, row_limits, resume)?;

@@ -60,11 +60,28 @@ fn slices_of_maps_and_sets_have_both_ends() {
             "Invalid null value for element selection on m[1..2]",
         ),
     ] {
-        assert_eq!(
-            server.refused(&format!("SELECT {part} FROM t")),
-            message,
-            "{part}"
-        );
+        // Regression: over no rows there was no error.
+        for select in [
+            format!("SELECT {part} FROM t"),
+            format!("SELECT {part} FROM t WHERE k = 3"),
+            format!("SELECT toJson({part}) FROM t WHERE k IN ()"),
+            format!("SELECT count({part}) FROM t WHERE k = 3"),
+        ] {
+            assert_eq!(server.refused(&select), message, "{select}");
+        }
+    }
+    // Conditions are checked before rows are read, too.
+    for (text, message) in [
+        (
+            "SELECT k FROM t WHERE k = 3 AND m[null] = 'a' ALLOW FILTERING",
+            "Unsupported null map key for column m",
+        ),
+        (
+            "UPDATE t SET l = [1] WHERE k = 3 IF m[null] = 'a'",
+            "Invalid null value for map element access",
+        ),
+    ] {
+        assert_eq!(server.refused(text), message, "{text}");
     }
 }
 

@@ -78,21 +78,8 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
                     .map(|field| Cow::Owned(field.to_vec())),
             },
         },
-        // The keys come first: a null key is an error, also where the collection is null.
         Output::Element { of, name, ty, key } => {
-            let key = match key.evaluate(context.bound)? {
-                Evaluated::Value(key) => key,
-                Evaluated::Null => {
-                    return invalid(format!(
-                        "Invalid null value for element selection on {name}"
-                    ));
-                }
-                Evaluated::Unset => {
-                    return invalid(format!(
-                        "Invalid unset value for element selection on {name}"
-                    ));
-                }
-            };
+            let key = element_key(key, name, context.bound)?;
             let Some(collection) = value(of, context)? else {
                 return Ok(None);
             };
@@ -105,20 +92,8 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             from,
             to,
         } => {
-            let end = |end: &'r Option<Term>| -> Result<Value<'r>> {
-                let Some(end) = end else {
-                    return Ok(None);
-                };
-                match end.evaluate(context.bound)? {
-                    Evaluated::Value(end) => Ok(Some(end)),
-                    // In Cassandra, too, an unset end is as good as none.
-                    Evaluated::Unset => Ok(None),
-                    Evaluated::Null => {
-                        invalid(format!("Invalid null value for slice selection on {name}"))
-                    }
-                }
-            };
-            let (from, to) = (end(from)?, end(to)?);
+            let from = slice_end(from.as_ref(), name, context.bound)?;
+            let to = slice_end(to.as_ref(), name, context.bound)?;
             let Some(collection) = value(of, context)? else {
                 return Ok(None);
             };
@@ -129,6 +104,59 @@ pub fn value<'r>(output: &'r Output, context: &Context<'r>) -> Result<Value<'r>>
             _ => None,
         },
     })
+}
+
+/// Checks the keys of the elements and slices in an output. They are the same for all rows, so an
+/// invalid key is an error even if there are no rows, as in Cassandra.
+///
+/// # Errors
+/// If a key is null or invalid, or the statement's time is over.
+pub fn check_keys(output: &Output, bound: &Bound<'_>) -> Result<()> {
+    match output {
+        Output::Element { of, name, key, .. } => {
+            element_key(key, name, bound)?;
+            check_keys(of, bound)
+        }
+        Output::Slice {
+            of, name, from, to, ..
+        } => {
+            slice_end(from.as_ref(), name, bound)?;
+            slice_end(to.as_ref(), name, bound)?;
+            check_keys(of, bound)
+        }
+        Output::Call(_, args) => args.iter().try_for_each(|arg| check_keys(arg, bound)),
+        Output::Field(of, _) => check_keys(of, bound),
+        Output::Column(_)
+        | Output::WriteTime(_)
+        | Output::Ttl(_)
+        | Output::Term(_)
+        | Output::Aggregate(_) => Ok(()),
+    }
+}
+
+fn element_key<'v>(key: &'v Term, name: &str, bound: &Bound<'v>) -> Result<Cow<'v, [u8]>> {
+    match key.evaluate(bound)? {
+        Evaluated::Value(key) => Ok(key),
+        Evaluated::Null => invalid(format!(
+            "Invalid null value for element selection on {name}"
+        )),
+        Evaluated::Unset => invalid(format!(
+            "Invalid unset value for element selection on {name}"
+        )),
+    }
+}
+
+/// Returns the end of a slice; `None` if it does not limit the slice.
+fn slice_end<'v>(end: Option<&'v Term>, name: &str, bound: &Bound<'v>) -> Result<Value<'v>> {
+    let Some(end) = end else {
+        return Ok(None);
+    };
+    match end.evaluate(bound)? {
+        Evaluated::Value(end) => Ok(Some(end)),
+        // In Cassandra, too, an unset end is as good as none.
+        Evaluated::Unset => Ok(None),
+        Evaluated::Null => invalid(format!("Invalid null value for slice selection on {name}")),
+    }
 }
 
 /// Whether two values are equal. Comparing decimals or collections may take long.
