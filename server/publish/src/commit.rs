@@ -5,6 +5,7 @@
 //!   TABLE/data/ebb-N-...               data files and files of deletes, which are there already
 //!   TABLE/metadata/ebb-N-ID-m0.avro    a manifest of data files, or of files of deletes; m1 and so on
 //!   TABLE/metadata/ebb-N-ID-list.avro  the list of manifests
+//!   TABLE/metadata/ebb-catalog.txt     the place where the table is committed, from the first commit on
 //!   TABLE/metadata/vN.metadata.json    its creation is the commit: of two publishers one creates it
 //!   TABLE/metadata/version-hint.text   N, for readers that cannot list
 //! ```
@@ -35,11 +36,13 @@
 //! | `names` | names of objects |
 //! | `metadata_store` | the place of the newest metadata, and the step that replaces it |
 //! | `versions`, `catalog_tables` | metadata in the target itself, and in a catalog |
+//! | `commit_place` | the mark that a table is committed in one of these only |
 //! | `sweep` | the removal of what publishers left |
 
 mod carried;
 #[cfg(feature = "s3")]
 mod catalog_tables;
+mod commit_place;
 mod error;
 #[cfg(test)]
 mod kills;

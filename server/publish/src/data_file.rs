@@ -11,7 +11,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{FileMetaData, RowGroupMetaData};
 use parquet::file::properties::WriterProperties;
 
 use crate::bounds::Columns;
@@ -37,6 +37,19 @@ const FILE_CHUNKS_MAX: usize = 8 << 10;
 
 /// The level of the compression by zstd, which DuckDB uses, too.
 pub(crate) const ZSTD_LEVEL: i32 = 3;
+
+/// The name of the program in Parquet files that ebb writes, which its version follows.
+const CREATOR: &str = "ebb version ";
+
+/// Returns the name and the version of the program for a Parquet file.
+pub(crate) fn creator() -> String {
+    format!("{CREATOR}{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Returns whether ebb wrote a Parquet file.
+pub(crate) fn is_of_ebb(file: &FileMetaData) -> bool {
+    file.created_by().is_some_and(|by| by.starts_with(CREATOR))
+}
 
 /// An error while a data file is written.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +106,7 @@ impl<W: Write + Send> DataFileWriter<W> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
             .set_max_row_group_bytes(Some(row_group_bytes))
-            .set_created_by(format!("ebb version {}", env!("CARGO_PKG_VERSION")))
+            .set_created_by(creator())
             .build();
         // Iceberg's readers take the types from the table's schema.
         let options = ArrowWriterOptions::new()

@@ -4,14 +4,11 @@
 //! any engine. A catalog refuses a snapshot whose number is not above those before it: objects that were made for a
 //! number that the table has can no longer be committed. (Catalogs let a snapshot without a parent pass. A table
 //! has one from its creation on, unless another engine removes `main`.)
-//!
-//! The objects of a table may be committed in one place only: a publisher that did not see the snapshots of another
-//! place would sweep their files. So the first commit leaves a mark beside the metadata, with the URL of the
-//! catalog. Publishers without a catalog refuse a table with a mark, and those with another catalog, too.
 
+use super::commit_place::CommitPlace;
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
-use super::names::{catalog_mark, is_catalog_mark, is_metadata};
+use super::names::is_metadata;
 use crate::catalog::RestCatalog;
 use crate::iceberg::commit_request::CommitRequest;
 use crate::iceberg::metadata::TableMetadata;
@@ -47,13 +44,21 @@ impl MetadataStore for CatalogTables<'_> {
         mut next: TableMetadata,
     ) -> Result<(), CommitError> {
         let change = match before {
-            Some(before) => CommitRequest::update(&before.metadata, &next),
+            Some(before) => {
+                // Between the read and this commit another engine may have set how long it keeps a branch or a
+                // tag. The protocol has no requirement for that, so it is read once more, right before the
+                // commit that would set it back.
+                let now = self.newest(table)?;
+                let now = now.ok_or_else(|| CommitError::overtaken(table))?;
+                next.take_retention(&now.metadata);
+                CommitRequest::update(&before.metadata, &next)
+            }
             None => {
                 let staged = self.catalog.stage(table, &next)?;
                 let staged = staged.ok_or_else(|| CommitError::overtaken(table))?;
                 self.check_location(table, &staged.location)?;
                 // A table that the catalog does not take stays free for other places.
-                self.mark(table)?;
+                self.place().take(table)?;
                 next.table_uuid = staged.table_uuid;
                 for (name, value) in staged.properties {
                     next.properties.entry(name).or_insert(value);
@@ -79,11 +84,8 @@ impl CatalogTables<'_> {
     /// Checks that a table that the catalog does not have is not committed in another place.
     fn check_is_free(&self, table: &str) -> Result<(), CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
-        if objects.iter().any(|object| is_catalog_mark(object)) {
-            let mark = self.target.read(&catalog_mark(table))?.unwrap_or_default();
-            return self.check_mark(table, &mark);
-        }
-        if objects.iter().any(|object| is_metadata(object)) {
+        let is_own = self.place().is_taken(table, &objects)?;
+        if !is_own && objects.iter().any(|object| is_metadata(object)) {
             return refuse(
                 table,
                 "the target has metadata of the table that the catalog does not know; choose another target"
@@ -93,29 +95,11 @@ impl CatalogTables<'_> {
         Ok(())
     }
 
-    /// Marks the table as one that this catalog commits.
-    fn mark(&self, table: &str) -> Result<(), CommitError> {
-        let (name, mark) = (catalog_mark(table), self.catalog.url().to_owned());
-        if self.target.create(&name, mark.into())? {
-            return Ok(());
+    fn place(&self) -> CommitPlace<'_> {
+        CommitPlace {
+            target: self.target,
+            catalog: Some(self.catalog.url()),
         }
-        let mark = self.target.read(&name)?.unwrap_or_default();
-        self.check_mark(table, &mark)
-    }
-
-    fn check_mark(&self, table: &str, mark: &[u8]) -> Result<(), CommitError> {
-        let own = self.catalog.url();
-        if mark == own.as_bytes() {
-            return Ok(());
-        }
-        let mark = String::from_utf8_lossy(mark);
-        refuse(
-            table,
-            format!(
-                "the catalog {own} does not have the table, and the target names {mark} as its catalog; \
-                 publish with that one, or choose another target"
-            ),
-        )
     }
 
     /// Checks that the catalog has a table where the target has it.

@@ -1,7 +1,7 @@
 //! Names of objects that a publisher writes. Those of a publication hold the version of the metadata that
 //! its publisher is about to create.
 
-/// The object that names the catalog by which a table is committed.
+/// The object that names the catalog by which a table is committed, or has the mark that there is none.
 const CATALOG_MARK: &str = "/metadata/ebb-catalog.txt";
 
 /// The ends of the names of metadata files of all engines.
@@ -35,7 +35,6 @@ pub(super) fn metadata_name(table: &str, version: u64) -> String {
 }
 
 /// Returns the name of the object that names the catalog of a table.
-#[cfg(feature = "s3")]
 pub(super) fn catalog_mark(table: &str) -> String {
     format!("{table}{CATALOG_MARK}")
 }

@@ -1,9 +1,10 @@
 //! Metadata in the target itself: the newest of the objects `vN.metadata.json` of a table, and the object
 //! that names it for readers that cannot list.
 
+use super::commit_place::CommitPlace;
 use super::error::CommitError;
 use super::metadata_store::{MetadataStore, Newest};
-use super::names::{is_catalog_mark, is_metadata, metadata_name, version_of};
+use super::names::{is_metadata, metadata_name, version_of};
 use crate::iceberg::metadata::TableMetadata;
 use crate::target::{Target, TargetError};
 
@@ -16,13 +17,7 @@ pub(super) struct Versions<'t> {
 impl MetadataStore for Versions<'_> {
     fn newest(&self, table: &str) -> Result<Option<Newest>, CommitError> {
         let objects = self.target.list(&format!("{table}/metadata"))?;
-        if objects.iter().any(|object| is_catalog_mark(object)) {
-            return Err(CommitError::Refused {
-                table: table.to_owned(),
-                reason: "the table is committed by a catalog; publish with --catalog, or choose another target"
-                    .to_owned(),
-            });
-        }
+        self.place().is_taken(table, &objects)?;
         let is_foreign = |object: &String| is_metadata(object) && version_of(object).is_none();
         if let Some(foreign) = objects.iter().find(|object| is_foreign(object)) {
             return Err(CommitError::Refused {
@@ -55,6 +50,9 @@ impl MetadataStore for Versions<'_> {
         before: Option<&Newest>,
         next: TableMetadata,
     ) -> Result<(), CommitError> {
+        if before.is_none() {
+            self.place().take(table)?;
+        }
         let version = before.map_or(0, |before| before.version) + 1;
         let name = metadata_name(table, version);
         let bytes = next.encode().map_err(|error| CommitError::Metadata {
@@ -69,6 +67,15 @@ impl MetadataStore for Versions<'_> {
 
     fn mend_hint(&self, table: &str, newest: &Newest) -> Result<(), TargetError> {
         write_hint(self.target, table, newest.version)
+    }
+}
+
+impl Versions<'_> {
+    fn place(&self) -> CommitPlace<'_> {
+        CommitPlace {
+            target: self.target,
+            catalog: None,
+        }
     }
 }
 

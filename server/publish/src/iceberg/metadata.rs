@@ -193,6 +193,17 @@ impl TableMetadata {
         snapshots.find(|snapshot| snapshot.snapshot_id == id)
     }
 
+    /// Sets how long branches and tags are kept to what the metadata `of` have, and all other members that other
+    /// engines added to them.
+    pub fn take_retention(&mut self, of: &Self) {
+        for (name, reference) in &mut self.refs {
+            let same = of.refs.get(name);
+            if let Some(same) = same.filter(|same| same.kind == reference.kind) {
+                reference.others = same.others.clone();
+            }
+        }
+    }
+
     /// Adds a snapshot, gives it the tag `tag`, and makes `main` name it.
     pub fn add_snapshot(&mut self, snapshot: Snapshot, tag: &str) {
         let id = snapshot.snapshot_id;

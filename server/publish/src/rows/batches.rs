@@ -14,7 +14,7 @@ use crate::data_file::Column;
 use crate::iceberg::manifest::DataFile;
 use crate::object::{ObjectReader, Window};
 use crate::target::Target;
-use crate::types::read_value;
+use crate::types::read_published_value;
 
 /// The greatest number of rows of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
@@ -161,7 +161,9 @@ impl Batches {
     pub(super) fn values(&self, batch: &Batch, row: usize) -> Result<Vec<Option<Vec<u8>>>> {
         let value = |column: &ReadColumn| {
             let array = column.place.map(|place| &batch.arrays[place]);
-            let read = array.map_or(Ok(None), |array| read_value(array, row, &column.ty));
+            let read = array.map_or(Ok(None), |array| {
+                read_published_value(array, row, &column.ty)
+            });
             read.map_err(|error| self.error(format!("column {}: {error}", column.name)))
         };
         self.columns.iter().map(value).collect()

@@ -22,7 +22,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::{Result, RowsError};
 use crate::commit::{LiveFile, delete_file_name};
-use crate::data_file::{ZSTD_LEVEL, describe};
+use crate::data_file::{ZSTD_LEVEL, creator, describe};
 use crate::iceberg::manifest::{DataFile, POSITIONAL_DELETES};
 use crate::target::Target;
 
@@ -144,7 +144,7 @@ fn encode(
         // No position is there twice.
         .set_column_dictionary_enabled(ColumnPath::from(POSITION.0), false)
         .set_statistics_truncate_length(None)
-        .set_created_by(format!("ebb version {}", env!("CARGO_PKG_VERSION")))
+        .set_created_by(creator())
         .build();
     let options = ArrowWriterOptions::new()
         .with_properties(properties)

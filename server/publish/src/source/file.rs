@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::path::PathBuf;
 use std::vec::IntoIter;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use ebb_model::types::CqlType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -18,7 +18,8 @@ use super::columns::{self, Matching, ReadColumn};
 use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile, int96, metadata};
-use crate::types::read_value;
+use crate::data_file::is_of_ebb;
+use crate::types::{ValueError, read_published_value, read_value};
 
 /// The size of a batch of rows, in bytes before their compression.
 const BATCH_BYTES: u64 = 8 << 20;
@@ -27,6 +28,10 @@ const BATCH_BYTES: u64 = 8 << 20;
 /// in a dictionary, takes memory in each row of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
+/// A function that returns the value in a row of an array, as a type of CQL has it.
+type ReadValue =
+    fn(&dyn Array, usize, &CqlType) -> std::result::Result<Option<Vec<u8>>, ValueError>;
+
 /// Reads the rows of a file in their order, without those that are deleted.
 pub struct FileRows {
     path: PathBuf,
@@ -34,6 +39,7 @@ pub struct FileRows {
     rows_total: u64,
     columns: Vec<ReadColumn>,
     batches: Batches,
+    read_value: ReadValue,
     /// The values of the current batch, by column; `None` if all are null.
     arrays: Vec<Option<ArrayRef>>,
     /// The place of the next row in the batch, and the number of the batch's rows.
@@ -56,7 +62,13 @@ impl FileRows {
         let columns = columns::find(columns, &metadata, matching);
         let columns = columns.map_err(SourceError::file(path))?;
         let batches = Batches::open(&source.place, &metadata, &columns)?;
-        let rows_total = metadata.metadata().file_metadata().num_rows();
+        let file = metadata.metadata().file_metadata();
+        let rows_total = file.num_rows();
+        let read_value: ReadValue = if is_of_ebb(file) {
+            read_published_value
+        } else {
+            read_value
+        };
         Ok(Self {
             path: path.to_path_buf(),
             file_bytes: source.bytes,
@@ -65,6 +77,7 @@ impl FileRows {
             arrays: vec![None; columns.len()],
             columns,
             batches,
+            read_value,
             at: 0,
             batch_rows: 0,
             row: 0,
@@ -147,7 +160,7 @@ impl FileRows {
         let columns = self.columns.iter().zip(&self.arrays);
         for ((column, array), value) in columns.zip(&mut self.values) {
             let read = match array {
-                Some(array) => read_value(array, at, &column.ty),
+                Some(array) => (self.read_value)(array, at, &column.ty),
                 None => Ok(None),
             };
             *value = read.map_err(|error| SourceError::Row {

@@ -20,8 +20,10 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::data_file::{Column, DataFileWriter};
 use crate::iceberg::testing::{self, Engine, TestFile, TestManifest};
 use crate::target::faulty::in_memory;
+use crate::types::{FieldIds, OnEmpty, TypeOptions};
 
 /// A field with an id, as Iceberg's writers give it to a Parquet file.
 fn field(name: &str, array: &ArrayRef, id: Option<i32>) -> Field {
@@ -102,6 +104,36 @@ fn parquet_files_of_every_codec_are_read_by_the_names_of_their_columns() {
         let read = rows(&source, &[("k", CqlType::Int)]).unwrap();
         assert_eq!(read[10_000], "7");
     }
+}
+
+#[test]
+fn a_time_beyond_a_day_is_read_from_files_of_ebb_and_refused_in_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let [own, other] = ["own.parquet", "other.parquet"].map(|name| dir.path().join(name));
+    let day_ns = 86_400_000_000_000_i64;
+    let (options, mut ids) = (TypeOptions::default(), FieldIds::default());
+    let column = Column {
+        field: crate::types::field("at", &CqlType::Time, false, &options, None, &mut ids),
+        ty: CqlType::Time,
+    };
+    let file = File::create(&own).unwrap();
+    let mut writer = DataFileWriter::new(file, &[column], OnEmpty::Refuse, 1 << 20).unwrap();
+    writer.append([Some(&day_ns.to_be_bytes()[..])]).unwrap();
+    writer.finish(String::new()).unwrap();
+    let source = Source::parquet(&[own]).unwrap();
+    let columns = [("at".to_owned(), CqlType::Time)];
+    let mut found = source.rows(&source.files()[0], &columns).unwrap();
+    assert!(found.next_row().unwrap());
+    assert_eq!(found.values(), [Some(day_ns.to_be_bytes().to_vec())]);
+
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![day_ns]));
+    write(&other, &[("at", None, values)], Compression::SNAPPY);
+    let source = Source::parquet(&[other]).unwrap();
+    let error = refused(rows(&source, &[("at", CqlType::Time)]));
+    assert!(
+        error.contains("row 1: column at: 86400000000000 ns"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub use self::builder::ColumnBuilder;
 pub use self::error::ValueError;
 pub use self::iceberg::{IcebergType, NestedField};
 pub use self::mapping::{FieldIds, field};
+pub(crate) use self::read::read_published_value;
 pub use self::read::read_value;
 
 /// The choices that a user has between forms of a type.

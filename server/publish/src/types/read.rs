@@ -19,6 +19,15 @@ use super::{ValueError, scalar};
 
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
+/// The integers that are read as a `time`: nanoseconds since midnight, as ebb publishes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Times {
+    /// The nanoseconds of one day.
+    OfDay,
+    /// All integers of 64 bits.
+    Any,
+}
+
 /// Returns the value at `row` in CQL's native serialization of `ty`; `None` if it is null.
 ///
 /// Elements of sets and entries of maps come in the order of the array. A writer of rows has to
@@ -36,6 +45,32 @@ pub fn read_value(
     array: &dyn Array,
     row: usize,
     ty: &CqlType,
+) -> Result<Option<Vec<u8>>, ValueError> {
+    read(array, row, ty, Times::OfDay)
+}
+
+/// Returns a value like [`read_value`], from a file that ebb wrote: a `time` may lie beyond a day there. CQL accepts
+/// such bytes from clients, a publication of changes finds rows by the keys that it reads, and what was published
+/// can be loaded again.
+///
+/// # Errors
+/// See [`read_value`].
+///
+/// # Panics
+/// If the array has no such row.
+pub(crate) fn read_published_value(
+    array: &dyn Array,
+    row: usize,
+    ty: &CqlType,
+) -> Result<Option<Vec<u8>>, ValueError> {
+    read(array, row, ty, Times::Any)
+}
+
+fn read(
+    array: &dyn Array,
+    row: usize,
+    ty: &CqlType,
+    times: Times,
 ) -> Result<Option<Vec<u8>>, ValueError> {
     // An array of nothing but nulls has no bits for them.
     if array.is_null(row) || array.data_type() == &DataType::Null {
@@ -60,8 +95,6 @@ pub fn read_value(
             }
             nanos.to_be_bytes().to_vec()
         }
-        // A `time` without a unit is read as nanoseconds, as ebb publishes it. It may lie beyond a day:
-        // CQL accepts such bytes, and a publication of changes finds rows by the keys that it reads here.
         (
             CqlType::Tinyint
             | CqlType::Smallint
@@ -72,6 +105,12 @@ pub fn read_value(
             _,
         ) => {
             let value = integer(array, row).ok_or_else(unsupported)?;
+            if *ty == CqlType::Time
+                && times == Times::OfDay
+                && !(0..i128::from(NANOS_PER_DAY)).contains(&value)
+            {
+                return Err(out_of_range(format!("{value} ns since midnight")));
+            }
             let bytes = match ty {
                 CqlType::Tinyint => i8::try_from(value).map(|v| v.to_be_bytes().to_vec()),
                 CqlType::Smallint => i16::try_from(value).map(|v| v.to_be_bytes().to_vec()),
@@ -170,13 +209,13 @@ pub fn read_value(
         }
         (CqlType::List { element, .. } | CqlType::Set { element, .. }, DataType::List(_)) => {
             let elements = array.as_list::<i32>().value(row);
-            let elements = not_null(&elements, element)?;
+            let elements = not_null(&elements, element, times)?;
             build(elements.iter().map(Vec::as_slice))
         }
         (CqlType::Map { key, value, .. }, DataType::Map(..)) => {
             let entries = array.as_map().value(row);
-            let keys = not_null(entries.column(0), key)?;
-            let values = not_null(entries.column(1), value)?;
+            let keys = not_null(entries.column(0), key, times)?;
+            let values = not_null(entries.column(1), value, times)?;
             let entries = keys.iter().zip(&values);
             build_map(entries.map(|(key, value)| (key.as_slice(), value.as_slice())))
         }
@@ -185,7 +224,7 @@ pub fn read_value(
             if parts.len() != types.len() {
                 return Err(unsupported());
             }
-            components(types.iter().zip(parts.iter().map(Some)), row)?
+            components(types.iter().zip(parts.iter().map(Some)), row, times)?
         }
         (CqlType::Udt { definition, .. }, DataType::Struct(_)) => {
             let (fields, parts) = (definition.fields(), array.as_struct());
@@ -197,7 +236,7 @@ pub fn read_value(
             let parts = fields
                 .iter()
                 .map(|(name, ty)| (ty, parts.column_by_name(name)));
-            components(parts, row)?
+            components(parts, row, times)?
         }
         _ => return Err(unsupported()),
     };
@@ -240,9 +279,9 @@ fn nanos_of_day(array: &dyn Array, row: usize) -> Option<i64> {
 }
 
 /// Returns all elements of a collection, and fails if one is null: CQL has no nulls in collections.
-fn not_null(elements: &ArrayRef, ty: &CqlType) -> Result<Vec<Vec<u8>>, ValueError> {
+fn not_null(elements: &ArrayRef, ty: &CqlType, times: Times) -> Result<Vec<Vec<u8>>, ValueError> {
     let values = (0..elements.len()).map(|at| {
-        let value = read_value(elements, at, ty)?;
+        let value = read(elements, at, ty, times)?;
         value.ok_or_else(|| ValueError::OutOfRange {
             value: "a null in a collection".to_owned(),
             ty: ty.to_string(),
@@ -256,9 +295,10 @@ fn not_null(elements: &ArrayRef, ty: &CqlType) -> Result<Vec<Vec<u8>>, ValueErro
 fn components<'p>(
     parts: impl Iterator<Item = (&'p CqlType, Option<&'p ArrayRef>)>,
     row: usize,
+    times: Times,
 ) -> Result<Vec<u8>, ValueError> {
     let value = |(ty, part): (&CqlType, Option<&ArrayRef>)| match part {
-        Some(part) => read_value(part, row, ty),
+        Some(part) => read(part, row, ty, times),
         None => Ok(None),
     };
     let values: Vec<Option<Vec<u8>>> = parts.map(value).collect::<Result<_, _>>()?;

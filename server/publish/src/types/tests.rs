@@ -69,7 +69,7 @@ fn values(file: Bytes, ty: &CqlType) -> Vec<Option<Vec<u8>>> {
         let batch = batch.unwrap();
         let column = batch.column(0);
         let rows = 0..batch.num_rows();
-        values.extend(rows.map(|row| read_value(column, row, ty).unwrap()));
+        values.extend(rows.map(|row| read_published_value(column, row, ty).unwrap()));
     }
     values
 }
@@ -311,6 +311,32 @@ fn values_of_other_engines_are_converted_exactly_or_refused() {
         let read = read_value(array, 0, &ty);
         assert_eq!(read.ok(), expected, "{} as {ty}", array.data_type());
     }
+}
+
+/// Regression: an integer beyond a day became a `time` that no literal can name.
+#[test]
+fn an_integer_is_a_time_of_one_day_unless_ebb_published_it() {
+    let day_ns = 86_400_000_000_000;
+    let array = arrow_array::Int64Array::from(vec![0, day_ns - 1, day_ns, -1, i64::MAX]);
+    let read: Vec<_> = (0..array.len())
+        .map(|row| read_value(&array, row, &CqlType::Time).ok().flatten())
+        .collect();
+    let bytes = |nanos: i64| Some(nanos.to_be_bytes().to_vec());
+    assert_eq!(read, [bytes(0), bytes(day_ns - 1), None, None, None]);
+    let error = read_value(&array, 2, &CqlType::Time).unwrap_err();
+    let expected = "86400000000000 ns since midnight is no value of the type time";
+    assert_eq!(error.to_string(), expected);
+    let published = read_published_value(&array, 2, &CqlType::Time);
+    assert_eq!(published, Ok(bytes(day_ns)));
+
+    let parts = vec![(
+        Arc::new(Field::new("_1", arrow_schema::DataType::Int64, true)),
+        Arc::new(arrow_array::Int64Array::from(vec![day_ns])) as ArrayRef,
+    )];
+    let parts = arrow_array::StructArray::from(parts);
+    let tuple = CqlType::Tuple([CqlType::Time].into());
+    assert!(read_value(&parts, 0, &tuple).is_err());
+    assert!(read_published_value(&parts, 0, &tuple).is_ok());
 }
 
 #[test]

@@ -61,6 +61,41 @@ fn a_branch_and_a_tag_that_move_are_kept_as_long_as_another_engine_has_set() {
     check_retained(&newest(&target), 2);
 }
 
+/// Regression: the commit set back what another engine had set since ebb read the table.
+#[test]
+fn retention_that_another_engine_sets_right_before_the_commit_is_kept() {
+    let (_dir, catalog, target) = place();
+    commit(&target, &publication("monday", 10), 1).unwrap();
+    let late = PublishedTable::open(&target, "ks/t").unwrap();
+    catalog.change("ks/t", retain);
+    let mut again = publication("monday", 11);
+    again.replaces_tag = true;
+    assert!(late.commit(&again, &stamp(2)).unwrap());
+    check_retained(&newest(&target), 2);
+}
+
+/// Regression: both committed, and later publishers of each place swept the files of the other one.
+#[test]
+fn of_first_publishers_with_a_catalog_and_without_one_commits() {
+    for is_first_with_catalog in [true, false] {
+        let (dir, catalog, target) = place();
+        let bare = Target::folder(dir.path()).unwrap();
+        let (first, second, expected) = if is_first_with_catalog {
+            (&target, &bare, "publish with --catalog")
+        } else {
+            (&bare, &target, "publish without --catalog")
+        };
+        let late = PublishedTable::open(second, "ks/t").unwrap();
+        assert!(commit(first, &publication("monday", 10), 1).unwrap());
+        let error = late.commit(&publication("tuesday", 20), &stamp(2));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(catalog.commit_count(), usize::from(is_first_with_catalog));
+        assert!(commit(first, &publication("wednesday", 30), 3).unwrap());
+        assert_eq!(newest(first).snapshots.len(), 2);
+    }
+}
+
 #[test]
 fn of_two_first_publishers_one_commits() {
     let (_dir, catalog, target) = place();
@@ -94,11 +129,13 @@ fn a_table_is_committed_in_one_place_only() {
     let without = tempfile::tempdir().unwrap();
     let bare = Target::folder(without.path()).unwrap();
     commit(&bare, &publication("monday", 10), 1).unwrap();
-    let error = commit(
-        &other.commits(bare.clone(), None),
-        &publication("tuesday", 20),
-        2,
-    );
+    let of_other = other.commits(bare.clone(), None);
+    let error = commit(&of_other, &publication("tuesday", 20), 2);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("without a catalog"), "{error}");
+    // Earlier builds left no mark.
+    bare.remove("ks/t/metadata/ebb-catalog.txt").unwrap();
+    let error = commit(&of_other, &publication("tuesday", 20), 2);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("metadata of the table"), "{error}");
     assert_eq!(newest(&bare).snapshots.len(), 1);
