@@ -44,6 +44,16 @@ test("a request that is submitted again is the same", () => {
   assert.deepEqual(requestOf(draftOf(request)), request);
 });
 
+test("rows that were for the terminal of a client go to a file that is still to be named", () => {
+  const draft = draftOf({
+    application: { wordcount: { reduces: 1 } },
+    inputs: [{ table: { table: "app.lines" } }],
+    output: { to: { spool: "/data/spill/.ebb-job-x/rows" }, format: "text" },
+    directory: "/",
+  });
+  assert.deepEqual([draft.outputKind, draft.output], ["file", ""]);
+});
+
 test("inputs that are no tables are kept as they are", () => {
   const request = {
     application: { wordcount: { reduces: 1 } },

@@ -115,6 +115,24 @@ test("the report of a job that has ended decides whether it kept its goal", () =
   assert.equal(slackS(found, 2_000_000), null);
 });
 
+// Regression: a cancelled job was shown as one that missed its goal.
+test("a cancelled job neither met nor missed its goal", () => {
+  const view = ended({ state: "cancelled" }, 1_030_000, 33);
+  view.end!.report.outcome.kind = "cancelled";
+  view.end!.report.met = false;
+  const job = jobOf(view);
+  assert.equal(outlook(job, 2_000_000), "none");
+  assert.equal(slackS(job, 2_000_000), null);
+  const failed = jobOf(ended({ state: "failed" }, 1_030_000));
+  assert.equal(outlook(failed, 2_000_000), "missed");
+});
+
+test("rows for the terminal of a client have no place of their own", () => {
+  const output = { to: { spool: "/data/spill/.ebb-job-x/rows" } };
+  const record = { ...view().record, request: { ...view().record.request, output } };
+  assert.equal(jobOf(view({ record })).output, "terminal");
+});
+
 // Regression: the goal counted from the first start until the first prediction, and again after the end.
 test("a goal counts from the latest start of a job", () => {
   const record = { ...view().record, starts: 2, restarted_unix_ms: 1_090_000 };

@@ -91,7 +91,8 @@ export function draftOf(request: JobRequest): Draft {
     };
   });
   const to = request.output?.to ?? "";
-  const [kind, place] = typeof to === "string" ? ["file", ""] : (Object.entries(to)[0] ?? ["table", ""]);
+  const isForTerminal = typeof to === "string" || "spool" in to;
+  const [kind, place] = isForTerminal ? ["file", ""] : (Object.entries(to)[0] ?? ["table", ""]);
   return {
     ...draft,
     values: { ...draft.values, ...valuesOf(application, options) },

@@ -33,7 +33,7 @@ export interface Job {
   endedMs: number | null;
   /** `null` without a goal, and while a goal waits for the next start to count from. */
   goalMs: number | null;
-  /** How a job that has ended stands towards its goal; `null` without a goal, or without a report. */
+  /** How a job that has ended stands towards its goal; `null` if it has none, has no report or was cancelled. */
   verdict: { met: boolean; slackS: number } | null;
   prediction: Prediction | null;
   /** How far a backup or a verification is, while it runs. */
@@ -44,7 +44,7 @@ export interface Job {
 /** The applications of backups and verifications. */
 const MAINTENANCE = ["backup", "verify"];
 
-/** Where a job stands towards its goal. */
+/** Where a job stands towards its goal: `none` without one, and of a cancelled job, which neither met nor missed it. */
 export type Outlook = "none" | "met" | "missed" | "on-time" | "late" | "unknown";
 
 /** One that neither runs nor has ended: its server stopped before it. */
@@ -82,7 +82,7 @@ export function isOver(job: Job): boolean {
 
 /** Whether it keeps its goal, as far as can be said. */
 export function outlook(job: Job, nowMs: number): Outlook {
-  if (job.request.goal_s == null) return "none";
+  if (job.request.goal_s == null || job.state === "cancelled") return "none";
   if (job.endedMs !== null) {
     if (job.state !== "succeeded") return "missed";
     if (job.verdict === null) return "unknown";
@@ -123,6 +123,7 @@ function stateOf({ record, run, end }: JobView): JobState {
 function verdictOf({ end }: JobView): Job["verdict"] {
   const report = end?.report;
   if (report == null || report.met === null || report.goal_s === null) return null;
+  if (report.outcome.kind === "cancelled") return null;
   return { met: report.met, slackS: report.goal_s - report.finished_s };
 }
 
@@ -160,5 +161,7 @@ function inputsOf(request: JobRequest): string[] {
 
 function outputOf(request: JobRequest): string {
   const to = request.output?.to ?? "";
-  return typeof to === "string" ? to : (Object.values(to)[0] ?? "");
+  if (typeof to === "string") return to;
+  // A temporary file of a client, which prints it.
+  return "spool" in to ? "terminal" : (Object.values(to)[0] ?? "");
 }
