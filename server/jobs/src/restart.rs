@@ -11,9 +11,12 @@
 //!   else ─────────────────────────────────────────────> it starts again
 //! ```
 //!
+//! [`unsettled_writer`] decides whether another job may write to the table of such a job before.
+//!
 //! [`request_to_retry`] decides about a job that failed or was cancelled: whether its request may be
 //! submitted again, as another job.
 
+use ebb_tables::names::TableName;
 use ebb_text::counts::counted;
 
 use super::error::JobError;
@@ -71,7 +74,7 @@ pub fn fate(
              before it: not started again"
         )));
     }
-    if request.output.to == OutputPlace::Terminal {
+    if request.output.to.is_for_terminal() {
         return Ok(Fate::GiveUp(format!(
             "the rows of {application} {id} were for the terminal of a process that is gone: \
              not started again"
@@ -80,11 +83,31 @@ pub fn fate(
     Ok(Fate::Start(Box::new(request)))
 }
 
+/// Returns the unfinished job among `jobs`, other than `id`, that may have put its rows into `table`. Until its
+/// restart has decided about these rows, no other job may write there: rows of a plain table do not show which
+/// job has written them. Rows in a table of CQL show that by their timestamp, so such a table is free.
+pub fn unsettled_writer<'a>(
+    jobs: &'a [JobRecord],
+    id: &str,
+    table: &TableName,
+) -> Option<&'a JobRecord> {
+    let is_into_table = |job: &JobRecord| {
+        // A job whose request this build cannot read does not start again.
+        let request = job.request().ok();
+        request.is_some_and(|request| request.output.to == OutputPlace::Table(table.clone()))
+    };
+    jobs.iter().find(|job| {
+        let may_have_rows =
+            job.state == RecordState::Started && job.commits && job.written_us.is_none();
+        may_have_rows && job.id != id && is_into_table(job)
+    })
+}
+
 /// Returns the request of a job that failed or was cancelled, to be submitted again.
 ///
 /// # Errors
-/// When the job has succeeded or did not end, is a backup or a verification, or this build
-/// cannot follow its request.
+/// When the job has succeeded or did not end, is a backup or a verification, its rows were for
+/// the terminal of a client, or this build cannot follow its request.
 pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
     let JobRecord {
         id, application, ..
@@ -103,7 +126,13 @@ pub fn request_to_retry(record: &JobRecord) -> Result<JobRequest, JobError> {
             "{application} {id} was not started by a job request: start another"
         )));
     }
-    Ok(record.request()?)
+    let request = record.request()?;
+    if let OutputPlace::Spool(_) = request.output.to {
+        return Err(JobError::senseless(format!(
+            "the rows of {application} {id} were for the terminal of a command that has ended: run it again"
+        )));
+    }
+    Ok(request)
 }
 
 /// Returns the error of a change that a job does not allow, because it has ended.
@@ -159,6 +188,11 @@ mod tests {
             (record(file(), STARTS_MAX, true), true, "succeeded"),
             (record(file(), STARTS_MAX, false), false, "give up"),
             (record(OutputPlace::Terminal, 1, false), false, "give up"),
+            (
+                record(OutputPlace::Spool("/d/rows".into()), 1, false),
+                false,
+                "give up",
+            ),
         ] {
             let found = match fate(&record, |_| Ok(is_there)).unwrap() {
                 Fate::Start(_) => "start",
@@ -182,6 +216,32 @@ mod tests {
             };
             let fate = fate(&record, |_| Ok(false)).unwrap();
             assert_eq!(matches!(fate, Fate::Start(_)), is_started, "{fate:?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_table_waits_for_an_unfinished_job_that_may_have_rows_in_it() {
+        let table: TableName = "app.out".parse().unwrap();
+        let other: TableName = "app.other".parse().unwrap();
+        let commits = record(OutputPlace::Table(table.clone()), 1, true);
+        let changed = |change: fn(&mut JobRecord)| {
+            let mut job = commits.clone();
+            change(&mut job);
+            job
+        };
+        for (job, expected) in [
+            (commits.clone(), true),
+            (changed(|job| job.commits = false), false),
+            (changed(|job| job.state = RecordState::Cancelled), false),
+            (changed(|job| job.written_us = Some(1)), false),
+            (changed(|job| job.request["version"] = 2.into()), false),
+            (record(OutputPlace::Terminal, 1, true), false),
+        ] {
+            let jobs = [job];
+            let found = unsettled_writer(&jobs, "8", &table);
+            assert_eq!(found.is_some(), expected, "{jobs:?}");
+            assert_eq!(unsettled_writer(&jobs, "7", &table), None, "its own");
+            assert_eq!(unsettled_writer(&jobs, "8", &other), None);
         }
     }
 
@@ -225,6 +285,10 @@ mod tests {
                 assert!(error.contains("start another"), "{error}");
             }
         }
+        let mut spooled = record(OutputPlace::Spool("/d/rows".into()), 1, false);
+        spooled.state = RecordState::Cancelled;
+        let error = request_to_retry(&spooled).unwrap_err().to_string();
+        assert!(error.contains("for the terminal of a command"), "{error}");
         let error = retried(RecordState::Succeeded, "wordcount").unwrap_err();
         assert!(
             error.contains("has succeeded: there is nothing to retry"),

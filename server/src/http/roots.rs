@@ -29,6 +29,7 @@ impl Roots {
     pub(super) fn check_output(&self, request: &JobRequest) -> Result<(), Problem> {
         let (OutputPlace::File(path)
         | OutputPlace::Folder(path)
+        | OutputPlace::Spool(path)
         | OutputPlace::Iceberg(PublishTarget::Folder(path))) = &request.output.to
         else {
             return Ok(());

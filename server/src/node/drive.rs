@@ -2,6 +2,7 @@
 //! records how the job ended.
 
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use ebb_jobs::history::{History, HistoryError, JobRecord, KnownProfile, RecordState, Recorder};
@@ -198,7 +199,10 @@ impl Recording {
         let measured = recorded?.measured;
         if state == RecordState::Succeeded {
             let took_s = report.finished_s - report.submitted_s;
-            let advice = job.estimate().and_then(|estimate| estimate.advice.as_ref());
+            // An estimate is of a job beside which nothing else of the node runs, so the time of another one says
+            // nothing about its error.
+            let estimate = job.estimate().filter(|_| job.ran_alone());
+            let advice = estimate.and_then(|estimate| estimate.advice.as_ref());
             let off = advice.map(|known| known.advice.took_over_estimate(took_s));
             let work = job.request().work_of(&report.name);
             (self.history).record_profile(&self.record, &work, input, measured, off)?;
@@ -232,6 +236,17 @@ pub(super) fn begin(
     let Some(work) = open_job.work.take() else {
         unreachable!("nobody has taken it yet");
     };
+    // The thread starts before the job is submitted, so every submitted job has a thread that waits for its end.
+    let (hand_over, work_to_drive) = sync_channel::<Box<dyn FnOnce() + Send>>(1);
+    let driver = thread::Builder::new()
+        .name("ebb-job".to_owned())
+        .spawn(move || {
+            // If the submission fails, the sender is dropped, and there is nothing to drive.
+            if let Ok(drive) = work_to_drive.recv() {
+                drive();
+            }
+        });
+    (node.registry).keep(driver.map_err(JobError::system("start a thread"))?);
     let (steps, handle) = Steps::submit_first(
         Arc::clone(node.runtime()),
         work,
@@ -246,25 +261,15 @@ pub(super) fn begin(
         node,
         prospect.inputs,
         prospect.estimate,
-        handle.clone(),
+        handle,
         steps.length(),
     );
     let (registry, driven) = (Arc::clone(&node.registry), job.clone());
-    // Before the thread starts: a short job could end first, and would then stay in the registry.
+    // Before it is driven: a short job could end first, and would then stay in the registry.
     node.registry.add(job.clone());
-    let driver = thread::Builder::new()
-        .name("ebb-job".to_owned())
-        .spawn(move || drive(&driven, steps, open_job, recording, claim, &registry));
-    match driver {
-        Ok(driver) => node.registry.keep(driver),
-        Err(error) => {
-            node.registry.remove(job.id());
-            // Waits, so that no task of the job runs after the error is returned.
-            handle.cancel();
-            let _ = handle.wait();
-            return Err(JobError::system("start a thread")(error));
-        }
-    }
+    let drive = move || drive(&driven, steps, open_job, recording, claim, &registry);
+    let handed_over = hand_over.send(Box::new(drive));
+    handed_over.expect("the thread waits for the job");
     Ok(job)
 }
 

@@ -77,6 +77,10 @@ impl Registry {
     pub(super) fn add(&self, job: RunningJob) {
         let closed = {
             let mut state = self.lock();
+            if !state.jobs.is_empty() || !state.maintenance.is_empty() {
+                job.note_company();
+            }
+            state.note_company();
             state.jobs.insert(job.id().to_string(), job.clone());
             state.closed
         };
@@ -93,15 +97,14 @@ impl Registry {
         state.drivers.push(driver);
     }
 
-    /// Removes a job that did not start.
-    pub(super) fn remove(&self, id: &str) {
-        self.lock().jobs.remove(id);
-    }
-
     /// Lists a backup or a verification until the result is dropped, which ends it for its clients.
     pub(super) fn list<'a>(&'a self, work: &'a RunningMaintenance) -> Listed<'a> {
         let id = work.id().to_string();
-        self.lock().maintenance.insert(id, work.clone());
+        {
+            let mut state = self.lock();
+            state.note_company();
+            state.maintenance.insert(id, work.clone());
+        }
         let registry = self;
         Listed { registry, work }
     }
@@ -169,6 +172,11 @@ impl Registry {
 }
 
 impl State {
+    /// Notes for the running jobs that something runs beside them.
+    fn note_company(&self) {
+        self.jobs.values().for_each(RunningJob::note_company);
+    }
+
     fn runs(&self, id: &str) -> bool {
         self.jobs.contains_key(id) || self.maintenance.contains_key(id)
     }

@@ -39,6 +39,8 @@ struct State {
     stop: Option<Stop>,
     prediction: Option<Prediction>,
     end: Option<Arc<JobEnd>>,
+    /// True if another job, a backup or a verification of the node ran at some time of this job.
+    had_company: bool,
 }
 
 /// One job of the runtime: the whole job, or one step of a chain.
@@ -87,6 +89,7 @@ impl RunningJob {
                     stop: None,
                     prediction: None,
                     end: None,
+                    had_company: false,
                 }),
                 ended: Condvar::new(),
                 notify: Notify::new(),
@@ -243,6 +246,16 @@ impl RunningJob {
     /// The reason why the job is stopped, if it is.
     pub(super) fn stopped(&self) -> Option<Stop> {
         self.lock().stop
+    }
+
+    /// Notes that another job, a backup or a verification of the node runs.
+    pub(super) fn note_company(&self) {
+        self.lock().had_company = true;
+    }
+
+    /// Returns whether no other job, backup or verification of the node has run since the start of this one.
+    pub(super) fn ran_alone(&self) -> bool {
+        !self.lock().had_company
     }
 
     /// Makes this step the current one, and cancels it if the job is being stopped.

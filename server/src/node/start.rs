@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ebb_jobs::advice::FreeCores;
-use ebb_jobs::history::{OwnSnapshot, RecordState, Submission};
+use ebb_jobs::history::{JobRecord, OwnSnapshot, RecordState, Submission};
 use ebb_jobs::launch::{OpenJob, check_files, output_is_there};
-use ebb_jobs::request::JobRequest;
-use ebb_jobs::restart::{Fate, fate};
+use ebb_jobs::request::{JobRequest, OutputPlace};
+use ebb_jobs::restart::{Fate, fate, unsettled_writer};
 use ebb_jobs::{JobError, Work};
 use ebb_scheduler::runtime::{JobSpec, SubmitError};
 use serde_json::json;
@@ -15,6 +15,7 @@ use super::Node;
 use super::drive::{begin, failed};
 use super::expect::prospect;
 use super::jobs::running;
+use super::registry::JobClaim;
 use super::running::RunningJob;
 use crate::jobs::{Estimate, Restart};
 
@@ -32,22 +33,23 @@ pub(super) fn submit(
         other => other,
     };
     let history = node.history()?;
-    let record = match history {
-        Some(history) => history.begin(&request, open_job.own_snapshots(), submission)?,
-        None => node.unrecorded(&request),
+    let claim = |id: &str| node.registry.claim(id);
+    let (record, claim) = match history {
+        // Claimed before other requests can read the record, so no restart or discard comes in between.
+        Some(history) => {
+            let own = open_job.own_snapshots();
+            history.begin_claimed(&request, own, submission, claim)?
+        }
+        None => {
+            let record = node.unrecorded(&request);
+            let claim = claim(&record.id).ok_or_else(|| running(&record))?;
+            (record, claim)
+        }
     };
     let id = record.id.clone();
-    let Some(claim) = node.registry.claim(&id) else {
-        // A restart or a discard of unfinished jobs has claimed it since it was recorded, and uses or deletes
-        // the snapshots.
-        open_job.keep();
-        return Err(running(&record));
-    };
     // Held here too until a failure is recorded, so that no restart comes before that.
     let claim = Arc::new(claim);
-    let started = claim
-        .take_output(&request.output.to)
-        .map_err(JobError::from)
+    let started = take_output(node, &claim, &id, &request.output.to)
         .and_then(|()| prospect(node, &request, &open_job, free))
         .and_then(|prospect| {
             begin(
@@ -66,6 +68,34 @@ pub(super) fn submit(
     started
 }
 
+/// Claims the table for the rows of job `id`.
+///
+/// # Errors
+/// When a running job writes to the table, or an unfinished one may have put its rows there: no restart of
+/// that job could distinguish them from other rows.
+fn take_output(
+    node: &Node,
+    claim: &JobClaim,
+    id: &str,
+    place: &OutputPlace,
+) -> Result<(), JobError> {
+    claim.take_output(place)?;
+    let (OutputPlace::Table(table), Some(history)) = (place, node.existing_history()?) else {
+        return Ok(());
+    };
+    // Read under the claim: a job that held it until now has recorded its end.
+    let jobs = history.jobs()?;
+    match unsettled_writer(&jobs, id, table) {
+        None => Ok(()),
+        Some(JobRecord {
+            id, application, ..
+        }) => Err(JobError::State(format!(
+            "{application} {id} is unfinished, and may have put its rows into table {table}: restart \
+             or discard it first"
+        ))),
+    }
+}
+
 /// Opens a job that is to run. Fails if its output cannot be made, as far as that shows before
 /// there are rows.
 fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJob, JobError> {
@@ -74,13 +104,15 @@ fn open(node: &Node, request: &JobRequest, own: &[OwnSnapshot]) -> Result<OpenJo
     OpenJob::open(request, own, &node.site)
 }
 
-/// The cores that other processes leave, as the governor has measured after its first cycle.
+/// The cores that are free for jobs: what other processes leave, as the governor has measured after its first
+/// cycle, or the floor.
 fn free_cores(node: &Node) -> FreeCores {
-    let latest = node.governor().and_then(|governor| governor.latest());
-    match latest {
+    let governor = node.governor();
+    let free = match governor.and_then(|governor| governor.latest()) {
         Some(latest) => FreeCores::beside(latest.others_cores),
         None => FreeCores::start(),
-    }
+    };
+    free.with_floor(governor.map_or(0.0, |governor| governor.machine().floor_cores))
 }
 
 /// See [`Jobs::estimate`](crate::jobs::Jobs::estimate).
@@ -112,7 +144,7 @@ pub(super) fn restart(node: &Node, id: &str) -> Result<Restart<RunningJob>, JobE
         }
     };
     // Before the record is changed: the job stays unfinished if another one writes to its table.
-    claim.take_output(&request.output.to)?;
+    take_output(node, &claim, &record.id, &request.output.to)?;
     // As in `submit`.
     let claim = Arc::new(claim);
     let free = request.goal_s.map(|_| free_cores(node));

@@ -159,6 +159,31 @@ fn what_is_refused_leaves_no_record_and_no_snapshot() {
     assert_eq!((node.jobs().unwrap().len(), snapshots(&node)), (0, 0));
 }
 
+/// Regression: the time for which a job waited for others was learned as an error of its estimate.
+#[test]
+fn only_a_job_that_ran_alone_shows_how_wrong_its_estimate_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    let count = |name: &str| {
+        let request = JobRequest {
+            goal_s: Some(3600.0),
+            ..wordcount(table(name))
+        };
+        let end = node.submit(request).unwrap().wait();
+        assert_eq!(end.report.outcome, Outcome::Succeeded);
+        let profiles = node.profiles().unwrap();
+        let profile = (profiles.iter()).find(|profile| profile.application == "wordcount");
+        profile.unwrap().took_over_estimate.len()
+    };
+    assert_eq!(count("app.first"), 0, "there was no estimate");
+    assert_eq!(count("app.second"), 1);
+    let other = node.submit(endless(table("app.pi"))).unwrap();
+    assert_eq!(count("app.third"), 1);
+    assert!(other.cancel());
+    other.wait();
+    assert_eq!(count("app.fourth"), 2);
+}
+
 #[test]
 fn a_what_if_does_not_look_at_the_output_which_a_submission_refuses() {
     let dir = tempfile::tempdir().unwrap();
@@ -302,6 +327,35 @@ fn an_unfinished_job_stays_so_while_another_one_writes_to_its_table() {
     };
     assert!(job.cancel());
     job.wait();
+}
+
+#[test]
+fn rows_of_one_job_are_not_taken_for_those_of_another_that_was_killed_before_it_wrote_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = with_words(dir.path());
+    // The state that a killed process leaves: the job was about to put its rows in place, and has not.
+    let request = wordcount(table("app.out"));
+    let history = History::open(node.db().unwrap()).unwrap();
+    let killed = history.begin(&request, Vec::new(), None).unwrap();
+    history.begin_commit(&killed, None).unwrap();
+    let id = &killed.id;
+    let other = wordcount(table("app.out"));
+    let refused = node.submit(other.clone()).err();
+    let refused = refused.expect("the rows would be taken for those of the killed job");
+    let expected = format!("wordcount {id} is unfinished, and may have put its rows into table");
+    assert!(refused.to_string().contains(&expected), "{refused}");
+    // Another unfinished job waits for that one, too, and stays as it is.
+    let waits = history.begin(&other, Vec::new(), None).unwrap();
+    assert!(node.restart(&waits.id).is_err());
+    assert_eq!(node.job(&waits.id).unwrap(), waits);
+    let elsewhere = node.submit(wordcount(table("app.elsewhere"))).unwrap();
+    assert_eq!(elsewhere.wait().report.outcome, Outcome::Succeeded);
+
+    let Restart::Runs(job) = node.restart(id).unwrap() else {
+        panic!("it has no rows, so it runs");
+    };
+    assert_eq!(job.wait().report.outcome, Outcome::Succeeded);
+    assert_eq!(node.job(id).unwrap().starts, 2);
 }
 
 #[test]

@@ -10,8 +10,12 @@ use ebb_colocate::LoadMonitor;
 /// ms.
 const MEASURE_FOR: Duration = Duration::from_millis(200);
 
-/// The cores that other processes leave on this machine.
-pub struct FreeCores(Others);
+/// The cores that other processes leave on this machine, or the floor of jobs if that is more.
+pub struct FreeCores {
+    others: Others,
+    /// Cores that jobs get even while other processes hold all; 0 for none.
+    floor_cores: f64,
+}
 
 enum Others {
     Known {
@@ -24,27 +28,43 @@ enum Others {
 }
 
 impl FreeCores {
+    fn new(others: Others) -> Self {
+        Self {
+            others,
+            floor_cores: 0.0,
+        }
+    }
+
     /// Creates the free cores beside a measured use of `others_cores` cores, for callers that
     /// measure all the time.
     pub fn beside(others_cores: f64) -> Self {
-        Self(Others::Known {
+        Self::new(Others::Known {
             cores: others_cores,
         })
     }
 
     /// Starts to measure the use of other processes.
     pub fn start() -> Self {
-        Self(Others::Measured {
+        Self::new(Others::Measured {
             by: LoadMonitor::start(),
             began: Instant::now(),
         })
     }
 
-    /// Returns how many of `cores` cores other processes leave on a machine of `machine_cores`;
+    /// Sets the cores that jobs get even while other processes hold all.
+    #[must_use]
+    pub fn with_floor(self, floor_cores: f64) -> Self {
+        Self {
+            floor_cores,
+            ..self
+        }
+    }
+
+    /// Returns how many of `cores` cores are free for a job on a machine of `machine_cores`;
     /// all of them where the system does not show what processes use. After
     /// [`start`](Self::start) it first waits until a fifth of a second was measured.
     pub fn of(self, cores: u32, machine_cores: u32) -> f64 {
-        let others_cores = match self.0 {
+        let others_cores = match self.others {
             Others::Known { cores } => cores,
             Others::Measured { by, began } => {
                 while let Some(left) = MEASURE_FOR.checked_sub(began.elapsed()) {
@@ -54,6 +74,28 @@ impl FreeCores {
                 used.map_or(0.0, |used| used.others_cores)
             }
         };
-        (f64::from(machine_cores) - others_cores.max(0.0)).clamp(0.0, f64::from(cores))
+        let left = f64::from(machine_cores) - others_cores.max(0.0);
+        left.max(self.floor_cores).clamp(0.0, f64::from(cores))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_has_what_other_processes_leave_or_the_floor() {
+        for (others_cores, floor_cores, cores, expected) in [
+            (0.0, 0.15, 2, 2.0),
+            (0.0, 0.15, 1, 1.0),
+            (1.5, 0.15, 2, 0.5),
+            (1.95, 0.15, 2, 0.15),
+            (7.0, 0.15, 2, 0.15),
+            (7.0, 0.0, 2, 0.0),
+            (7.0, 2.0, 1, 1.0),
+        ] {
+            let free = FreeCores::beside(others_cores).with_floor(floor_cores);
+            assert_eq!(free.of(cores, 2), expected, "{others_cores} {floor_cores}");
+        }
     }
 }

@@ -124,7 +124,9 @@ impl History {
     /// # Errors
     /// When the store fails.
     pub fn begin_backup(&self, request: &BackupRequest, started_unix_ms: u64) -> Result<JobRecord> {
-        self.add(|id, _| JobRecord::of_backup(id, request, started_unix_ms))
+        let make = |id, _| JobRecord::of_backup(id, request, started_unix_ms);
+        let added = self.add(|_| Some(()), make);
+        added.map(|(record, ())| record)
     }
 
     /// Records how a backup ended.

@@ -133,14 +133,35 @@ impl History {
         own: Vec<OwnSnapshot>,
         submission: Option<Submission>,
     ) -> Result<JobRecord> {
-        self.add(|id, now_ms| JobRecord {
+        let begun = self.begin_claimed(request, own, submission, |_| Some(()));
+        begun.map(|(record, ())| record)
+    }
+
+    /// Records a job like [`begin`](Self::begin), under the first free id that `claim` claims. The claim is
+    /// made before the record can be read, so no other request claims the job in between. The result has
+    /// the claim.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_claimed<C>(
+        &self,
+        request: &JobRequest,
+        own: Vec<OwnSnapshot>,
+        submission: Option<Submission>,
+        claim: impl FnMut(&str) -> Option<C>,
+    ) -> Result<(JobRecord, C)> {
+        self.add(claim, |id, now_ms| JobRecord {
             submission,
             ..JobRecord::new(id, request, own, now_ms)
         })
     }
 
-    /// Adds a record, which `make` makes from its id and the time.
-    fn add(&self, make: impl FnOnce(String, u64) -> JobRecord) -> Result<JobRecord> {
+    /// Adds a record, which `make` makes from the first free id that `claim` claims, and the time.
+    fn add<C>(
+        &self,
+        mut claim: impl FnMut(&str) -> Option<C>,
+        make: impl FnOnce(String, u64) -> JobRecord,
+    ) -> Result<(JobRecord, C)> {
         let _beginning = self
             .beginning
             .lock()
@@ -158,10 +179,18 @@ impl History {
         let last = recorded.last().and_then(|job| job.id.parse::<u64>().ok());
         let now_ms = now_unix_ms();
         // Above the last id, even if the clock was set back.
-        let id = format!("{:013}", now_ms.max(last.map_or(0, |last| last + 1)));
+        let mut number = now_ms.max(last.map_or(0, |last| last + 1));
+        let (id, claimed) = loop {
+            let id = format!("{number:013}");
+            if let Some(claimed) = claim(&id) {
+                break (id, claimed);
+            }
+            // A job of this id was forgotten a moment ago, and its claim is still to be released.
+            number += 1;
+        };
         let job = make(id, now_ms);
         self.put(&job)?;
-        Ok(job)
+        Ok((job, claimed))
     }
 
     /// Records that an unfinished job is about to start again, over these snapshots of its

@@ -9,6 +9,10 @@
 //!   commits    yes                    the job
 //!   either     no                     no one: the job starts again
 //! ```
+//!
+//! Rows of a plain table do not show who has written them. So while a job that `commits` is unfinished, no other
+//! job writes to its table ([`unsettled_writer`](crate::restart::unsettled_writer)). Other programs may: their
+//! rows in a table that was without rows would be taken for those of the job.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -57,6 +57,27 @@ fn a_job_that_began_is_unfinished_until_it_ends_over_restarts() {
 }
 
 #[test]
+fn a_job_is_claimed_before_its_record_can_be_read_under_an_id_whose_claim_is_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default()).unwrap();
+    let history = History::open(&db).unwrap();
+    let mut refused = Vec::new();
+    let claim = |id: &str| {
+        assert_eq!(history.job(id).unwrap(), None);
+        if refused.len() < 2 {
+            refused.push(id.to_string());
+            return None;
+        }
+        Some(id.to_string())
+    };
+    let begun = history.begin_claimed(&pi(1), Vec::new(), None, claim);
+    let (job, claimed) = begun.unwrap();
+    assert_eq!(job.id, claimed);
+    assert!(refused[0] < refused[1] && refused[1] < job.id);
+    assert_eq!(history.jobs().unwrap(), [job]);
+}
+
+#[test]
 fn a_job_that_starts_again_keeps_its_first_start_beside_its_latest() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default()).unwrap();

@@ -69,7 +69,9 @@ impl History {
         options: &MaintenanceOptions,
         started_unix_ms: u64,
     ) -> Result<JobRecord> {
-        self.add(|id, _| JobRecord::of_verification(id, options, started_unix_ms))
+        let make = |id, _| JobRecord::of_verification(id, options, started_unix_ms);
+        let added = self.add(|_| Some(()), make);
+        added.map(|(record, ())| record)
     }
 
     /// Records how a verification ended.

@@ -175,7 +175,7 @@ impl Place {
 /// Returns the destination of rows, if it is not a table.
 fn files_target(request: &JobRequest, paths: &Paths) -> Option<FilesTarget> {
     match (&request.output.to, paths.output.clone()) {
-        (OutputPlace::File(_), path) => path.map(FilesTarget::File),
+        (OutputPlace::File(_) | OutputPlace::Spool(_), path) => path.map(FilesTarget::File),
         (OutputPlace::Folder(_), path) => path.map(FilesTarget::Folder),
         (OutputPlace::Terminal, _) => Some(FilesTarget::Terminal),
         (OutputPlace::Table(_) | OutputPlace::Iceberg(_), _) => None,

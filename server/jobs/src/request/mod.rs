@@ -143,7 +143,10 @@ impl JobRequest {
     #[must_use]
     pub fn names_files(&self) -> bool {
         let writes = match &self.output.to {
-            OutputPlace::File(_) | OutputPlace::Folder(_) | OutputPlace::Iceberg(_) => true,
+            OutputPlace::File(_)
+            | OutputPlace::Folder(_)
+            | OutputPlace::Iceberg(_)
+            | OutputPlace::Spool(_) => true,
             OutputPlace::Table(_) | OutputPlace::Terminal => false,
         };
         writes || self.reads_files()

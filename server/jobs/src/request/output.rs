@@ -53,6 +53,17 @@ pub enum OutputPlace {
     Iceberg(PublishTarget),
     /// Standard output of the process that runs the job.
     Terminal,
+    /// A temporary file for the terminal of a client: the client prints it when the job has succeeded, and
+    /// removes it.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    Spool(PathBuf),
+}
+
+impl OutputPlace {
+    /// Returns true if the rows are for the terminal of a process. When that process ends, they are lost.
+    pub(crate) fn is_for_terminal(&self) -> bool {
+        matches!(self, Self::Terminal | Self::Spool(_))
+    }
 }
 
 impl OutputRequest {
@@ -62,7 +73,9 @@ impl OutputRequest {
             (OutputPlace::Table(_) | OutputPlace::Iceberg(_), _) => RowFormat::Text,
             (_, Some(format)) => format,
             (OutputPlace::File(path), None) => RowFormat::of_name(&path.to_string_lossy()),
-            (OutputPlace::Folder(_) | OutputPlace::Terminal, None) => RowFormat::Text,
+            (OutputPlace::Folder(_) | OutputPlace::Terminal | OutputPlace::Spool(_), None) => {
+                RowFormat::Text
+            }
         }
     }
 
@@ -95,7 +108,7 @@ impl OutputRequest {
 
     /// Returns true if text begins with a line of the columns' names.
     pub(crate) fn has_header(&self) -> bool {
-        self.header || self.to == OutputPlace::Terminal
+        self.header || self.to.is_for_terminal()
     }
 
     /// Returns true if rows are written as JSON.
@@ -123,7 +136,7 @@ impl fmt::Display for OutputPlace {
             Self::Folder(path) => write!(f, "folder {}", path.display()),
             Self::Table(name) => write!(f, "table {name}"),
             Self::Iceberg(target) => write!(f, "Iceberg tables in {target}"),
-            Self::Terminal => f.write_str("the terminal"),
+            Self::Terminal | Self::Spool(_) => f.write_str("the terminal"),
         }
     }
 }

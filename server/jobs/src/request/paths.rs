@@ -49,6 +49,7 @@ impl JobRequest {
             output: match &self.output.to {
                 OutputPlace::File(path)
                 | OutputPlace::Folder(path)
+                | OutputPlace::Spool(path)
                 | OutputPlace::Iceberg(PublishTarget::Folder(path)) => Some(found(path)),
                 OutputPlace::Iceberg(PublishTarget::Bucket { .. })
                 | OutputPlace::Table(_)

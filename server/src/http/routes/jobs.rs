@@ -406,6 +406,9 @@ async fn view_of(node: Arc<Node>, id: String, look: Look) -> Result<JobView, Pro
 }
 
 /// Cancels a job
+///
+/// A job that reads or writes files of the server's machine, a backup and a verification need a token with scope
+/// `admin`. A role needs SELECT on the tables that the job reads and MODIFY on the one that it writes.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job")),
@@ -470,6 +473,9 @@ async fn attempts(
 }
 
 /// Starts an unfinished job again
+///
+/// A job that reads or writes files of the server's machine, a backup and a verification need a token with scope
+/// `admin`. A role needs the permissions that it needs to submit the job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/restart", operation_id = "restart_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),
@@ -525,6 +531,9 @@ async fn retry(
 }
 
 /// Ends an unfinished job without starting it again
+///
+/// A job that reads or writes files of the server's machine, a backup and a verification need a token with scope
+/// `admin`. A role needs SELECT on the tables that the job reads and MODIFY on the one that it writes.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/discard", operation_id = "discard_job", tag = "jobs",
     params(("id" = String, Path, description = "The id of the job, or `last` for the latest")),

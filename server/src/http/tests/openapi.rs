@@ -55,6 +55,13 @@ fn every_described_route_is_served_and_every_reference_resolves() {
             assert!(!answer.contains("there is no /"), "{what}: {answer}");
         }
     }
+    for change in ["cancel", "restart", "discard"] {
+        let path = format!("/v1/jobs/{{id}}/{change}");
+        let text = &description["paths"][&path]["post"]["description"];
+        // A description has the line ends of its comment.
+        let text = text.as_str().unwrap_or_default().replace('\n', " ");
+        assert!(text.contains("scope `admin`"), "{path}: {text}");
+    }
     // The fields that a client sends are in the schema.
     let sent = serde_json::to_value(pi(1, OutputPlace::Terminal)).unwrap();
     let described = &description["components"]["schemas"]["JobRequest"]["properties"];
