@@ -59,6 +59,11 @@ impl Attached {
         })
     }
 
+    /// Returns true if `--server` names a server by its address.
+    pub(super) fn names_server(&self) -> bool {
+        self.server.is_some()
+    }
+
     /// Returns the place of a backup in a request to the server. The server that has the directory
     /// open gets the path that this process would use. For a server that is named by its address, a
     /// relative path is the name of a backup.

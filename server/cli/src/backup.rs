@@ -15,6 +15,7 @@ use rustix::process::getuid;
 
 use super::attached::Attached;
 use super::error::CliError;
+use super::outside::check_outside;
 use super::print::{counted, json_or_text};
 use super::progress::maintenance_bar;
 use super::rate::Rate;
@@ -34,7 +35,8 @@ and lists them, but the exit code is 5. An interrupted backup does not open.
 The directory may have an older backup of the same database. Its files are verified, and only
 those that are missing or damaged are copied. The older backup stays whole until the new one
 takes its place in one step, and stays for good if the new one has damage. A backup that was
-opened for writing, as by ebb serve, is a database of its own and is refused.
+opened for writing, as by ebb serve, is a database of its own and is refused. The directory may
+not lie in that of the database.
 
 A server that has the database open makes the backup, and goes on meanwhile. A server that
 is named by --server makes it below its --backup-root: DIR is a name, or a path there. The
@@ -59,6 +61,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<()> {
+    // A server that is named by its address has its own directory, and makes backups below its --backup-root.
+    if !args.attached.names_server() {
+        check_outside(&args.attached.location.data, &args.dir)?;
+    }
     let info = match args.attached.server()? {
         Some(server) => {
             let place = args.attached.backup_place(&args.dir)?;

@@ -38,6 +38,7 @@ mod load;
 mod lock_holder;
 mod names;
 mod open_files;
+mod outside;
 mod policies;
 mod print;
 mod progress;

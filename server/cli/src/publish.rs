@@ -1,7 +1,7 @@
 //! `ebb publish`: tables of a snapshot as Iceberg tables in a folder or a bucket.
 
 use std::fs;
-use std::path::{Path, absolute};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use ebb_server::node::NodeOptions;
 use crate::database::{self, Location, or_known, unknown_snapshot};
 use crate::error::CliError;
 use crate::names::TableName;
+use crate::outside::check_outside;
 use crate::run::{execute, goal};
 use crate::runner::Runner;
 use crate::unpaced;
@@ -164,26 +165,6 @@ pub(super) fn run(args: Args) -> Result<()> {
         print_refused_row(folder, keyspace, snapshot);
     }
     done
-}
-
-/// Checks that the target does not lie in the directory of the database, which has files of the
-/// database alone.
-fn check_outside(data: &Path, folder: &Path) -> Result<()> {
-    let path = absolute(folder).context("the path of the target")?;
-    // The rest of the path is made by the publication.
-    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
-    let data = data.canonicalize();
-    if there
-        .zip(data.ok())
-        .is_some_and(|(there, data)| there.starts_with(data))
-    {
-        let text = format!(
-            "{} lies in the directory of the database: publish to another folder",
-            folder.display()
-        );
-        return Err(CliError::Usage(text).into());
-    }
-    Ok(())
 }
 
 /// Returns the names of the tables in a snapshot.

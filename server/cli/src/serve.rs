@@ -67,6 +67,7 @@ use super::exposure::Exposure;
 use super::interrupt::StopSignal;
 use super::lock_holder::with_holder;
 use super::open_files;
+use super::outside::check_outside;
 use super::print::say;
 use super::unpaced;
 
@@ -122,6 +123,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     // From here on, a signal that comes during the start stops the server once it has started.
     let stop = StopSignal::listen()?;
     let tls = settings.tls_options()?.map(tls::start).transpose()?;
+    let roots = [&settings.output_root, &settings.backup_root];
+    for root in roots.into_iter().flatten() {
+        check_outside(&settings.data, root)?;
+    }
     let (limit, threads) = (open_files::limit(), machine_cores());
     let descriptors = DescriptorBudget::of(limit, threads, settings.connections_max);
     let memory = memory::limits(&settings);

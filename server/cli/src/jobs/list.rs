@@ -151,7 +151,7 @@ pub(super) fn asked(job: &JobRecord) -> [String; 3] {
         OutputPlace::File(path) => path.display().to_string(),
         OutputPlace::Iceberg(target) => target.to_string(),
         OutputPlace::Folder(path) => format!("{}/", path.display()),
-        OutputPlace::Terminal => "-".to_string(),
+        OutputPlace::Terminal | OutputPlace::Spool(_) => "-".to_string(),
     };
     [goal, inputs.join(", "), output]
 }
@@ -270,6 +270,13 @@ mod tests {
                 "  11-21T20:30Z  100.00  1m 30s  1234567  app.lines  app.counts",
             ),
             (request(files.clone(), json!("terminal")), "tail.txt +1  -"),
+            (
+                request(
+                    files.clone(),
+                    json!({"spool": "/data/spill/.ebb-job-x/rows"}),
+                ),
+                "tail.txt +1  -",
+            ),
             (
                 request(files, json!({"file": long})),
                 "..l.txt +1  ..tail.txt",

@@ -148,9 +148,23 @@ fn input(path: &Path) -> Option<Input> {
     (!path.exists() && is_table(folder)).then(|| table(folder, Some(tag)))
 }
 
-/// Returns the place in a bucket that a URL names. An `@` in the last part of the key begins a tag. An `@`
-/// before the key is an error: the text before it may be credentials.
+/// Returns the place in a bucket that a URL names. An `@` in the last part of the key begins a tag, unless the
+/// part is the name of a file. An `@` before the last part is an error: the text before it may be credentials.
 fn in_bucket(url: &str) -> Result<Input, CliError> {
+    if let Some((folder, name)) = url.rsplit_once('/')
+        && folder.len() > BUCKET.len()
+        && name.contains('@')
+        && is_file_of_columns(name)
+    {
+        // The rules for keys are those of a target, which has no `@` anywhere.
+        let (bucket, key) = bucket(&format!("{folder}/{}", name.replace('@', "-")))?;
+        let folder = &key[..key.len() - name.len()];
+        return Ok(Input::Bucket {
+            key: format!("{folder}{name}"),
+            bucket,
+            tag: None,
+        });
+    }
     let tagged = url.rsplit_once('@');
     let tagged = tagged.filter(|(place, tag)| {
         let place = place.strip_prefix(BUCKET).unwrap_or_default();
@@ -160,17 +174,24 @@ fn in_bucket(url: &str) -> Result<Input, CliError> {
         Some((place, tag)) => (place, Some(tag.to_owned())),
         None => (url, None),
     };
-    match place.parse::<PublishTarget>().map_err(CliError::Usage)? {
-        PublishTarget::Bucket { name, prefix } => Ok(Input::Bucket {
-            bucket: name,
-            key: prefix,
-            tag,
-        }),
+    let (bucket, key) = bucket(place)?;
+    Ok(Input::Bucket { bucket, key, tag })
+}
+
+/// Returns the bucket and the key of a URL.
+fn bucket(url: &str) -> Result<(String, String), CliError> {
+    match url.parse::<PublishTarget>().map_err(CliError::Usage)? {
+        PublishTarget::Bucket { name, prefix } => Ok((name, prefix)),
         PublishTarget::Folder(path) => Err(CliError::Usage(format!(
             "{} is no s3://BUCKET/KEY",
             path.display()
         ))),
     }
+}
+
+/// Returns whether a name is that of a Parquet file, or of a metadata file of an Iceberg table.
+fn is_file_of_columns(name: &str) -> bool {
+    is_parquet(Path::new(name)) || name.ends_with(METADATA)
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -277,12 +298,22 @@ mod tests {
             ("s3://lake/a/b.parquet", bucket("a/b.parquet", None)),
             ("s3://lake/db/t/", bucket("db/t", None)),
             ("s3://lake/db/t@monday", bucket("db/t", Some("monday"))),
+            // A name with an `@` was once taken for a table and its tag.
+            ("s3://lake/a@b.parquet", bucket("a@b.parquet", None)),
+            (
+                "s3://lake/db/t/metadata/a@1.metadata.json",
+                bucket("db/t/metadata/a@1.metadata.json", None),
+            ),
         ] {
             assert_eq!(in_bucket(url).unwrap(), found, "{url}");
         }
         for url in [
             "s3://HUSH@lake",
             "s3://KEY:HUSH@lake/db/t",
+            "s3://HUSH@lake.parquet",
+            "s3://KEY:HUSH@lake/a.parquet",
+            "s3://KEY:HUSH@lake/a@b.parquet",
+            "s3://lake/HUSH b@c.parquet",
             "s3://lake/db/t?X-Amz-Signature=HUSH",
             "s3://lake//HUSH",
         ] {

@@ -11,7 +11,7 @@ use super::input::Place;
 use crate::error::CliError;
 use crate::names::TableName;
 
-/// Extensions of files. A name such as `lines.txt` has the form of a table's name, too; without a
+/// Extensions of files, in lower case. A name such as `lines.txt` has the form of a table's name, too; without a
 /// database it is a file. Names with other extensions (`app.log`) could be either.
 const FILE_ENDS: [&str; 10] = [
     "csv", "gz", "html", "jsonl", "md", "ndjson", "parquet", "tsv", "txt", "zip",
@@ -111,7 +111,7 @@ impl SourceText {
 }
 
 fn is_file_name(name: &TableName) -> bool {
-    FILE_ENDS.contains(&&*name.table)
+    FILE_ENDS.contains(&&*name.table.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -131,6 +131,7 @@ mod tests {
         // A table whose name ends like that of a file was never found.
         for (text, without_database, with_database) in [
             ("nope.csv", false, true),
+            ("NOPE.CSV", false, true),
             ("app.html", false, true),
             ("nope.csv.gz", false, false),
             ("./nope.log", false, false),
@@ -175,6 +176,8 @@ mod tests {
         assert!(error.contains("a keyspace nope"), "{error}");
         let error = source("nope.csv").check_keyspace(somewhere, |_| Ok(false));
         assert_eq!(error.unwrap_err().to_string(), "no such file: nope.csv");
+        let error = source("nope.Csv").check_keyspace(somewhere, |_| Ok(false));
+        assert_eq!(error.unwrap_err().to_string(), "no such file: nope.Csv");
         for table in ["app.visits", "app.html"] {
             let is_keyspace = |name: &str| Ok(name == "app");
             source(table)

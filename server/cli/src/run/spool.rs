@@ -34,8 +34,7 @@ impl Spool {
     /// Changes a request so that its rows are written to the file, in the format for the terminal.
     pub(super) fn instead_of_terminal(&self, mut request: JobRequest) -> JobRequest {
         request.output.format = Some(request.output.row_format());
-        request.output.header = true;
-        request.output.to = OutputPlace::File(self.file.clone());
+        request.output.to = OutputPlace::Spool(self.file.clone());
         request
     }
 

@@ -162,11 +162,12 @@ pub(crate) struct Settings {
     /// database [default: none].
     #[arg(long, value_name = "ADDR:PORT", env = "EBB_HEALTH")]
     pub(crate) health: Option<SocketAddr>,
-    /// Folder below which jobs submitted over HTTP may write files [default: none: they may write
-    /// tables only].
+    /// Folder below which jobs submitted over HTTP may write files, outside of the directory of the
+    /// database [default: none: they may write tables only].
     #[arg(long, value_name = "DIR", env = "EBB_OUTPUT_ROOT")]
     pub(crate) output_root: Option<PathBuf>,
-    /// Folder for backups requested over HTTP [default: none: such requests are rejected].
+    /// Folder for backups requested over HTTP, outside of the directory of the database [default:
+    /// none: such requests are rejected].
     #[arg(long, value_name = "DIR", env = "EBB_BACKUP_ROOT")]
     pub(crate) backup_root: Option<PathBuf>,
     /// Give new files of the database and of backups the mode 0640, and new directories 0750, so that

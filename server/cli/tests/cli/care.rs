@@ -96,6 +96,32 @@ fn a_backup_holds_what_the_database_held_and_a_used_directory_is_refused() {
 }
 
 #[test]
+fn backups_and_outputs_of_jobs_do_not_go_into_the_directory_of_the_database() {
+    let place = Place::with_corpus();
+    std::os::unix::fs::symlink("ebb-data", place.path("linked")).unwrap();
+    let of_table = "run wordcount --table app.lines --snapshot s --output";
+    for command in [
+        "backup ebb-data/copy",
+        "backup linked/copy",
+        &format!("{of_table} ebb-data/counts.tsv"),
+        &format!("{of_table} linked/counts/"),
+        "run wordcount --text corpus --output ./ebb-data/counts",
+    ] {
+        let said = place.ebb(command).fails(2);
+        assert!(
+            said.contains("in the directory of the database, ./ebb-data"),
+            "{command}: {said}"
+        );
+    }
+    for left in ["copy", "counts.tsv", "counts"] {
+        assert!(!place.path("ebb-data").join(left).exists(), "{left}");
+    }
+    let roots = "--backup-root ebb-data --cql 127.0.0.1:0";
+    let said = place.ebb(&format!("serve {roots}")).fails(2);
+    assert!(said.contains("in the directory of the database"), "{said}");
+}
+
+#[test]
 fn the_history_of_jobs_has_backups() {
     let place = Place::with_corpus();
     let run = "run wordcount --table app.lines --snapshot s --output words.tsv";

@@ -115,6 +115,8 @@ fn a_job_over_files_runs_in_the_server_whatever_its_output_is() {
     assert_eq!(place.read("words"), place.read("words.tsv"));
     let shown = place.ebb(&format!("{job} -")).ok();
     assert_eq!(shown, format!("word\tcount\n{}", place.read("words")));
+    let listed = place.ebb("jobs list --limit 1").ok();
+    assert!(listed.trim_end().ends_with("  a.txt  -"), "{listed}");
     let json = place.ebb(&format!("{job} - --format json-lines")).ok();
     assert_eq!(json.lines().next(), Some(r#"{"word":"one","count":1}"#));
     assert_eq!(jobs(&place).len(), 4);
