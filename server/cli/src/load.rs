@@ -252,8 +252,8 @@ fn refuse_made_by_cql(db: &Db, name: &TableName) -> Result<(), CliError> {
         return Ok(());
     }
     Err(CliError::Usage(format!(
-        "table {name} was made by CQL: ebb load fills it from files called .parquet and from \
-         Iceberg tables only; COPY ... FROM of cqlsh fills it from CSV"
+        "table {name} was made by CQL: ebb load fills it from Parquet files and Iceberg tables \
+         only; COPY ... FROM of cqlsh fills it from CSV"
     )))
 }
 

@@ -9,6 +9,12 @@ use parquet::schema::types::ColumnDescriptor;
 
 use crate::iceberg::manifest::Entry;
 
+/// The greatest size of an upper bound. Parquet's library cuts the bounds of data files to 64 bytes, but one that
+/// begins with the greatest characters or bytes stays as long as its value, which may have megabytes, because no
+/// shorter one is above the value. In files of deletes the bounds of locations are whole: these are shorter than
+/// 8 KiB.
+const BOUND_BYTES_MAX: usize = 8 << 10;
+
 /// The sizes, counts and bounds of the columns of a file, by field id.
 pub(crate) struct Columns {
     pub(crate) sizes: Vec<Entry<i64>>,
@@ -75,7 +81,10 @@ impl Columns {
                     value: form.single_value(bytes),
                 };
                 columns.lower_bounds.push(bound(lower));
-                columns.upper_bounds.push(bound(upper));
+                // Without an upper bound, readers pass over the file only by the lower one.
+                if upper.len() <= BOUND_BYTES_MAX {
+                    columns.upper_bounds.push(bound(upper));
+                }
             }
         }
         columns

@@ -402,6 +402,26 @@ mod tests {
     }
 
     #[test]
+    fn an_upper_bound_that_cannot_be_cut_is_left_out() {
+        let text = |character: &str, count: usize| character.repeat(count).into_bytes();
+        let ends = [
+            (text("z", 64), Some(text("z", 64))),
+            // The least text of 64 bytes that is greater.
+            (text("y", 65), Some([text("y", 63), text("z", 1)].concat())),
+            (text("\u{10ffff}", 100_000), None),
+        ];
+        for (greatest, upper) in ends {
+            let mut writer = writer();
+            for name in [&b"a"[..], &greatest[..]] {
+                writer.append([None, Some(name), None, None, None]).unwrap();
+            }
+            let (_, described) = writer.finish("/t/data/1.parquet".into()).unwrap();
+            assert_eq!(of(&described.lower_bounds, 2), Some(b"a".to_vec()));
+            assert_eq!(of(&described.upper_bounds, 2), upper);
+        }
+    }
+
+    #[test]
     fn a_file_of_many_columns_is_full_after_few_row_groups() {
         let mut ids = FieldIds::default();
         let columns = (0..FILE_CHUNKS_MAX / 2).map(|at| Column {

@@ -144,7 +144,9 @@ fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
 
     let bucket = std::env::var("EBB_S3_BUCKET").unwrap();
     let root = Target::bucket(&bucket, "").unwrap();
-    for key in ["back/t", "back/t/data/1.parquet", "back/t/data"] {
+    let bytes = target.read("t/data/1.parquet").unwrap().unwrap();
+    target.replace("out/1.parquet", bytes).unwrap();
+    for key in ["back/t", "back/t/data/1.parquet", "back/out"] {
         let tag = (key == "back/t").then_some("monday");
         let source = Source::bucket(&root, key, tag).unwrap();
         let [file] = source.files() else {
@@ -160,5 +162,7 @@ fn s3_server_gives_back_the_rows_of_a_table_by_its_tag() {
         }
         assert!(!found.next_row().unwrap());
     }
-    assert!(Source::bucket(&root, "back/absent", None).is_err());
+    for key in ["back/absent", "back/t/data"] {
+        assert!(Source::bucket(&root, key, None).is_err(), "{key}");
+    }
 }

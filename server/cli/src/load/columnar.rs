@@ -1,6 +1,8 @@
 //! Recognition of Parquet files and Iceberg tables, whose columns have types, among the paths of a load.
 
-use std::fs;
+use std::borrow::Cow;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -10,14 +12,20 @@ use ebb_text::check_exists;
 use super::Args;
 use crate::error::CliError;
 
-/// The end of the name of a Parquet file.
+/// The extension of the name of a Parquet file, in any case.
 const PARQUET: &str = "parquet";
+
+/// The bytes with which a Parquet file begins and ends.
+const MAGIC: [u8; 4] = *b"PAR1";
 
 /// The part that all names of metadata files of Iceberg tables have.
 const METADATA: &str = ".metadata.json";
 
 /// The beginning of a path that names a place in a bucket of S3.
 const BUCKET: &str = "s3://";
+
+/// The same beginning as Hadoop and Spark write it.
+const HADOOP_BUCKETS: [&str; 2] = ["s3a://", "s3n://"];
 
 /// An input whose columns have types, as a path of the command line names it.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,9 +53,9 @@ pub(super) fn inputs(args: &Args) -> Result<Option<Vec<Input>>> {
         if args.format.is_some() {
             return Ok(None);
         }
-        match path.to_str().filter(|path| path.starts_with(BUCKET)) {
-            Some(url) => in_bucket(url).map(Some),
-            None => Ok(input(path)),
+        match bucket_url(path) {
+            Some(url) => in_bucket(&url).map(Some),
+            None => Ok(input(local(path))),
         }
     };
     let mut inputs = Vec::new();
@@ -125,6 +133,30 @@ impl Input {
     }
 }
 
+/// Returns the URL of a place in a bucket with the beginning [`BUCKET`]; `None` if the path names no such place.
+fn bucket_url(path: &Path) -> Option<Cow<'_, str>> {
+    let path = path.to_str()?;
+    if path.starts_with(BUCKET) {
+        return Some(path.into());
+    }
+    let mut starts = HADOOP_BUCKETS.iter();
+    let place = starts.find_map(|start| path.strip_prefix(start))?;
+    Some(format!("{BUCKET}{place}").into())
+}
+
+/// Returns the path that a URL of a file names, `file:///PATH` or `file:/PATH` as Hadoop and Spark write it. Other
+/// paths stay as they are.
+fn local(path: &Path) -> &Path {
+    let url = path.to_str().and_then(|path| path.strip_prefix("file:"));
+    let place = url.map(|url| match url.strip_prefix("//") {
+        Some(place) if place.starts_with('/') => place,
+        _ => url,
+    });
+    // A path that begins with two slashes would name another machine.
+    let place = place.filter(|place| place.starts_with('/') && !place.starts_with("//"));
+    place.map_or(path, Path::new)
+}
+
 /// Returns the Parquet files or the Iceberg table that a path names; `None` if the path may be one of text.
 fn input(path: &Path) -> Option<Input> {
     let table = |path: &Path, tag: Option<&str>| Input::Table {
@@ -191,11 +223,32 @@ fn bucket(url: &str) -> Result<(String, String), CliError> {
 
 /// Returns whether a name is that of a Parquet file, or of a metadata file of an Iceberg table.
 fn is_file_of_columns(name: &str) -> bool {
-    is_parquet(Path::new(name)) || name.ends_with(METADATA)
+    is_named_parquet(Path::new(name)) || name.ends_with(METADATA)
 }
 
+/// Returns whether a path names a Parquet file, by its extension, or by the bytes of a file that is there.
 fn is_parquet(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == PARQUET)
+    is_named_parquet(path) || has_magic(path).unwrap_or(false)
+}
+
+fn is_named_parquet(path: &Path) -> bool {
+    let end = path.extension();
+    end.is_some_and(|end| end.eq_ignore_ascii_case(PARQUET))
+}
+
+/// Returns whether a file begins and ends as Parquet files do. Of a pipe nothing is read, because the bytes
+/// would be gone.
+fn has_magic(path: &Path) -> io::Result<bool> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() < 2 * MAGIC.len() as u64 {
+        return Ok(false);
+    }
+    let mut file = File::open(path)?;
+    let (mut start, mut end) = ([0; MAGIC.len()], [0; MAGIC.len()]);
+    file.read_exact(&mut start)?;
+    file.seek(SeekFrom::End(-(MAGIC.len() as i64)))?;
+    file.read_exact(&mut end)?;
+    Ok(start == MAGIC && end == MAGIC)
 }
 
 /// Returns whether a folder is that of an Iceberg table: it has a folder with metadata files.
@@ -215,7 +268,7 @@ fn parquet_files(folder: &Path) -> Option<Vec<PathBuf>> {
             continue;
         }
         let path = entry.path();
-        if !is_parquet(&path) || path.is_dir() {
+        if path.is_dir() || !is_parquet(&path) {
             return None;
         }
         files.push(path);
@@ -229,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_columns_are_recognized_by_their_names() {
+    fn files_of_columns_are_recognized_by_their_names_or_their_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         for folder in [
@@ -245,6 +298,7 @@ mod tests {
         }
         for file in [
             "a.parquet",
+            "B.PARQUET",
             "a.csv",
             "mail@home",
             "spark/_SUCCESS",
@@ -258,6 +312,9 @@ mod tests {
         ] {
             fs::write(path(file), "").unwrap();
         }
+        fs::write(path("part-0"), "PAR1, then columns, PAR1").unwrap();
+        fs::write(path("text"), "PAR1, and a line of text\n").unwrap();
+        fs::write(path("word"), "PAR1").unwrap();
         let table = |name: &str, tag: Option<&str>| {
             let tag = tag.map(str::to_owned);
             let path = path(name);
@@ -265,7 +322,7 @@ mod tests {
         };
         let parts = ["spark/part-1.parquet", "spark/part-2.parquet"].map(path);
         assert_eq!(input(&path("spark")), Some(Input::Files(parts.into())));
-        for name in ["a.parquet", "absent.parquet"] {
+        for name in ["a.parquet", "absent.parquet", "B.PARQUET", "part-0"] {
             assert_eq!(input(&path(name)), Some(Input::Files(vec![path(name)])));
         }
         assert_eq!(input(&path("table")), table("table", None));
@@ -280,10 +337,26 @@ mod tests {
             "deep",
             "a.csv@tag",
             "absent",
+            "text",
+            "word",
         ] {
             assert_eq!(input(&path(text)), None, "{text}");
         }
         assert_eq!(input(Path::new("-")), None);
+    }
+
+    #[test]
+    fn a_url_of_a_file_names_a_path_of_this_machine() {
+        for (url, path) in [
+            ("file:///srv/t", "/srv/t"),
+            ("file:/srv/a b%20@x", "/srv/a b%20@x"),
+            ("file://host/srv/t", "file://host/srv/t"),
+            ("file:////host/t", "file:////host/t"),
+            ("file:t", "file:t"),
+            ("/srv/file:/t", "/srv/file:/t"),
+        ] {
+            assert_eq!(local(Path::new(url)), Path::new(path), "{url}");
+        }
     }
 
     #[test]
@@ -306,7 +379,13 @@ mod tests {
             ),
         ] {
             assert_eq!(in_bucket(url).unwrap(), found, "{url}");
+            let hadoop = url.replacen("s3:", "s3a:", 1);
+            for url in [url, &hadoop] {
+                let url = bucket_url(Path::new(url)).unwrap();
+                assert_eq!(in_bucket(&url).unwrap(), found, "{url}");
+            }
         }
+        assert_eq!(bucket_url(Path::new("lake/s3://t")), None);
         for url in [
             "s3://HUSH@lake",
             "s3://KEY:HUSH@lake/db/t",

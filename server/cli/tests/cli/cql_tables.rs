@@ -59,7 +59,10 @@ fn commands_that_write_keys_as_they_are_leave_cql_tables_alone() {
     }
     // The user may have meant a Parquet file of another name.
     let said = place.ebb("load --table app.t a.txt").refused();
-    assert!(said.contains("files called .parquet"), "{said}");
+    assert!(
+        said.contains("from Parquet files and Iceberg tables only"),
+        "{said}"
+    );
     let catalog = catalog(&place);
     assert!(catalog.state().table("app", "t").is_some());
 }

@@ -184,7 +184,7 @@ impl TablePlan {
     /// Decides which columns the Iceberg table has, after those of `previous`.
     ///
     /// # Errors
-    /// When names differ only in case.
+    /// When names are the same to readers, see [`check_fields`].
     pub(super) fn new(
         name: String,
         origin: Origin,
@@ -313,42 +313,68 @@ fn has_one_form(ty: &CqlType) -> bool {
     )
 }
 
-/// Checks that no two tables of a publication have names that differ only in case.
+/// Checks that no two tables of a publication have names that are the same, or differ only in case.
 ///
 /// # Errors
 /// When two do; the error names them.
 pub(super) fn check_tables(keyspace: &str, tables: &[TablePlan]) -> Result<(), RequestError> {
-    let names = tables.iter().map(|table| &table.name[..]);
-    check_names(names, &format!("the publication of keyspace {keyspace}"))
+    let names = tables.iter().map(|table| table.name.clone());
+    let place = format!("the publication of keyspace {keyspace}");
+    check_names(
+        names,
+        &place,
+        "the static columns of a table are a table, too",
+    )
 }
 
-/// Checks that no two columns, and no two fields of a type, have names that differ only in case.
+/// Checks that no two columns and fields of a table have whole names that are the same, or differ only in case.
+/// A whole name has a dot between a column and its field. Readers such as Spark and PyIceberg look up fields by their
+/// whole names, and open no table in which two are the same.
 fn check_fields(fields: &[NestedField], place: &str) -> Result<(), RequestError> {
-    check_names(fields.iter().map(|field| &field.name[..]), place)?;
+    let mut names = Vec::new();
+    add_names(fields, "", &mut names);
+    let why = "Iceberg puts a dot between a column and its field";
+    check_names(names.into_iter(), place, why)
+}
+
+/// Adds the whole names of fields, and of the fields inside of them, to `names`.
+fn add_names(fields: &[NestedField], before: &str, names: &mut Vec<String>) {
     for field in fields {
-        let place = &format!("{place}, column {}", field.name)[..];
+        let name = format!("{before}{}", field.name);
+        let inside = format!("{name}.");
+        names.push(name);
         match &field.ty {
-            IcebergType::Struct(fields) => check_fields(fields, place)?,
-            IcebergType::List(element) => check_fields(slice::from_ref(&**element), place)?,
+            IcebergType::Struct(fields) => add_names(fields, &inside, names),
+            IcebergType::List(element) => add_names(slice::from_ref(&**element), &inside, names),
             IcebergType::Map { key, value } => {
-                check_fields(slice::from_ref(&**key), place)?;
-                check_fields(slice::from_ref(&**value), place)?;
+                add_names(slice::from_ref(&**key), &inside, names);
+                add_names(slice::from_ref(&**value), &inside, names);
             }
             _ => {}
         }
     }
-    Ok(())
 }
 
-fn check_names<'n>(names: impl Iterator<Item = &'n str>, place: &str) -> Result<(), RequestError> {
+/// Checks that no two names are the same, or differ only in case. `why` is the reason why two of a
+/// publication may be the same.
+fn check_names(
+    names: impl Iterator<Item = String>,
+    place: &str,
+    why: &str,
+) -> Result<(), RequestError> {
     let mut seen = BTreeMap::new();
     for name in names {
-        if let Some(other) = seen.insert(name.to_lowercase(), name) {
-            return Err(RequestError::Senseless(format!(
-                "{place}: {other} and {name} would be one name to engines that do not look at case; \
-                 rename one of them, or leave its table out"
-            )));
-        }
+        let Some(other) = seen.insert(name.to_lowercase(), name.clone()) else {
+            continue;
+        };
+        let problem = if other == name {
+            format!("two would be called {name}, because {why}")
+        } else {
+            format!("{other} and {name} would be one name to engines that do not look at case")
+        };
+        return Err(RequestError::Senseless(format!(
+            "{place}: {problem}; rename one of them, or leave its table out"
+        )));
     }
     Ok(())
 }
@@ -498,6 +524,38 @@ mod tests {
         check_tables("app", &tables).unwrap();
         let error = check_tables("app", &["app/t", "app/T"].map(table)).unwrap_err();
         assert!(error.to_string().contains("app/T"), "{error}");
+        let error = check_tables("app", &["app/t_static", "app/t_static"].map(table)).unwrap_err();
+        let told = "two would be called app/t_static, because the static columns";
+        assert!(error.to_string().contains(told), "{error}");
+    }
+
+    #[test]
+    fn a_column_called_like_a_field_inside_of_another_is_refused() {
+        let list = CqlType::list(CqlType::Int);
+        let map = CqlType::map(CqlType::Int, CqlType::Int);
+        let pair = CqlType::Tuple([CqlType::Int, CqlType::Duration].into());
+        for (name, ty, other) in [
+            ("p", pair.clone(), "p._1"),
+            ("p", pair, "p._2.Days"),
+            ("l", list, "l.element"),
+            ("m", map, "M.value"),
+        ] {
+            let schema = schema().add_column(name, ty, false).unwrap();
+            let planned = |schema: TableSchema| {
+                let stored = StoredColumns::of_cql(&Arc::new(schema), false);
+                let (options, none) = (PublishRequest::default(), PreviousColumns::default());
+                TablePlan::new("app/t".into(), origin(), stored, &none, &options)
+            };
+            // A dot alone is no problem.
+            let dotted = schema.add_column(&format!("{name}.x"), CqlType::Int, false);
+            assert!(planned(dotted.unwrap()).is_ok());
+            let schema = schema.add_column(other, CqlType::Int, false).unwrap();
+            let error = planned(schema).unwrap_err().to_string();
+            assert!(
+                error.starts_with("table app.t: ") && error.contains(other),
+                "{error}"
+            );
+        }
     }
 
     fn schema_without_z() -> TableSchema {

@@ -27,13 +27,20 @@ pub enum PublishTarget {
 impl FromStr for PublishTarget {
     type Err = String;
 
-    /// Parses `s3://BUCKET/PREFIX`, `file:///FOLDER`, or a path.
+    /// Parses `s3://BUCKET/PREFIX`, `file:///FOLDER`, `file:/FOLDER`, or a path.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return refuse("the target is empty: name s3://BUCKET/PREFIX or the path of a folder");
         }
         let url = text.split_once("://");
-        let Some((scheme, rest)) = url.filter(|(scheme, _)| is_scheme(scheme)) else {
+        let url = url.filter(|(scheme, _)| is_scheme(scheme));
+        // Hadoop and Spark write URLs of files with one slash.
+        let of_file = || {
+            text.strip_prefix("file:")
+                .filter(|rest| rest.starts_with('/'))
+        };
+        let url = url.or_else(|| Some(("file", of_file()?)));
+        let Some((scheme, rest)) = url else {
             return Ok(Self::Folder(text.into()));
         };
         if rest.contains('@') {
@@ -144,6 +151,8 @@ mod tests {
             ),
             ("./s3://x", folder("./s3://x"), "./s3://x"),
             ("file:///srv/lake", folder("/srv/lake"), "/srv/lake"),
+            ("file:/srv/lake", folder("/srv/lake"), "/srv/lake"),
+            ("file:lake", folder("file:lake"), "file:lake"),
             ("s3://lake", bucket("lake", ""), "s3://lake"),
             ("s3://lake/", bucket("lake", ""), "s3://lake"),
             (
@@ -169,6 +178,8 @@ mod tests {
             ("s3://lake/ebb?X-Amz-Signature=SECRET", "query"),
             ("s3://lake/ebb#SECRET", "fragment"),
             ("file:///srv/a%20b", "escape"),
+            ("file:/srv/SECRET#b", "fragment"),
+            ("file://SECRET", "none of them"),
             ("s3://", "bucket"),
             ("s3:///ebb", "bucket"),
             ("s3://KEYID:SECRET/ebb", "bucket"),

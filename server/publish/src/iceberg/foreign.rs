@@ -35,6 +35,8 @@ pub struct SchemaField {
     pub shape: Shape,
     /// Whether data files without the field stand for another value than null (version 3).
     pub has_default: bool,
+    /// Whether each row has a value of the field.
+    pub is_required: bool,
 }
 
 /// The places of fields inside of a type.
@@ -60,6 +62,8 @@ struct Metadata {
     /// The only schema of a table of version 1 that has no list of schemas.
     schema: Option<Json>,
     partition_specs: Option<Vec<PartitionSpec>>,
+    /// The fields of the only partitioning of a table of version 1 that has no list of partitionings.
+    partition_spec: Option<Vec<PartitionField>>,
     snapshots: Option<Vec<Snapshot>>,
     refs: Option<BTreeMap<String, Reference>>,
 }
@@ -86,6 +90,24 @@ struct PartitionField {
     /// their transform is never the identity.
     source_id: Option<i32>,
     transform: String,
+}
+
+/// The table that a metadata file describes, and the time of the change that the file was written for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TableVersion {
+    /// The identity of the table, which all of its metadata files have.
+    pub table_uuid: String,
+    /// The time of the writer's clock, since 1970.
+    pub last_updated_ms: i64,
+}
+
+impl TableVersion {
+    /// Reads a metadata file; `None` if the bytes are no metadata, or if the table has no identity, as some of
+    /// version 1.
+    pub fn of(metadata: &[u8]) -> Option<Self> {
+        serde_json::from_slice(metadata).ok()
+    }
 }
 
 impl SnapshotView {
@@ -167,16 +189,19 @@ impl Metadata {
     }
 
     fn identity_columns(&self) -> BTreeMap<i32, Vec<i32>> {
-        let specs = self.partition_specs.iter().flatten();
-        let columns = |spec: &PartitionSpec| {
-            let fields = spec.fields.iter();
-            let identity = fields.filter(|field| field.transform == "identity");
-            (
-                spec.spec_id,
-                identity.filter_map(|field| field.source_id).collect(),
-            )
+        let columns = |fields: &[PartitionField]| -> Vec<i32> {
+            let identity = fields.iter().filter(|field| field.transform == "identity");
+            identity.filter_map(|field| field.source_id).collect()
         };
-        specs.map(columns).collect()
+        let Some(specs) = &self.partition_specs else {
+            // The only partitioning has the number 0.
+            let only = self.partition_spec.iter();
+            return only.map(|fields| (0, columns(fields))).collect();
+        };
+        let specs = specs.iter();
+        specs
+            .map(|spec| (spec.spec_id, columns(&spec.fields)))
+            .collect()
     }
 }
 
@@ -190,6 +215,7 @@ fn fields(json: &Json) -> Option<Vec<SchemaField>> {
             has_default: field
                 .get("initial-default")
                 .is_some_and(|value| !value.is_null()),
+            is_required: field.get("required").and_then(Json::as_bool) == Some(true),
         })
     };
     json.get("fields")?.as_array()?.iter().map(field).collect()
@@ -305,17 +331,20 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_version_1_may_have_one_schema_and_no_references() {
+    fn a_table_of_version_1_may_have_one_schema_one_partitioning_and_no_references() {
         let json = json!({
             "format-version": 1, "location": "/t", "last-updated-ms": 1, "last-column-id": 1,
             "schema": {"type": "struct", "fields": [
                 {"id": 1, "name": "a", "required": true, "type": "timestamp"}]},
-            "partition-spec": [], "properties": {}, "current-snapshot-id": 5,
+            "partition-spec": [
+                {"name": "a", "transform": "identity", "source-id": 1, "field-id": 1000}],
+            "properties": {}, "current-snapshot-id": 5,
             "snapshots": [{"snapshot-id": 5, "timestamp-ms": 1, "manifest-list": "/t/m.avro"}],
         });
         let view = view(&json, None).unwrap();
         assert_eq!(view.manifest_list.as_deref(), Some("/t/m.avro"));
         assert_eq!(names(&view), ["a"]);
+        assert_eq!(view.identity_columns(0), [1]);
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 
 use super::folder::Folder;
+use super::owner::{self, is_metadata};
 use super::place::Place;
 use super::table::METADATA_SUFFIX;
 use super::{Result, SourceError};
 use crate::target::Target;
 
-/// The end of the name of a Parquet file.
-const PARQUET_SUFFIX: &str = ".parquet";
+/// The extension of the name of a Parquet file, in any case.
+const PARQUET: &str = "parquet";
 
 /// The kind of source at a key.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub(super) fn find(target: &Target, key: &str) -> Result<Found> {
 /// Returns what the object at `key` is; `None` if there is none that can be read.
 fn object(target: &Target, key: &str) -> Result<Option<Found>> {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
-    if !name.ends_with(PARQUET_SUFFIX) && !name.ends_with(METADATA_SUFFIX) {
+    if !is_parquet(name) && !name.ends_with(METADATA_SUFFIX) {
         return Ok(None);
     }
     let key = target.key(key)?;
@@ -57,7 +58,7 @@ fn object(target: &Target, key: &str) -> Result<Option<Found>> {
         return Ok(None);
     };
     let place = Place::object(target.clone(), key, Some(bytes));
-    if name.ends_with(PARQUET_SUFFIX) {
+    if is_parquet(name) {
         return Ok(Some(Found::Files(vec![place])));
     }
     // A table has its metadata in a folder of its own.
@@ -68,15 +69,17 @@ fn object(target: &Target, key: &str) -> Result<Option<Found>> {
     }))
 }
 
-fn is_metadata(name: &str) -> bool {
-    name.contains(METADATA_SUFFIX)
+fn is_parquet(name: &str) -> bool {
+    let end = Path::new(name).extension();
+    end.is_some_and(|end| end.eq_ignore_ascii_case(PARQUET))
 }
 
-/// Lists the Parquet files of a folder, and fails if it has other files or folders. Names that begin with a
-/// dot or an underscore do not count: other engines write such files, too.
+/// Lists the Parquet files of a folder, and fails if it has other files or folders, or if a table has it. Names
+/// that begin with a dot or an underscore do not count: other engines write such files, too.
 fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
     let failed = |problem: String| SourceError::file(Path::new(&target.url(key)))(problem);
     let entries = target.entries(&target.key(key)?)?;
+    owner::check_key(target, key, &entries.folders)?;
     let is_shown = |name: &str| !name.starts_with(['.', '_']);
     let mut folders = entries
         .folders
@@ -93,7 +96,7 @@ fn parquet_files(target: &Target, key: &str) -> Result<Vec<Place>> {
         if !is_shown(name) {
             continue;
         }
-        if !name.ends_with(PARQUET_SUFFIX) {
+        if !is_parquet(name) {
             return Err(failed(format!(
                 "it is no Iceberg table and no folder of Parquet files alone: it has the file {name}"
             )));

@@ -120,25 +120,28 @@ fn check_names(all: &[String], fields: &Fields) -> Result<(), String> {
 
 /// Checks that a column whose values the file does not contain is null in all its rows.
 fn check_absent(field: &SchemaField, identity_columns: &[i32]) -> Result<(), String> {
-    let name = &field.name;
+    let what = format!("column {}", field.name);
     if identity_columns.contains(&field.id) {
         return Err(format!(
-            "it lacks column {name}, whose value is that of its partition; ebb does not read such \
+            "it lacks {what}, whose value is that of its partition; ebb does not read such \
              files: rewrite the data files of the table"
         ));
     }
-    if field.has_default {
-        return Err(lacks_default(&format!("column {name}")));
-    }
-    Ok(())
+    why_not_null(field, &what).map_or(Ok(()), Err)
 }
 
-/// Returns the sentence about a file that is older than a column or a field with a default.
-fn lacks_default(what: &str) -> String {
-    format!(
-        "it lacks {what}, which has a default for old files; ebb does not read such files: rewrite the \
-         data files of the table"
-    )
+/// Returns the reason why a column or a field that a file lacks is not null in all its rows; `None` if it is.
+fn why_not_null(field: &SchemaField, what: &str) -> Option<String> {
+    let why = if field.has_default {
+        "has a default for old files"
+    } else if field.is_required {
+        "is required"
+    } else {
+        return None;
+    };
+    Some(format!(
+        "it lacks {what}, which {why}; ebb does not read such files: rewrite the data files of the table"
+    ))
 }
 
 /// Returns the field id that a data file gives a field.
@@ -152,8 +155,8 @@ impl ReadColumn {
     /// the table's names, and null where the file is older than a field.
     ///
     /// # Errors
-    /// If a field of the file has no id, if the file lacks a field that has a default, or if the parts do
-    /// not fit together.
+    /// If a field of the file has no id, if the file lacks a field that has a default or is required, or if the
+    /// parts do not fit together.
     pub(super) fn conform(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         conform(array, &self.shape)
     }
@@ -172,12 +175,14 @@ fn conform(array: &ArrayRef, shape: &Shape) -> Result<ArrayRef, ArrowError> {
                 let at = own.iter().position(|own| id(own) == Some(field.id));
                 let part: ArrayRef = match at {
                     Some(at) => conform(parts.column(at), &field.shape)?,
-                    None if field.has_default => {
-                        let problem = lacks_default(&format!("field {}", field.name));
-                        return Err(ArrowError::SchemaError(problem));
+                    None => {
+                        let problem = why_not_null(field, &format!("field {}", field.name));
+                        if let Some(problem) = problem {
+                            return Err(ArrowError::SchemaError(problem));
+                        }
+                        // Null in each row; `read_value` accepts this array for any type.
+                        Arc::new(NullArray::new(array.len()))
                     }
-                    // Null in each row; `read_value` accepts this array for any type.
-                    None => Arc::new(NullArray::new(array.len())),
                 };
                 let is_nullable = at.is_none_or(|at| own[at].is_nullable());
                 let named = Field::new(&field.name, part.data_type().clone(), is_nullable);

@@ -10,7 +10,7 @@ use super::{Result, SourceError};
 use crate::target::Target;
 
 /// The folder of a table that has its metadata.
-const METADATA: &str = "metadata";
+pub(super) const METADATA: &str = "metadata";
 
 /// The folder of a table.
 #[derive(Debug)]

@@ -9,9 +9,9 @@
 //! Files and folders lie on this machine or in a bucket of S3.
 //!
 //! Other engines wrote what is read here. Whatever a reader would have to ignore is refused by its
-//! name: equality deletes, deletion vectors, formats other than Parquet, and columns whose values lie
-//! in partitions instead of files. Memory holds a batch of rows, the positions of deleted rows, and of a file
-//! in a bucket what was fetched ahead.
+//! name: equality deletes, deletion vectors, formats other than Parquet, columns whose values lie in
+//! partitions instead of files, and Parquet files whose rows count only by the log of a table. Memory holds a
+//! batch of rows, the positions of deleted rows, and of a file in a bucket what was fetched ahead.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -20,6 +20,7 @@
 //! | `folder` | the folder of a table, and which files lie in it |
 //! | `place` | a file on this machine, or in a bucket |
 //! | `bucket` | what a key of a bucket is: a Parquet file, a folder of such files, or a table |
+//! | `owner` | the tables that Parquet files belong to |
 //! | `deletes` | the rows of data files that are deleted |
 //! | `file` | the rows of one file |
 //! | `columns` | the columns of a file that are those of a table |
@@ -33,6 +34,7 @@ mod file;
 mod folder;
 mod int96;
 mod location;
+mod owner;
 mod panics;
 mod place;
 mod table;
@@ -144,8 +146,9 @@ impl Source {
     /// Opens Parquet files that have the columns of the first one.
     ///
     /// # Errors
-    /// If a file cannot be read, or if the first one is no Parquet file.
+    /// If a file cannot be read or belongs to a table, or if the first one is no Parquet file.
     pub fn parquet(paths: &[PathBuf]) -> Result<Self> {
+        owner::check_files(paths)?;
         Self::of_files(paths.iter().cloned().map(Place::file).collect())
     }
 

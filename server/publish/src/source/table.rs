@@ -11,7 +11,7 @@ use super::folder::Folder;
 use super::panics::caught;
 use super::place::Place;
 use super::{Result, SourceError, SourceFile};
-use crate::iceberg::foreign::{SchemaField, SnapshotView};
+use crate::iceberg::foreign::{SchemaField, SnapshotView, TableVersion};
 use crate::iceberg::manifest::{self, ManifestEntry, POSITIONAL_DELETES, ROWS, Status};
 use crate::iceberg::manifest_list::{self, ManifestFile};
 
@@ -33,12 +33,13 @@ pub(super) struct Table {
 
 /// Opens the table in a folder. Without `metadata`, its newest metadata file counts.
 pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>) -> Result<Table> {
-    let metadata = match metadata {
-        Some(metadata) => metadata,
+    let (metadata, oldest) = match metadata {
+        Some(metadata) => (metadata, Vec::new()),
         None => newest_metadata(folder)?,
     };
     let path = metadata.path();
     let bytes = unpacked(metadata.read()?).map_err(SourceError::io(path))?;
+    check_is_not_dropped(&bytes, &oldest).map_err(SourceError::file(path))?;
     let view = SnapshotView::of(&bytes, name).map_err(SourceError::file(path))?;
     let reader = TableReader {
         metadata: path,
@@ -51,25 +52,59 @@ pub(super) fn open(folder: &Folder, metadata: Option<Place>, name: Option<&str>)
     })
 }
 
-/// Finds the metadata file of the greatest version in the folder of a table.
-fn newest_metadata(folder: &Folder) -> Result<Place> {
+/// Finds the metadata file of the greatest version in the folder of a table. Also returns those of the least
+/// version, if that is another one.
+fn newest_metadata(folder: &Folder) -> Result<(Place, Vec<Place>)> {
     let refused = |problem: String| SourceError::file(&folder.metadata_path())(problem);
-    let mut newest: Vec<(u64, Place)> = Vec::new();
+    let mut versions: Vec<(u64, Place)> = Vec::new();
     for place in folder.metadata_files()? {
         if let Some(version) = place.name().and_then(version_of) {
-            newest.push((version, place));
+            versions.push((version, place));
         }
     }
-    newest.sort_by(|(a, one), (b, other)| (a, one.path()).cmp(&(b, other.path())));
-    match newest.as_slice() {
+    versions.sort_by(|(a, one), (b, other)| (a, one.path()).cmp(&(b, other.path())));
+    match versions.as_slice() {
         [.., (before, one), (last, other)] if before == last => Err(refused(format!(
             "both {} and {} may be the newest metadata of the table; name the file in place of the \
              folder: the table's catalog knows which one it is",
             one.path().display(),
             other.path().display()
         ))),
-        [.., (_, place)] => Ok(place.clone()),
+        [(least, _), .., (_, place)] => {
+            let oldest = versions.iter().take_while(|(version, _)| version == least);
+            let oldest = oldest.map(|(_, place)| place.clone()).collect();
+            Ok((place.clone(), oldest))
+        }
+        [(_, place)] => Ok((place.clone(), Vec::new())),
         [] => Err(refused(format!("it has no file *{METADATA_SUFFIX}"))),
+    }
+}
+
+/// Checks that the table of the newest metadata in a folder was not dropped before another one was created in its
+/// place. Catalogs leave the files of a dropped table, and the versions of the new table begin at 0 again, so
+/// the dropped one has the greatest version for a while. Everything of the new table was written later than that.
+/// What an earlier table in the place has left is older, and does no harm.
+///
+/// # Errors
+/// A sentence about the file of the other table.
+fn check_is_not_dropped(newest: &[u8], oldest: &[Place]) -> std::result::Result<(), String> {
+    let Some(newest) = TableVersion::of(newest) else {
+        return Ok(());
+    };
+    // A file that cannot be read, or that a writer has removed meanwhile, proves nothing.
+    let read = |place: &Place| TableVersion::of(&unpacked(place.read().ok()?).ok()?);
+    let is_of_later_table = |other: TableVersion| {
+        other.table_uuid != newest.table_uuid && other.last_updated_ms >= newest.last_updated_ms
+    };
+    let mut oldest = oldest.iter();
+    match oldest.find(|place| read(place).is_some_and(is_of_later_table)) {
+        None => Ok(()),
+        Some(place) => Err(format!(
+            "it describes another table than {}, which was written later, as after a table was dropped and \
+             created again in the same place; name the newest metadata file of the right table in place of the \
+             folder: the table's catalog has it",
+            place.path().display()
+        )),
     }
 }
 

@@ -460,7 +460,7 @@ fn what_a_reader_would_have_to_ignore_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_column_whose_values_lie_in_partitions_or_defaults_is_refused() {
+fn a_column_that_a_file_lacks_and_that_is_not_null_is_refused() {
     let refused_with = |change: &dyn Fn(&mut Json)| {
         let mut fixture = renamed(Engine::Spark);
         change(&mut fixture.metadata);
@@ -483,6 +483,11 @@ fn a_column_whose_values_lie_in_partitions_or_defaults_is_refused() {
         metadata["schemas"][0]["fields"][1]["initial-default"] = json!("?");
     });
     assert!(error.contains("has a default"), "{error}");
+    let error = refused_with(&|metadata| {
+        metadata["schemas"][0]["fields"][1]["required"] = json!(true);
+    });
+    let told = "old.parquet: it lacks column word, which is required";
+    assert!(error.contains(told), "{error}");
 
     let fixture = renamed(Engine::Spark);
     let old = [("key", None, ints([1]))];
@@ -536,6 +541,13 @@ fn fields_inside_of_a_column_are_found_by_their_ids_too() {
     fixture.write_metadata("00002-0f8e2e5a.metadata.json");
     let error = refused(rows(&fixture.open(None).unwrap(), &columns));
     assert!(error.contains("field zip, which has a default"), "{error}");
+
+    let zip = &mut fixture.metadata["schemas"][0]["fields"][0]["type"]["fields"][2];
+    *zip = column(6, "zip", "string");
+    zip["required"] = json!(true);
+    fixture.write_metadata("00003-0f8e2e5a.metadata.json");
+    let error = refused(rows(&fixture.open(None).unwrap(), &columns));
+    assert!(error.contains("field zip, which is required"), "{error}");
 }
 
 #[test]
@@ -562,6 +574,80 @@ fn a_null_in_a_collection_is_refused_with_its_row() {
     let error = refused(rows(&source, &[("tags", CqlType::set(CqlType::Text))]));
     assert!(error.contains("row 2: column tags: "), "{error}");
     assert!(error.contains("null"), "{error}");
+}
+
+#[test]
+fn the_metadata_of_a_table_that_was_dropped_in_the_same_place_is_refused() {
+    let mut fixture = renamed(Engine::PyIceberg);
+    // The versions of the new table begin again, and the dropped one has more.
+    let name = "00001-77aa.metadata.json";
+    fixture.metadata["table-uuid"] = json!("another");
+    fixture.metadata["last-updated-ms"] = json!(2);
+    fixture.write_metadata(name);
+    let error = refused(fixture.open(None));
+    let told = "00002-0f8e2e5a.metadata.json: it describes another table than ";
+    assert!(error.contains(told) && error.contains(name), "{error}");
+    let path = fixture.dir.path().join("metadata").join(name);
+    assert!(Source::table(&path, None).is_ok());
+    // A table that was dropped before, a second writer of the first version, and a table without an identity.
+    for (uuid, updated_ms) in [(json!("another"), 0), (json!("u"), 2), (json!(null), 2)] {
+        fixture.metadata["table-uuid"] = uuid;
+        fixture.metadata["last-updated-ms"] = json!(updated_ms);
+        fixture.write_metadata(name);
+        assert!(fixture.open(None).is_ok(), "{}", fixture.metadata);
+    }
+}
+
+#[test]
+fn parquet_files_of_a_table_are_refused_by_the_name_of_the_table() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let parquet = |folder: &str| {
+        fs::create_dir_all(path(folder)).unwrap();
+        let file = path(folder).join("a.parquet");
+        write(&file, &[("k", None, ints([1]))], Compression::SNAPPY);
+        file
+    };
+    for (table, folder, mark) in [
+        ("Delta table", "delta", "delta/_delta_log/0.json"),
+        ("Delta table", "delta/day=1", "delta/_delta_log/1.json"),
+        ("Hudi table", "hudi", "hudi/.hoodie/hoodie.properties"),
+        ("Iceberg table", "t/data", "t/metadata/v1.metadata.json"),
+        (
+            "Iceberg table",
+            "t/data/day=1",
+            "t/metadata/v2.metadata.json",
+        ),
+    ] {
+        fs::create_dir_all(path(mark).parent().unwrap()).unwrap();
+        fs::write(path(mark), "{}").unwrap();
+        let error = refused(Source::parquet(&[parquet(folder)]));
+        let told = format!(
+            "a.parquet: it belongs to the {table} {}",
+            dir.path().display()
+        );
+        assert!(error.contains(&told), "{error}");
+    }
+    let bucket = bucket_with(dir.path(), "in");
+    for (key, told) in [
+        (
+            "in/delta",
+            "in/delta: it belongs to the Delta table s3://lake/in/delta, ",
+        ),
+        (
+            "in/hudi",
+            "in/hudi: it belongs to the Hudi table s3://lake/in/hudi, ",
+        ),
+        (
+            "in/t/data",
+            "in/t/data: it belongs to the Iceberg table s3://lake/in/t, ",
+        ),
+    ] {
+        let error = refused(Source::bucket(&bucket, key, None));
+        assert!(error.contains(told), "{error}");
+    }
+    // Folders beside those of tables, and one that is only called as such a folder.
+    assert!(Source::parquet(&[parquet("x"), parquet("x/data")]).is_ok());
 }
 
 /// The root of a bucket with all files of a folder, below the key `prefix`.
@@ -628,8 +714,8 @@ fn a_table_in_a_bucket_is_read_as_its_folder_is() {
 #[test]
 fn parquet_files_in_a_bucket_are_read_by_their_key_or_their_folder() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, first) in [("b", 3), ("a", 1), ("c x=%20", 5)] {
-        let path = dir.path().join(format!("{name}.parquet"));
+    for (name, first) in [("b.parquet", 3), ("a.PARQUET", 1), ("c x=%20.parquet", 5)] {
+        let path = dir.path().join(name);
         let columns = [("k", None, ints(first..first + 2))];
         write(&path, &columns, Compression::SNAPPY);
     }

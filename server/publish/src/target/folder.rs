@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path as FsPath, PathBuf, absolute};
 
+use super::TargetError;
+
 /// Splits the path of a folder at the end of the part that is there. Returns that part, without links,
 /// and the rest.
 pub(super) fn split_absent(path: &FsPath) -> io::Result<(PathBuf, PathBuf)> {
@@ -22,6 +24,23 @@ pub(super) fn split_absent(path: &FsPath) -> io::Result<(PathBuf, PathBuf)> {
         ));
     }
     Ok((fs::canonicalize(there)?, absent.to_path_buf()))
+}
+
+/// Returns the location of a folder, as metadata names it.
+///
+/// # Errors
+/// If readers would look for another folder. The parser of URLs in PyIceberg and Polars ends a path at `?` and `#`,
+/// and leaves out tabs and line breaks.
+pub(super) fn url_of(folder: &FsPath) -> Result<String, TargetError> {
+    let is_lost = |of_path: char| of_path.is_control() || matches!(of_path, '?' | '#');
+    let path = folder.to_str().filter(|path| !path.contains(is_lost));
+    path.map(|path| format!("file://{path}")).ok_or_else(|| {
+        TargetError::Refused(format!(
+            "{}: the path of a target has no '?', no '#', no control characters and no bytes other than UTF-8, \
+             because metadata names files by URLs, and readers would not find them; choose another folder",
+            folder.display()
+        ))
+    })
 }
 
 /// Removes files `OBJECT#NUMBER` of a folder if `is_left` returns true for the name of the object. In

@@ -45,7 +45,7 @@ use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload}
 use tokio::runtime::{Builder, Runtime};
 
 pub use self::error::TargetError;
-use self::folder::{remove_staged, split_absent};
+use self::folder::{remove_staged, split_absent, url_of};
 pub use self::upload::Upload;
 #[cfg(feature = "s3")]
 use crate::catalog::RestCatalog;
@@ -86,7 +86,8 @@ impl Target {
     /// cores.
     ///
     /// # Errors
-    /// If the folder is a file, or lies below one.
+    /// If the folder is a file, or lies below one, or if its path has characters that readers do not find in a
+    /// URL.
     pub fn folder(path: &FsPath) -> Result<Self> {
         let failed = |error| TargetError::Folder {
             path: path.display().to_string(),
@@ -95,13 +96,13 @@ impl Target {
         let (there, absent) = split_absent(path).map_err(failed)?;
         // Unlike `join`, this adds no slash if nothing is absent.
         let folder: PathBuf = there.iter().chain(&absent).collect();
+        let url = url_of(&folder)?;
         let prefix = absent.to_str().ok_or(io::ErrorKind::InvalidInput);
         let prefix = prefix.map_err(|kind| failed(kind.into()))?;
         let prefix = Path::parse(prefix).map_err(|error| failed(io::Error::other(error)))?;
         let store = LocalFileSystem::new_with_prefix(&there);
         let store = store.map_err(|error| failed(io::Error::other(error)))?;
         let store = PrefixStore::new(store.with_fsync(true), prefix);
-        let url = format!("file://{}", folder.display());
         Ok(Self {
             folder: Some(folder),
             ..Self::over(Arc::new(store), url)?

@@ -122,7 +122,7 @@ fn an_absent_folder_has_the_location_that_it_gets_and_the_first_object_creates_i
     let dir = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(dir.path()).unwrap();
     symlink(&root, root.join("link")).unwrap();
-    for name in ["lake", "a b/50% #1", "link/lake2"] {
+    for name in ["lake", "a b/50%20 +*[1]", "link/lake2"] {
         let folder = root.join(name);
         let target = Target::folder(&folder).unwrap();
         assert!(target.list("").unwrap().is_empty());
@@ -139,6 +139,19 @@ fn an_absent_folder_has_the_location_that_it_gets_and_the_first_object_creates_i
     assert_eq!(url, format!("file://{}/lake2/", root.display()));
     let error = Target::folder(&root.join("none/../lake")).unwrap_err();
     assert!(error.to_string().contains(".."), "{error}");
+}
+
+#[test]
+fn a_folder_that_readers_would_not_find_by_its_location_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    // A folder that is there, and absent ones.
+    fs::create_dir(dir.path().join("c#")).unwrap();
+    for name in ["c#", "c#/lake", "lake #1", "lake?", "a\tb", "a\nb"] {
+        let error = Target::folder(&dir.path().join(name)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(name) && error.contains("'#'"), "{error}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
 #[test]
