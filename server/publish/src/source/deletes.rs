@@ -60,7 +60,7 @@ impl Deletes {
             place.map(|(place, _)| place).ok_or_else(missing)
         };
         let places = [
-            place(FILE_PATH, &DataType::Utf8)?,
+            place(FILE_PATH, &DataType::Utf8View)?,
             place(POSITION, &DataType::Int64)?,
         ];
         let mask = ProjectionMask::roots(metadata.parquet_schema(), places);
@@ -73,7 +73,7 @@ impl Deletes {
                 return Err(failed("it is no file of deletes"));
             };
             let (names, positions) = (
-                names.as_string::<i32>(),
+                names.as_string_view(),
                 positions.as_primitive::<Int64Type>(),
             );
             for row in 0..batch.num_rows() {

@@ -24,8 +24,8 @@ use crate::types::{ValueError, read_published_value, read_value};
 /// The size of a batch of rows, in bytes before their compression.
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// The greatest number of rows of a batch, for files whose rows have few bytes. A value that a file has once,
-/// in a dictionary, takes memory in each row of a batch.
+/// The greatest number of rows of a batch, for files whose rows have few bytes. A value of a fixed length that a
+/// file has once, in a dictionary, takes memory in each row of a batch.
 const BATCH_ROWS_MAX: u64 = 1024;
 
 /// A function that returns the value in a row of an array, as a type of CQL has it.

@@ -24,12 +24,15 @@
 //! | `deletes` | the rows of data files that are deleted |
 //! | `file` | the rows of one file |
 //! | `columns` | the columns of a file that are those of a table |
+//! | `depth` | the depth of the schema of a file, which the library reads by recursion |
 //! | `int96` | Parquet's old form of timestamps, exactly |
 //! | `panics` | panics of the library at damaged files |
+//! | `views` | texts and blobs as views into the pages of a file |
 
 mod bucket;
 mod columns;
 mod deletes;
+mod depth;
 mod file;
 mod folder;
 mod int96;
@@ -40,12 +43,14 @@ mod place;
 mod table;
 #[cfg(test)]
 mod tests;
+mod views;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use ebb_model::types::CqlType;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::schema::types::Type;
 
 use self::bucket::Found;
 use self::columns::Matching;
@@ -240,17 +245,27 @@ impl Source {
     }
 }
 
-/// Reads the metadata of a Parquet file. The types are those of Parquet: a schema of Arrow that the file
-/// may carry names other forms of the same values.
+/// Reads the metadata of a Parquet file. The types are those of Parquet, with texts and blobs as views: a schema
+/// of Arrow that the file may carry names other forms of the same values.
 fn metadata(file: &PlaceReader, path: &Path) -> Result<ArrowReaderMetadata> {
+    depth::check(file).map_err(SourceError::file(path))?;
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let loaded = caught(|| ArrowReaderMetadata::load(file, options));
     let metadata = loaded.map_err(SourceError::file(path))?;
     let metadata = metadata.map_err(SourceError::file(path))?;
     // The library leaves out a group without columns, and the places of those behind it would shift.
     let columns = metadata.parquet_schema().root_schema().get_fields();
-    if columns.len() != metadata.schema().fields().len() {
+    if columns.iter().any(|column| has_empty_group(column)) {
         return Err(SourceError::file(path)("it has a group without columns"));
     }
-    Ok(metadata)
+    views::of_metadata(&metadata).map_err(SourceError::file(path))
+}
+
+/// Returns whether a column is a group without columns, or has one inside.
+fn has_empty_group(column: &Type) -> bool {
+    if !column.is_group() {
+        return false;
+    }
+    let columns = column.get_fields();
+    columns.is_empty() || columns.iter().any(|column| has_empty_group(column))
 }

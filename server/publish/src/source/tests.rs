@@ -13,7 +13,7 @@ use ebb_model::types::UserType;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY};
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
-use parquet::data_type::{Int96, Int96Type};
+use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -200,6 +200,57 @@ fn a_file_with_a_flipped_bit_or_without_its_end_is_no_panic() {
     }
 }
 
+/// Writes a file without rows, whose only column lies in this many groups, each in the one before. The library for
+/// Parquet could not write the schema of a hundred thousand.
+fn write_nested(path: &Path, groups: usize) {
+    write_schema(path, groups, b"\x02");
+}
+
+/// Like [`write_nested`], with this number of children of the root, as Thrift writes it.
+fn write_schema(path: &Path, groups: usize, children: &[u8]) {
+    let mut footer = b"\x15\x02\x19\xfc".to_vec();
+    let elements = groups + 2;
+    let sevens = [
+        0x80 | (elements & 0x7f),
+        0x80 | ((elements >> 7) & 0x7f),
+        elements >> 14,
+    ];
+    footer.extend(sevens.map(|seven| u8::try_from(seven).unwrap()));
+    footer.extend([&b"\x48\x01m\x15"[..], children, b"\0"].concat());
+    footer.extend(b"\x35\0\x18\x01g\x15\x02\0".repeat(groups));
+    footer.extend(b"\x15\x02\x25\0\x18\x01x\0\x16\0\x19\x0c\0");
+    let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
+    let parts = [&b"PAR1"[..], &footer, &length, b"PAR1"];
+    fs::write(path, parts.concat()).unwrap();
+}
+
+#[test]
+fn a_schema_that_is_nested_too_deeply_is_refused_before_the_library_reads_it() {
+    // The stack of the library overflowed, which ended the process.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("deep.parquet");
+    write_nested(&path, 100);
+    let source = Source::parquet(std::slice::from_ref(&path)).unwrap();
+    assert_eq!(source.columns(), ["g"]);
+    for (groups, depth) in [(127, "128"), (100_000, "100001")] {
+        write_nested(&path, groups);
+        let error = refused(Source::parquet(std::slice::from_ref(&path)));
+        let expected = format!("deep.parquet: its schema is nested {depth} levels deep");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
+fn a_group_with_more_children_than_the_schema_has_elements_is_refused() {
+    // The library reserved memory for two thousand million children.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("wide.parquet");
+    write_schema(&path, 1, b"\xfe\xff\xff\xff\x0f");
+    let error = refused(Source::parquet(std::slice::from_ref(&path)));
+    let expected = "its schema has a group of 2147483647 children, and 3 elements in all";
+    assert!(error.contains(expected), "{error}");
+}
+
 #[test]
 fn timestamps_of_96_bits_are_exact() {
     let dir = tempfile::tempdir().unwrap();
@@ -243,6 +294,55 @@ fn timestamps_of_96_bits_are_exact() {
     assert!(error.contains("row 1: "), "{error}");
     // Only what is read is looked at.
     assert_eq!(rows(&source, &columns[1..]).unwrap(), ["1", "2", "3"]);
+}
+
+/// A file of pyarrow: 1024 rows with the same blob of two MiB and a byte, which its dictionary has once.
+const SHARED_BLOB: &[u8] = b"\
+    PAR1\x15\x04\x15\x8a\x80\x80\x02\x15\xba\x01L\x15\x02\x15\0\x12\0\0(\xb5/\xfd\xa0\x05\0 \
+    \0l\0\0(\x01\0 \0x\x01\0\xf8\xff9\xd0\x02\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\
+    \x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\x02\0\x10x\
+    \x02\0\x10x\x02\0\x10x\x02\0\x10x)\0\0xxxxx\x15\0\x15\x16\x15(,\x15\x80\x10\x15\x10\x15\
+    \x06\x15\x06\x1c\0\0\0(\xb5/\xfd \x0bY\0\0\x03\0\0\0\x80\x10\x01\x01\x80\x10\0\x15\x04\
+    \x19,5\0\x18\x06schema\x15\x02\0\x15\x0c%\x02\x18\x01v\0\x16\x80\x10\x19\x1c\x19\x1c&\0\
+    \x1c\x15\x0c\x195\0\x06\x10\x19\x18\x01v\x15\x0c\x16\x80\x10\x16\xec\x80\x80\x02\x16\xae\
+    \x02&\xe6\x01&\x08),\x15\x04\x15\0\x15\x02\0\x15\0\x15\x10\x15\x02\0<\x16\x80\x90\x80\
+    \x80\x10\x19\x06\x19&\0\x80\x10\0\0\0\x16\xec\x80\x80\x02\x16\x80\x10&\x08\x16\xae\x02\0\
+    ( parquet-cpp-arrow version 26.0.1\x19\x1c\x1c\0\0\0\x97\0\0\0PAR1";
+
+#[test]
+fn rows_that_share_a_large_value_of_a_dictionary_are_read() {
+    // A copy for each row of a batch is more than 32 bits can address: "index overflow decoding byte array".
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("shared.parquet");
+    fs::write(&path, SHARED_BLOB).unwrap();
+    let source = Source::parquet(&[path]).unwrap();
+    let columns = [("v".to_owned(), CqlType::Blob)];
+    let mut shared = source.rows(&source.files()[0], &columns).unwrap();
+    // The first row is read together with the others, which are a batch.
+    assert!(shared.next_row().unwrap());
+    let value = shared.values()[0].as_deref().unwrap();
+    assert_eq!((value.len(), value.last()), ((2 << 20) + 1, Some(&b'x')));
+}
+
+#[test]
+fn a_text_of_json_that_is_no_text_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("json.parquet");
+    let schema = parse_message_type("message m { required binary j (JSON); }").unwrap();
+    let file = File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let texts = [&b"{}"[..], b"\xff{"].map(ByteArray::from);
+    let typed = column.typed::<ByteArrayType>();
+    typed.write_batch(&texts, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    let source = Source::parquet(&[path]).unwrap();
+    let error = refused(rows(&source, &[("j", CqlType::Text)]));
+    assert!(error.contains("row 2: column j: "), "{error}");
+    assert!(error.contains("0xff7b"), "{error}");
 }
 
 /// A table in a folder, as an engine writes it.

@@ -174,6 +174,7 @@ fn read(
             array.as_fixed_size_binary().value(row).to_vec()
         }
         (CqlType::Blob, DataType::Binary) => array.as_binary::<i32>().value(row).to_vec(),
+        (CqlType::Blob, DataType::BinaryView) => array.as_binary_view().value(row).to_vec(),
         (
             CqlType::Ascii
             | CqlType::Text
@@ -182,9 +183,15 @@ fn read(
             | CqlType::Uuid
             | CqlType::Timeuuid
             | CqlType::Inet,
-            DataType::Utf8,
+            DataType::Utf8 | DataType::Utf8View,
         ) => {
-            let text = array.as_string::<i32>().value(row);
+            let text = match array.as_string_view_opt() {
+                Some(views) => views.value(row),
+                None => array.as_string::<i32>().value(row),
+            };
+            // The library for Parquet does not check the texts of a column of JSON.
+            let text = std::str::from_utf8(text.as_bytes())
+                .map_err(|_| out_of_range(format!("0x{}", Hex(text.as_bytes()))))?;
             let value = ty.parse_value(text);
             value.map_err(|_| out_of_range(format!("{text:?}")))?
         }

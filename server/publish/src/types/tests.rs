@@ -236,14 +236,14 @@ fn a_moment_between_two_milliseconds_and_an_int_that_is_too_large_are_refused() 
 #[test]
 fn values_of_other_engines_are_converted_exactly_or_refused() {
     use arrow_array::{
-        FixedSizeBinaryArray, NullArray, Time32MillisecondArray, Time64MicrosecondArray,
-        Time64NanosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, UInt8Array,
-        UInt64Array,
+        BinaryViewArray, FixedSizeBinaryArray, NullArray, StringViewArray, Time32MillisecondArray,
+        Time64MicrosecondArray, Time64NanosecondArray, TimestampMillisecondArray,
+        TimestampNanosecondArray, UInt8Array, UInt64Array,
     };
     let uuid = FixedSizeBinaryArray::try_from_iter([[7_u8; 16]].into_iter()).unwrap();
     let short = FixedSizeBinaryArray::try_from_iter([[7_u8; 3]].into_iter()).unwrap();
     let day_us = 86_400_000_000;
-    let cases: [(&dyn Array, CqlType, Option<&str>); 17] = [
+    let cases: [(&dyn Array, CqlType, Option<&str>); 20] = [
         (&NullArray::new(1), CqlType::Int, Some("null")),
         (&UInt8Array::from(vec![200]), CqlType::Int, Some("200")),
         (&UInt8Array::from(vec![200]), CqlType::Tinyint, None),
@@ -301,6 +301,21 @@ fn values_of_other_engines_are_converted_exactly_or_refused() {
         (&uuid, CqlType::Timeuuid, None),
         (&short, CqlType::Uuid, None),
         (&short, CqlType::Blob, Some("0x070707")),
+        (
+            &StringViewArray::from(vec!["a text of more than twelve bytes"]),
+            CqlType::Text,
+            Some("'a text of more than twelve bytes'"),
+        ),
+        (
+            &StringViewArray::from(vec!["1.50"]),
+            CqlType::Decimal,
+            Some("1.50"),
+        ),
+        (
+            &BinaryViewArray::from(vec![&b"\x07"[..]]),
+            CqlType::Blob,
+            Some("0x07"),
+        ),
     ];
     for (array, ty, expected) in cases {
         // A value may have several literals, so they are parsed.
