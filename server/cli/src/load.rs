@@ -46,8 +46,9 @@ record. Keys are sorted as bytes: 10 is before 9.
 
 A load is one commit: an invalid line, a file that is not text, Ctrl-C and a full disk
 leave the table as it was. A loaded row replaces the row with the same key. Below a
-directory, hidden files and directories called target are left out. Files packed by gzip
-are unpacked. Lines end with LF, CRLF or CR. A byte order mark at the start is dropped.
+directory, hidden files, files called _SUCCESS and directories called target are left out.
+Files packed by gzip are unpacked. Lines end with LF, CRLF or CR. A byte order mark at the
+start is dropped.
 
 Parquet files and Iceberg tables are loaded into a table that CREATE TABLE made, column by
 column. A PATH is a Parquet file, a folder of such files, or the folder of an Iceberg table,

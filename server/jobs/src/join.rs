@@ -22,10 +22,10 @@ Examples:
 
 Rows of the result: for every pair of rows with the same key, the key (with the name of
 the left column), the other columns of the left row, and those of the right row. If both
-have a column NAME, the right one is called right_NAME. --with takes FILE.csv with a
-header, FILE.jsonl, KEYSPACE.TABLE, or any other file as lines of text. Files may be packed
-by gzip. For each key, up to 64 MiB of left rows are held in memory, so the left side
-should be the one with fewer rows per key.";
+have a column NAME, the right one is called right_NAME. A row whose key is missing, null or
+empty is in no pair. --with takes FILE.csv with a header, FILE.jsonl, KEYSPACE.TABLE, or
+any other file as lines of text. Files may be packed by gzip. For each key, up to 64 MiB of
+left rows are held in memory, so the left side should be the one with fewer rows per key.";
 
 /// Join rows of two inputs that have the same key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,8 +167,8 @@ pub fn rows(left: &JoinSide, right: &JoinSide) -> RecordFormat {
 }
 
 /// Returns a job that joins in `reduces` reduce tasks, at least one. The result has one row
-/// (see [`rows`]) for every pair of rows with the same key. Rows in which the key's column
-/// is missing are in no pair.
+/// (see [`rows`]) for every pair of rows with the same key. Rows whose key is missing or empty
+/// are in no pair: they have nothing in common, as nulls in SQL.
 ///
 /// The left rows of one key are held in memory, up to 64 MiB; right ones are
 /// streamed, so the side with fewer rows per key should be the left one.
@@ -196,6 +196,7 @@ pub fn spec(
     let mapper = SideMapper {
         left,
         right,
+        kind,
         is_record,
         seen: Arc::clone(&seen),
     };
@@ -209,12 +210,20 @@ pub fn spec(
 struct SideMapper {
     left: JoinSide,
     right: JoinSide,
+    kind: JoinKind,
     is_record: bool,
     seen: Arc<SeenColumns>,
 }
 
 const LEFT: u8 = 0;
 const RIGHT: u8 = 1;
+
+impl SideMapper {
+    /// Returns whether the result has the rows of a side that are in no pair.
+    fn keeps_unpaired(&self, side: u8) -> bool {
+        side == LEFT && self.kind == JoinKind::Left
+    }
+}
 
 impl Mapper for SideMapper {
     fn map(&self, key: &[u8], value: &[u8], emit: &mut dyn Emit) -> Result<(), TaskError> {
@@ -229,10 +238,11 @@ impl Mapper for SideMapper {
                     self.seen.record_one(usize::from(side), fields.has(0));
                     Ok(fields.get(0).map(<[u8]>::to_vec))
                 };
-                match column.read(key, value, field)? {
-                    Some(field) => Some(field),
-                    None => return Ok(()),
+                let field = column.read(key, value, field)?;
+                if field.is_none() && !self.keeps_unpaired(side) {
+                    return Ok(());
                 }
+                field
             }
             On::RowKey | On::Column(_) => None,
         };
@@ -254,8 +264,11 @@ impl Mapper for SideMapper {
         let joined = match (&of.on, &joined, &other) {
             (On::RowKey, ..) => key,
             (_, Some(field), _) | (_, _, Some(field)) => field,
-            _ => return Ok(()),
+            _ => &b""[..],
         };
+        if joined.is_empty() && !self.keeps_unpaired(side) {
+            return Ok(());
+        }
         row.insert(0, side);
         emit.emit(joined, &row)
     }
@@ -271,11 +284,34 @@ struct PairReducer {
 }
 
 impl PairReducer {
+    /// Emits the left rows without a key, each for itself. The maps emit no right rows without a
+    /// key. These rows are not held in memory: they may be most of the left side.
+    fn reduce_unpaired(
+        &self,
+        key: &[u8],
+        values: &mut Values<'_>,
+        emit: &mut dyn Emit,
+    ) -> Result<(), TaskError> {
+        while let Some(value) = values.next_value()? {
+            let (_, left) = split_side(value)?;
+            emit.emit(key, &self.pair(left, &self.right_nothing))?;
+        }
+        Ok(())
+    }
+
     /// Returns the columns of the left row, then those of the right.
     fn pair(&self, left: &[u8], right: &[u8]) -> Vec<u8> {
         let comma = if self.has_both { &b","[..] } else { b"" };
         [left, comma, right].concat()
     }
+}
+
+/// Splits a value that a map emitted into the byte of its side and the columns of its row.
+fn split_side(value: &[u8]) -> Result<(u8, &[u8]), TaskError> {
+    let (&side, columns) = value
+        .split_first()
+        .ok_or_else(|| TaskError::failed("a value without a side"))?;
+    Ok((side, columns))
 }
 
 impl Reducer for PairReducer {
@@ -285,13 +321,14 @@ impl Reducer for PairReducer {
         values: &mut Values<'_>,
         emit: &mut dyn Emit,
     ) -> Result<(), TaskError> {
+        if key.is_empty() {
+            return self.reduce_unpaired(key, values, emit);
+        }
         // The maps of the left side are the first ones, so the left values come first.
         let mut left: Vec<Vec<u8>> = Vec::new();
         let (mut left_bytes, mut has_right) = (0, false);
         while let Some(value) = values.next_value()? {
-            let (&side, value) = value
-                .split_first()
-                .ok_or_else(|| TaskError::failed("a value without a side"))?;
+            let (side, value) = split_side(value)?;
             if side == LEFT {
                 left_bytes += value.len();
                 if left_bytes > self.left_bytes_max {
@@ -386,6 +423,40 @@ mod tests {
         });
         let rows: Vec<_> = rows.iter().map(|(k, v)| format!("{k} {v}")).collect();
         assert_eq!(rows, ["0000 a,c", "0001 b,d"]);
+    }
+
+    #[test]
+    fn rows_without_a_key_are_in_no_pair_and_a_left_join_keeps_the_left_ones() {
+        // Nulls and empty fields once were pairs, and a left join lost rows without the column.
+        let left_lines = [
+            r#"{"k": null, "n": 1}"#,
+            r#"{"n": 2}"#,
+            r#"{"k": "", "n": 3}"#,
+            r#"{"k": "a", "n": 4}"#,
+            r#"{"k": "b", "n": 5}"#,
+        ];
+        let json = RecordFormat::file(ValueFormat::Json);
+        let nothing: [&str; 0] = [];
+        for (kind, expected) in [
+            (JoinKind::Inner, &["a|r2"][..]),
+            (JoinKind::Left, &["a|r2", "b|", "|", "|", "|"][..]),
+        ] {
+            let left = JoinSide::new(input(&left_lines, 2), &json, Some("k")).unwrap();
+            let right_lines = [",r1", "a,r2", ",r3"];
+            let right =
+                JoinSide::new(input(&right_lines, 2), &csv(&["k", "n"]), Some("k")).unwrap();
+            let rows = run(&nothing, 1, |_, output| {
+                spec("join", left, right, output, kind, 2)
+            });
+            // The last column is that of the right side.
+            let shown = rows.iter().map(|(key, row)| {
+                let (_, right) = row.rsplit_once(',').unwrap();
+                format!("{key}|{right}")
+            });
+            let mut found: Vec<String> = shown.collect();
+            found.sort();
+            assert_eq!(found, expected, "{kind:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ use super::user_file::FileError;
 /// The path that stands for standard input.
 const STDIN: &str = "-";
 
+/// The name of the file by which a job of ebb, Spark or Hadoop marks a folder with all its rows.
+const SUCCESS: &str = "_SUCCESS";
+
 /// A file that looks like text, or can be read only once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextFile {
@@ -104,9 +107,9 @@ impl Found {
 /// Finds the text files below `paths`, which may be files, directories, pipes, and `-` for
 /// standard input.
 ///
-/// Below a directory, the walk skips names that start with a dot, directories called `target` and
-/// the directory `leave_out`, and it does not follow symbolic links. A file that is named in
-/// `paths` is always included, and counts as text until it is read.
+/// Below a directory, the walk skips names that start with a dot, files called `_SUCCESS`, directories
+/// called `target` and the directory `leave_out`, and it does not follow symbolic links. A file that is
+/// named in `paths` is always included, and counts as text until it is read.
 ///
 /// # Errors
 /// If one of `paths` does not exist. Unreadable files below them are reported in
@@ -194,13 +197,14 @@ fn is_included(entry: &DirEntry, leave_out: Option<&Path>) -> bool {
     let name = entry.file_name();
     let hidden = name.as_bytes().starts_with(b".");
     let built = entry.file_type().is_dir() && name == OsStr::new("target");
+    let mark = entry.file_type().is_file() && name == OsStr::new(SUCCESS);
     // A link below a directory may lead anywhere, even back up.
     let link = entry.path_is_symlink();
     let left_out = || {
         let is_dir = leave_out.is_some() && entry.file_type().is_dir();
         is_dir && entry.path().canonicalize().ok().as_deref() == leave_out
     };
-    entry.depth() == 0 || !(hidden || built || link || left_out())
+    entry.depth() == 0 || !(hidden || built || mark || link || left_out())
 }
 
 #[cfg(test)]
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn text_files_come_sorted_and_hidden_built_and_binary_ones_do_not() {
+    fn text_files_come_sorted_and_hidden_built_and_binary_ones_and_marks_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for sub in ["b", "a/target", "a/.git", "b/deep/er"] {
@@ -230,6 +234,9 @@ mod tests {
             ("a/y", "ä\n".as_bytes()),
             ("a/.hidden", b"h"),
             ("a/target/built", b"t"),
+            // A load of the CSV files in a folder that a job wrote once failed for this one.
+            ("a/_SUCCESS", b""),
+            ("b/_SUCCESS.md", b"s"),
             ("a/.git/config", b"g"),
             ("b/zero", b"text\0binary"),
             ("b/latin1", b"tea\ncaf\xe9\n"),
@@ -241,9 +248,9 @@ mod tests {
         let found = walk(&[root, &root.join("b")], None).unwrap();
         assert_eq!(
             names(&found, root),
-            ["a/y", "b/deep/er/x.txt", "b/z", "empty"]
+            ["a/y", "b/_SUCCESS.md", "b/deep/er/x.txt", "b/z", "empty"]
         );
-        assert_eq!(found.bytes(), 5);
+        assert_eq!(found.bytes(), 6);
         let skipped = |at: usize| match &found.skipped[at].reason {
             SkipReason::NotText(why) => (found.skipped[at].path.clone(), &why[..]),
             other => panic!("{other:?}"),

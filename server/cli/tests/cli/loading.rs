@@ -84,6 +84,18 @@ fn rows_by_a_key_column_come_from_csv_and_json_packed_or_not() {
 }
 
 #[test]
+fn a_folder_that_a_job_wrote_is_loaded() {
+    // The load once failed for _SUCCESS, which has no column.
+    let place = Place::new();
+    place.write("in.csv", "id,city\n7,Bonn\n3,Ulm\n");
+    let run = "run select --csv in.csv --output out/ --format csv";
+    place.ebb(run).ok();
+    let said = place.ebb(&format!("{LOAD} --key id out")).ok();
+    assert!(said.starts_with("loaded 2 rows"), "{said}");
+    assert_eq!(place.keys(), "3 7");
+}
+
+#[test]
 fn standard_input_is_loaded_packed_or_not() {
     let place = Place::new();
     for (arguments, input, keys) in [

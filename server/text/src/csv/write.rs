@@ -2,6 +2,9 @@
 
 use super::CsvFields;
 
+/// The byte order mark of UTF-8. Readers drop it at the start of a file, unless it is in quotes.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Appends a field to a record, in quotes if it needs them, and a comma before it unless the record
 /// is empty. A record of one empty field becomes `""`, so that its line is not empty.
 pub fn push_field(record: &mut Vec<u8>, field: &[u8]) {
@@ -55,7 +58,7 @@ pub fn record<F: AsRef<[u8]>>(fields: impl IntoIterator<Item = F>) -> Vec<u8> {
 
 fn push_escaped(record: &mut Vec<u8>, field: &[u8]) {
     let needs_quotes = |byte: &u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
-    if !field.iter().any(needs_quotes) {
+    if !field.starts_with(MARK) && !field.iter().any(needs_quotes) {
         record.extend_from_slice(field);
         return;
     }
@@ -78,6 +81,9 @@ mod tests {
         assert_eq!(record(["a b", "c,d", "\""]), b"a b,\"c,d\",\"\"\"\"");
         assert_eq!(record([""]), b"\"\"");
         assert_eq!(record(["", "x"]), b"\"\",x");
+        // The first name of a header lost the mark, and no reader found the column.
+        let marked = record(["\u{feff}a", "b\u{feff}"]);
+        assert_eq!(marked, "\"\u{feff}a\",b\u{feff}".as_bytes());
         let rewritten = |record: &[u8]| {
             let mut fields = CsvFields::default();
             fields.parse(record).unwrap();
