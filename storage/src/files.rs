@@ -34,9 +34,11 @@ impl FileKind {
     /// RESERVE, CHECKS and both files of CURRENT. Such files must not be deleted.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
+        // In the place of `7.sst`, the engine would open and remove `000007.sst`.
         let number = |digits: &str| {
-            let number = digits.parse().ok().filter(|number| *number < NUMBER_MAX);
-            number.map(FileNumber)
+            let number = digits.parse::<u64>().ok()?;
+            let is_a_name = number < NUMBER_MAX && digits_of(FileNumber(number)) == digits;
+            is_a_name.then_some(FileNumber(number))
         };
         if let Some(rest) = name.strip_prefix("MANIFEST-") {
             number(rest.strip_suffix(COPY).unwrap_or(rest)).map(Self::Manifest)
@@ -99,9 +101,14 @@ pub(crate) fn current_tmps(dir: &Path) -> [PathBuf; 2] {
     CURRENT_TMPS.map(|name| dir.join(name))
 }
 
+/// Returns the number of a file, as its name has it.
+fn digits_of(number: FileNumber) -> String {
+    format!("{:06}", number.0)
+}
+
 /// Returns the name of a manifest, as CURRENT has it.
 pub(crate) fn manifest_name(number: FileNumber) -> String {
-    format!("MANIFEST-{:06}", number.0)
+    format!("MANIFEST-{}", digits_of(number))
 }
 
 /// Returns the paths of both files of a manifest.
@@ -110,7 +117,7 @@ pub(crate) fn manifests(dir: &Path, number: FileNumber) -> [PathBuf; 2] {
 }
 
 pub(crate) fn wal(dir: &Path, number: FileNumber) -> PathBuf {
-    dir.join(format!("wal-{:06}.log", number.0))
+    dir.join(format!("wal-{}.log", digits_of(number)))
 }
 
 /// Returns the path of the temporary file that becomes a WAL segment when it is renamed.
@@ -119,7 +126,7 @@ pub(crate) fn wal_tmp(dir: &Path) -> PathBuf {
 }
 
 pub(crate) fn sstable(dir: &Path, number: FileNumber) -> PathBuf {
-    dir.join(format!("{:06}.sst", number.0))
+    dir.join(format!("{}.sst", digits_of(number)))
 }
 
 /// Returns the path of the file that replaces an SSTable of a backup by renaming.
@@ -158,15 +165,23 @@ pub(crate) fn is_backup_links(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_name_is_recognised_as_what_it_is() {
-        let dir = Path::new("d");
-        let n = FileNumber(42);
+    fn every_name_of_a_number_is_recognised(dir: &Path, n: FileNumber) {
         assert_eq!(FileKind::of(&wal(dir, n)), Some(FileKind::Wal(n)));
         assert_eq!(FileKind::of(&sstable(dir, n)), Some(FileKind::SsTable(n)));
         for manifest in manifests(dir, n) {
             assert_eq!(FileKind::of(&manifest), Some(FileKind::Manifest(n)));
         }
+    }
+
+    /// Regression: a stray copy `7.sst` passed for `000007.sst`, which an opening then could not remove,
+    /// and a copy `wal-5.log` for a second segment 5.
+    #[test]
+    fn every_name_is_recognised_as_what_it_is() {
+        let dir = Path::new("d");
+        for n in [FileNumber(42), FileNumber(1_234_567)] {
+            every_name_of_a_number_is_recognised(dir, n);
+        }
+        let n = FileNumber(42);
         let others = [wal_tmp(dir), sstable_tmp(dir), checks_tmp(dir)];
         for temporary in current_tmps(dir).into_iter().chain(others) {
             assert_eq!(FileKind::of(&temporary), Some(FileKind::Temporary));
@@ -184,6 +199,13 @@ mod tests {
             "MANIFEST-.copy",
             "MANIFEST-1.copy.copy",
             "MANIFEST-18446744073709551615",
+            "7.sst",
+            "+00007.sst",
+            "0000007.sst",
+            "wal-5.log",
+            "wal-+00005.log",
+            "MANIFEST-3",
+            "MANIFEST-0000003.copy",
         ] {
             assert_eq!(FileKind::of(&dir.join(foreign)), None, "{foreign}");
             assert!(!is_backup_links(&dir.join(foreign)), "{foreign}");

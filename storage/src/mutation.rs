@@ -225,6 +225,7 @@ mutations! {
     PinWithoutFiles = "a pinned table does not keep its files",
     ReuseFileNumbers = "an opening numbers files from the largest that is named, whatever there was",
     PinOfAnyDatabase = "a pin is believed whatever database stands in its place",
+    WriteIntoAnotherDirectory = "files go into a directory that took the place of the database's",
     KeepObsoleteFiles = "files of merged runs stay for ever",
     KeepOrphans = "an opening leaves the files that a crash left",
 

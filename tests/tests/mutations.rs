@@ -461,6 +461,10 @@ const KILLERS: &[(Mutation, &str)] = &[
         PinOfAnyDatabase,
         "detached::a_pin_is_of_one_database_and_of_no_copy_in_its_place",
     ),
+    (
+        WriteIntoAnotherDirectory,
+        "failed_calls::nothing_goes_into_another_directory_in_the_place_of_the_databases",
+    ),
     (KeepObsoleteFiles, FILES),
     (KeepOrphans, SYNCED),
     (TrustBlocks, FLIPPED),

@@ -26,10 +26,17 @@ pub(super) fn with_holder(error: Error, data: &Path) -> Error {
     }
 }
 
-/// Describes the other process that has the lock file of a data directory open, with its command line.
-/// `None` if the system does not show that to this user.
+/// Describes the other process that holds the lock of a data directory, with its command line. `None`
+/// if the system does not show that to this user.
 fn holder(data: &Path) -> Option<String> {
-    let lock = data.join(LOCK).canonicalize().ok()?;
+    // The directory is locked, too, and stays so if the file is removed.
+    let paths = [data.join(LOCK), data.to_path_buf()];
+    paths.iter().find_map(|path| holder_of(path))
+}
+
+/// Describes the other process that has a locked file or directory open.
+fn holder_of(path: &Path) -> Option<String> {
+    let lock = path.canonicalize().ok()?;
     let inode = lock.metadata().ok()?.ino();
     let locks = procfs::locks().ok()?;
     let pids = locks.iter().filter(|lock| lock.inode == inode);

@@ -71,8 +71,9 @@ impl Db {
     /// the log into memory. Calls that would write fail with [`Error::OpenedReadOnly`].
     ///
     /// The handle shows the database as it is at the opening, and no process can open it for
-    /// writing meanwhile. A directory without a `LOCK` file, for example a plain copy, is read
-    /// without a lock: the caller must then keep writers away.
+    /// writing meanwhile. In a directory without a `LOCK` file, for example a plain copy, only the
+    /// directory itself is locked. On NFS this keeps away writers of the same machine only: the caller
+    /// must keep away all others.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -30,6 +30,7 @@ use crate::commit::{CommitQueue, Conflicts, Groups};
 use crate::compaction::{Claims, MergesUnderWay};
 use crate::disk::{Disk, DiskCalls, DiskWatch, PatientDisk};
 use crate::error::{Error, Result};
+use crate::file_system;
 use crate::files::{self, FileKind};
 use crate::key::{FileNumber, RunId, SeqNo};
 use crate::log_store::{self, LockGuard};
@@ -469,7 +470,7 @@ fn remove_orphans(
 /// Returns the outcome of removing an orphan. If the removal finds no space, the orphan stays until
 /// the next opening.
 fn removed(outcome: io::Result<()>, path: &Path) -> Result<()> {
-    match outcome.map_err(Error::no_space_or_io("remove", path)) {
+    match file_system::gone(outcome).map_err(Error::no_space_or_io("remove", path)) {
         Err(Error::DiskFull { .. }) => Ok(()),
         outcome => outcome,
     }

@@ -3,11 +3,11 @@
 //! A thin layer over `std::fs`: each method is the system call of the same name, plus the
 //! syncs that the [`FileSystem`] contract requires.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 #[cfg(target_os = "linux")]
 use std::io::IoSliceMut;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -130,12 +130,29 @@ impl LogStore for LocalDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let file = self.open_or_create(OpenOptions::new().write(true), path)?;
-        guard(path, file.try_lock(), file)
+        locked(path, file.try_lock())?;
+        let (dir, _) = LockedDir::of(path, File::try_lock)?;
+        Ok(Box::new(FileLock {
+            dir,
+            _file: Some(file),
+        }))
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        let file = File::open(path)?;
-        guard(path, file.try_lock_shared(), file)
+        let file = match File::open(path) {
+            Ok(file) => {
+                locked(path, file.try_lock_shared())?;
+                Some(file)
+            }
+            // The lock of the directory shows whether there is a writer.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let (dir, is_locked) = LockedDir::of(path, File::try_lock_shared)?;
+        if file.is_none() && !is_locked {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Box::new(FileLock { dir, _file: file }))
     }
 }
 
@@ -158,19 +175,15 @@ impl TableFiles for LocalDisk {
     }
 }
 
-fn guard(
-    path: &Path,
-    tried: Result<(), TryLockError>,
-    file: File,
-) -> io::Result<Box<dyn LockGuard>> {
-    match tried {
-        Ok(()) => Ok(Box::new(FileLock { _file: file })),
-        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+/// Returns the outcome of trying a lock, as the error of the lock file at `path`.
+fn locked(path: &Path, tried: Result<(), TryLockError>) -> io::Result<()> {
+    tried.map_err(|error| match error {
+        TryLockError::WouldBlock => io::Error::new(
             io::ErrorKind::WouldBlock,
             format!("{} is locked by somebody else", path.display()),
-        )),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+        ),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// Returns the directory in which a name stands; `.` for a bare relative name.
@@ -247,14 +260,51 @@ impl SyncFile for DiskFile {
     }
 }
 
-/// An advisory lock, released by the kernel when the file is closed, also when
-/// the process dies.
+/// Advisory locks of a file and of its directory, released by the kernel when these are closed, also
+/// when the process dies.
 #[derive(Debug)]
 struct FileLock {
-    _file: File,
+    // Closed in this order: once the file is free, the directory is.
+    dir: LockedDir,
+    _file: Option<File>,
 }
 
-impl LockGuard for FileLock {}
+impl LockGuard for FileLock {
+    fn is_in_place(&self) -> io::Result<bool> {
+        let id = |found: &Metadata| (found.dev(), found.ino());
+        match fs::metadata(&self.dir.path) {
+            Ok(found) => Ok(id(&found) == id(&self.dir.open.metadata()?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The directory of a lock file. Both are locked: a lock file that looks stale may be removed by hand, and
+/// the next process then creates and locks another one; but NFS locks a directory on one machine only.
+#[derive(Debug)]
+struct LockedDir {
+    open: File,
+    path: PathBuf,
+}
+
+impl LockedDir {
+    /// Opens the directory of the lock file at `path`, and locks it. Also returns whether it is locked:
+    /// not every file system locks directories.
+    fn of(
+        path: &Path,
+        try_lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+    ) -> io::Result<(Self, bool)> {
+        let dir = parent(path);
+        let open = File::open(dir)?;
+        let is_locked = match try_lock(&open) {
+            Err(TryLockError::Error(_)) => false,
+            tried => locked(path, tried).map(|()| true)?,
+        };
+        let path = dir.to_path_buf();
+        Ok((Self { open, path }, is_locked))
+    }
+}
 
 #[cfg(test)]
 mod tests {

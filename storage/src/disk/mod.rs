@@ -5,7 +5,8 @@
 //! of [`crate::simulation`], and the same tests run on both.
 //!
 //! The engine uses a disk through two wrappers: a [`WatchedDisk`], which notes the calls under way, so
-//! that those that hang are found, and around it a [`PatientDisk`], which waits for file descriptors.
+//! that those that hang are found, and around it a [`PatientDisk`], which waits for file descriptors, and
+//! neither opens nor changes anything in a directory that has taken the place of the database's.
 
 mod calls;
 #[expect(clippy::disallowed_methods, reason = "the door to the disk")]

@@ -7,16 +7,21 @@
 //! reads fails after a while, because the caller may itself hold the descriptors that it waits for.
 //! While the database is being opened a call that writes fails after a while too: nothing relies on
 //! an opening that fails.
+//!
+//! Files are opened by their paths. So a call that opens or changes something in the database's
+//! directory fails once the directory was moved away, or another one was put or mounted in its place:
+//! otherwise the database would go on in both.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
 use crate::disk::Disk;
 use crate::file_system::{FileSystem, ReadFile, SyncFile, WriteFile, is_out_of_descriptors};
 use crate::log_store::{LockGuard, LogStore};
+use crate::mutation::{self, Mutation};
 use crate::table_store::{OpenFiles, Stage, TableFiles};
 
 /// The pause between two tries of a call that finds no file descriptor.
@@ -53,6 +58,47 @@ pub(crate) struct PatientDisk {
     files: Arc<OpenFiles>,
     /// The patience of calls that make files and their names.
     making: Patience,
+    /// The first directory that is locked, which is that of the database.
+    home: Arc<OnceLock<Home>>,
+}
+
+/// A directory with its lock.
+#[derive(Debug)]
+struct Home {
+    dir: PathBuf,
+    lock: SharedLock,
+}
+
+/// A lock that is held until its [`HeldLock`] drops. (A weak reference would not do: a check under way
+/// would hold the lock for longer, and the next opening would be refused.)
+#[derive(Debug, Clone)]
+struct SharedLock(Arc<RwLock<Option<Box<dyn LockGuard>>>>);
+
+impl SharedLock {
+    /// Returns what [`LockGuard::is_in_place`] does, and `true` once the lock is not held any more.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let lock = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        lock.as_ref().map_or(Ok(true), |lock| lock.is_in_place())
+    }
+}
+
+/// Holds a lock until dropped, also while [`Home`] refers to it.
+#[derive(Debug)]
+struct HeldLock(SharedLock);
+
+impl LockGuard for HeldLock {
+    fn is_in_place(&self) -> io::Result<bool> {
+        self.0.is_in_place()
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        let lock = &self.0.0;
+        let held = lock.write().unwrap_or_else(PoisonError::into_inner).take();
+        // Only now, because this is a call to the disk.
+        drop(held);
+    }
 }
 
 impl PatientDisk {
@@ -61,6 +107,7 @@ impl PatientDisk {
             disk,
             files,
             making: Patience::Writes,
+            home: Arc::default(),
         }
     }
 
@@ -79,6 +126,22 @@ impl PatientDisk {
     /// Holds spare descriptors on a file that is there, as far as the process has any left.
     pub(crate) fn hold_spares(&self, path: &Path) {
         self.files.hold_spares(|| self.disk.open_read(path));
+    }
+
+    /// Returns an error for a path in the database's directory, or for the directory itself, if it is
+    /// no longer in its place.
+    fn check_place(&self, path: &Path) -> io::Result<()> {
+        let is_inside = |home: &&Home| path.starts_with(&home.dir);
+        let Some(home) = self.home.get().filter(is_inside) else {
+            return Ok(());
+        };
+        if mutation::is(Mutation::WriteIntoAnotherDirectory) || home.lock.is_in_place()? {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "{} is no longer the directory that was opened: it was moved or replaced",
+            home.dir.display()
+        )))
     }
 
     /// Repeats `call` until there is a descriptor, while the database is open.
@@ -128,20 +191,30 @@ impl PatientDisk {
 
 impl FileSystem for PatientDisk {
     fn open_read(&self, path: &Path) -> io::Result<Arc<dyn ReadFile>> {
-        self.reading(|| self.disk.open_read(path))
+        self.reading(|| {
+            self.check_place(path)?;
+            self.disk.open_read(path)
+        })
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        let file = self.making(|| self.disk.create(path))?;
+        let file = self.making(|| {
+            self.check_place(path)?;
+            self.disk.create(path)
+        })?;
         let disk = self.clone();
         Ok(Box::new(PatientFile { file, disk }))
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        self.writing(|| self.disk.truncate(path, len))
+        self.writing(|| {
+            self.check_place(path)?;
+            self.disk.truncate(path, len)
+        })
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check_place(path)?;
         self.disk.remove(path)
     }
 
@@ -150,11 +223,17 @@ impl FileSystem for PatientDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.reading(|| self.disk.create_dir_all(dir))
+        self.reading(|| {
+            self.check_place(dir)?;
+            self.disk.create_dir_all(dir)
+        })
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.making(|| self.disk.sync_dir(dir))
+        self.making(|| {
+            self.check_place(dir)?;
+            self.disk.sync_dir(dir)
+        })
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -164,11 +243,19 @@ impl FileSystem for PatientDisk {
 
 impl LogStore for PatientDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_place(from)?;
+        self.check_place(to)?;
         self.disk.rename(from, to)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
-        self.reading(|| self.disk.lock(path))
+        let lock = self.reading(|| self.disk.lock(path))?;
+        let lock = SharedLock(Arc::new(RwLock::new(Some(lock))));
+        if let Some(dir) = path.parent() {
+            let (dir, lock) = (dir.to_path_buf(), lock.clone());
+            self.home.get_or_init(|| Home { dir, lock });
+        }
+        Ok(Box::new(HeldLock(lock)))
     }
 
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
@@ -178,10 +265,13 @@ impl LogStore for PatientDisk {
 
 impl TableFiles for PatientDisk {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check_place(from)?;
+        self.check_place(to)?;
         self.disk.link(from, to)
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.check_place(dir)?;
         self.disk.remove_dir(dir)
     }
 
@@ -208,5 +298,58 @@ impl WriteFile for PatientFile {
 
     fn syncer(&self) -> io::Result<Box<dyn SyncFile>> {
         self.disk.making(|| self.file.syncer())
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::disk::LocalDisk;
+
+    fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) {
+        disk.create(path).unwrap().append(bytes).unwrap();
+    }
+
+    #[test]
+    fn no_call_opens_or_changes_anything_in_the_place_of_the_locked_directory() {
+        let parent = tempfile::tempdir().unwrap();
+        let [dir, moved] = ["db", "moved"].map(|name| parent.path().join(name));
+        let [lock, file, new] = ["LOCK", "file", "new"].map(|name| dir.join(name));
+        let local = LocalDisk::default();
+        let disk = PatientDisk::new(Arc::new(local.clone()), OpenFiles::new(None));
+        disk.create_dir_all(&dir).unwrap();
+        let guard = disk.lock(&lock).unwrap();
+        write(&disk, &file, b"rows");
+        disk.rename(&file, &new).unwrap();
+        disk.link(&new, &file).unwrap();
+
+        local.rename(&dir, &moved).unwrap();
+        for is_replaced in [false, true] {
+            if is_replaced {
+                local.create_dir_all(&dir.join("folder")).unwrap();
+                write(&local, &file, b"other rows");
+            }
+            let outside = parent.path().join("outside");
+            for outcome in [
+                disk.open_read(&file).map(drop),
+                disk.create(&file).map(drop),
+                disk.truncate(&file, 0),
+                disk.remove(&file),
+                disk.create_dir_all(&dir.join("new")),
+                disk.sync_dir(&dir),
+                disk.rename(&file, &new),
+                disk.link(&file, &outside),
+                disk.remove_dir(&dir.join("folder")),
+            ] {
+                let error = outcome.unwrap_err().to_string();
+                assert!(error.contains("moved or replaced"), "{error}");
+            }
+        }
+        assert_eq!(local.list(&dir).unwrap().len(), 2);
+        assert_eq!(local.open_read(&file).unwrap().len().unwrap(), 10);
+        // Paths outside of the directory are not checked.
+        write(&disk, &moved.join("more"), b"rows");
+        drop(guard);
+        disk.lock(&lock).unwrap();
     }
 }

@@ -217,6 +217,31 @@ fn second_lock_would_block_until_the_first_guard_drops() {
     });
 }
 
+/// Regression: once the lock file of an open database was removed, a second process opened the
+/// database for writing, and both wrote files with the same numbers.
+#[test]
+fn a_lock_is_held_though_its_file_is_removed() {
+    on_both(|disk, dir| {
+        let path = dir.join("LOCK");
+        let writer = disk.lock(&path).unwrap();
+        disk.remove(&path).unwrap();
+        assert_eq!(kind(disk.lock_shared(&path)), ErrorKind::WouldBlock);
+        // The first one creates the file again.
+        for _ in 0..2 {
+            assert_eq!(kind(disk.lock(&path)), ErrorKind::WouldBlock);
+        }
+        assert_eq!(kind(disk.lock_shared(&path)), ErrorKind::WouldBlock);
+        drop(writer);
+
+        let reader = disk.lock_shared(&path).unwrap();
+        disk.remove(&path).unwrap();
+        assert_eq!(kind(disk.lock(&path)), ErrorKind::WouldBlock);
+        drop(disk.lock_shared(&path).unwrap());
+        drop(reader);
+        drop(disk.lock(&path).unwrap());
+    });
+}
+
 #[test]
 fn missing_paths_return_not_found() {
     on_both(|disk, dir| {

@@ -76,6 +76,15 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
+/// Returns the outcome of removing a file that is needed no more. It may have been removed by hand before,
+/// and is gone then, too.
+pub(crate) fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 /// Returns what a user can do if there is no file descriptor left, to be appended to the message of the
 /// error; nothing for other errors.
 pub(crate) fn descriptor_advice(error: &io::Error) -> &'static str {

@@ -23,8 +23,8 @@ pub(crate) fn take_lock(log_store: &dyn LogStore, dir: &Path) -> Result<Box<dyn 
 }
 
 /// Takes the lock of a directory together with other readers, and writes
-/// nothing. Returns `None` if there is no lock file: then no writer holds the
-/// lock, and the caller must keep writers from opening the directory.
+/// nothing. Returns `None` if there is nothing to lock, as without a lock file on a disk that locks no
+/// directories: then the caller must keep writers from opening the directory.
 ///
 /// # Errors
 /// [`Error::BeingWritten`] if the directory is open for writing.

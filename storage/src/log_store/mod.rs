@@ -24,11 +24,12 @@ pub trait LogStore: FileSystem {
     /// after a [`FileSystem::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Takes an exclusive lock on a lock file until the guard drops; `ErrorKind::WouldBlock`
-    /// if it is already locked.
+    /// if it is already locked. The lock should outlast the removal of the file.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>>;
-    /// Takes a shared lock on an existing lock file until the guard drops, and writes
-    /// nothing. `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`];
-    /// `ErrorKind::Unsupported` if the disk has no shared locks.
+    /// Takes a shared lock on a lock file until the guard drops, and writes nothing.
+    /// `ErrorKind::WouldBlock` if the file is locked by [`LogStore::lock`]; `ErrorKind::NotFound` if
+    /// it does not exist, and nothing else can be locked in its place; `ErrorKind::Unsupported` if the
+    /// disk has no shared locks.
     fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
@@ -36,4 +37,10 @@ pub trait LogStore: FileSystem {
 }
 
 /// Holds a lock until dropped.
-pub trait LockGuard: Send + Sync + Debug {}
+pub trait LockGuard: Send + Sync + Debug {
+    /// Returns whether the path of the locked directory still leads to it, and not to nothing or to
+    /// another directory. A guard that cannot find this out returns `true`.
+    fn is_in_place(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}

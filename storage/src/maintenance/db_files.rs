@@ -20,7 +20,7 @@ pub(crate) struct DbFiles {
 
 impl DbFiles {
     /// Lists the files of a directory under a shared lock, so that no writer changes them before
-    /// the lock is freed. If there is no lock file, no lock is taken, as by
+    /// the lock is freed. If there is nothing to lock, no lock is taken, as by
     /// [`Db::open_read_only`](crate::Db::open_read_only).
     ///
     /// # Errors

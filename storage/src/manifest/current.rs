@@ -89,7 +89,7 @@ impl Current {
     /// Reads the newest of the named manifests that still has a copy.
     ///
     /// # Errors
-    /// As [`Self::manifests`]; [`Error::Io`] if none of the named manifests exists.
+    /// As [`Self::manifests`]; [`Error::Corruption`] if none of the named manifests exists.
     pub(super) fn live(self, log_store: &dyn LogStore, dir: &Path) -> Result<Live> {
         let Self {
             named, mut damage, ..
@@ -105,8 +105,9 @@ impl Current {
                 // No crash removes a manifest that either file names.
                 let name = files::manifest_name(*number);
                 let detail = format!("it names {name}, which is missing");
-                damage.push(Error::corruption(path, 0, detail));
-                missing.extend(copies.unreadable);
+                let error = Error::corruption(path, 0, detail);
+                missing.push(error.clone());
+                damage.push(error);
             } else if live.is_none() {
                 live = Some(copies);
             }
@@ -206,6 +207,24 @@ mod tests {
     use super::*;
     use crate::file_system::FileSystem;
     use crate::simulation::MemDisk;
+
+    /// Regression: the error was that of opening the manifest, with no advice.
+    #[test]
+    fn a_missing_manifest_is_damage_that_names_it() {
+        let (mem, dir) = (MemDisk::new(), Path::new("/db"));
+        mem.create_dir_all(dir).unwrap();
+        for path in files::currents(dir) {
+            let mut file = mem.create(&path).unwrap();
+            file.append(naming(FileNumber(6)).as_bytes()).unwrap();
+        }
+        match Current::read(&mem, dir).unwrap().live(&mem, dir) {
+            Err(Error::Corruption { path, detail, .. }) => {
+                assert_eq!(path, files::current(dir));
+                assert_eq!(detail, "it names MANIFEST-000006, which is missing");
+            }
+            found => panic!("{found:?}"),
+        }
+    }
 
     #[test]
     fn the_newest_manifest_that_is_there_counts() {

@@ -101,8 +101,17 @@ impl FileMeta {
         if found == *self {
             return Ok(());
         }
-        let detail = format!("it is another file: {found:?}, and {self:?} is expected");
-        Err(Error::corruption(table.path(), 0, detail))
+        Err(Error::corruption(table.path(), 0, self.mismatch(&found)))
+    }
+
+    /// Describes another file than the one of this record.
+    pub(crate) fn mismatch(&self, found: &Self) -> String {
+        if found.id == self.id {
+            return format!("it is another file: {found:?}, and {self:?} is expected");
+        }
+        // Then nothing else can be expected to be the same.
+        let [found, expected] = [found, self].map(|file| String::from(file.id));
+        format!("it is another file: its id is {found}, and {expected} is expected")
     }
 
     /// Returns an error if the engine cannot have written this record.
@@ -137,5 +146,21 @@ impl FileMeta {
             expiries: ExpiryBounds::Never,
             quarantine: None,
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Regression: the message had every field of both records, also in quarantine, where it quoted
+    /// itself.
+    #[test]
+    fn a_mismatch_with_another_file_has_both_ids_alone() {
+        let [expected, found] = [(); 2].map(|()| FileMeta::of_nothing(7));
+        let mismatch = expected.mismatch(&found);
+        let [expected, found] = [expected, found].map(|file| String::from(file.id));
+        let text = format!("it is another file: its id is {found}, and {expected} is expected");
+        assert_eq!(mismatch, text);
     }
 }

@@ -313,11 +313,13 @@ impl Machine {
         })
     }
 
-    /// Takes a shared lock on an existing file.
+    /// Takes a shared lock on a file that exists, or that was removed while it was locked.
     pub(super) fn lock_shared(&mut self, path: &Path) -> io::Result<PathBuf> {
         self.call(self.boot, None, |machine| {
             let path = absolute(path);
-            machine.names.file(&path)?;
+            if !machine.locks.contains_key(&path) {
+                machine.names.file(&path)?;
+            }
             match machine
                 .locks
                 .entry(path.clone())

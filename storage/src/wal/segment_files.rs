@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::Lsn;
 use super::record;
 use crate::error::{Error, ErrorKind, Result};
-use crate::file_system::{SyncFile, WriteFile};
+use crate::file_system::{self, SyncFile, WriteFile};
 use crate::files;
 use crate::key::FileNumber;
 use crate::log_store::LogStore;
@@ -114,7 +114,7 @@ impl SegmentFiles {
     /// on write. The segment stays.
     pub(super) fn remove(&self, number: FileNumber, bytes: u64) -> Result<()> {
         let path = files::wal(&self.dir, number);
-        let removed = self.log_store.remove(&path);
+        let removed = file_system::gone(self.log_store.remove(&path));
         removed.map_err(Error::no_space_or_io("remove", &path))?;
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         Ok(())

@@ -5,13 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind::Other;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::common::hooked_disk::{Call, HookedDisk, is_sstable};
 use crate::common::one_table::small;
 use crate::common::*;
 use ebb_storage::simulation::{FaultOp, MemDisk};
-use ebb_storage::{Db, Durability, Error, Options, TableOptions};
+use ebb_storage::{
+    Db, Durability, Error, FileSystem, LocalDisk, LogStore, Maintenance, Options, TableOptions,
+};
 use rand::RngExt;
 
 #[test]
@@ -257,4 +260,47 @@ fn a_read_that_fails_is_an_error_and_the_next_one_may_succeed() {
     assert_eq!(table.range::<&[u8], _>(..).count(), 500);
     // A read that fails does not stop writes.
     table.put(b"key123", b"new").unwrap();
+}
+
+/// Regression: a server was stopped after its directory had been moved away, with a backup in its place.
+/// The rows in memory went into files of that directory, which the next opening removed as orphans, and
+/// the manifest that named them stayed with the directory that was moved.
+#[test]
+fn nothing_goes_into_another_directory_in_the_place_of_the_databases() {
+    let parent = tempfile::tempdir().unwrap();
+    let [dir, moved, backup] = ["db", "moved", "backup"].map(|name| parent.path().join(name));
+    let disk = LocalDisk::default();
+    let names = |dir: &Path| BTreeSet::from_iter(disk.list(dir).unwrap());
+    for is_replaced in [false, true] {
+        let options = Options {
+            maintenance: Maintenance::Manual,
+            ..Options::default()
+        };
+        let db = Db::open(&dir, options.clone()).unwrap();
+        let keyspace = db.keyspace("app").unwrap();
+        let table = keyspace.table("users", TableOptions::default()).unwrap();
+        table.put(b"before", b"1").unwrap();
+        db.flush().unwrap();
+        db.backup(&backup).unwrap();
+        table.put(b"after", b"2").unwrap();
+
+        disk.rename(&dir, &moved).unwrap();
+        if is_replaced {
+            disk.rename(&backup, &dir).unwrap();
+        }
+        let found = is_replaced.then(|| names(&dir));
+        let error = db.flush().unwrap_err().to_string();
+        assert!(error.contains("moved or replaced"), "{error}");
+        drop((table, keyspace, db));
+        assert_eq!(disk.exists(&dir).unwrap(), is_replaced);
+        assert_eq!(is_replaced.then(|| names(&dir)), found);
+        if is_replaced {
+            disk.rename(&dir, &backup).unwrap();
+        }
+        disk.rename(&moved, &dir).unwrap();
+        let db = Db::open(&dir, options).unwrap();
+        let keyspace = db.existing_keyspace("app").unwrap();
+        let table = keyspace.existing_table("users").unwrap();
+        assert_eq!(table.get(b"after").unwrap().unwrap(), "2");
+    }
 }

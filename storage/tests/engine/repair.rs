@@ -1,8 +1,11 @@
 //! Repair: known failures, each with its story. Random damage to random databases is tested in the
 //! crate `ebb-tests`.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::common::hooked_disk::{Call, HookedDisk};
 use crate::common::*;
 use ebb_storage::simulation::MemDisk;
 use ebb_storage::{
@@ -155,6 +158,37 @@ fn what_a_merge_replaced_is_not_folded_in_again() {
         let expected = expected.map(|(key, value)| (key.into(), value.into()));
         assert_eq!(found, expected.into(), "{left:03b} {has_snapshot} {gone}");
     }
+}
+
+/// Regression: a repair by another user than the owner of the files reported every row as lost, and
+/// made a database without them.
+#[test]
+fn a_file_that_the_user_may_not_open_is_an_error_and_no_loss() {
+    let mem = MemDisk::new();
+    let db = Db::open(DIR, manual(&mem)).unwrap();
+    let keyspace = db.keyspace("app").unwrap();
+    let table = keyspace.table("users", Default::default()).unwrap();
+    table.put(b"flushed", b"1").unwrap();
+    db.flush().unwrap();
+    table.put(b"logged", b"2").unwrap();
+    drop((table, keyspace, db));
+    for end in [".sst", ".log"] {
+        let sealed = files(&mem, end).pop().unwrap();
+        let named = sealed.clone();
+        let hook = move |call: Call, path: &Path| match call {
+            Call::Open if path == sealed => Err(io::ErrorKind::PermissionDenied.into()),
+            _ => Ok(()),
+        };
+        let options = Options {
+            disk: Arc::new(HookedDisk::new(&mem, hook)),
+            ..manual(&mem)
+        };
+        match repair(DIR, TARGET, &options, &mut |_| ()) {
+            Err(Error::Io { path, .. }) => assert_eq!(path, named),
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+    assert_eq!(run(&mem).lost, []);
 }
 
 /// Regression: tables came back as `recovered.table_N`, so CQL did not find its schema. A table

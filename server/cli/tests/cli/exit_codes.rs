@@ -77,14 +77,20 @@ fn the_error_of_a_locked_database_names_the_process_that_holds_it() {
     let place = Place::with_corpus();
     let db = Db::open(place.path("ebb-data"), Options::default()).unwrap();
     let me = format!("process {}", std::process::id());
-    for (line, told) in [
-        ("stats", "open for writing in another process"),
-        ("scan app.lines", "open for writing in another process"),
-        ("put app.lines a b", "in use by another process"),
-    ] {
-        let said = place.ebb(line).fails(4);
-        assert!(said.contains("ebb-data") && said.contains(told), "{said}");
-        assert!(said.contains(&me), "{said}");
+    // Regression: once the lock file was removed, other processes read and wrote beside this one.
+    for removes_the_file in [false, true] {
+        if removes_the_file {
+            std::fs::remove_file(place.path("ebb-data").join("LOCK")).unwrap();
+        }
+        for (line, told) in [
+            ("stats", "open for writing in another process"),
+            ("scan app.lines", "open for writing in another process"),
+            ("put app.lines a b", "in use by another process"),
+        ] {
+            let said = place.ebb(line).fails(4);
+            assert!(said.contains("ebb-data") && said.contains(told), "{said}");
+            assert!(said.contains(&me), "{said}");
+        }
     }
     place.ebb("verify").fails(4);
     // This process gets the error too, and its attempt does not disturb the holder.

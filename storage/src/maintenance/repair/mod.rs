@@ -52,8 +52,8 @@ use crate::sstable::{KeyVersion, Origin};
 /// [`Error::BeingWritten`](crate::Error::BeingWritten) for a source that has a writer;
 /// [`Error::InvalidRequest`](crate::Error::InvalidRequest) for a target with something in it;
 /// [`Error::UnsupportedFormat`](crate::Error::UnsupportedFormat) for undamaged files of a format
-/// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io).
-/// Damage is no error but in the report.
+/// version that this build does not know: nothing is lost then; [`Error::Io`](crate::Error::Io), also for
+/// a file that the user of the process may not open. Damage is no error but in the report.
 pub fn repair(
     from: impl AsRef<Path>,
     to: impl AsRef<Path>,

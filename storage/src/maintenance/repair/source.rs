@@ -262,7 +262,7 @@ impl Reader<'_> {
         self.reading.report(self.progress);
         let salvage = match opened {
             Ok(salvage) => salvage,
-            Err(error @ Error::UnsupportedFormat { .. }) => return Err(error),
+            Err(error) if !error.is_of_file() => return Err(error),
             Err(error) => {
                 self.lose(error, name, "; every row of it is lost");
                 return Ok(());
@@ -462,6 +462,7 @@ impl Reader<'_> {
             let path = files::wal(self.dir, number);
             let bytes = match wal::read_all(self.log_store, &path) {
                 Ok(bytes) => bytes,
+                Err(error) if !error.is_of_file() => return Err(error),
                 Err(error) => {
                     self.lose(error, None, "; its commits are lost");
                     // The next segment cannot show whether this one is cut off: it is lost anyway.

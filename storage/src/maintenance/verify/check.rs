@@ -23,8 +23,8 @@ use crate::wal::{self, Lsn, Segment};
 
 /// Verifies the database of a directory without opening it, also one that does not open: nothing is
 /// recovered, cut or removed. Any number of processes may verify it at once, beside readers by
-/// [`Db::open_read_only`](crate::Db::open_read_only), also in a read-only directory. Like these
-/// readers, it takes no lock in a directory without a `LOCK` file.
+/// [`Db::open_read_only`](crate::Db::open_read_only), also in a read-only directory, and takes the same
+/// lock as these readers.
 ///
 /// # Errors
 /// [`Error::NoDatabase`]; [`Error::BeingWritten`] beside a writer; [`Error::Io`] when the directory
@@ -233,7 +233,7 @@ impl<'a> Check<'a> {
                 ..FileMeta::of(meta.number, &file)
             };
             if found != *meta {
-                let detail = format!("{name} says {meta:?} of it, and it is {found:?}");
+                let detail = format!("{name}: {}", meta.mismatch(&found));
                 self.add(file.path(), 0, detail);
             }
             // An ingested file was written outside of the database, before its commit: it has neither

@@ -173,6 +173,24 @@ fn a_segment_that_finds_no_space_to_be_removed_is_removed_later() {
     assert_eq!(wal.bytes(), left);
 }
 
+/// Regression: after old segments were removed by hand, the database took no more writes when it came to
+/// remove them itself.
+#[test]
+fn a_segment_that_was_removed_by_hand_counts_as_removed() {
+    let (mem, wal) = log(100);
+    for seq in 1..=3 {
+        let position = wal.push(SeqNo(seq), 1, &[0; 100]);
+        wal.write_to(position).unwrap();
+    }
+    let floor = wal.newest_segment();
+    mem.remove(&files::wal(Path::new(DIR), FileNumber(1)))
+        .unwrap();
+    wal.delete_closed_below(floor).unwrap();
+    assert_eq!(wal.segments(), 1);
+    let left = mem.file_len(files::wal(Path::new(DIR), floor)).unwrap();
+    assert_eq!(wal.bytes(), left);
+}
+
 /// Regression: while a writer had the open segment, the newest one was said to be the last closed
 /// one. During a backup, which holds the closed ones, the floor of the log then went back: the edit
 /// did not fit, and the thread that flushes panicked.

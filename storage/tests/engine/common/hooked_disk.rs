@@ -106,6 +106,10 @@ impl LogStore for HookedDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
         self.mem.lock(path)
     }
+
+    fn lock_shared(&self, path: &Path) -> io::Result<Box<dyn LockGuard>> {
+        self.mem.lock_shared(path)
+    }
 }
 
 impl TableFiles for HookedDisk {
