@@ -1,6 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP, for commands that clean up before they end.
+//! Ctrl-C, SIGTERM and SIGHUP, for commands that clean up before they end, and SIGXFSZ for all.
 //!
-//! A signal that the parent process ignores stays ignored: otherwise `nohup` would have no effect.
+//! If the parent process ignores one of the first three, it stays ignored: otherwise `nohup` would have
+//! no effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,12 +9,21 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use procfs::process::Process;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 
 /// The exit code of a command that a signal ended, less the number of the signal: the convention of
 /// shells.
 const EXIT_SIGNAL: i32 = 128;
+
+/// Makes a write beyond the limit of the size of files (`ulimit -f`, LimitFSIZE=) an error like any other,
+/// which names the file. Without a handler, SIGXFSZ ends the process with no message. (Programs that this
+/// process starts have no handler, but would inherit a signal that is ignored.)
+pub(super) fn survive_long_files() {
+    // Nothing reads the flag. If it cannot be registered, the signal ends the process as before.
+    let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
 
 /// Returns a flag that becomes true at the first signal, so that work can end early. The second signal
 /// ends the process. A process calls this once.

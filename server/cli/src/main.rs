@@ -120,6 +120,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    interrupt::survive_long_files();
     if let Some(ended) = ebb_jobs::launch::serve_tasks_if_worker() {
         return ended;
     }

@@ -63,11 +63,10 @@ pub(super) fn run(args: Args) -> Result<()> {
     let advice = match (damaged, &server) {
         (0, _) => "each line names what to do".to_string(),
         (_, Some(_)) => served_advice(&report.files.findings, &dir.to_string()),
-        (_, None) => format!(
-            "take the files from a backup with: ebb restore --data {dir} BACKUP; without one, save \
-             what can be read with: ebb repair --data {dir} NEWDIR, or of one table in its place with: \
-             ebb repair --data {dir} --online KEYSPACE.TABLE"
-        ),
+        (_, None) => {
+            let opens = report.schema_not_read.is_none();
+            closed_advice(&report.files.findings, &dir.to_string(), opens)
+        }
     };
     match damaged + unreadable {
         0 => Ok(()),
@@ -76,37 +75,86 @@ pub(super) fn run(args: Args) -> Result<()> {
     }
 }
 
+/// The kinds of files in which something is wrong.
+struct Kinds {
+    sstables: bool,
+    /// The manifest and CURRENT.
+    manifest: bool,
+    log: bool,
+}
+
+impl Kinds {
+    fn of(findings: &[Finding]) -> Self {
+        let any = |is_it: fn(&str) -> bool| {
+            let mut names = findings.iter().filter_map(|found| found.path.file_name());
+            names.any(|name| is_it(&name.to_string_lossy()))
+        };
+        Self {
+            sstables: any(|name| name.ends_with(".sst")),
+            manifest: any(|name| name.starts_with("CURRENT") || name.starts_with("MANIFEST-")),
+            log: any(|name| name.starts_with("wal-")),
+        }
+    }
+}
+
+/// Returns the advice about damaged files of a database that no process has open. `opens` is whether the
+/// schema was read. Without its log or its manifest a database does not open, and then `ebb restore`
+/// and `ebb repair --online` can do nothing.
+fn closed_advice(findings: &[Finding], dir: &str, opens: bool) -> String {
+    let kinds = Kinds::of(findings);
+    if !opens && (kinds.log || kinds.manifest) {
+        return format!(
+            "the database does not open: put a backup of all of it in the place of {dir}, or save \
+             what can be read with: ebb repair --data {dir} NEWDIR"
+        );
+    }
+    let mut advice = Vec::new();
+    if kinds.sstables {
+        advice.push(format!(
+            "take the files from a backup with: ebb restore --data {dir} BACKUP; without one, save \
+             what can be read with: ebb repair --data {dir} NEWDIR, or of one table in its place with: \
+             ebb repair --data {dir} --online KEYSPACE.TABLE"
+        ));
+    }
+    if kinds.manifest {
+        let anew = "a start of the server writes CURRENT and the manifest anew";
+        advice.push(anew.to_string());
+    }
+    joined(advice)
+}
+
+fn joined(advice: Vec<String>) -> String {
+    if advice.is_empty() {
+        return "each line names what is wrong".to_string();
+    }
+    advice.join("; ")
+}
+
 /// Returns the advice about damaged files of a database that a server has open. The server has the
 /// state of the manifest in memory, and writes it into each backup.
 fn served_advice(findings: &[Finding], dir: &str) -> String {
-    let any = |is_it: fn(&str) -> bool| {
-        let mut names = findings.iter().filter_map(|found| found.path.file_name());
-        names.any(|name| is_it(&name.to_string_lossy()))
-    };
+    let kinds = Kinds::of(findings);
     let mut advice = Vec::new();
-    if any(|name| name.ends_with(".sst")) {
+    if kinds.sstables {
         advice.push(
             "take the files from a backup with: ebb restore BACKUP; without one, list what is lost \
              with: ebb repair --online KEYSPACE.TABLE"
                 .to_string(),
         );
     }
-    if any(|name| name.starts_with("CURRENT") || name.starts_with("MANIFEST-")) {
+    if kinds.manifest {
         advice.push(format!(
             "a start of the server writes CURRENT and the manifest anew if one copy of each is \
              whole; make a backup before, with: ebb backup NEWDIR, which can take the place of {dir}"
         ));
     }
-    if any(|name| name.starts_with("wal-")) {
+    if kinds.log {
         advice.push(format!(
             "for the log, stop the server, and save what can be read with: ebb repair --data {dir} \
              NEWDIR"
         ));
     }
-    if advice.is_empty() {
-        advice.push("each line names what is wrong".to_string());
-    }
-    advice.join("; ")
+    joined(advice)
 }
 
 /// Reads the files, and then the schema.
@@ -169,18 +217,55 @@ mod tests {
 
     use super::*;
 
+    fn missing(name: &str) -> Finding {
+        Finding {
+            path: Path::new("/db").join(name),
+            offset: 0,
+            detail: "it is missing".to_string(),
+        }
+    }
+
+    /// Regression: `ebb restore` and `ebb repair --online` were named for damage to the log or to the
+    /// manifest. Both open the database, which then does not open.
+    #[test]
+    fn the_advice_without_a_server_names_commands_that_open_only_what_opens() {
+        let sstable = "ebb restore --data /db BACKUP";
+        for (names, opens, command) in [
+            (&["000007.sst"][..], true, sstable),
+            // The schema is in the damaged file.
+            (&["000007.sst"][..], false, sstable),
+            (&["000007.sst", "CURRENT.copy"][..], true, sstable),
+            (&["CURRENT.copy"][..], true, "a start of the server"),
+            (
+                &["wal-000003.log"][..],
+                false,
+                "ebb repair --data /db NEWDIR",
+            ),
+            (
+                &["MANIFEST-000004"][..],
+                false,
+                "ebb repair --data /db NEWDIR",
+            ),
+            (
+                &["000007.sst", "wal-000003.log"][..],
+                false,
+                "ebb repair --data /db NEWDIR",
+            ),
+        ] {
+            let findings: Vec<_> = names.iter().map(|name| missing(name)).collect();
+            let advice = closed_advice(&findings, "/db", opens);
+            assert!(advice.contains(command), "{names:?}: {advice}");
+            for other in ["ebb restore", "--online"] {
+                assert_eq!(advice.contains(other), command == sstable, "{names:?}");
+            }
+        }
+    }
+
     /// Regression: `ebb restore` and `ebb repair --online` were named for damage to the log, which
     /// both leave as it is.
     #[test]
     fn the_advice_names_commands_that_help_with_the_damaged_kind_of_file() {
-        let advice = |name: &str| {
-            let finding = Finding {
-                path: Path::new("/db").join(name),
-                offset: 0,
-                detail: "it is missing".to_string(),
-            };
-            served_advice(&[finding], "/db")
-        };
+        let advice = |name: &str| served_advice(&[missing(name)], "/db");
         for (name, command) in [
             ("000007.sst", "ebb restore BACKUP"),
             ("wal-000003.log", "ebb repair --data /db NEWDIR"),

@@ -9,7 +9,7 @@ use crate::serving::{KEYSPACE, Server, query};
 /// Starts a server whose files may have 4 MiB at most: a longer write fails as on a broken disk, and
 /// not as on a full one.
 fn limited(place: &Place, more: &str) -> Server {
-    Server::start_after(place, "trap '' XFSZ; ulimit -f 4096", more)
+    Server::start_after(place, "ulimit -f 4096", more)
 }
 
 /// Writes rows of 1 MiB until the server refuses one. Returns the number of those that it accepted.
